@@ -1,0 +1,25 @@
+"""Every test on each Python with the newest Django it can have, and on the lowest dependencies."""
+
+import nox
+
+PYPROJECT = nox.project.load_toml("pyproject.toml")
+TEST_TOOLS = nox.project.dependency_groups(PYPROJECT, "test")
+LOWEST = [each.replace(">=", "==") for each in PYPROJECT["project"]["dependencies"]]
+DJANGO = {"3.11": "5.2", "3.12": "6.0", "3.13": "6.1", "3.14": "6.1"}
+
+nox.options.default_venv_backend = "venv"
+nox.options.reuse_venv = "yes"
+nox.options.error_on_missing_interpreters = False
+
+
+@nox.session(python=list(DJANGO))
+def tests(session: nox.Session) -> None:
+    django = f"django~={DJANGO[str(session.python)]}.0"
+    session.install("--editable", ".", django, *TEST_TOOLS)
+    session.run("pytest", *session.posargs)
+
+
+@nox.session(python="3.11")
+def lowest(session: nox.Session) -> None:
+    session.install("--editable", ".", *LOWEST, *TEST_TOOLS)
+    session.run("pytest", *session.posargs)

@@ -1,0 +1,190 @@
+"""Runs the official conformance suite against the example site and compares with our lists.
+
+extra_<set>.txt names scenarios which the suite runs without counting them, and which we count;
+not_yet_<set>.txt names those which we know to fail. One name a line; # starts a comment.
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.running_site import ROOT, RunningSite, running_site
+
+HERE = Path(__file__).resolve().parent
+MODULES = ROOT / ".conformance" / "node_modules"
+NODE = MODULES / ".bin" / "node"
+PACKAGE = MODULES / "@modelcontextprotocol" / "conformance"
+SUITE = PACKAGE / "dist" / "index.js"
+REQUIREMENT_SETS = ("2025-11-25", "2026-07-28")
+ENDPOINT = "/conformance"
+MINUTES = 10
+
+# (do we count it, do we know it to fail, does it pass): what the line says.
+VERDICTS = {
+    (True, False, True): "pass",
+    (True, False, False): "FAIL",
+    (True, True, True): "PASSES, BUT IS LISTED AS NOT YET",
+    (True, True, False): "not yet",
+    (False, False, True): "unscored, passes",
+    (False, False, False): "unscored, fails",
+    (False, True, True): "LISTED AS NOT YET, BUT NOT COUNTED",
+    (False, True, False): "LISTED AS NOT YET, BUT NOT COUNTED",
+}
+GOOD = {"pass", "not yet", "unscored, passes", "unscored, fails"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What the suite says of one scenario."""
+
+    scenario: str
+    failures: tuple[str, ...]
+    warnings: tuple[str, ...]
+    successes: int
+
+    @property
+    def passes(self) -> bool:
+        # A scenario which skipped everything has shown nothing.
+        return not self.failures and self.successes > 0
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = _parser().parse_args(arguments)
+    with running_site() as site:
+        good = [_run_set(site, name, options) for name in options.sets or REQUIREMENT_SETS]
+        if not all(good) and options.verbose:
+            print("The site's log:", *site.log, sep="\n")
+    return 0 if all(good) else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="scripts/conformance", description=__doc__)
+    parser.add_argument(
+        "sets", nargs="*", metavar="requirement-set", help=", ".join(REQUIREMENT_SETS)
+    )
+    parser.add_argument(
+        "--only", metavar="SCENARIO", action="append", help="run these and no others"
+    )
+    parser.add_argument(
+        "--verbose", action="store_true", help="every failed check, and the site's log"
+    )
+    return parser
+
+
+def _run_set(site: RunningSite, name: str, options: argparse.Namespace) -> bool:
+    """Runs one requirement set, prints a line a scenario, and says whether all is as listed."""
+    counted = _required(name) | _listed(f"extra_{name}.txt")
+    not_yet = _listed(f"not_yet_{name}.txt")
+    if options.only:
+        outcomes = _run_singly(site, name, options.only)
+        not_yet &= set(options.only)
+    else:
+        outcomes = _run_together(site, name, counted | not_yet)
+    print(f"\n{name}")
+    verdicts = [_report(outcome, counted, not_yet, options) for outcome in outcomes]
+    print(
+        "  " + ", ".join(f"{count} {verdict}" for verdict, count in Counter(verdicts).most_common())
+    )
+    return GOOD.issuperset(verdicts)
+
+
+def _report(
+    outcome: Outcome, counted: set[str], not_yet: set[str], options: argparse.Namespace
+) -> str:
+    scenario = outcome.scenario
+    verdict = VERDICTS[scenario in counted, scenario in not_yet, outcome.passes]
+    remark = f"  ({len(outcome.warnings)} warnings)" if outcome.warnings else ""
+    print(f"  {verdict:<16}  {scenario}{remark}")
+    if options.verbose or verdict == "FAIL":
+        for message in (*outcome.failures, *outcome.warnings):
+            print(f"  {'':<16}    {message}")
+    return verdict
+
+
+def _required(name: str) -> set[str]:
+    """The server scenarios of a requirement set: the list under `server:` in the suite's file."""
+    path = PACKAGE / "requirements" / f"{name}.yaml"
+    if not path.exists():
+        known = ", ".join(sorted(each.stem for each in path.parent.glob("*.yaml")))
+        raise SystemExit(f"The suite knows no requirement set {name!r}; it knows {known}.")
+    listed = re.search(r"^server:\n((?:  - .+\n)+)", path.read_text(), re.MULTILINE)
+    if listed is None:
+        raise SystemExit(f"{path} has no list of server scenarios.")
+    return set(re.findall(r"- (\S+)", listed[1]))
+
+
+def _listed(filename: str) -> set[str]:
+    path = HERE / filename
+    lines = path.read_text().splitlines() if path.exists() else []
+    return {line.partition("#")[0].strip() for line in lines} - {""}
+
+
+def _run_together(site: RunningSite, name: str, expected: set[str]) -> list[Outcome]:
+    with tempfile.TemporaryDirectory() as folder:
+        _suite(site, "--requirements", name, output=folder)
+        outcomes = _read(Path(folder))
+    missing = sorted(expected - {outcome.scenario for outcome in outcomes})
+    return outcomes + _run_singly(site, name, missing)
+
+
+def _run_singly(site: RunningSite, name: str, scenarios: Iterable[str]) -> list[Outcome]:
+    outcomes = []
+    for scenario in scenarios:
+        with tempfile.TemporaryDirectory() as folder:
+            # An extension belongs to no revision, so it runs only when forced.
+            said = _suite(
+                site, "--scenario", scenario, "--spec-version", name, "--force", output=folder
+            )
+            outcomes += _read(Path(folder)) or [_nothing(scenario, said)]
+    return outcomes
+
+
+def _suite(site: RunningSite, *options: str, output: str) -> str:
+    """Runs the suite's server leg. Its exit status says less than the files which it writes."""
+    command = [NODE, SUITE, "server", "--url", site.url(ENDPOINT), "--output-dir", output, *options]
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=MINUTES * 60
+    )
+    return done.stdout
+
+
+def _read(folder: Path) -> list[Outcome]:
+    """Reads the results, of which each scenario has a folder named server-<scenario>-<time>."""
+    paths = sorted(folder.glob("server-*/checks.json"), key=lambda path: path.stat().st_mtime_ns)
+    return [_outcome(path) for path in paths]
+
+
+def _outcome(path: Path) -> Outcome:
+    named = re.fullmatch(r"server-(.+)-\d{4}-\d\d-\d\dT[\d-]+Z", path.parent.name)
+    checks: list[Mapping[str, Any]] = json.loads(path.read_text())
+    return Outcome(
+        scenario=named[1] if named else path.parent.name,
+        failures=_messages(checks, "FAILURE"),
+        warnings=_messages(checks, "WARNING"),
+        successes=sum(check["status"] == "SUCCESS" for check in checks),
+    )
+
+
+def _messages(checks: Iterable[Mapping[str, Any]], status: str) -> tuple[str, ...]:
+    return tuple(
+        f"{check['id']}: {check.get('errorMessage') or check.get('description')}"
+        for check in checks
+        if check["status"] == status
+    )
+
+
+def _nothing(scenario: str, said: str) -> Outcome:
+    message = "the suite wrote no result; it said:\n" + said
+    return Outcome(scenario=scenario, failures=(message,), warnings=(), successes=0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
