@@ -1,0 +1,66 @@
+"""django_mcp turns a Django project into an MCP server.
+
+The way of a request through the package, which is also a good order to read it in:
+
+``routing`` finds the endpoint; ``transports`` read messages and write answers;
+``protocol`` says what a message is and what each revision of MCP knows;
+``frame`` is one request as its handler sees it; ``dispatch`` answers it, by way of
+``server``, which knows what is offered, and ``methods``, which know what may be called;
+``components`` are what is offered: tools, resources and prompts.
+
+The names below are the public ones. Importing them needs neither settings nor ready apps.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.components.base import CacheHint, ConfigurationError
+from django_mcp.components.prompt import Prompt
+from django_mcp.components.resource import Resource, ResourceTemplate
+from django_mcp.components.response import Response
+from django_mcp.components.signature import Header
+from django_mcp.components.tool import Tool
+from django_mcp.frame import Frame
+from django_mcp.protocol.errors import (
+    ClientCapabilityMissing,
+    InvalidParams,
+    McpError,
+    ResourceNotFound,
+    ToolError,
+)
+from django_mcp.server import Server
+
+if TYPE_CHECKING:
+    from django_mcp.registry import prompt, resource, tool
+
+_LATE = ("tool", "resource", "prompt")
+
+
+def __getattr__(name: str) -> Any:
+    """The decorators of the default server, whose module may be imported only when asked for."""
+    if name in _LATE:
+        from django_mcp import registry
+
+        return getattr(registry, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = [
+    "CacheHint",
+    "ClientCapabilityMissing",
+    "ConfigurationError",
+    "Frame",
+    "Header",
+    "InvalidParams",
+    "McpError",
+    "Prompt",
+    "Resource",
+    "ResourceNotFound",
+    "ResourceTemplate",
+    "Response",
+    "Server",
+    "Tool",
+    "ToolError",
+    "prompt",
+    "resource",
+    "tool",
+]

@@ -1,0 +1,45 @@
+"""The logged-in Django user, known by the session cookie of her browser."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import aget_user
+from django.http import HttpRequest, parse_cookie
+from django.utils.module_loading import import_string
+
+from django_mcp.auth.base import Principal
+
+
+def browser_session(scope: Mapping[str, Any]) -> Any:
+    """The Django session of the request's cookie; its data is loaded when first asked for."""
+    if "session" in scope:
+        return scope["session"]
+    engine = import_string(f"{settings.SESSION_ENGINE}.SessionStore")
+    return engine(_cookie(scope, settings.SESSION_COOKIE_NAME))
+
+
+def _cookie(scope: Mapping[str, Any], name: str) -> str | None:
+    header = b"; ".join(value for key, value in scope["headers"] if key == b"cookie")
+    return parse_cookie(header.decode("latin-1")).get(name) if header else None
+
+
+class DjangoSession:
+    """Accepts callers whose session cookie belongs to an active, logged-in Django user.
+
+    Browsers attach cookies to requests that other pages start; what protects the user is that
+    every request with a foreign Origin is refused before anybody is authenticated.
+    """
+
+    async def authenticate(self, scope: Mapping[str, Any], /) -> Principal | None:
+        """The user of the session cookie, or None for a stranger."""
+        if _cookie(scope, settings.SESSION_COOKIE_NAME) is None and "session" not in scope:
+            return None
+        request = HttpRequest()
+        request.session = browser_session(scope)
+        user = await aget_user(request)
+        if not user.is_authenticated:
+            return None
+        return Principal(scheme="django_session", subject=str(user.pk), user=user)

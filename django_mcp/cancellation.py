@@ -1,0 +1,71 @@
+"""Telling a running handler that nobody waits for it any more.
+
+The seeds' stop token: a handler asks, waits or registers a callback; whoever runs the handler
+requests. Safe to use from any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from django_mcp.protocol.errors import Cancelled
+
+
+class Cancellation:
+    """Whether one request was cancelled, and why."""
+
+    __slots__ = ("_callbacks", "_event", "_lock", "_reason", "_requested")
+
+    def __init__(self) -> None:
+        self._requested = False
+        self._reason: str | None = None
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[], None]] = []
+        self._event: threading.Event | None = None
+
+    @property
+    def requested(self) -> bool:
+        """Whether the handler should stop; what it returns now is thrown away."""
+        return self._requested
+
+    @property
+    def reason(self) -> str | None:
+        """What the client gave as its reason, if anything."""
+        return self._reason
+
+    def raise_if_requested(self) -> None:
+        """Raise Cancelled when the handler should stop: the usual line in a long loop."""
+        if self._requested:
+            raise Cancelled
+
+    def on_request(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` once when cancellation is requested, at once when it already was.
+
+        It runs in the thread that requests, so it must be quick and must not raise.
+        """
+        with self._lock:
+            if not self._requested:
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def wait(self, timeout: float) -> bool:
+        """Block this thread until cancellation is requested, for at most ``timeout`` seconds."""
+        with self._lock:
+            if self._requested:
+                return True
+            self._event = self._event or threading.Event()
+        return self._event.wait(timeout)
+
+    def request(self, reason: str | None = None) -> None:
+        """Ask the handler to stop; asking again changes nothing."""
+        with self._lock:
+            if self._requested:
+                return
+            self._requested, self._reason = True, reason
+            callbacks, self._callbacks = self._callbacks, []
+        if self._event is not None:
+            self._event.set()
+        for callback in callbacks:
+            callback()

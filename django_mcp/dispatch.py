@@ -1,0 +1,82 @@
+"""Answering one message. Every request of every transport passes through ``answer``.
+
+It knows neither where the request came from nor how its answer travels: a Frame goes in, a
+reply comes out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.methods import METHODS
+from django_mcp.protocol import jsonrpc
+from django_mcp.protocol.errors import InternalError, McpError, MethodNotFound
+
+if TYPE_CHECKING:
+    from django_mcp.frame import Frame
+    from django_mcp.methods import Answer
+
+logger = logging.getLogger("django_mcp")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The response to one request, and the Frame as its handler left it."""
+
+    message: dict[str, Any]
+    frame: Frame
+    error: McpError | None = None
+
+
+async def answer(frame: Frame) -> Reply:
+    """The reply to the request on ``frame``; only cancellation is raised.
+
+    Changes of the Frame are kept on a value and on a returned error, not on a raised one.
+    """
+    request = frame.request
+    assert request is not None
+    try:
+        result, after = await call(frame)
+    except McpError as error:
+        return refusal(frame, error)
+    except Exception:
+        logger.exception("%s failed", request.method)
+        return refusal(frame, InternalError())
+    if isinstance(result, McpError):
+        return refusal(after, result)
+    server = frame.server
+    finished = frame.revision.finish(
+        request.method,
+        result,
+        server_info=server.get_server_info(frame.revision),
+        cache=server.cache_members,
+    )
+    return Reply(jsonrpc.result(request.id, finished), after)  # type: ignore[arg-type]
+
+
+def refusal(frame: Frame, error: McpError) -> Reply:
+    """The reply which is ``error``."""
+    assert frame.request is not None
+    return Reply(jsonrpc.error(frame.request.id, frame.revision.error(error)), frame, error)
+
+
+async def call(frame: Frame) -> Answer:
+    """Pass the request through the server's middleware to its method."""
+    step: Callable[[Frame], Awaitable[Answer]] = call_method
+    for middleware in reversed(frame.server.middleware):
+        step = partial(middleware, call_next=step)
+    return await step(frame)
+
+
+async def call_method(frame: Frame) -> Answer:
+    """Call the method which the request names; raises MethodNotFound."""
+    assert frame.request is not None
+    method = frame.request.method
+    function = METHODS.get(method) if method in frame.revision.requests else None
+    if function is None:
+        raise MethodNotFound(f"Method not found: {method}")
+    return await function(frame)

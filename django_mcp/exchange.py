@@ -1,0 +1,46 @@
+"""What a transport lends to the conversation for the time of one message.
+
+The conversation knows no event loop's details, no sockets and no database: where it needs
+them, it asks the exchange. Each transport has its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Exchange(Protocol):
+    """One message's way back to its client, and the thread to run its handler in."""
+
+    mirrored: Mapping[bytes, list[bytes]] | None
+    """The Mcp-* headers, where the transport and the revision have them."""
+
+    async def run(self, function: Callable[..., T], /, *args: Any) -> T:
+        """Run a synchronous function where it may block, and care for what it leaves open."""
+        ...
+
+    def wait(self, coroutine: Coroutine[Any, Any, T], /) -> T:
+        """Run ``coroutine`` on the event loop and block until it is done.
+
+        Raises RuntimeError in the event loop's own thread, where it would wait for itself.
+        """
+        ...
+
+    def write(self, message: dict[str, Any], /) -> None:
+        """Send a notification on this request's stream; never blocks, from any thread."""
+        ...
+
+    async def flush(self) -> None:
+        """Wait until the stream has room again."""
+        ...
+
+    async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+        """Send a request on this request's stream and return the result that answers it.
+
+        Raises McpError when the client answers with an error, TimeoutError when it does not
+        answer, and ConnectionError when it can no longer be reached.
+        """
+        ...

@@ -1,0 +1,42 @@
+"""manage.py mcp_stdio: serves one of the site's MCP servers to the program that started it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from django_mcp import registry
+from django_mcp.server import Server
+from django_mcp.transports import stdio
+
+
+class Command(BaseCommand):
+    """Serves an MCP server over standard input and output."""
+
+    help = "Serves an MCP server over stdin and stdout, for a client which starts this process."
+    requires_system_checks: list[str] = []  # Their findings would be printed among the messages.
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Which server."""
+        parser.add_argument("--server", default=registry.default.name, help="name of the server")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Serve until the client closes its side or sends SIGTERM."""
+        try:
+            server = registry.configure(registry.get(options["server"]))
+        except LookupError as error:
+            raise CommandError(str(error)) from error
+        asyncio.run(_serve(server))
+
+
+async def _serve(server: Server) -> None:
+    with stdio.guarded_stdout() as out:
+        serving = asyncio.ensure_future(stdio.serve(server, out))
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
+        try:
+            await serving
+        except asyncio.CancelledError:
+            return

@@ -1,0 +1,70 @@
+"""completion/complete: proposals for an argument that is being typed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.components import results
+from django_mcp.components.base import Component
+from django_mcp.components.prompt import PromptComponent
+from django_mcp.components.resource import ResourceComponent, TemplateComponent
+from django_mcp.methods import listing, resources, running
+from django_mcp.protocol.errors import InvalidParams, MethodNotFound
+from django_mcp.protocol.revisions import Feature
+
+if TYPE_CHECKING:
+    from django_mcp.frame import Frame
+    from django_mcp.methods import Answer
+
+
+async def complete(frame: Frame) -> Answer:
+    """Proposals for one argument of a prompt or of a resource template."""
+    if "completions" not in frame.server.get_capabilities():
+        raise MethodNotFound("This server offers no completion")
+    component = await _referred(frame, running.object_param(frame, "ref"))
+    name, value = _argument(running.object_param(frame, "argument"))
+    completer = component.complete.get(name)
+    if completer is None:
+        return results.completion_result([]), frame
+    returned = await completer.call(value, _context(frame), frame)
+    found, after = running.split(returned, frame)
+    return results.completion_result(found), after
+
+
+async def _referred(frame: Frame, ref: dict[str, Any]) -> Component:
+    component: Component | None = None
+    if ref.get("type") == "ref/prompt" and isinstance(ref.get("name"), str):
+        component = await listing.find(frame, PromptComponent.kind, ref["name"])
+    elif ref.get("type") == "ref/resource" and isinstance(ref.get("uri"), str):
+        component = await _resource(frame, ref["uri"])
+    if component is None:
+        raise InvalidParams("params.ref names no prompt and no resource of this server")
+    return component
+
+
+async def _resource(frame: Frame, uri: str) -> Component | None:
+    found = await listing.find(frame, TemplateComponent.kind, uri)
+    found = found or await listing.find(frame, ResourceComponent.kind, uri)
+    if found is not None:
+        return found
+    for template in resources.matching(frame, uri):
+        if await listing.visible(frame, template):
+            return template
+    return None
+
+
+def _argument(argument: dict[str, Any]) -> tuple[str, str]:
+    name, value = argument.get("name"), argument.get("value")
+    if not isinstance(name, str) or not isinstance(value, str):
+        raise InvalidParams("params.argument needs a name and a value, both strings")
+    return name, value
+
+
+def _context(frame: Frame) -> dict[str, str]:
+    """The arguments which were already chosen, where the revision tells of them."""
+    if not frame.revision.has(Feature.COMPLETION_CONTEXT):
+        return {}
+    arguments = running.object_param(frame, "context").get("arguments", {})
+    if not isinstance(arguments, dict):
+        raise InvalidParams("params.context.arguments must be an object")
+    return {name: value for name, value in arguments.items() if isinstance(value, str)}

@@ -1,0 +1,65 @@
+"""Running a handler, as all methods do it: cancellation looked at, the Frame taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.protocol.errors import InvalidParams
+
+if TYPE_CHECKING:
+    from django_mcp.components.base import Component
+    from django_mcp.frame import Frame
+
+
+def params_of(frame: Frame) -> Mapping[str, Any]:
+    """The raw parameters of the request."""
+    assert frame.request is not None
+    return frame.request.params
+
+
+def string_param(frame: Frame, name: str) -> str:
+    """The parameter ``name``, a string; raises InvalidParams."""
+    value = params_of(frame).get(name)
+    if type(value) is not str:
+        raise InvalidParams(f"params.{name} must be a string")
+    return value
+
+
+def object_param(frame: Frame, name: str) -> dict[str, Any]:
+    """The parameter ``name``, an object, empty when it is missing; raises InvalidParams."""
+    value = params_of(frame).get(name, {})
+    if type(value) is not dict:
+        raise InvalidParams(f"params.{name} must be an object")
+    return value
+
+
+async def run(component: Component, clean: Any, frame: Frame) -> tuple[Any, Frame]:
+    """What the handler returned, and the Frame to keep.
+
+    Raises what the handler raises, and Cancelled when nobody waits any more.
+    """
+    frame.cancellation.raise_if_requested()
+    invoke = component.invoke
+    assert invoke is not None
+    if component.is_async:
+        returned = await invoke(clean, frame)
+    else:
+        assert frame.exchange is not None
+        returned = await frame.exchange.run(invoke, clean, frame)
+    frame.cancellation.raise_if_requested()
+    return split(returned, frame)
+
+
+def split(returned: Any, frame: Frame) -> tuple[Any, Frame]:
+    """A handler's value and Frame: it may return either alone, or both."""
+    if is_frame(returned):
+        return None, returned
+    if type(returned) is tuple and len(returned) == 2 and is_frame(returned[1]):
+        return returned
+    return returned, frame
+
+
+def is_frame(value: Any) -> bool:
+    """Whether ``value`` is a Frame, which this floor knows by its mark alone."""
+    return getattr(type(value), "__mcp_frame__", False)

@@ -1,0 +1,133 @@
+"""JSON-RPC 2.0 as MCP uses it: requests, notifications, responses; bytes in, bytes out.
+
+A message is checked once, here, and is a frozen value ever after.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from django_mcp.protocol.errors import InvalidRequest, Json, ParseError
+
+RequestId = str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Something to be answered under its ``id``."""
+
+    id: RequestId
+    method: str
+    params: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """Something said once, which is never answered."""
+
+    method: str
+    params: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The answer to a request which we sent: a result or an error object."""
+
+    id: RequestId
+    result: dict[str, Any] | None
+    error: dict[str, Any] | None
+
+
+Message = Request | Notification | Response
+
+
+def decode(data: bytes | str) -> Any:
+    """The JSON value in ``data``; raises ParseError.
+
+    The parser bounds the nesting itself and refuses NaN, Infinity and what is not UTF-8.
+    """
+    try:
+        return from_json(data, allow_inf_nan=False)
+    except ValueError as error:
+        raise ParseError from error
+
+
+def encode(value: Any) -> bytes:
+    """Compact JSON without newlines; raises ValueError for what JSON cannot say."""
+    return to_json(value, inf_nan_mode="null")
+
+
+def is_id(value: Any) -> bool:
+    """Whether ``value`` may identify a request: a string or an integer, which True is not."""
+    return isinstance(value, str) or type(value) is int
+
+
+def read(value: Any) -> Message:
+    """The message that ``value`` is; raises InvalidRequest, with the id where it has one."""
+    if type(value) is not dict:
+        raise InvalidRequest("A message is a JSON object")
+    identity = value.get("id")
+    if value.get("jsonrpc") != "2.0":
+        raise _invalid('"jsonrpc" must be "2.0"', identity)
+    if "method" not in value:
+        return _read_response(value, identity)
+    method, params = value["method"], value.get("params", {})
+    if type(method) is not str:
+        raise _invalid('"method" must be a string', identity)
+    if type(params) is not dict:
+        raise _invalid('"params" must be an object', identity)
+    if "id" not in value:
+        return Notification(method, params)
+    if not is_id(identity):
+        raise InvalidRequest('"id" must be a string or an integer')
+    return Request(identity, method, params)
+
+
+def _read_response(value: dict[str, Any], identity: Any) -> Response:
+    result, error = value.get("result"), value.get("error")
+    if ("result" in value) == ("error" in value):
+        raise _invalid('A message has a "method", a "result" or an "error"', identity)
+    if not is_id(identity):
+        raise InvalidRequest('"id" must be a string or an integer')
+    if "result" in value and type(result) is not dict:
+        raise InvalidRequest('"result" must be an object')
+    if "error" in value and not _is_error_object(error):
+        raise InvalidRequest('"error" must have an integer "code" and a string "message"')
+    return Response(identity, result, error)
+
+
+def _is_error_object(error: Any) -> bool:
+    return (
+        type(error) is dict and type(error.get("code")) is int and type(error.get("message")) is str
+    )
+
+
+def _invalid(message: str, identity: Any) -> InvalidRequest:
+    return InvalidRequest(message, request_id=identity if is_id(identity) else None)
+
+
+def request(identity: RequestId, method: str, params: Json) -> dict[str, Any]:
+    """A request as it travels."""
+    return {"jsonrpc": "2.0", "id": identity, "method": method, "params": params}
+
+
+def notification(method: str, params: Json | None = None) -> dict[str, Any]:
+    """A notification as it travels."""
+    if params is None:
+        return {"jsonrpc": "2.0", "method": method}
+    return {"jsonrpc": "2.0", "method": method, "params": params}
+
+
+def result(identity: RequestId, value: Json) -> dict[str, Any]:
+    """A successful response as it travels."""
+    return {"jsonrpc": "2.0", "id": identity, "result": value}
+
+
+def error(identity: RequestId | None, value: Json) -> dict[str, Any]:
+    """A failed response as it travels; the id is left out, never null, when it is unknown."""
+    if identity is None:
+        return {"jsonrpc": "2.0", "error": value}
+    return {"jsonrpc": "2.0", "id": identity, "error": value}

@@ -1,0 +1,44 @@
+"""One file per revision: its difference from the one before.
+
+To add a revision, write its file and put its value at the end of ``REVISIONS``.
+"""
+
+from django_mcp.protocol.revisions.base import Feature, Opening, Revision, Structured
+from django_mcp.protocol.revisions.v2024_11_05 import V2024_11_05
+from django_mcp.protocol.revisions.v2025_03_26 import V2025_03_26
+from django_mcp.protocol.revisions.v2025_06_18 import V2025_06_18
+from django_mcp.protocol.revisions.v2025_11_25 import V2025_11_25
+from django_mcp.protocol.revisions.v2026_07_28 import V2026_07_28
+
+REVISIONS: tuple[Revision, ...] = (
+    V2024_11_05,
+    V2025_03_26,
+    V2025_06_18,
+    V2025_11_25,
+    V2026_07_28,
+)
+"""Every revision, oldest first."""
+
+BY_VERSION = {revision.version: revision for revision in REVISIONS}
+NEWEST = REVISIONS[-1]
+
+SESSIONLESS_DEFAULT = V2025_03_26
+"""What an HTTP request speaks that names neither a version nor a session (T-HTTP-72)."""
+
+
+def opened_by(opening: Opening, versions: tuple[str, ...]) -> tuple[Revision, ...]:
+    """Those of ``versions`` which open in this way, oldest first."""
+    return tuple(r for r in REVISIONS if r.opening is opening and r.version in versions)
+
+
+__all__ = [
+    "BY_VERSION",
+    "NEWEST",
+    "REVISIONS",
+    "SESSIONLESS_DEFAULT",
+    "Feature",
+    "Opening",
+    "Revision",
+    "Structured",
+    "opened_by",
+]

@@ -1,0 +1,271 @@
+"""What a revision of the specification is: a value, and how one is made from the one before.
+
+Inside the package everything speaks the newest vocabulary. A revision trims on the way out
+what its clients do not know. It knows only older revisions, and nobody but this family
+writes a version down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import Any
+
+from django_mcp.protocol.errors import Json, McpError
+from django_mcp.protocol.json_schema import to_object_root
+
+SERVER_INFO = "io.modelcontextprotocol/serverInfo"
+"""The key under which every result names its server, where the revision has it."""
+
+
+class Opening(Enum):
+    """How a client says who it is: once in a handshake, or in the envelope of every request."""
+
+    HANDSHAKE = auto()
+    ENVELOPE = auto()
+
+
+class Structured(Enum):
+    """What a tool's structured content may be."""
+
+    NOTHING = auto()
+    OBJECT = auto()
+    ANYTHING = auto()
+
+
+class Feature(Enum):
+    """A rule of conversation which some revisions have and others lack."""
+
+    BATCHES = auto()
+    """Several messages in one JSON array."""
+    VERSION_HEADER = auto()
+    """MCP-Protocol-Version on every HTTP request after the first."""
+    PRIMING_EVENTS = auto()
+    """A stream opens with an event id to resume from, and may be closed early to be polled."""
+    IDLESS_ERRORS = auto()
+    """An error response may leave out an id that could not be read."""
+    COMPLETION_CONTEXT = auto()
+    """Completion is told the arguments that were already chosen."""
+    UNDECLARED_COMPLETION = auto()
+    """completion/complete may be called although no capability names it."""
+    RESULT_TYPES = auto()
+    """Every result says of which type it is."""
+    MIRRORED_HEADERS = auto()
+    """HTTP headers repeat parts of the body."""
+    INPUT_ROUNDS = auto()
+    """The server asks by an answer, and the client calls again with what it was asked for."""
+    LISTEN_STREAMS = auto()
+    """Changes are announced on the stream of a subscriptions/listen request."""
+    DISCONNECT_CANCELS = auto()
+    """Closing the HTTP response stream cancels the request."""
+    URL_ELICITATION = auto()
+    """The user may be sent to a page."""
+    RICH_ELICITATION = auto()
+    """Titled and multiple choices, and defaults of every type."""
+    SAMPLING_TOOLS = auto()
+    """Sampling messages may hold several blocks, tool uses and tool results."""
+    ARGUMENT_ERRORS_AS_RESULTS = auto()
+    """Arguments that do not fit are told to the model, in a result."""
+
+
+Trim = Callable[["Revision", dict[str, Any]], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """One published revision of MCP, as a server needs to know it."""
+
+    version: str
+    opening: Opening
+    requests: frozenset[str]
+    """Methods a client may call."""
+    notifications: frozenset[str]
+    """Notifications a client may send."""
+    announcements: frozenset[str]
+    """Notifications the server may send."""
+    questions: frozenset[str]
+    """Requests the server may make of the client, by whichever way the revision has."""
+    capabilities: Mapping[str, frozenset[str]]
+    """Server capabilities, each with the flags it may carry."""
+    fields: Mapping[str, frozenset[str]]
+    """The members of each kind of object that travels to the client."""
+    blocks: frozenset[str]
+    """Types of content."""
+    structured: Structured
+    cacheable: frozenset[str]
+    """Methods whose results say how long they may be kept."""
+    error_codes: Mapping[str, int]
+    http_statuses: Mapping[str, int]
+    """The HTTP status of an error by its reason; every other is 200."""
+    features: frozenset[Feature]
+
+    def revise(
+        self,
+        version: str,
+        *,
+        adds: Mapping[str, Any] | None = None,
+        drops: Mapping[str, Any] | None = None,
+        **changed: Any,
+    ) -> Revision:
+        """The next revision: this one with ``adds``, without ``drops``, and with ``changed``.
+
+        ``adds`` and ``drops`` name fields of this class; a field which maps names to sets is
+        given a mapping, a field which maps names to numbers its new entries.
+        """
+        values = {name: _add(getattr(self, name), more) for name, more in (adds or {}).items()}
+        for name, less in (drops or {}).items():
+            values[name] = _drop(values.get(name, getattr(self, name)), less)
+        return replace(self, version=version, **values, **changed)
+
+    def has(self, feature: Feature) -> bool:
+        """Whether this revision knows ``feature``."""
+        return feature in self.features
+
+    def pick(self, kind: str, value: Json) -> dict[str, Any]:
+        """The members of ``value`` which an object of ``kind`` has in this revision."""
+        known = self.fields[kind]
+        return {name: member for name, member in value.items() if name in known}
+
+    def describe(self, kind: str, descriptor: Json) -> dict[str, Any]:
+        """A descriptor, as listed to clients of this revision."""
+        described = self.pick(kind, descriptor)
+        if "annotations" in described and kind != "tool":
+            described["annotations"] = self.pick("annotations", described["annotations"])
+        if "outputSchema" in described and self.structured is Structured.OBJECT:
+            wrapped = to_object_root(described.pop("outputSchema"))
+            if wrapped is not None:
+                described["outputSchema"] = wrapped
+        return described
+
+    def describe_capabilities(self, capabilities: Json) -> dict[str, Any]:
+        """The server's capabilities, as this revision can say them."""
+        return {
+            name: {flag: on for flag, on in flags.items() if _known_flag(known, flag)}
+            for name, flags in capabilities.items()
+            if (known := self.capabilities.get(name)) is not None
+        }
+
+    def finish(
+        self, method: str, result: dict[str, Any], *, server_info: Json, cache: Json
+    ) -> dict[str, Any]:
+        """The result of ``method`` as it travels: trimmed, typed, and with hints for caches."""
+        trim = TRIMS.get(method)
+        if trim is not None:
+            result = trim(self, result)
+        if Feature.RESULT_TYPES not in self.features:
+            return result
+        if result.setdefault("resultType", "complete") == "complete" and method in self.cacheable:
+            result = {**cache, **result}
+        meta = result.get("_meta")
+        result["_meta"] = {SERVER_INFO: server_info} if meta is None else {
+            SERVER_INFO: server_info,
+            **meta,
+        }
+        return result
+
+    def error_code(self, error: McpError) -> int:
+        """The number of ``error``: its own, or the one this revision has for its reason."""
+        return self.error_codes[error.reason] if error.code is None else error.code
+
+    def error(self, error: McpError) -> dict[str, Any]:
+        """The JSON-RPC error object for ``error``."""
+        described = {"code": self.error_code(error), "message": error.message}
+        return described if error.data is None else {**described, "data": error.data}
+
+    def http_status(self, error: McpError) -> int:
+        """The HTTP status of a response that is ``error``, as long as nothing was sent."""
+        return self.http_statuses.get(error.reason, 200)
+
+
+def _add(present: Any, more: Any) -> Any:
+    if isinstance(present, frozenset):
+        return present | frozenset(more)
+    merged = dict(present)
+    for name, value in more.items():
+        if isinstance(value, int):
+            merged[name] = value
+        else:
+            merged[name] = merged.get(name, frozenset()) | frozenset(value)
+    return merged
+
+
+def _drop(present: Any, less: Any) -> Any:
+    if isinstance(present, frozenset):
+        return present - frozenset(less)
+    if not isinstance(less, Mapping):
+        return {name: value for name, value in present.items() if name not in less}
+    return {name: value - frozenset(less.get(name, ())) for name, value in present.items()}
+
+
+def _known_flag(known: frozenset[str], flag: str) -> bool:
+    """Whether a capability may carry ``flag``; ``*`` stands for free keys, as in experimental."""
+    return flag in known or "*" in known
+
+
+def trim_block(revision: Revision, block: dict[str, Any]) -> dict[str, Any]:
+    """A content block in the words of ``revision``: rewritten where the type is not among them."""
+    kind = block["type"]
+    if kind not in revision.blocks:
+        return REWRITES[kind](block)
+    trimmed = revision.pick(f"{kind}_content", block)
+    if "annotations" in trimmed:
+        trimmed["annotations"] = revision.pick("annotations", trimmed["annotations"])
+    if kind == "resource":
+        trimmed["resource"] = revision.pick("contents", trimmed["resource"])
+    return trimmed
+
+
+def _audio_as_resource(block: dict[str, Any]) -> dict[str, Any]:
+    """Audio for clients that have no such block: the same bytes, as an embedded resource."""
+    contents = {"uri": "urn:mcp:audio", "mimeType": block["mimeType"], "blob": block["data"]}
+    return {"type": "resource", "resource": contents}
+
+
+def _link_as_text(block: dict[str, Any]) -> dict[str, Any]:
+    """A resource link for clients that have no such block: its name and its address."""
+    description = f"\n{block['description']}" if block.get("description") else ""
+    return {"type": "text", "text": f"{block['name']}: {block['uri']}{description}"}
+
+
+REWRITES: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "audio": _audio_as_resource,
+    "resource_link": _link_as_text,
+}
+
+
+def _trim_tool_result(revision: Revision, result: dict[str, Any]) -> dict[str, Any]:
+    if revision.structured is Structured.ANYTHING:
+        return result
+    if "content" not in result:
+        return result
+    trimmed = revision.pick("tools/call", result)
+    trimmed["content"] = [trim_block(revision, block) for block in result["content"]]
+    structured = trimmed.get("structuredContent")
+    if "structuredContent" in trimmed and not isinstance(structured, dict):
+        trimmed["structuredContent"] = {"result": structured}
+    return trimmed
+
+
+def _trim_prompt_result(revision: Revision, result: dict[str, Any]) -> dict[str, Any]:
+    if revision.structured is Structured.ANYTHING:
+        return result
+    messages = [
+        {**message, "content": trim_block(revision, message["content"])}
+        for message in result.get("messages", ())
+    ]
+    return {**result, "messages": messages}
+
+
+def _trim_read_result(revision: Revision, result: dict[str, Any]) -> dict[str, Any]:
+    if revision.structured is Structured.ANYTHING:
+        return result
+    contents = [revision.pick("contents", item) for item in result.get("contents", ())]
+    return {**result, "contents": contents}
+
+
+TRIMS: Mapping[str, Trim] = {
+    "tools/call": _trim_tool_result,
+    "prompts/get": _trim_prompt_result,
+    "resources/read": _trim_read_result,
+}

@@ -1,0 +1,102 @@
+"""2024-11-05: the first revision. Everything later is a difference from it."""
+
+from django_mcp.protocol.revisions.base import Feature, Opening, Revision, Structured
+
+V2024_11_05 = Revision(
+    version="2024-11-05",
+    opening=Opening.HANDSHAKE,
+    requests=frozenset(
+        {
+            "initialize",
+            "ping",
+            "tools/list",
+            "tools/call",
+            "resources/list",
+            "resources/templates/list",
+            "resources/read",
+            "resources/subscribe",
+            "resources/unsubscribe",
+            "prompts/list",
+            "prompts/get",
+            "completion/complete",
+            "logging/setLevel",
+        }
+    ),
+    notifications=frozenset(
+        {
+            "notifications/initialized",
+            "notifications/cancelled",
+            "notifications/progress",
+            "notifications/roots/list_changed",
+        }
+    ),
+    announcements=frozenset(
+        {
+            "notifications/cancelled",
+            "notifications/progress",
+            "notifications/message",
+            "notifications/tools/list_changed",
+            "notifications/prompts/list_changed",
+            "notifications/resources/list_changed",
+            "notifications/resources/updated",
+        }
+    ),
+    questions=frozenset({"ping", "sampling/createMessage", "roots/list"}),
+    capabilities={
+        "experimental": frozenset({"*"}),
+        "logging": frozenset(),
+        "prompts": frozenset({"listChanged"}),
+        "resources": frozenset({"listChanged", "subscribe"}),
+        "tools": frozenset({"listChanged"}),
+    },
+    fields={
+        "implementation": frozenset({"name", "version"}),
+        "tool": frozenset({"name", "description", "inputSchema"}),
+        "resource": frozenset({"uri", "name", "description", "mimeType", "size", "annotations"}),
+        "resource_template": frozenset(
+            {"uriTemplate", "name", "description", "mimeType", "annotations"}
+        ),
+        "prompt": frozenset({"name", "description", "arguments"}),
+        "argument": frozenset({"name", "description", "required"}),
+        "annotations": frozenset({"audience", "priority"}),
+        "contents": frozenset({"uri", "mimeType", "text", "blob"}),
+        "text_content": frozenset({"type", "text", "annotations"}),
+        "image_content": frozenset({"type", "data", "mimeType", "annotations"}),
+        "resource_content": frozenset({"type", "resource", "annotations"}),
+        "tools/call": frozenset({"content", "isError", "_meta"}),
+        "progress": frozenset({"progressToken", "progress", "total"}),
+        "elicitation/create": frozenset(),
+        "sampling/createMessage": frozenset(
+            {
+                "messages",
+                "modelPreferences",
+                "systemPrompt",
+                "includeContext",
+                "temperature",
+                "maxTokens",
+                "stopSequences",
+                "metadata",
+                "_meta",
+            }
+        ),
+    },
+    blocks=frozenset({"text", "image", "resource"}),
+    structured=Structured.NOTHING,
+    cacheable=frozenset(),
+    error_codes={
+        "parse_error": -32700,
+        "invalid_request": -32600,
+        "method_not_found": -32601,
+        "invalid_params": -32602,
+        "internal_error": -32603,
+        "cancelled": -32603,
+        "resource_not_found": -32002,
+        # These revisions have no numbers of their own for what follows.
+        "header_mismatch": -32600,
+        "client_capability_missing": -32600,
+        "unsupported_protocol_version": -32602,
+        "url_elicitation_required": -32600,
+    },
+    http_statuses={"parse_error": 400},
+    features=frozenset({Feature.UNDECLARED_COMPLETION}),
+)

@@ -1,0 +1,24 @@
+"""Signing what travels through the client with the site's SECRET_KEY, fallbacks included."""
+
+from __future__ import annotations
+
+from django.core.signing import BadSignature, TimestampSigner
+
+
+class SiteSealer:
+    """A Sealer on Django's signing: keys come from SECRET_KEY and SECRET_KEY_FALLBACKS."""
+
+    def seal(self, purpose: str, text: str, /) -> str:
+        """``text`` with a time and a signature, salted with the purpose."""
+        return _signer(purpose).sign(text)
+
+    def unseal(self, purpose: str, sealed: str, /, max_age: float | None = None) -> str | None:
+        """The signed text, or None when it is forged, for something else, or older than seconds."""
+        try:
+            return _signer(purpose).unsign(sealed, max_age=max_age)
+        except BadSignature:
+            return None
+
+
+def _signer(purpose: str) -> TimestampSigner:
+    return TimestampSigner(salt=f"django_mcp.{purpose}")

@@ -1,0 +1,102 @@
+"""What is remembered of a client between its requests, in the revisions which have sessions.
+
+A session is a frozen value; stores keep it. What a handler changed is recorded as a list of
+changes, each naming one key, so that calls which run at once, also on different workers,
+never lose each other's. It knows nothing of where sessions are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from django_mcp.protocol.errors import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that a handler changed: ``action`` on ``key`` of the session's ``area``."""
+
+    area: str
+    action: str
+    key: str = ""
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One client's session: opened by ``initialize``, bound to the principal who opened it."""
+
+    id: str
+    server: str
+    principal: str
+    version: str
+    client_info: Json = field(default_factory=dict)
+    client_capabilities: Json = field(default_factory=dict)
+    init_meta: Json = field(default_factory=dict)
+    initialized: bool = False
+    log_level: str | None = None
+    pagination_limit: int | None = None
+    assigns: Json = field(default_factory=dict)
+    components: Mapping[str, Json] = field(default_factory=dict)
+    """Components registered at run time, as specifications, by kind and key."""
+    subscriptions: frozenset[str] = frozenset()
+    """URIs of the resources whose changes the client wants to hear of."""
+
+    def apply(self, changes: Iterable[Change]) -> Session:
+        """This session after ``changes``; raises KeyError for an action that does not exist."""
+        session = self
+        for change in changes:
+            session = ACTIONS[change.action](session, change)
+        return session
+
+    def to_json(self) -> dict[str, Any]:
+        """The session as a JSON object."""
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return {**values, "subscriptions": sorted(self.subscriptions)}
+
+    @classmethod
+    def from_json(cls, value: Json) -> Session:
+        """The session that ``to_json`` described; members it does not know are left out."""
+        known = {entry.name: value[entry.name] for entry in fields(cls) if entry.name in value}
+        return cls(**{**known, "subscriptions": frozenset(value.get("subscriptions", ()))})
+
+
+def _set(session: Session, change: Change) -> Session:
+    return replace(session, **{change.area: change.value})
+
+
+def _put(session: Session, change: Change) -> Session:
+    area = {**getattr(session, change.area), change.key: change.value}
+    return replace(session, **{change.area: area})
+
+
+def _remove(session: Session, change: Change) -> Session:
+    area = dict(getattr(session, change.area))
+    area.pop(change.key, None)
+    return replace(session, **{change.area: area})
+
+
+def _clear(session: Session, change: Change) -> Session:
+    return replace(session, **{change.area: {}})
+
+
+def _include(session: Session, change: Change) -> Session:
+    return replace(session, **{change.area: getattr(session, change.area) | {change.key}})
+
+
+def _exclude(session: Session, change: Change) -> Session:
+    return replace(session, **{change.area: getattr(session, change.area) - {change.key}})
+
+
+ACTIONS: Mapping[str, Callable[[Session, Change], Session]] = {
+    "set": _set,
+    "put": _put,
+    "remove": _remove,
+    "clear": _clear,
+    "include": _include,
+    "exclude": _exclude,
+}
+"""``set`` replaces an area; ``put``, ``remove`` and ``clear`` work on mappings, ``include`` and
+``exclude`` on sets."""

@@ -1,0 +1,210 @@
+"""What every transport has in common: from a message to a Frame, and from a reply to the store.
+
+A transport gathers facts about the caller and reads messages; from there on all of them walk
+the same way, which is written down here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from inspect import isawaitable
+from typing import Any
+
+from django.utils.module_loading import import_string
+
+from django_mcp import conf, dispatch
+from django_mcp.auth.base import Principal
+from django_mcp.cancellation import Cancellation
+from django_mcp.client import Client, level_name, progress_token
+from django_mcp.dispatch import Reply
+from django_mcp.exchange import Exchange
+from django_mcp.frame import Frame, RequestInfo, Transport
+from django_mcp.protocol.envelope import Envelope
+from django_mcp.protocol.errors import InternalError, InvalidParams, Json, McpError
+from django_mcp.protocol.jsonrpc import Notification, Request
+from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Opening, Revision
+from django_mcp.server import Server
+from django_mcp.session import Change, Session
+from django_mcp.stores.base import SessionStore
+
+logger = logging.getLogger("django_mcp")
+
+DEFAULT_LOG_LEVEL = "info"
+"""The least severe level which a session hears of before it says what it wants."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """What the edge knows of whoever sent a message."""
+
+    principal: Principal
+    transport: Transport
+    session: Any = None
+    """The Django session."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """One request on its way: what is needed to make its Frame."""
+
+    server: Server
+    caller: Caller
+    exchange: Exchange
+    cancellation: Cancellation = field(default_factory=Cancellation)
+
+
+def enveloped(call: Call, request: Request, envelope: Envelope) -> Frame:
+    """The Frame of a request which brought its own metadata."""
+    private = {
+        "server": call.server,
+        "revision": envelope.revision,
+        "protocol_version": envelope.revision.version,
+        "client_capabilities": envelope.capabilities,
+    }
+    if envelope.client_info is not None:
+        private["client_info"] = envelope.client_info
+    return _frame(call, request, private, _requested_level(envelope))
+
+
+def in_session(call: Call, request: Request | Notification, session: Session) -> Frame:
+    """The Frame of a message in a session."""
+    private = {
+        "server": call.server,
+        "revision": BY_VERSION[session.version],
+        "protocol_version": session.version,
+        "client_capabilities": session.client_capabilities,
+        "client_info": session.client_info,
+        "init_meta": session.init_meta,
+        "session_id": session.id,
+        "log_level": session.log_level,
+        "components": session.components,
+        "subscriptions": session.subscriptions,
+    }
+    if session.pagination_limit is not None:
+        private["pagination_limit"] = session.pagination_limit
+    return _frame(
+        call,
+        request,
+        private,
+        session_level(session),
+        assigns=session.assigns,
+        initialized=session.initialized,
+    )
+
+
+def opening(call: Call, request: Request) -> Frame:
+    """The Frame of ``initialize``, before anything is agreed: it speaks the newest handshake."""
+    revision = call.server.revisions(Opening.HANDSHAKE)[-1]
+    return _frame(call, request, {"server": call.server, "revision": revision}, None)
+
+
+def _frame(
+    call: Call,
+    request: Request | Notification,
+    private: dict[str, Any],
+    log_level: str | None,
+    assigns: Json | None = None,
+    initialized: bool = True,
+) -> Frame:
+    caller, params = call.caller, request.params
+    client = Client(
+        revision=private["revision"],
+        capabilities=private.get("client_capabilities", {}),
+        exchange=call.exchange,
+        log_level=log_level,
+        logger=call.server.name,
+        progress_token=progress_token(params) if "_meta" in params else None,
+    )
+    return Frame(
+        assigns or {},
+        user=caller.principal.user,
+        session=caller.session,
+        auth=caller.principal,
+        transport=caller.transport,
+        request=RequestInfo(getattr(request, "id", None), request.method, params),
+        initialized=initialized,
+        client=client,
+        cancellation=call.cancellation,
+        private=private,  # type: ignore[arg-type]
+        exchange=call.exchange,
+    )
+
+
+def _requested_level(envelope: Envelope) -> str | None:
+    if envelope.log_level is None:
+        return None
+    level = level_name(envelope.log_level)
+    if level != envelope.log_level:
+        raise InvalidParams(f"Unknown log level {envelope.log_level!r}")
+    return level
+
+
+def session_level(session: Session) -> str:
+    """The least severe level of log message that this session is sent."""
+    if session.log_level is not None:
+        return session.log_level
+    experimental = session.client_capabilities.get("experimental")
+    wished = experimental.get("logLevel") if isinstance(experimental, dict) else None
+    return (level_name(wished) if isinstance(wished, str) else None) or DEFAULT_LOG_LEVEL
+
+
+def new_session(frame: Frame, session_id: str) -> Session:
+    """The session which ``initialize`` opened."""
+    assert frame.auth is not None
+    return Session(
+        id=session_id,
+        server=frame.server.name,
+        principal=frame.auth.key,
+        version=frame.revision.version,
+        client_info=frame.private["client_info"],
+        client_capabilities=frame.private["client_capabilities"],
+        init_meta=frame.private["init_meta"],
+    )
+
+
+INITIALIZED = Change("initialized", "set", value=True)
+"""What a session remembers of ``notifications/initialized``."""
+
+
+async def answer(frame: Frame) -> Reply:
+    """The reply to the request on ``frame``, with what the site's frame processors bring."""
+    processors = conf.get().frame_processors
+    if not processors:
+        return await dispatch.answer(frame)
+    try:
+        frame = await process(frame, processors)
+    except Exception:
+        logger.exception("A frame processor failed")
+        return dispatch.refusal(frame, InternalError())
+    return await dispatch.answer(frame)
+
+
+async def process(frame: Frame, processors: tuple[str, ...]) -> Frame:
+    """The Frame with what the processors bring: it shadows the session's and is never stored."""
+    assert frame.exchange is not None
+    brought: dict[str, Any] = {}
+    for path in processors:
+        values = await frame.exchange.run(_processor(path), frame)
+        brought |= await values if isawaitable(values) else values
+    return frame.brought(brought)
+
+
+@cache
+def _processor(path: str) -> Callable[[Frame], Any]:
+    processor: Callable[[Frame], Any] = import_string(path)
+    return processor
+
+
+async def commit(store: Callable[[], SessionStore], reply: Reply) -> None:
+    """Keep what the handler changed in its session, before its answer is sent."""
+    session_id = reply.frame.get_mcp_session_id()
+    if reply.frame.changes and session_id is not None:
+        await store().update(session_id, reply.frame.changes)
+
+
+def refusal(error: McpError, revision: Revision = NEWEST) -> dict[str, Any]:
+    """The error object for what was refused before a revision was known."""
+    return revision.error(error)
