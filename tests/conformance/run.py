@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -67,15 +68,10 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/conformance", description=__doc__)
-    parser.add_argument(
-        "sets", nargs="*", metavar="requirement-set", help=", ".join(REQUIREMENT_SETS)
-    )
-    parser.add_argument(
-        "--only", metavar="SCENARIO", action="append", help="run these and no others"
-    )
-    parser.add_argument(
-        "--verbose", action="store_true", help="every failed check, and the site's log"
-    )
+    sets = " and ".join(REQUIREMENT_SETS)
+    parser.add_argument("sets", nargs="*", metavar="requirement-set", help=f"default: {sets}")
+    parser.add_argument("--only", metavar="SCENARIO", action="append", help="run no other")
+    parser.add_argument("--verbose", action="store_true", help="print every message, and the log")
     return parser
 
 
@@ -90,9 +86,8 @@ def _run_set(site: RunningSite, name: str, options: argparse.Namespace) -> bool:
         outcomes = _run_together(site, name, counted | not_yet)
     print(f"\n{name}")
     verdicts = [_report(outcome, counted, not_yet, options) for outcome in outcomes]
-    print(
-        "  " + ", ".join(f"{count} {verdict}" for verdict, count in Counter(verdicts).most_common())
-    )
+    counts = (f"{count} {verdict}" for verdict, count in Counter(verdicts).most_common())
+    print(f"  {len(verdicts)} scenarios: {'; '.join(counts)}")
     return GOOD.issuperset(verdicts)
 
 
@@ -104,9 +99,14 @@ def _report(
     remark = f"  ({len(outcome.warnings)} warnings)" if outcome.warnings else ""
     print(f"  {verdict:<16}  {scenario}{remark}")
     if options.verbose or verdict == "FAIL":
-        for message in (*outcome.failures, *outcome.warnings):
-            print(f"  {'':<16}    {message}")
+        _explain(outcome, width=10_000 if options.verbose else 300)
     return verdict
+
+
+def _explain(outcome: Outcome, *, width: int) -> None:
+    shown_nothing = () if outcome.successes or outcome.failures else ("every check was skipped",)
+    for message in (*outcome.failures, *outcome.warnings, *shown_nothing):
+        print(f"{'':<22}{textwrap.shorten(message, width)}")
 
 
 def _required(name: str) -> set[str]:

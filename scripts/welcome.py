@@ -1,0 +1,43 @@
+"""Prints how to reach the example site which scripts/serve is about to serve."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import django
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main() -> None:
+    sys.path.insert(0, str(ROOT))
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "example_site.settings")
+    django.setup()
+    site = f"http://{os.environ['HOST']}:{os.environ['PORT']}"
+    urls = _urls(site)
+    print("MCP servers:")
+    for name, url in urls.items():
+        print(f"  {name:<16}{url}")
+    print("A client's configuration:")
+    print(json.dumps({"mcpServers": _clients(urls)}, indent=2))
+    print(f"Admin: {site}/admin/ (admin / admin)", flush=True)
+
+
+def _urls(site: str) -> dict[str, str]:
+    # Only now: the registry needs the apps to be ready.
+    from django_mcp import registry
+
+    servers = [registry.configure(server) for server in registry.servers()]
+    return {server.name: site + server.path for server in servers}
+
+
+def _clients(urls: dict[str, str]) -> dict[str, object]:
+    """The default server, over HTTP and over stdio."""
+    name, url = next(iter(urls.items()))
+    stdio = {"command": sys.executable, "args": [str(ROOT / "manage.py"), "mcp_stdio"]}
+    return {name: {"type": "http", "url": url}, f"{name}-stdio": stdio}
+
+
+if __name__ == "__main__":
+    main()
