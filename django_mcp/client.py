@@ -2,15 +2,22 @@
 
 A handler reaches it as ``frame.client``. Informing never blocks and works from synchronous
 and from asynchronous handlers alike; the ``a`` twins also wait until the stream has room.
+
+Asking has two implementations, and handlers cannot tell them apart: ``LiveClient``, here,
+asks on the open stream and waits; ``rounds.RoundsClient`` ends the attempt and is called again.
 """
 
 from __future__ import annotations
 
+import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from django_mcp import questions
 from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.errors import InvalidParams
+from django_mcp.protocol.errors import ClientCapabilityMissing, InvalidParams
+from django_mcp.questions import AnswerUnfit, Elicited, Question, Root, Sampled
 
 if TYPE_CHECKING:
     from django_mcp.exchange import Exchange
@@ -36,7 +43,7 @@ def level_name(spelling: str) -> str | None:
     return name if name in LEVELS else None
 
 
-class Client:
+class Client(ABC):
     """The other side of one request.
 
     ``capabilities`` is what the client says it can do, ``log_level`` the least severe level it
@@ -50,6 +57,7 @@ class Client:
         "_logger",
         "_progress_token",
         "_revision",
+        "_timeout",
         "capabilities",
     )
 
@@ -62,6 +70,7 @@ class Client:
         log_level: str | None,
         logger: str,
         progress_token: str | int | None = None,
+        timeout: float = 60.0,
     ) -> None:
         self.capabilities = capabilities
         self._revision = revision
@@ -70,6 +79,7 @@ class Client:
         self._logger = logger
         self._progress_token = progress_token
         self._last_progress: float | None = None
+        self._timeout = timeout
 
     # Inform it.
 
@@ -135,6 +145,121 @@ class Client:
         """``notify``, and wait until the stream has room again."""
         self.notify(method, params)
         await self._exchange.flush()
+
+    # Ask it.
+
+    def elicit(self, message: str, schema: Any, *, key: str | None = None, **options: Any) -> Elicited:
+        """Ask the user to fill in a form; see ``questions.form``.
+
+        ``key`` names the question among those of this handler; ``timeout`` is in seconds.
+        Raises ClientCapabilityMissing before anything is sent, McpError when the client
+        answers with an error, and TimeoutError when it does not answer.
+        """
+        return self._one(questions.form(message, schema), key, options)  # type: ignore[no-any-return]
+
+    def elicit_url(self, message: str, url: str, *, key: str | None = None, **options: Any) -> Elicited:
+        """Ask the user to visit a page; see ``questions.page`` and ``elicit``."""
+        page, options = _split_options(options, "elicitation_id")
+        return self._one(questions.page(message, url, **page), key, options)  # type: ignore[no-any-return]
+
+    def create_message(self, messages: Any, max_tokens: int, *, key: str | None = None, **options: Any) -> Sampled:
+        """Ask for a message of the client's model; see ``questions.sample`` and ``elicit``."""
+        wishes, options = _split_options(options, *questions.SAMPLING_OPTIONS)
+        question = questions.sample(messages, max_tokens=max_tokens, **wishes)
+        return self._one(question, key, options)  # type: ignore[no-any-return]
+
+    def list_roots(self, *, key: str | None = None, **options: Any) -> list[Root]:
+        """Ask for the places that the client lets servers work in; see ``elicit``."""
+        return self._one(questions.roots(), key, options)  # type: ignore[no-any-return]
+
+    def ask(self, *, timeout: float | None = None, **asked: Question) -> dict[str, Any]:
+        """Ask several questions together: ``ask(name=questions.form(…), folders=questions.roots())``.
+
+        Returns the answers under the names of their questions.
+        """
+        return self._exchange.wait(self.aask(timeout=timeout, **asked))
+
+    async def aelicit(self, message: str, schema: Any, *, key: str | None = None, **options: Any) -> Elicited:
+        """``elicit`` for async handlers."""
+        return await self._aone(questions.form(message, schema), key, options)  # type: ignore[no-any-return]
+
+    async def aelicit_url(self, message: str, url: str, *, key: str | None = None, **options: Any) -> Elicited:
+        """``elicit_url`` for async handlers."""
+        page, options = _split_options(options, "elicitation_id")
+        return await self._aone(questions.page(message, url, **page), key, options)  # type: ignore[no-any-return]
+
+    async def acreate_message(self, messages: Any, max_tokens: int, *, key: str | None = None, **options: Any) -> Sampled:
+        """``create_message`` for async handlers."""
+        wishes, options = _split_options(options, *questions.SAMPLING_OPTIONS)
+        question = questions.sample(messages, max_tokens=max_tokens, **wishes)
+        return await self._aone(question, key, options)  # type: ignore[no-any-return]
+
+    async def alist_roots(self, *, key: str | None = None, **options: Any) -> list[Root]:
+        """``list_roots`` for async handlers."""
+        return await self._aone(questions.roots(), key, options)  # type: ignore[no-any-return]
+
+    async def aask(self, *, timeout: float | None = None, **asked: Question) -> dict[str, Any]:
+        """``ask`` for async handlers."""
+        for question in asked.values():
+            self._require(question)
+        return await self._answers(asked, self._timeout if timeout is None else timeout)
+
+    @abstractmethod
+    async def _answers(self, asked: Mapping[str, Question], timeout: float) -> dict[str, Any]:
+        """The answers to questions which the client can be asked."""
+
+    def remembering(self, assigned: Json) -> Client:
+        """This client for a Frame to which ``assigned`` was assigned."""
+        return self
+
+    def _one(self, question: Question, key: str | None, options: dict[str, Any]) -> Any:
+        name = key or self._key(question)
+        return self.ask(**options, **{name: question})[name]
+
+    async def _aone(self, question: Question, key: str | None, options: dict[str, Any]) -> Any:
+        name = key or self._key(question)
+        return (await self.aask(**options, **{name: question}))[name]
+
+    def _key(self, question: Question) -> str:
+        return question.method
+
+    def _require(self, question: Question) -> None:
+        """Refuse, before anything is sent, what the client or the revision cannot be asked."""
+        known = question.method in self._revision.questions
+        if not known or questions.missing(question, self.capabilities):
+            raise ClientCapabilityMissing.of(question.capability)
+
+
+class LiveClient(Client):
+    """A client which is asked on the open stream of its request, or of its session."""
+
+    __slots__ = ()
+
+    async def _answers(self, asked: Mapping[str, Question], timeout: float) -> dict[str, Any]:
+        found = await asyncio.gather(*(self._answer(item, timeout) for item in asked.values()))
+        return dict(zip(asked, found, strict=True))
+
+    async def _answer(self, question: Question, timeout: float) -> Any:
+        """The answer to one question, asked again when what comes back does not fit."""
+        params = self._revision.question(question.method, question.params)
+        for _ in range(ATTEMPTS - 1):
+            result = await self._exchange.ask(question.method, params, timeout=timeout)
+            try:
+                return question.read(result)
+            except AnswerUnfit:
+                continue
+        result = await self._exchange.ask(question.method, params, timeout=timeout)
+        return question.read(result)
+
+
+ATTEMPTS = 3
+"""How often a question is asked whose answers do not fit, before the handler is told."""
+
+
+def _split_options(options: dict[str, Any], *names: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options that describe a question, and the others."""
+    mine = {name: value for name, value in options.items() if name in names}
+    return mine, {name: value for name, value in options.items() if name not in names}
 
 
 def progress_token(params: Json) -> str | int | None:

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from django_mcp import rounds
 from django_mcp.methods import METHODS
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import InternalError, McpError, MethodNotFound
+from django_mcp.rounds import InputRequired
 
 if TYPE_CHECKING:
     from django_mcp.frame import Frame
@@ -41,6 +43,8 @@ async def answer(frame: Frame) -> Reply:
     assert request is not None
     try:
         result, after = await call(frame)
+    except InputRequired as required:
+        result, after = ask(frame, required), frame
     except McpError as error:
         return refusal(frame, error)
     except Exception:
@@ -56,6 +60,13 @@ async def answer(frame: Frame) -> Reply:
         cache=server.cache_members,
     )
     return Reply(jsonrpc.result(request.id, finished), after)  # type: ignore[arg-type]
+
+
+def ask(frame: Frame, required: InputRequired) -> dict[str, Any]:
+    """The result which asks the client for what a handler needs."""
+    assert frame.request is not None and frame.auth is not None
+    request = frame.request
+    return rounds.result(frame.server, frame.auth.key, request.method, request.params, required)
 
 
 def refusal(frame: Frame, error: McpError) -> Reply:

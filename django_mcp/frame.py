@@ -147,7 +147,10 @@ class Frame:
         new = _pairs(key, value, more)
         changes = tuple(Change("assigns", "put", name, item) for name, item in new.items())
         return replace(
-            self, assigns={**self.assigns, **new}, changes=(*self.changes, *changes)
+            self,
+            assigns={**self.assigns, **new},
+            changes=(*self.changes, *changes),
+            client=self.client and self.client.remembering(new),
         )
 
     def assign_new(self, key: str, make: Callable[[], Any]) -> Frame:

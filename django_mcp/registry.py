@@ -84,6 +84,7 @@ def _limits(site: conf.Settings) -> Limits:
         versions=site.protocol_versions,
         page_size=site.page_size,
         request_timeout=site.request_timeout,
+        request_state_lifetime=site.request_state_lifetime,
         call_timeout=site.call_timeout,
         cache_ttl_ms=site.cache_ttl_ms,
         log_rate_limit=site.log_rate_limit,

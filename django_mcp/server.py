@@ -41,6 +41,7 @@ class Limits:
     versions: tuple[str, ...] = tuple(revision.version for revision in REVISIONS)
     page_size: int = 50
     request_timeout: float = 60.0
+    request_state_lifetime: float = 600.0
     call_timeout: float | None = None
     cache_ttl_ms: int = 0
     log_rate_limit: int | None = None

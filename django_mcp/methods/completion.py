@@ -26,8 +26,7 @@ async def complete(frame: Frame) -> Answer:
     completer = component.complete.get(name)
     if completer is None:
         return results.completion_result([]), frame
-    returned = await completer.call(value, _context(frame), frame)
-    found, after = running.split(returned, frame)
+    found, after = await running.run(completer, frame, value, _context(frame))
     return results.completion_result(found), after
 
 

@@ -36,7 +36,7 @@ async def get(frame: Frame) -> Answer:
     except ArgumentsInvalid as error:
         raise InvalidParams(f"The arguments do not fit: {error}") from error
     try:
-        value, after = await running.run(prompt, clean, frame)
+        value, after = await running.run(prompt, frame, clean)
     except McpError:
         raise
     except Exception as error:

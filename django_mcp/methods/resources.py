@@ -70,7 +70,7 @@ async def _read(
     except ArgumentsInvalid as error:
         raise ResourceNotFound.at(uri) from error
     try:
-        value, after = await running.run(component, clean, frame)
+        value, after = await running.run(component, frame, clean)
     except McpError:
         raise
     except Exception as error:

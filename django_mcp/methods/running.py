@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from django_mcp.protocol.errors import InvalidParams
 
 if TYPE_CHECKING:
-    from django_mcp.components.base import Component
     from django_mcp.frame import Frame
 
 
@@ -34,19 +33,33 @@ def object_param(frame: Frame, name: str) -> dict[str, Any]:
     return value
 
 
-async def run(component: Component, clean: Any, frame: Frame) -> tuple[Any, Frame]:
+class Handler(Protocol):
+    """What can be run: a component or a completer."""
+
+    @property
+    def is_async(self) -> bool:
+        """Whether what ``invoke`` returns is awaitable."""
+        ...
+
+    @property
+    def invoke(self) -> Callable[..., Any] | None:
+        """Called with the checked arguments and the Frame."""
+        ...
+
+
+async def run(handler: Handler, frame: Frame, *arguments: Any) -> tuple[Any, Frame]:
     """What the handler returned, and the Frame to keep.
 
     Raises what the handler raises, and Cancelled when nobody waits any more.
     """
     frame.cancellation.raise_if_requested()
-    invoke = component.invoke
+    invoke = handler.invoke
     assert invoke is not None
-    if component.is_async:
-        returned = await invoke(clean, frame)
+    if handler.is_async:
+        returned = await invoke(*arguments, frame)
     else:
         assert frame.exchange is not None
-        returned = await frame.exchange.run(invoke, clean, frame)
+        returned = await frame.exchange.run(invoke, *arguments, frame)
     frame.cancellation.raise_if_requested()
     return split(returned, frame)
 

@@ -40,7 +40,7 @@ async def call(frame: Frame) -> Answer:
     except ArgumentsInvalid as error:
         return failed(f"The arguments do not fit: {error}"), frame
     try:
-        value, after = await running.run(tool, clean, frame)
+        value, after = await running.run(tool, frame, clean)
     except ToolError as error:
         return failed(str(error)), frame
     except McpError:

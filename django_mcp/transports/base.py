@@ -9,16 +9,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from inspect import isawaitable
 from typing import Any
 
 from django.utils.module_loading import import_string
 
-from django_mcp import conf, dispatch
+from django_mcp import conf, dispatch, rounds
 from django_mcp.auth.base import Principal
 from django_mcp.cancellation import Cancellation
-from django_mcp.client import Client, level_name, progress_token
+from django_mcp.client import Client, LiveClient, level_name, progress_token
 from django_mcp.dispatch import Reply
 from django_mcp.exchange import Exchange
 from django_mcp.frame import Frame, RequestInfo, Transport
@@ -26,6 +26,7 @@ from django_mcp.protocol.envelope import Envelope
 from django_mcp.protocol.errors import InternalError, InvalidParams, Json, McpError
 from django_mcp.protocol.jsonrpc import Notification, Request
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Opening, Revision
+from django_mcp.rounds import RoundsClient
 from django_mcp.server import Server
 from django_mcp.session import Change, Session
 from django_mcp.stores.base import SessionStore
@@ -66,7 +67,11 @@ def enveloped(call: Call, request: Request, envelope: Envelope) -> Frame:
     }
     if envelope.client_info is not None:
         private["client_info"] = envelope.client_info
-    return _frame(call, request, private, _requested_level(envelope))
+    principal = call.caller.principal.key
+    earlier = rounds.read(call.server, principal, request.method, request.params)
+    client = partial(RoundsClient, given=earlier.given)
+    level = _requested_level(envelope)
+    return _frame(call, request, private, level, client=client, assigns=earlier.assigns)
 
 
 def in_session(call: Call, request: Request | Notification, session: Session) -> Frame:
@@ -106,17 +111,20 @@ def _frame(
     request: Request | Notification,
     private: dict[str, Any],
     log_level: str | None,
+    *,
+    client: Callable[..., Client] = LiveClient,
     assigns: Json | None = None,
     initialized: bool = True,
 ) -> Frame:
     caller, params = call.caller, request.params
-    client = Client(
+    other_side = client(
         revision=private["revision"],
         capabilities=private.get("client_capabilities", {}),
         exchange=call.exchange,
         log_level=log_level,
         logger=call.server.name,
         progress_token=progress_token(params) if "_meta" in params else None,
+        timeout=call.server.limits.request_timeout,
     )
     return Frame(
         assigns or {},
@@ -126,7 +134,7 @@ def _frame(
         transport=caller.transport,
         request=RequestInfo(getattr(request, "id", None), request.method, params),
         initialized=initialized,
-        client=client,
+        client=other_side,
         cancellation=call.cancellation,
         private=private,  # type: ignore[arg-type]
         exchange=call.exchange,

@@ -99,6 +99,8 @@ class Revision:
     http_statuses: Mapping[str, int]
     """The HTTP status of an error by its reason; every other is 200."""
     features: frozenset[Feature]
+    rounds: frozenset[str] = frozenset()
+    """Methods that may be answered with what is still needed from the client."""
 
     def revise(
         self,
@@ -163,6 +165,10 @@ class Revision:
             **meta,
         }
         return result
+
+    def question(self, method: str, params: Json) -> dict[str, Any]:
+        """The parameters of a question to the client, as this revision has them."""
+        return self.pick(method, params) if method in self.fields else dict(params)
 
     def error_code(self, error: McpError) -> int:
         """The number of ``error``: its own, or the one this revision has for its reason."""

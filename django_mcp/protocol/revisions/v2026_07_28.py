@@ -62,5 +62,6 @@ V2026_07_28 = V2025_11_25.revise(
         "features": {Feature.PRIMING_EVENTS},
     },
     opening=Opening.ENVELOPE,
+    rounds=frozenset({"tools/call", "prompts/get", "resources/read"}),
     structured=Structured.ANYTHING,
 )

@@ -1,0 +1,191 @@
+"""What can be asked of the client: a form, a page to visit, a sample of its model, its roots.
+
+A Question is a value: what to send, what the client must be able to do, and how its answer is
+read. How it gets there and back is the client's business (``client``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from django_mcp.components import shapes
+from django_mcp.components.base import ArgumentsInvalid
+from django_mcp.protocol.errors import Json
+
+FORM: Json = {"elicitation": {"form": {}}}
+PAGE: Json = {"elicitation": {"url": {}}}
+SAMPLING: Json = {"sampling": {}}
+SAMPLING_TOOLS: Json = {"sampling": {"tools": {}}}
+ROOTS: Json = {"roots": {}}
+
+
+class AnswerUnfit(ValueError):
+    """The client's answer is not what was asked for; it is asked again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One thing to ask: ``method`` and ``params`` as the newest revision has them."""
+
+    method: str
+    params: Mapping[str, Any]
+    capability: Json
+    read: Callable[[Json], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Elicited:
+    """What a user did with a form or a page.
+
+    ``content`` is what she entered: a model where one was asked for, else a mapping; None
+    unless she accepted, and for a page, where accepting only means that she went there.
+    """
+
+    action: Literal["accept", "decline", "cancel"]
+    content: Any = None
+
+    @property
+    def accepted(self) -> bool:
+        """Whether she agreed."""
+        return self.action == "accept"
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """What the client's model said."""
+
+    role: str
+    content: Any
+    model: str
+    stop_reason: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of the message; blocks of other types are left out."""
+        blocks = self.content if isinstance(self.content, list) else [self.content]
+        return "".join(block.get("text", "") for block in blocks if isinstance(block, dict))
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A place in the client's file system that it lets servers work in."""
+
+    uri: str
+    name: str | None = None
+
+
+def form(message: str, schema: type[BaseModel] | Json) -> Question:
+    """Ask the user to fill in a form: a flat model or schema of strings, numbers, yes or no, choices.
+
+    Never ask for passwords, keys, tokens or payment data this way: send her to a page.
+    """
+    wanted = shapes.input_of(schema, "a form")
+
+    def read(result: Json) -> Elicited:
+        action = _action(result)
+        if action != "accept":
+            return Elicited(action)
+        content = result.get("content")
+        if not isinstance(content, dict):
+            raise AnswerUnfit("an accepted form has content")
+        try:
+            return Elicited(action, wanted.validate(content))
+        except ArgumentsInvalid as error:
+            raise AnswerUnfit(error.problems) from error
+
+    params = {"message": message, "requestedSchema": wanted.schema, "mode": "form"}
+    return Question(method="elicitation/create", params=params, capability=FORM, read=read)
+
+
+def page(message: str, url: str, *, elicitation_id: str | None = None) -> Question:
+    """Ask the user to visit a page, for what must not pass through the client."""
+    params = {"message": message, "url": url, "mode": "url"}
+    if elicitation_id is not None:
+        params["elicitationId"] = elicitation_id
+    return Question(
+        method="elicitation/create",
+        params=params,
+        capability=PAGE,
+        read=lambda result: Elicited(_action(result)),
+    )
+
+
+def _action(result: Json) -> Literal["accept", "decline", "cancel"]:
+    action = result.get("action")
+    if action not in ("accept", "decline", "cancel"):
+        raise AnswerUnfit("action must be accept, decline or cancel")
+    return action  # type: ignore[no-any-return]
+
+
+def sample(messages: str | Sequence[Json], *, max_tokens: int, **options: Any) -> Question:
+    """Ask for a message of the client's model.
+
+    ``messages`` is a text of the user, or messages as the specification has them. Options:
+    system_prompt, temperature, stop_sequences, model_preferences, include_context, metadata,
+    tools, tool_choice.
+    """
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": {"type": "text", "text": messages}}]
+    named = {SAMPLING_OPTIONS[name]: value for name, value in options.items()}
+    return Question(
+        method="sampling/createMessage",
+        params={"messages": list(messages), "maxTokens": max_tokens, **named},
+        capability=SAMPLING_TOOLS if "tools" in named or "toolChoice" in named else SAMPLING,
+        read=_sampled,
+    )
+
+
+SAMPLING_OPTIONS: Mapping[str, str] = {
+    "system_prompt": "systemPrompt",
+    "temperature": "temperature",
+    "stop_sequences": "stopSequences",
+    "model_preferences": "modelPreferences",
+    "include_context": "includeContext",
+    "metadata": "metadata",
+    "tools": "tools",
+    "tool_choice": "toolChoice",
+}
+
+
+def _sampled(result: Json) -> Sampled:
+    content = result.get("content")
+    if not isinstance(content, (dict, list)) or not isinstance(result.get("role"), str):
+        raise AnswerUnfit("a sampled message has a role and content")
+    return Sampled(result["role"], content, str(result.get("model", "")), result.get("stopReason"))
+
+
+def roots() -> Question:
+    """Ask for the places in its file system that the client lets servers work in."""
+    return Question(method="roots/list", params={}, capability=ROOTS, read=_roots)
+
+
+def _roots(result: Json) -> list[Root]:
+    listed = result.get("roots")
+    if not isinstance(listed, list):
+        raise AnswerUnfit("roots must be a list")
+    found = [Root(item["uri"], item.get("name")) for item in listed if _is_root(item)]
+    if len(found) != len(listed):
+        raise AnswerUnfit("every root has a file:// URI")
+    return found
+
+
+def _is_root(item: Any) -> bool:
+    return isinstance(item, dict) and str(item.get("uri", "")).startswith("file://")
+
+
+def missing(question: Question, capabilities: Json) -> bool:
+    """Whether the client lacks what ``question`` needs.
+
+    Presence counts, not truth; and ``elicitation: {}`` means that forms can be shown.
+    """
+    ((name, wanted),) = question.capability.items()
+    declared = capabilities.get(name)
+    if not isinstance(declared, dict):
+        return True
+    if name == "elicitation" and "form" in wanted and "url" not in declared:
+        return False
+    return any(mode not in declared for mode in wanted)

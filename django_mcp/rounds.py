@@ -1,0 +1,172 @@
+"""Asking by rounds: the answer says what is missing, and the client calls again with it.
+
+Where a revision has no requests from the server, a handler's question is looked up in the
+call. If the answer is not there yet, the attempt ends: the client is told what is missing,
+asks its user, and calls again. The handler then **runs again from the top**, so what it does
+before its last question must be harmless to do twice.
+
+What has to survive between the rounds travels through the client: signed, short-lived, and
+bound to the caller and to the request (specification, basic/patterns/mrtr).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.client import Client
+from django_mcp.protocol.errors import InvalidParams, Json
+from django_mcp.questions import AnswerUnfit, Question
+
+if TYPE_CHECKING:
+    from django_mcp.server import Server
+
+MISSING: Any = object()
+
+
+class InputRequired(BaseException):
+    """Ends an attempt: the client must be asked first.
+
+    Not an Exception, so that a handler which catches those does not swallow it.
+    """
+
+    def __init__(self, asked: Mapping[str, Question], state: Json) -> None:
+        self.asked = asked
+        self.state = state
+        super().__init__(f"Input is required: {', '.join(asked)}")
+
+
+class RoundsClient(Client):
+    """A client which is asked by ending the attempt, and which calls again with the answers.
+
+    ``given`` are the results which it has sent so far, in this call and, by way of the signed
+    state, in earlier ones.
+    """
+
+    __slots__ = ("_assigned", "_asked", "_counts", "_given", "_used")
+
+    def __init__(self, *, given: Mapping[str, Json], **facts: Any) -> None:
+        super().__init__(**facts)
+        self._given = given
+        self._assigned: Json = {}
+        # Shared by the copies of this client which several Frames of one call hold.
+        self._asked: dict[str, Question] = {}
+        self._used: dict[str, Json] = {}
+        self._counts: dict[str, int] = {}
+
+    def remembering(self, assigned: Json) -> Client:
+        """A copy which carries ``assigned`` through the next round."""
+        remembering = copy(self)
+        remembering._assigned = {**self._assigned, **assigned}
+        return remembering
+
+    def ask(self, *, timeout: float | None = None, **asked: Question) -> dict[str, Any]:
+        """Look the answers up; where one is missing, end this attempt."""
+        for question in asked.values():
+            self._require(question)
+        return self._look_up(asked)
+
+    async def _answers(self, asked: Mapping[str, Question], timeout: float) -> dict[str, Any]:
+        for name, question in asked.items():
+            if self._read(name, question) is MISSING:
+                self._asked[name] = question
+        if self._asked:
+            # Questions which are asked concurrently are asked of the client together.
+            await asyncio.sleep(0)
+        return self._look_up(asked)
+
+    def _look_up(self, asked: Mapping[str, Question]) -> dict[str, Any]:
+        answers = {name: self._read(name, question) for name, question in asked.items()}
+        for name, answer in answers.items():
+            if answer is MISSING:
+                self._asked[name] = asked[name]
+        if self._asked:
+            raise InputRequired(self._asked, {"given": self._used, "assigns": self._assigned})
+        return answers
+
+    def _read(self, name: str, question: Question) -> Any:
+        """The answer under ``name``, or MISSING: one that does not fit counts as none."""
+        if name not in self._given:
+            return MISSING
+        try:
+            answer = question.read(self._given[name])
+        except AnswerUnfit:
+            return MISSING
+        self._used[name] = self._given[name]
+        return answer
+
+    def _key(self, question: Question) -> str:
+        """A name which is the same when the handler runs again, and another for another question."""
+        text = json.dumps(question.params, sort_keys=True, default=str)
+        digest = sha256(f"{question.method} {text}".encode()).hexdigest()[:12]
+        count = self._counts[digest] = self._counts.get(digest, 0) + 1
+        return f"{question.method.partition('/')[0]}-{digest}-{count}"
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What the client brought back: answers, and what the Frame remembered before the question."""
+
+    given: Mapping[str, Json] = field(default_factory=dict)
+    assigns: Json = field(default_factory=dict)
+
+
+FIRST = Round()
+
+
+def read(server: Server, principal: str, method: str, params: Json) -> Round:
+    """What the call brings from earlier rounds; raises InvalidParams for what is not ours.
+
+    Answers may come without a state, and keys that nobody asked for are left alone.
+    """
+    if "inputResponses" not in params and "requestState" not in params:
+        return FIRST
+    responses = params.get("inputResponses", {})
+    if type(responses) is not dict or not all(type(item) is dict for item in responses.values()):
+        raise InvalidParams("params.inputResponses must be an object of result objects")
+    state = _open(server, principal, method, params)
+    return Round({**state.get("given", {}), **responses}, state.get("assigns", {}))
+
+
+def _open(server: Server, principal: str, method: str, params: Json) -> Json:
+    sealed = params.get("requestState")
+    if sealed is None and "requestState" not in params:
+        return {}
+    assert server.sealer is not None
+    purpose = _purpose(principal, method, params)
+    lifetime = server.limits.request_state_lifetime
+    opened = (
+        server.sealer.unseal(purpose, sealed, max_age=lifetime) if isinstance(sealed, str) else None
+    )
+    if opened is None:
+        raise InvalidParams("params.requestState is not one that this request was given, or too old")
+    state: Json = json.loads(opened)
+    return state
+
+
+def result(
+    server: Server, principal: str, method: str, params: Json, required: InputRequired
+) -> dict[str, Any]:
+    """The result which says what is required, and carries what must not be forgotten."""
+    assert server.sealer is not None
+    state = server.sealer.seal(_purpose(principal, method, params), json.dumps(required.state))
+    return {
+        "resultType": "input_required",
+        "inputRequests": {
+            name: {"method": question.method, "params": dict(question.params)}
+            for name, question in required.asked.items()
+        },
+        "requestState": state,
+    }
+
+
+def _purpose(principal: str, method: str, params: Json) -> str:
+    """What a state is bound to: who calls what, with which arguments."""
+    defining = {name: params.get(name) for name in ("name", "uri", "arguments")}
+    text = json.dumps([principal, method, defining], sort_keys=True)
+    return f"request_state:{sha256(text.encode()).hexdigest()}"
