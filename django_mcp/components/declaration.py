@@ -1,0 +1,345 @@
+"""What an author declared: a function, a class or an instance, and the options beside it.
+
+An option given at registration wins over an attribute of the class; an attribute may be a value
+or a method without parameters.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal, TypedDict, get_args, get_origin
+
+from django_mcp.components import signature as signatures
+from django_mcp.components.base import (
+    ORDER_BOUND,
+    CacheHint,
+    Completer,
+    ConfigurationError,
+    Description,
+    Permission,
+)
+from django_mcp.components.signature import Signature
+from django_mcp.protocol.content import Annotations, Icon
+from django_mcp.protocol.errors import Json
+
+NAME = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
+"""What a client accepts as the name of a tool (specification, server/tools, "Tool Names")."""
+
+
+class Options(TypedDict, total=False):
+    """What can be said of any component where it is registered. None says nothing."""
+
+    name: str | None
+    title: str | None
+    description: Description | None
+    """A function without parameters is asked at every listing."""
+    meta: Json | None
+    icons: Sequence[Icon | str | Json] | None
+    permission: Permission | None
+    """``"app_label.codename"``, or a function which is given the Frame."""
+    scopes: Iterable[str] | None
+    """All of these an access token needs."""
+    cache: CacheHint | None
+    order: int | None
+    """Smaller is listed first; then names decide."""
+    complete: Mapping[str, Callable[..., Any]] | None
+    """Who suggests values for which argument."""
+
+
+class Declared:
+    """The common attributes of ``Tool``, ``Resource``, ``ResourceTemplate`` and ``Prompt``.
+
+    Each may be a value or a method without parameters. ``description`` as a method is asked
+    at every listing, so it may change. One instance serves all calls: keep no state on it.
+    """
+
+    # Any: a subclass may override each with a value or with a method.
+    name: Any = None
+    title: Any = None
+    description: Any = None
+    annotations: Any = None
+    meta: Any = None
+    icons: Any = ()
+    permission: Any = None
+    scopes: Any = ()
+    cache: Any = None
+    order: Any = 0
+    complete: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What is to be registered: the function that answers, and where to find the rest."""
+
+    function: Callable[..., Any]
+    options: Mapping[str, Any]
+    author: Declared | None
+    default_name: str
+    docstring: str
+    module: str
+    line: int
+
+    @property
+    def where(self) -> str:
+        """What to call it in an error message."""
+        return signatures.name_of(self.function)
+
+    def get(self, option: str) -> Any:
+        """The option as given, else the attribute of the class, else None."""
+        given = self.options.get(option)
+        if given is not None:
+            return given
+        declared = getattr(self.author, option, None)
+        # A class is a value here, a pydantic model for instance.
+        return declared() if callable(declared) and not isinstance(declared, type) else declared
+
+    def signature(self) -> Signature:
+        """What the function asks for."""
+        return signatures.read(self.function)
+
+    def common(self) -> dict[str, Any]:
+        """The fields of Component which are declared alike for every kind."""
+        return {
+            "title": self.get("title"),
+            "description": self._description(),
+            "icons": self._icons(),
+            "meta": _mapping(self.get("meta"), "meta", self.where),
+            "permission": self._permission(),
+            "scopes": _scopes(self.get("scopes")),
+            "cache": _cache(self.get("cache"), self.where),
+            "order": _order(self.get("order"), self.where),
+            "module": self.module,
+            "line": self.line,
+        }
+
+    def name(self) -> str:
+        """The name as declared, else the default; raises ConfigurationError for an unusable one."""
+        name = self.get("name") or self.default_name
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise ConfigurationError(
+                f"The name {name!r} of {self.where} cannot be used: give name=… of letters, "
+                "digits and _ - . (at most 128)"
+            )
+        return name
+
+    def completers(
+        self, arguments: Iterable[str], signature: Signature | None
+    ) -> dict[str, Completer]:
+        """Who suggests values for which argument: as declared, else the choices of its type."""
+        known = tuple(arguments)
+        choices = {} if signature is None else _choices(signature)
+        found = {argument: choose for argument, choose in choices.items() if argument in known}
+        for argument, function in self._declared_completers().items():
+            if argument not in known:
+                raise ConfigurationError(
+                    f"{self.where} completes {argument!r}, which is none of its arguments "
+                    f"({', '.join(known) or 'it has none'})"
+                )
+            found[argument] = completer(function)
+        return found
+
+    def _declared_completers(self) -> dict[str, Callable[..., Any]]:
+        methods = {
+            name.removeprefix("complete_"): getattr(self.author, name)
+            for name in (dir(self.author) if self.author else ())
+            if name.startswith("complete_")
+        }
+        return {**methods, **(self.get("complete") or {})}
+
+    def _description(self) -> Description:
+        given = self.options.get("description")
+        declared = getattr(self.author, "description", None) if given is None else given
+        if declared is None:
+            return self.docstring
+        return declared
+
+    def _icons(self) -> tuple[Json, ...]:
+        try:
+            return tuple(Icon.of(icon).to_protocol() for icon in self.get("icons") or ())
+        except ValueError as error:
+            raise ConfigurationError(f"{self.where}: {error}") from error
+
+    def _permission(self) -> Permission | None:
+        given = self.options.get("permission")
+        permission = getattr(self.author, "permission", None) if given is None else given
+        if permission is None or callable(permission):
+            return permission  # type: ignore[no-any-return] # Recognised by being callable.
+        if isinstance(permission, str) and "." in permission:
+            return permission
+        raise ConfigurationError(
+            f'The permission of {self.where} is {permission!r}: write "app_label.codename", or '
+            "a function which is given the Frame"
+        )
+
+
+def opened(target: Any, base: type[Declared], method: str, options: Any, known: Any) -> Declaration:
+    """The declaration which ``target`` is: a function, or a class or instance of ``base``.
+
+    ``known`` is the TypedDict of the options which there are.
+    """
+    if unknown := sorted(options.keys() - known.__optional_keys__):
+        there_are = ", ".join(sorted(known.__optional_keys__))
+        raise ConfigurationError(f"There is no option {unknown[0]!r}: there are {there_are}")
+    if isinstance(target, type):
+        target = _instance(target, base)
+    if isinstance(target, base):
+        return _opened_instance(target, method, options)
+    if not callable(target):
+        raise ConfigurationError(
+            f"{target!r} is no component: give a function, or a class derived from {base.__name__}"
+        )
+    inner = signatures.underlying(target)
+    return Declaration(
+        function=target,
+        options=options,
+        author=None,
+        default_name=_function_name(target),
+        docstring=_cleaned(target if inspect.isroutine(target) else inner),
+        module=inner.__module__,
+        line=_line(inner),
+    )
+
+
+def completer(function: Callable[..., Any]) -> Completer:
+    """How to call a function that suggests values: ``(value)`` or ``(value, arguments)``."""
+    signature = signatures.read(function)
+    if not 1 <= len(signature.parameters) <= 2 or signature.rest:
+        raise ConfigurationError(
+            f"{signature.where} completes an argument: let it take (value) or (value, arguments), "
+            "and the Frame if it wants"
+        )
+    return Completer(
+        function=function,
+        is_async=signatures.is_async(function),
+        names=signature.names,
+        frame=signature.frame,
+    )
+
+
+def snake_case(name: str) -> str:
+    """``HTTPStatus`` → ``http_status``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def content_annotations(value: Any, where: str) -> dict[str, Any] | None:
+    """Annotations of a resource, checked."""
+    if value is None:
+        return None
+    try:
+        return Annotations.of(value).to_protocol()
+    except ValueError as error:
+        raise ConfigurationError(f"{where}: {error}") from error
+
+
+# Reading what was declared.
+
+
+def _instance(target: type, base: type[Declared]) -> Declared:
+    if not issubclass(target, base):
+        raise ConfigurationError(
+            f"{target.__qualname__} is a class of another kind: derive it from {base.__name__}"
+        )
+    try:
+        return target()
+    except TypeError as error:
+        raise ConfigurationError(
+            f"{target.__qualname__} cannot be made without arguments ({error}): "
+            "register an instance of it"
+        ) from error
+
+
+def _opened_instance(author: Declared, method: str, options: Mapping[str, Any]) -> Declaration:
+    kind = type(author)
+    function = getattr(author, method, None)
+    if not callable(function):
+        raise ConfigurationError(f"{kind.__qualname__} has no method {method}: write one")
+    return Declaration(
+        function=function,
+        options=options,
+        author=author,
+        default_name=snake_case(kind.__name__),
+        docstring=_cleaned(kind),
+        module=kind.__module__,
+        line=_line(kind),
+    )
+
+
+def _function_name(target: Any) -> str:
+    inner = target
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    return inner.__name__ if inspect.isroutine(inner) else snake_case(type(inner).__name__)
+
+
+def _cleaned(documented: Any) -> str:
+    # Its own, never one that is inherited: that speaks of something else.
+    docstring = (
+        vars(documented).get("__doc__") if isinstance(documented, type) else documented.__doc__
+    )
+    return inspect.cleandoc(docstring or "")
+
+
+def _line(written: Any) -> int:
+    code = getattr(inspect.unwrap(written), "__code__", None)
+    if code is not None:
+        return int(code.co_firstlineno)
+    try:
+        return inspect.getsourcelines(written)[1]
+    except (OSError, TypeError):
+        return 0
+
+
+def _mapping(value: Any, option: str, where: str) -> Json | None:
+    if value is None or isinstance(value, Mapping):
+        return value
+    raise ConfigurationError(f"The {option} of {where} is {value!r}: give a dict")
+
+
+def _scopes(value: Any) -> frozenset[str]:
+    return frozenset(value.split() if isinstance(value, str) else value or ())
+
+
+def _cache(value: Any, where: str) -> CacheHint | None:
+    if value is None or isinstance(value, CacheHint):
+        return value
+    if isinstance(value, Mapping):
+        return CacheHint(**value)
+    raise ConfigurationError(f"The cache of {where} is {value!r}: give a CacheHint")
+
+
+def _order(value: Any, where: str) -> int:
+    if isinstance(value, int) and abs(value) < ORDER_BOUND:
+        return value
+    if value is None:
+        return 0
+    raise ConfigurationError(f"The order of {where} is {value!r}: give a smaller integer")
+
+
+# Values of a type that has few.
+
+
+def _choices(signature: Signature) -> dict[str, Completer]:
+    """Completers for the parameters whose type lists its values: a Literal or an Enum."""
+    listed = {p.name: _values(p.annotation) for p in signature.parameters}
+    return {name: _chooser(values) for name, values in listed.items() if values}
+
+
+def _values(annotation: Any) -> tuple[str, ...]:
+    if get_origin(annotation) is Literal:
+        return tuple(str(value) for value in get_args(annotation))
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return tuple(str(member.value) for member in annotation)
+    return ()
+
+
+def _chooser(values: tuple[str, ...]) -> Completer:
+    def choose(value: str) -> list[str]:
+        typed = value.casefold()
+        return [each for each in values if each.casefold().startswith(typed)]
+
+    return Completer(function=choose, is_async=False, names=("value",), frame=None)

@@ -1,0 +1,222 @@
+"""What a handler returned → what the protocol calls it, in the words of the newest revision.
+
+A handler's Frame has been taken off already. Rows of a lazy query are fetched here, so a
+synchronous handler's value belongs here on the handler's own thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from django_mcp.components.base import OutputInvalid, UnfitResult
+from django_mcp.components.plain import compact, is_text, jsonable
+from django_mcp.components.response import (
+    CompletionResponse,
+    PromptResponse,
+    ResourceResponse,
+    Response,
+    ToolResponse,
+)
+from django_mcp.protocol.content import (
+    CONTENT,
+    Content,
+    EmbeddedResource,
+    Message,
+    block,
+)
+from django_mcp.protocol.errors import ToolError
+
+if TYPE_CHECKING:
+    from django_mcp.components.base import Component
+    from django_mcp.components.prompt import PromptComponent
+    from django_mcp.components.resource import ResourceComponent, TemplateComponent
+    from django_mcp.components.tool import ToolComponent
+
+AnyResponse = TypeVar("AnyResponse", bound=Response)
+
+__all__ = [
+    "OutputInvalid",
+    "UnfitResult",
+    "completion_result",
+    "prompt_result",
+    "read_result",
+    "tool_error",
+    "tool_result",
+]
+
+
+def tool_error(text: str) -> dict[str, Any]:
+    """The result of a tool that failed: the model reads ``text``."""
+    return {"content": [{"type": "text", "text": text}], "isError": True}
+
+
+def tool_result(tool: ToolComponent, value: Any) -> dict[str, Any]:
+    """The result of a call; raises OutputInvalid, and UnfitResult for what cannot be said."""
+    if isinstance(value, ToolError):
+        return tool_error(str(value))
+    if isinstance(value, Response):
+        return _checked(tool, _of_kind(value, ToolResponse, tool).to_protocol())
+    if (blocks := _blocks(value)) is not None:
+        return _checked(tool, {"content": [each.to_protocol() for each in blocks]})
+    if tool.output is not None:
+        return _structured(tool.output.dump(value))
+    return _unpromised(value)
+
+
+def read_result(
+    component: ResourceComponent | TemplateComponent, uri: str, value: Any
+) -> dict[str, Any]:
+    """The contents of the resource at ``uri``; raises UnfitResult for what cannot be said."""
+    if isinstance(value, Response):
+        response = _of_kind(value, ResourceResponse, component)
+    else:
+        response = _contents(value, component.mime_type)
+    return response.to_protocol(
+        uri,
+        text_type=component.mime_type or "text/plain",
+        blob_type=component.mime_type or "application/octet-stream",
+    )
+
+
+def prompt_result(prompt: PromptComponent, value: Any) -> dict[str, Any]:
+    """The messages of a prompt; raises UnfitResult for what cannot be said."""
+    if isinstance(value, Response):
+        return _of_kind(value, PromptResponse, prompt).to_protocol()
+    return PromptResponse().add(*_messages(value)).to_protocol()
+
+
+def completion_result(value: Any) -> dict[str, Any]:
+    """The values suggested for an argument: the first hundred, and how many there are."""
+    if isinstance(value, CompletionResponse):
+        return value.to_protocol()
+    if isinstance(value, Response) or not isinstance(value, Iterable | None):
+        raise UnfitResult(
+            f"A completion returned {_a(value)}: return a list of strings or Response.completion(…)"
+        )
+    values = [value] if isinstance(value, str) else list(value or ())
+    found = Response.completion(values)
+    return found.with_pagination(len(values), len(values) > 100).to_protocol()
+
+
+# Tools.
+
+
+def _unpromised(value: Any) -> dict[str, Any]:
+    """The result of a tool which promises no structure."""
+    if value is None:
+        return {"content": []}
+    if isinstance(value, str):
+        return {"content": [{"type": "text", "text": str(value)}]}
+    if isinstance(value, bytes | bytearray | memoryview):
+        raise UnfitResult(
+            "A tool returned bytes: return Response.tool().image(…), .audio(…) or "
+            ".embedded_resource(…), which say what they are"
+        )
+    said = jsonable(value)
+    if isinstance(said, dict | list):
+        return _structured(said)
+    # A number is no structure: clients of older revisions know objects only.
+    text = said if isinstance(said, str) else compact(said)
+    return {"content": [{"type": "text", "text": text}]}
+
+
+def _structured(structure: Any) -> dict[str, Any]:
+    """A structure, and the same as text for clients that look only there (TOOL-08)."""
+    return {
+        "content": [{"type": "text", "text": compact(structure)}],
+        "structuredContent": structure,
+    }
+
+
+def _checked(tool: ToolComponent, result: dict[str, Any]) -> dict[str, Any]:
+    """A result which the handler put together, if it keeps what the tool promises."""
+    if tool.output is None or result.get("isError"):
+        return result
+    if "structuredContent" not in result:
+        raise OutputInvalid("an output schema is declared, but there is no structured content")
+    tool.output.check(result["structuredContent"])
+    return result
+
+
+def _blocks(value: Any) -> list[Content] | None:
+    """The blocks which ``value`` is, alone or in a list among strings; None for anything else."""
+    if isinstance(value, CONTENT):
+        return [value]
+    if isinstance(value, list | tuple) and any(isinstance(each, CONTENT) for each in value):
+        return [_block(each) for each in value]
+    return None
+
+
+def _block(value: Any) -> Content:
+    if not isinstance(value, str | CONTENT):
+        raise UnfitResult(f"{_a(value)} stands among content blocks: make it a TextContent")
+    return block(value)
+
+
+# Resources.
+
+
+def _contents(value: Any, mime_type: str | None) -> ResourceResponse:
+    if value is None or is_text(value):
+        return ResourceResponse().text(value or "")
+    if isinstance(value, bytes | bytearray | memoryview):
+        return ResourceResponse().blob(bytes(value))
+    items = list(value) if isinstance(value, list | tuple) else [value]
+    if items and all(isinstance(each, EmbeddedResource) for each in items):
+        return ResourceResponse(others=tuple(items))
+    if any(isinstance(each, (*CONTENT, Message)) for each in items):
+        raise UnfitResult(
+            "A resource returned content blocks: return a string, bytes, a value for JSON, "
+            "EmbeddedResources or Response.resource()"
+        )
+    return ResourceResponse().json(value, mime_type=mime_type or "application/json")
+
+
+# Prompts.
+
+
+def _messages(value: Any) -> Iterable[Message]:
+    if value is None:
+        return ()
+    if isinstance(value, list | tuple):
+        return [_message(each) for each in value]
+    return [_message(value)]
+
+
+def _message(value: Any) -> Message:
+    if isinstance(value, Message):
+        return value
+    if is_text(value) or isinstance(value, CONTENT):
+        return Message("user", value)
+    if isinstance(value, Mapping):
+        return _message_of_mapping(value)
+    raise UnfitResult(
+        f"A prompt returned {_a(value)}: return a string, content, Messages, or Response.prompt()"
+    )
+
+
+def _message_of_mapping(value: Mapping[str, Any]) -> Message:
+    try:
+        return Message(value["role"], value["content"])
+    except (KeyError, ValueError) as error:
+        raise UnfitResult(
+            f"A prompt returned a mapping which is no message ({error}): "
+            'write {"role": "user", "content": …}'
+        ) from error
+
+
+# Words.
+
+
+def _of_kind(value: Response, kind: type[AnyResponse], component: Component) -> AnyResponse:
+    if not isinstance(value, kind):
+        raise UnfitResult(
+            f"The {component.kind} {component.name} returned a {type(value).__name__}: "
+            f"begin with Response.{component.kind.removesuffix('_template')}()"
+        )
+    return value
+
+
+def _a(value: Any) -> str:
+    return f"a value of type {type(value).__qualname__}"
