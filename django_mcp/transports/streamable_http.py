@@ -13,14 +13,14 @@ import logging
 import secrets
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import parse_qsl
 
 from channels.consumer import AsyncConsumer
 from django.conf import settings as django_settings
 from django.utils.functional import SimpleLazyObject
 
-from django_mcp import conf, registry, stores
+from django_mcp import conf, stores
 from django_mcp.auth.base import Authenticator, Challenge, Principal
 from django_mcp.auth.django_session import browser_session
 from django_mcp.dispatch import Reply
@@ -63,8 +63,12 @@ class Refused(Exception):
 class StreamableHttpConsumer(AsyncConsumer):
     """One HTTP request to one Server."""
 
-    server: Server = registry.default
-    authenticators: tuple[Authenticator, ...] = ()
+    def __init__(
+        self, *, server: Server, authenticators: tuple[Authenticator, ...]
+    ) -> None:
+        self.server = server
+        self.authenticators = authenticators
+        self.accepts_stream = True
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer the request; whatever goes wrong becomes an answer as well."""
@@ -268,8 +272,6 @@ class StreamableHttpConsumer(AsyncConsumer):
 
     def _exchange(self, mirrored: Mapping[bytes, list[bytes]] | None) -> HttpExchange:
         return HttpExchange(self.send_message, may_stream=self.accepts_stream, mirrored=mirrored)
-
-    accepts_stream = True
 
     def _call(self, exchange: HttpExchange) -> base.Call:
         caller = base.Caller(
