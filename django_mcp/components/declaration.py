@@ -91,12 +91,13 @@ class Declaration:
 
     def get(self, option: str) -> Any:
         """The option as given, else the attribute of the class, else None."""
-        given = self.options.get(option)
-        if given is not None:
-            return given
-        declared = getattr(self.author, option, None)
+        declared = self._as_written(option)
         # A class is a value here, a pydantic model for instance.
         return declared() if callable(declared) and not isinstance(declared, type) else declared
+
+    def _as_written(self, option: str) -> Any:
+        given = self.options.get(option)
+        return getattr(self.author, option, None) if given is None else given
 
     def signature(self) -> Signature:
         """What the function asks for."""
@@ -152,11 +153,8 @@ class Declaration:
         return {**methods, **(self.get("complete") or {})}
 
     def _description(self) -> Description:
-        given = self.options.get("description")
-        declared = getattr(self.author, "description", None) if given is None else given
-        if declared is None:
-            return self.docstring
-        return declared
+        described: Description | None = self._as_written("description")
+        return self.docstring if described is None else described
 
     def _icons(self) -> tuple[Json, ...]:
         try:
@@ -165,11 +163,8 @@ class Declaration:
             raise ConfigurationError(f"{self.where}: {error}") from error
 
     def _permission(self) -> Permission | None:
-        given = self.options.get("permission")
-        permission = getattr(self.author, "permission", None) if given is None else given
-        if permission is None or callable(permission):
-            return permission  # type: ignore[no-any-return] # Recognised by being callable.
-        if isinstance(permission, str) and "." in permission:
+        permission: Permission | None = self._as_written("permission")
+        if permission is None or callable(permission) or _is_codename(permission):
             return permission
         raise ConfigurationError(
             f'The permission of {self.where} is {permission!r}: write "app_label.codename", or '
@@ -298,6 +293,10 @@ def _mapping(value: Any, option: str, where: str) -> Json | None:
     if value is None or isinstance(value, Mapping):
         return value
     raise ConfigurationError(f"The {option} of {where} is {value!r}: give a dict")
+
+
+def _is_codename(permission: Any) -> bool:
+    return isinstance(permission, str) and "." in permission
 
 
 def _scopes(value: Any) -> frozenset[str]:

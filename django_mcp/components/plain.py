@@ -13,7 +13,7 @@ from pydantic_core import PydanticSerializationError, to_json, to_jsonable_pytho
 
 from django_mcp.components.base import UnfitResult
 
-UNSAYABLE = (PydanticSerializationError, ValueError, RecursionError)
+UNSAYABLE = (PydanticSerializationError, TypeError, ValueError, RecursionError)
 
 
 def jsonable(value: Any) -> Any:

@@ -77,7 +77,7 @@ def _declared(declaration: Declaration) -> PromptComponent:
         invoke=call.invoke,
         is_async=call.is_async,
         takes_frame=call.takes_frame,
-        complete=declaration.completers(taken.schema["properties"], asked),
+        complete=declaration.completers(taken.schema.get("properties", ()), asked),
         input=_of_text(taken),
         arguments=tuple(_listed(taken.schema)),
         **declaration.common(),
@@ -124,7 +124,7 @@ def _told(described: Json) -> dict[str, Any]:
 def _listed(schema: Json) -> Iterable[dict[str, Any]]:
     """The arguments as they are listed."""
     required = schema.get("required", ())
-    for name, described in schema["properties"].items():
+    for name, described in schema.get("properties", {}).items():
         is_required = name in required
         told = {"description": _made_up(described, is_required), **_told(described)}
         yield {"name": name, **told, "required": is_required}
@@ -146,7 +146,7 @@ def _of_text(taken: Input) -> Input:
     definitions = taken.schema.get("$defs", {})
     encoded = {
         name
-        for name, described in taken.schema["properties"].items()
+        for name, described in taken.schema.get("properties", {}).items()
         if not _may_be_text(described, definitions)
     }
     if not encoded:

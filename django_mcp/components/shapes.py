@@ -261,18 +261,18 @@ def _located_as(model: type) -> Callable[[dict[str, Any]], None]:
     )
 
 
-def _compiled(schema: Json, where: str) -> Any:
+def _compiled(schema: Json, where: str) -> json_schema.Validator:
     try:
         return json_schema.compile(schema)
-    except Exception as error:
-        raise ConfigurationError(f"A schema of {where} is not JSON Schema: {error}") from error
+    except ValueError as error:
+        raise ConfigurationError(f"A schema of {where} cannot be used: {error}") from error
 
 
 def _check(schema: Json, where: str) -> Callable[[Any], Any]:
     validator = _compiled(schema, where)
 
     def check(value: Any) -> Any:
-        problems = validator.problems(value)
+        problems = validator.problems(value, name="the value")
         if problems:
             raise OutputInvalid(problems)
         return value

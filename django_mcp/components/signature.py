@@ -174,7 +174,7 @@ def _parameters(
     for parameter in present:
         _refuse_nameless(parameter, where)
     return [
-        parameter.replace(annotation=hints.get(parameter.name, parameter.empty))
+        parameter.replace(annotation=hints.get(parameter.name, parameter.annotation))
         for parameter in present
         if parameter.name not in bound
     ]
