@@ -1,0 +1,11 @@
+"""A second server of the site, at /conformance, with a list of authenticators of its own."""
+
+from django_mcp import Server
+
+conformance = Server(
+    "conformance",
+    title="Conformance",
+    description="What the official conformance suite wants to find on a server.",
+    # The suite brings no credentials.
+    auth=["django_mcp.auth.public.Public"],
+)

@@ -1,0 +1,48 @@
+"""A tool that asks the user while it runs: it opens a ticket, and may have to know for whom."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import Field
+
+from django_mcp import Frame, ToolError, tool
+from example_site.helpdesk.mcp import TicketSummary
+from example_site.helpdesk.models import Customer, Ticket
+
+
+@tool(title="Open a ticket", destructive=False)
+def open_ticket(
+    customer: Annotated[str, Field(description="The customer's name, or a part of it")],
+    subject: Annotated[str, Field(min_length=1, max_length=200)],
+    description: Annotated[str, Field(min_length=1)],
+    frame: Frame,
+    priority: Ticket.Priority = Ticket.Priority.NORMAL,
+) -> TicketSummary:
+    """Open a ticket for a customer. The user is asked when several customers may be meant."""
+    # Nothing is written before the question: with some clients the tool is called again, from
+    # the top, when the answer is there.
+    meant = _choose(frame, customer, list(Customer.objects.filter(name__icontains=customer)))
+    ticket = Ticket.objects.create(
+        customer=meant, subject=subject, description=description, priority=priority
+    )
+    return TicketSummary.of(ticket)
+
+
+def _choose(frame: Frame, customer: str, found: Sequence[Customer]) -> Customer:
+    if not found:
+        raise ToolError(f"No customer's name contains {customer!r}. Try a shorter part of it.")
+    if len(found) == 1:
+        return found[0]
+    by_name = {each.name: each for each in found}
+    answer = frame.client.elicit(
+        f"Which {customer!r} do you mean?",
+        {
+            "type": "object",
+            "properties": {"customer": {"type": "string", "enum": sorted(by_name)}},
+            "required": ["customer"],
+        },
+        key="customer",
+    )
+    if not answer.accepted:
+        raise ToolError("No ticket was opened: the user did not say for which customer.")
+    return by_name[answer.content["customer"]]

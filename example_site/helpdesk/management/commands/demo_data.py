@@ -1,0 +1,48 @@
+"""``manage.py demo_data``: makes the site worth looking at."""
+
+from typing import Any
+
+from django.contrib.auth.models import Permission, User
+from django.core.management.base import BaseCommand
+from django.db import transaction
+
+from example_site.helpdesk import demo
+from example_site.helpdesk.models import Customer
+
+PERMISSIONS = ["view_customer", "view_ticket", "change_ticket", "view_comment", "add_comment"]
+
+
+class Command(BaseCommand):
+    """Makes what is missing, and leaves alone what is there."""
+
+    help = "Makes demo data: users, customers, tickets and comments. Run again, it changes nothing."
+
+    @transaction.atomic
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Make the users which are missing, and the helpdesk's data where there is none."""
+        admin, agent = _admin(), _agent()
+        if Customer.objects.exists():
+            self.stdout.write("The demo data is there already.")
+            return
+        demo.create([admin, agent])
+        self.stdout.write("Made demo data. Log in as admin (password admin) or agent (agent).")
+
+
+def _admin() -> User:
+    """The superuser; one who is there keeps the password that she has."""
+    found = User.objects.filter(username="admin").first()
+    return found or User.objects.create_superuser("admin", "admin@site.example", "admin")
+
+
+def _agent() -> User:
+    """Somebody who works at the helpdesk: may answer and close tickets, and nothing else."""
+    found = User.objects.filter(username="agent").first()
+    return found or _new_agent()
+
+
+def _new_agent() -> User:
+    agent = User.objects.create_user("agent", "agent@site.example", "agent", is_staff=True)
+    agent.user_permissions.set(
+        Permission.objects.filter(content_type__app_label="helpdesk", codename__in=PERMISSIONS)
+    )
+    return agent

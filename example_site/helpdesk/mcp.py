@@ -1,0 +1,223 @@
+"""What the helpdesk offers over MCP: tools, resources and a prompt, all of them functions.
+
+A model reads the names, the docstrings and the descriptions here, so they are written for it.
+"""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from django.db import transaction
+from django.db.models import Min, Q
+from django.utils import timezone
+from pydantic import BaseModel, Field
+
+from django_mcp import Frame, ResourceNotFound, Response, ToolError, prompt, resource, tool
+from example_site.helpdesk.models import Comment, Ticket
+
+REPORT_EVERY = 10  # Tickets between two reports of progress: each of them is a message.
+
+Number = Annotated[int, Field(description="The number of a ticket")]
+
+
+class TicketSummary(BaseModel):
+    """A ticket, as lists show it."""
+
+    number: int
+    subject: str
+    customer: str
+    status: Ticket.Status
+    priority: Ticket.Priority
+    assignee: str | None
+    created: datetime
+
+    @classmethod
+    def of(cls, ticket: Ticket) -> "TicketSummary":
+        """The summary of a row."""
+        return cls(
+            number=ticket.pk,
+            subject=ticket.subject,
+            customer=ticket.customer.name,
+            status=Ticket.Status(ticket.status),
+            priority=Ticket.Priority(ticket.priority),
+            assignee=ticket.assignee.get_username() if ticket.assignee else None,
+            created=ticket.created,
+        )
+
+
+class LateAnswer(BaseModel):
+    """A ticket whose customer waited too long."""
+
+    number: int
+    subject: str
+    priority: Ticket.Priority
+    hours_waited: float
+    hours_promised: float
+
+
+class AnswerTimes(BaseModel):
+    """How quickly tickets were answered."""
+
+    checked: int
+    unanswered: int
+    late: list[LateAnswer]
+
+
+# Tools.
+
+
+@tool(title="Search tickets", read_only=True)
+def search_tickets(
+    text: Annotated[str, Field(description="Words of the subject or the description")] = "",
+    customer: Annotated[str, Field(description="A part of the customer's name")] = "",
+    status: Ticket.Status | None = None,
+    priority: Ticket.Priority | None = None,
+    unassigned: Annotated[bool, Field(description="Only those which nobody works on")] = False,
+    limit: Annotated[int, Field(ge=1, le=50)] = 10,
+) -> list[TicketSummary]:
+    """Find tickets, the newest first. A ticket has to fit all filters which are given."""
+    tickets = Ticket.objects.select_related("customer", "assignee")
+    if text:
+        tickets = tickets.filter(Q(subject__icontains=text) | Q(description__icontains=text))
+    if customer:
+        tickets = tickets.filter(customer__name__icontains=customer)
+    if status:
+        tickets = tickets.filter(status=status)
+    if priority:
+        tickets = tickets.filter(priority=priority)
+    if unassigned:
+        tickets = tickets.filter(assignee=None)
+    return [TicketSummary.of(ticket) for ticket in tickets[:limit]]
+
+
+@tool(title="Add a comment", destructive=False)
+async def add_comment(
+    number: Number,
+    text: Annotated[str, Field(min_length=1, max_length=2000)],
+    frame: Frame,
+) -> str:
+    """Say something about a ticket. Everybody may, also without having logged in."""
+    ticket = await Ticket.objects.filter(pk=number).afirst()
+    if ticket is None:
+        raise no_ticket(number)
+    author = frame.user if frame.user and frame.user.is_authenticated else None
+    comment = await Comment.objects.acreate(ticket=ticket, author=author, text=text)
+    return f"Added to {ticket} as the comment of {comment.said_by}."
+
+
+@tool(
+    title="Close a ticket",
+    destructive=False,
+    idempotent=True,
+    # Whoever lacks the permission does not even see this tool.
+    permission="helpdesk.change_ticket",
+)
+def close_ticket(number: Number, frame: Frame) -> TicketSummary:
+    """Close a ticket whose customer needs no more help."""
+    with transaction.atomic():
+        ticket = Ticket.objects.select_for_update().filter(pk=number).first()
+        if ticket is None:
+            raise no_ticket(number)
+        if ticket.status == Ticket.Status.CLOSED:
+            frame.client.log("notice", f"{ticket} was closed before")
+        else:
+            ticket.status = Ticket.Status.CLOSED
+            ticket.closed = timezone.now()
+            ticket.save(update_fields=["status", "closed"])
+    return TicketSummary.of(ticket)
+
+
+@tool(title="Check answer times", read_only=True)
+def check_answer_times(frame: Frame, priority: Ticket.Priority | None = None) -> AnswerTimes:
+    """Go through all tickets, and list those that were answered later than was promised."""
+    tickets = Ticket.objects.annotate(first_answer=Min("comments__created")).order_by("pk")
+    if priority:
+        tickets = tickets.filter(priority=priority)
+    total = tickets.count()
+    unanswered = 0
+    late: list[LateAnswer] = []
+    for done, ticket in enumerate(tickets.iterator(chunk_size=REPORT_EVERY), start=1):
+        # A thread cannot be stopped from outside: a long loop has to ask.
+        frame.cancellation.raise_if_requested()
+        if ticket.first_answer is None:
+            unanswered += 1
+        elif ticket.first_answer - ticket.created > ticket.answer_due:
+            late.append(late_answer(ticket, ticket.first_answer))
+            frame.client.log("warning", f"{ticket} was answered late")
+        if done % REPORT_EVERY == 0 or done == total:
+            frame.client.progress(done, total, f"{len(late)} late answers so far")
+    return AnswerTimes(checked=total, unanswered=unanswered, late=late)
+
+
+# Resources.
+
+
+def ticket_numbers(typed: str) -> list[str]:
+    """Completion: the numbers of tickets that begin with what was typed."""
+    found = Ticket.objects.filter(pk__startswith=typed).order_by("pk")
+    return [str(number) for number in found.values_list("pk", flat=True)]
+
+
+@resource(
+    "ticket://{pk}",
+    name="ticket",
+    title="Ticket",
+    mime_type="text/markdown",
+    complete={"pk": ticket_numbers},
+)
+def read_ticket(pk: int) -> str:
+    """A ticket with everything that was said about it."""
+    ticket = Ticket.objects.select_related("customer", "assignee").filter(pk=pk).first()
+    if ticket is None:
+        raise ResourceNotFound
+    return as_markdown(ticket)
+
+
+@resource("tickets://open", title="Open tickets", mime_type="application/json")
+def open_tickets() -> list[TicketSummary]:
+    """The tickets which wait for us, the newest first."""
+    found = Ticket.objects.select_related("customer", "assignee").filter(status=Ticket.Status.OPEN)
+    return [TicketSummary.of(ticket) for ticket in found]
+
+
+# Prompts.
+
+
+@prompt(title="Summarise a ticket", complete={"number": ticket_numbers})
+def summarise_ticket(number: Number, length: Literal["short", "full"] = "short") -> Response:
+    """Summarise a ticket for a colleague who takes it over."""
+    wish = {"short": "in at most three sentences", "full": "with every step that was taken"}
+    return (
+        Response.prompt(f"Summary of ticket {number}")
+        .user(f"Summarise this ticket {wish[length]}. End with what has to be done next.")
+        .user(read_ticket(number))
+    )
+
+
+# What they share.
+
+
+def no_ticket(number: int) -> ToolError:
+    """The failure for a number that nobody has; it tells the model what to do instead."""
+    return ToolError(f"There is no ticket {number}. Use search_tickets to find its number.")
+
+
+def late_answer(ticket: Ticket, answered: datetime) -> LateAnswer:
+    """A row of the report on answer times."""
+    return LateAnswer(
+        number=ticket.pk,
+        subject=ticket.subject,
+        priority=Ticket.Priority(ticket.priority),
+        hours_waited=round((answered - ticket.created).total_seconds() / 3600, 1),
+        hours_promised=ticket.answer_due.total_seconds() / 3600,
+    )
+
+
+def as_markdown(ticket: Ticket) -> str:
+    """A ticket and its comments, to be read."""
+    comments = ticket.comments.select_related("author")
+    said = [f"**{c.said_by}**, {c.created:%Y-%m-%d %H:%M}:\n{c.text}" for c in comments]
+    head = (
+        f"# {ticket}\n\n{ticket.customer}, {ticket.get_status_display()}, "
+        f"priority {ticket.priority}, assigned to {ticket.assignee or 'nobody'}"
+    )
+    return "\n\n".join([head, ticket.description, *said])

@@ -1,0 +1,97 @@
+"""What the helpdesk keeps: customers, their tickets, and the comments on those."""
+
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+
+class Customer(models.Model):
+    """An organisation that may ask for help."""
+
+    name = models.CharField(max_length=100, unique=True)
+    email = models.EmailField(unique=True)
+    city = models.CharField(max_length=100)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Ticket(models.Model):
+    """One thing that a customer needs help with."""
+
+    class Status(models.TextChoices):
+        OPEN = "open"
+        WAITING = "waiting", "Waiting for the customer"
+        CLOSED = "closed"
+
+    class Priority(models.TextChoices):
+        LOW = "low"
+        NORMAL = "normal"
+        HIGH = "high"
+        URGENT = "urgent"
+
+    customer = models.ForeignKey(Customer, on_delete=models.CASCADE, related_name="tickets")
+    subject = models.CharField(max_length=200)
+    description = models.TextField()
+    status = models.CharField(max_length=10, choices=Status, default=Status.OPEN)
+    priority = models.CharField(max_length=10, choices=Priority, default=Priority.NORMAL)
+    assignee = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.SET_NULL,
+        related_name="tickets",
+        null=True,
+        blank=True,
+    )
+    created = models.DateTimeField(default=timezone.now)
+    closed = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-created", "-pk"]
+        indexes = [models.Index(fields=["status", "priority"])]
+
+    def __str__(self) -> str:
+        return f"#{self.pk} {self.subject}"
+
+    @property
+    def answer_due(self) -> timedelta:
+        """How soon its priority promises a first answer."""
+        return ANSWER_DUE[self.Priority(self.priority)]
+
+
+ANSWER_DUE = {
+    Ticket.Priority.URGENT: timedelta(hours=4),
+    Ticket.Priority.HIGH: timedelta(hours=8),
+    Ticket.Priority.NORMAL: timedelta(days=1),
+    Ticket.Priority.LOW: timedelta(days=3),
+}
+
+
+class Comment(models.Model):
+    """Something that was said about a ticket; by nobody in particular where there is no author."""
+
+    ticket = models.ForeignKey(Ticket, on_delete=models.CASCADE, related_name="comments")
+    author = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.SET_NULL,
+        related_name="comments",
+        null=True,
+        blank=True,
+    )
+    text = models.TextField()
+    created = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["created", "pk"]
+
+    def __str__(self) -> str:
+        return self.text[:60]
+
+    @property
+    def said_by(self) -> str:
+        """Who said it, for people to read."""
+        return self.author.get_username() if self.author else "a guest"

@@ -1,0 +1,11 @@
+"""The site's few pages: what can be reached here, and the admin."""
+
+from django.contrib import admin
+from django.urls import path
+
+from example_site.views import home
+
+urlpatterns = [
+    path("", home, name="home"),
+    path("admin/", admin.site.urls),
+]

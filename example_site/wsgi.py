@@ -1,0 +1,9 @@
+"""The WSGI application: Django's pages alone, because MCP needs ASGI."""
+
+import os
+
+from django.core.wsgi import get_wsgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "example_site.settings")
+
+application = get_wsgi_application()
