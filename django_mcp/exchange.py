@@ -6,8 +6,11 @@ them, it asks the exchange. Each transport has its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from django_mcp.protocol.headers import Mirrored
 
 T = TypeVar("T")
 
@@ -15,8 +18,8 @@ T = TypeVar("T")
 class Exchange(Protocol):
     """One message's way back to its client, and the thread to run its handler in."""
 
-    mirrored: Mapping[bytes, list[bytes]] | None
-    """The Mcp-* headers, where the transport and the revision have them."""
+    mirrored: Mirrored | None
+    """The headers which repeat parts of the body, where transport and revision have them."""
 
     async def run(self, function: Callable[..., T], /, *args: Any) -> T:
         """Run a synchronous function where it may block, and care for what it leaves open."""

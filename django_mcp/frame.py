@@ -9,7 +9,7 @@ Django knows reaches it as values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict
 
 from django_mcp.components.base import Component
@@ -176,9 +176,10 @@ class Frame:
         self, key: str | Pairs = (), /, *value: Any, **more: Any
     ) -> Frame:
         """Change fields of the transport; raises TypeError for one that it does not have."""
-        return replace(
-            self, transport=replace(self.transport or HttpTransport(), **_pairs(key, value, more))
-        )
+        present = self.transport or HttpTransport()
+        kind = HttpTransport if isinstance(present, HttpTransport) else StdioTransport
+        known = {item.name: getattr(present, item.name) for item in fields(kind)}
+        return replace(self, transport=kind(**{**known, **_pairs(key, value, more)}))
 
     # The message.
 

@@ -239,7 +239,8 @@ class Server:
         """Take on the site's bounds and its signing; done once, when the site has started."""
         self.limits = limits
         self.sealer = sealer
-        self.__dict__.pop("cache_members", None)
+        for name in ("cache_members", "stateless"):
+            self.__dict__.pop(name, None)
 
     def seal(self, text: str) -> str:
         """``text``, signed as a cursor of this server."""
@@ -290,3 +291,8 @@ class Server:
     def revisions(self, opening: Opening) -> tuple[Revision, ...]:
         """The revisions served which open in this way, oldest first."""
         return opened_by(opening, self.limits.versions)
+
+    @cached_property
+    def stateless(self) -> Mapping[str, Revision]:
+        """The revisions served which need no handshake, by version."""
+        return {item.version: item for item in self.revisions(Opening.ENVELOPE)}

@@ -58,7 +58,7 @@ def failed(text: str) -> dict[str, Any]:
 def _check_headers(frame: Frame, tool: ToolComponent, arguments: dict[str, Any]) -> None:
     assert frame.exchange is not None
     if tool.param_headers and frame.exchange.mirrored is not None:
-        headers.check_params(tool.param_headers, arguments, frame.exchange.mirrored)
+        headers.check_params(tool.param_headers, arguments, frame.exchange.mirrored.collected())
 
 
 def _failed_unexpectedly(frame: Frame, tool: Component, error: Exception) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django_mcp.protocol import headers as mirrored
+from django_mcp.protocol.headers import NAME_SOURCES, Mirrored
 from django_mcp.protocol.errors import (
     InvalidParams,
     Json,
@@ -26,9 +26,6 @@ VERSION = PREFIX + "protocolVersion"
 CAPABILITIES = PREFIX + "clientCapabilities"
 CLIENT_INFO = PREFIX + "clientInfo"
 LOG_LEVEL = PREFIX + "logLevel"
-
-Headers = Mapping[bytes, list[bytes]]
-
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
@@ -52,10 +49,10 @@ def is_enveloped(params: Json, header_version: str | None) -> bool:
     return named is not None and named.opening is Opening.ENVELOPE
 
 
-def read(request: Request, headers: Headers | None, served: Mapping[str, Revision]) -> Envelope:
+def read(request: Request, headers: Mirrored | None, served: Mapping[str, Revision]) -> Envelope:
     """The envelope of ``request``; raises the error of the first rung that does not hold.
 
-    ``headers`` are the Mcp-* headers, or None where the transport has none; ``served`` maps
+    ``headers`` are those of the HTTP request, or None where the transport has none; ``served`` maps
     the versions which may be asked for to their revisions.
     """
     meta = _meta(request.params)
@@ -96,10 +93,10 @@ def _level(meta: dict[str, Any]) -> str | None:
     return level
 
 
-def _check_headers(request: Request, version: str, headers: Headers) -> None:
-    source = mirrored.NAME_SOURCES.get(request.method)
+def _check_headers(request: Request, version: str, headers: Mirrored) -> None:
+    source = NAME_SOURCES.get(request.method)
     name = request.params.get(source) if source is not None else None
-    mirrored.check(request.method, name if isinstance(name, str) else None, version, headers)
+    headers.check(request.method, name if isinstance(name, str) else None, version)
 
 
 WORDS: Mapping[type, str] = {str: "a string", dict: "an object"}

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from django_mcp import threads
 from django_mcp.protocol import jsonrpc, sse
+from django_mcp.protocol.headers import Mirrored
 
 logger = logging.getLogger("django_mcp")
 
@@ -41,7 +42,7 @@ class HttpExchange:
         send: Send,
         *,
         may_stream: bool,
-        mirrored: Mapping[bytes, list[bytes]] | None = None,
+        mirrored: Mirrored | None = None,
         headers: HeaderPairs = (),
     ) -> None:
         self.mirrored = mirrored

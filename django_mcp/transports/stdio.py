@@ -22,6 +22,7 @@ from django_mcp.dispatch import Reply
 from django_mcp.frame import Frame, StdioTransport
 from django_mcp.protocol import envelope, jsonrpc
 from django_mcp.protocol.errors import InvalidRequest, McpError
+from django_mcp.protocol.headers import Mirrored
 from django_mcp.protocol.jsonrpc import Notification, Request, RequestId, Response
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Opening, Revision
 from django_mcp.server import Server
@@ -51,7 +52,7 @@ class Pipe:
 class StdioExchange:
     """The Exchange of one request that came over stdio."""
 
-    mirrored: Mapping[bytes, list[bytes]] | None = None
+    mirrored: Mirrored | None = None
 
     def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
@@ -152,8 +153,7 @@ class Conversation:
         raise InvalidRequest("Open the session with initialize first")
 
     def _envelope(self, request: Request) -> envelope.Envelope:
-        served = {item.version: item for item in self.server.revisions(Opening.ENVELOPE)}
-        return envelope.read(request, None, served)
+        return envelope.read(request, None, self.server.stateless)
 
     async def _answer(self, frame: Frame) -> None:
         try:

@@ -9,27 +9,19 @@ while a handler runs. This one joins the channel layer only for what has to arri
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl
 
 from channels.consumer import AsyncConsumer
-from django.conf import settings as django_settings
-from django.utils.functional import SimpleLazyObject
 
 from django_mcp import conf, stores
 from django_mcp.auth.base import Authenticator, Challenge, Principal
-from django_mcp.auth.django_session import browser_session
-from django_mcp.dispatch import Reply
-from django_mcp.frame import Frame, HttpTransport
-from django_mcp.protocol import envelope, headers, jsonrpc, origins
+from django_mcp.frame import Frame
+from django_mcp.protocol import envelope, headers, jsonrpc
 from django_mcp.protocol.errors import (
     Cancelled,
     InvalidRequest,
-    Json,
     McpError,
     UnsupportedProtocolVersion,
 )
@@ -39,25 +31,8 @@ from django_mcp.server import Server
 from django_mcp.session import Session
 from django_mcp.transports import base
 from django_mcp.transports.http_exchange import HttpExchange, Send
-
-logger = logging.getLogger("django_mcp")
-
-Receive = Callable[[], Coroutine[Any, Any, dict[str, Any]]]
-
-WATCH_AFTER = 0.05
-"""Seconds after which a request that is still being answered is watched for a disconnect.
-
-Most answers come sooner, and starting the watch costs as much as they do.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Refused(Exception):
-    """The HTTP request itself is refused: a status, and what to say with it."""
-
-    status: int
-    message: str
-    headers: tuple[tuple[bytes, bytes], ...] = ()
+from django_mcp.transports.http_request import HttpRequest, Receive, Refused, ScopeTransport
+from django_mcp.transports.watch import Watch
 
 
 class StreamableHttpConsumer(AsyncConsumer):
@@ -72,15 +47,13 @@ class StreamableHttpConsumer(AsyncConsumer):
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer the request; whatever goes wrong becomes an answer as well."""
-        self.scope = scope
-        self.receive = receive
+        self.request = HttpRequest(scope, receive)
         self.send_message = send
-        self.mirrored = headers.collect(scope["headers"])
         try:
             verb = VERBS.get(scope["method"])
             if verb is None:
                 raise Refused(405, "Use POST", ((b"allow", ALLOWED),))
-            self._check_origin()
+            self.request.check_origin(conf.get().allowed_origins)
             self.principal = await self._authenticate()
             await verb(self)
         except Refused as refused:
@@ -88,90 +61,32 @@ class StreamableHttpConsumer(AsyncConsumer):
         except McpError as error:
             await self._fail(error, NEWEST, getattr(error, "request_id", None))
 
-    # Who calls, and from where.
-
-    def _check_origin(self) -> None:
-        """Refuse pages of other sites, also those which point a name of theirs at us (HTTP-02)."""
-        site = conf.get()
-        host = self._header(b"host") or ""
-        hosts = django_settings.ALLOWED_HOSTS or (LOCAL_HOSTS if django_settings.DEBUG else [])
-        if not origins.host_allowed(host, tuple(hosts)):
-            raise Refused(403, "This Host is not served here: see ALLOWED_HOSTS")
-        if not origins.allows(
-            self._header(b"origin"),
-            host=host,
-            scheme=self.scope.get("scheme", "http"),
-            allowed_hosts=tuple(hosts),
-            allowed_origins=site.allowed_origins,
-        ):
-            raise Refused(403, "This Origin may not talk to this server: see ALLOWED_ORIGINS")
+    # Who calls.
 
     async def _authenticate(self) -> Principal:
         for authenticator in self.authenticators:
-            found = await authenticator.authenticate(self.scope)
+            found = await authenticator.authenticate(self.request.scope)
             if isinstance(found, Principal):
                 return found
             if isinstance(found, Challenge):
                 raise Refused(found.status, found.message, found.headers)
         raise Refused(401, "Authentication required")
 
-    def _header(self, name: bytes) -> str | None:
-        for key, value in self.scope["headers"]:
-            if key == name:
-                return value.decode("latin-1")  # type: ignore[no-any-return]
-        return None
-
     # POST
 
     async def post(self) -> None:
         """Take one message, or in the revision that has them a batch of several."""
-        self._check_media_types()
-        value = jsonrpc.decode(await self._read_body())
+        self.accepts_stream = self.request.check_media_types()
+        value = jsonrpc.decode(await self.request.body(conf.get().max_body_size))
         if isinstance(value, list):
             raise InvalidRequest("Send one message at a time: this revision has no batches")
         message = jsonrpc.read(value)
         if isinstance(message, Response):
             await self._answered(message)
-        elif envelope.is_enveloped(message.params, self._version_header()):
+        elif envelope.is_enveloped(message.params, self.request.version):
             await self._enveloped(message)
         else:
             await self._in_session(message)
-
-    def _check_media_types(self) -> None:
-        content_type = (self._header(b"content-type") or "").split(";")[0].strip().lower()
-        if content_type != "application/json":
-            raise Refused(415, "Send JSON: Content-Type: application/json")
-        accept = self._header(b"accept")
-        self.accepts_stream = accept is None or "text/event-stream" in accept or "*/*" in accept
-        if accept is not None and not any(kind in accept for kind in ACCEPTABLE):
-            raise Refused(406, "Accept application/json and text/event-stream")
-
-    async def _read_body(self) -> bytes:
-        """The body, as long as it is not longer than MAX_BODY_SIZE."""
-        limit = conf.get().max_body_size
-        message = await self.receive()
-        body: bytes = message.get("body", b"")
-        if not message.get("more_body"):
-            return self._within(limit, body)
-        parts, size = [body], len(body)
-        while message.get("more_body"):
-            message = await self.receive()
-            if message["type"] == "http.disconnect":
-                raise asyncio.CancelledError
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > limit:
-                break
-        return self._within(limit, b"".join(parts))
-
-    def _within(self, limit: int, body: bytes) -> bytes:
-        if len(body) > limit:
-            raise Refused(413, f"A message may have at most {limit} bytes")
-        return body
-
-    def _version_header(self) -> str | None:
-        values = self.mirrored.get(headers.PROTOCOL_VERSION)
-        return values[0].decode("latin-1").strip() if values else None
 
     # POST, stateless: the message says everything about itself.
 
@@ -181,10 +96,9 @@ class StreamableHttpConsumer(AsyncConsumer):
             # cancellation would let one caller cancel another's work (CAN-08).
             await self._accepted()
             return
-        exchange = self._exchange(self.mirrored)
-        served = {item.version: item for item in self.server.revisions(Opening.ENVELOPE)}
+        exchange = self._exchange(self.request.headers)
         try:
-            opened = envelope.read(message, self.mirrored, served)
+            opened = envelope.read(message, self.request.headers, self.server.stateless)
             frame = base.enveloped(self._call(exchange), message, opened)
         except McpError as error:
             await self._fail(error, NEWEST, message.id)
@@ -211,7 +125,7 @@ class StreamableHttpConsumer(AsyncConsumer):
         await self._answer(frame, exchange)
 
     async def _initialize(self, request: Request) -> None:
-        if headers.SESSION_ID in self.mirrored:
+        if self.request.header(headers.SESSION_ID) is not None:
             raise InvalidRequest("This session is already open", request_id=request.id)
         exchange = self._exchange(None)
         reply = await base.answer(base.opening(self._call(exchange), request))
@@ -225,10 +139,10 @@ class StreamableHttpConsumer(AsyncConsumer):
 
     async def _session(self) -> Session:
         """The session which the request names; somebody else's is as unknown as none."""
-        named = self.mirrored.get(headers.SESSION_ID)
-        if not named:
+        named = self.request.header(headers.SESSION_ID)
+        if named is None:
             raise Refused(400, "Open a session with initialize, and send its Mcp-Session-Id")
-        session = await stores.sessions().load(named[0].decode("latin-1"))
+        session = await stores.sessions().load(named)
         if (
             session is None
             or session.principal != self.principal.key
@@ -239,7 +153,7 @@ class StreamableHttpConsumer(AsyncConsumer):
         return session
 
     def _check_version_header(self, session: Session) -> None:
-        version = self._version_header()
+        version = self.request.version
         if version is None or version == session.version:
             return
         if BY_VERSION.get(version) in self.server.revisions(Opening.HANDSHAKE):
@@ -270,14 +184,14 @@ class StreamableHttpConsumer(AsyncConsumer):
 
     # Answering.
 
-    def _exchange(self, mirrored: Mapping[bytes, list[bytes]] | None) -> HttpExchange:
+    def _exchange(self, mirrored: headers.Mirrored | None) -> HttpExchange:
         return HttpExchange(self.send_message, may_stream=self.accepts_stream, mirrored=mirrored)
 
     def _call(self, exchange: HttpExchange) -> base.Call:
         caller = base.Caller(
             principal=self.principal,
-            transport=http_transport(self.scope),
-            session=SimpleLazyObject(lambda: browser_session(self.scope)),
+            transport=ScopeTransport(self.request.scope),
+            session=self.request.browser_session(),
         )
         return base.Call(server=self.server, caller=caller, exchange=exchange)
 
@@ -294,21 +208,29 @@ class StreamableHttpConsumer(AsyncConsumer):
             await asyncio.shield(asyncio.ensure_future(self._watched(frame, exchange)))
 
     async def _watched(self, frame: Frame, exchange: HttpExchange) -> None:
-        watch = Watch(self.receive, frame, exchange)
+        site = conf.get()
+        watch = Watch(
+            self.request.receive,
+            frame,
+            exchange,
+            timeout=site.call_timeout,
+            keepalive=site.keepalive_interval,
+        )
         try:
             reply = await base.answer(frame)
             await base.commit(stores.sessions, reply)
         except asyncio.CancelledError:
-            if not watch.cancelled_us():
+            if watch.ended_by is None:
                 raise
-            await self._cancelled(frame, exchange)
+            watch.forgive()
+            await self._end(frame, exchange)
             return
         finally:
             watch.stop()
         status = 200 if reply.error is None else frame.revision.http_status(reply.error)
         await exchange.finish(reply.message, status)
 
-    async def _cancelled(self, frame: Frame, exchange: HttpExchange) -> None:
+    async def _end(self, frame: Frame, exchange: HttpExchange) -> None:
         """End the response of a cancelled request, which HTTP cannot leave unanswered."""
         assert frame.request is not None
         error = jsonrpc.error(frame.request.id, frame.revision.error(Cancelled()))
@@ -329,74 +251,8 @@ class StreamableHttpConsumer(AsyncConsumer):
         )
 
 
-class Watch:
-    """Looks, while a request is being answered, whether its client is still there."""
-
-    def __init__(self, receive: Receive, frame: Frame, exchange: HttpExchange) -> None:
-        self._receive = receive
-        self._frame = frame
-        self._exchange = exchange
-        self._answering = asyncio.current_task()
-        self._cancelled = False
-        self._task: asyncio.Task[None] | None = None
-        self._timer = asyncio.get_running_loop().call_later(WATCH_AFTER, self._start)
-
-    def stop(self) -> None:
-        """Stop looking: the answer is there."""
-        self._timer.cancel()
-        if self._task is not None:
-            self._task.cancel()
-
-    def cancelled_us(self) -> bool:
-        """Whether it was this watch that cancelled the request, whose task then goes on."""
-        if self._cancelled and self._answering is not None:
-            self._answering.uncancel()
-        return self._cancelled
-
-    def _start(self) -> None:
-        self._task = asyncio.ensure_future(self._look())
-
-    async def _look(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        self._exchange.disconnected()
-        if self._frame.revision.has(Feature.DISCONNECT_CANCELS):
-            self._cancelled = True
-            self._frame.cancellation.request("The client closed the connection")
-            if self._answering is not None:
-                self._answering.cancel()
-
-
-def http_transport(scope: Mapping[str, Any]) -> HttpTransport:
-    """What a Frame tells of the HTTP request of an ASGI ``scope``."""
-    pairs = [(key.decode("latin-1"), value.decode("latin-1")) for key, value in scope["headers"]]
-    scheme = scope.get("scheme", "http")
-    host, port = _host_and_port(dict(pairs).get("host", ""), scheme)
-    query = scope.get("query_string", b"")
-    client = scope.get("client")
-    return HttpTransport(
-        req_headers=pairs,
-        query_params=dict(parse_qsl(query.decode("latin-1"))) if query else {},
-        remote_ip=client[0] if client else None,
-        scheme=scheme,
-        host=host,
-        port=port,
-        request_path=scope["path"],
-    )
-
-
-def _host_and_port(header: str, scheme: str) -> tuple[str, int]:
-    host, colon, port = header.rpartition(":")
-    if colon and port.isdigit():
-        return host, int(port)
-    return header, 443 if scheme == "https" else 80
-
-
 VERBS: Mapping[str, Callable[[StreamableHttpConsumer], Coroutine[Any, Any, None]]] = {
     "POST": StreamableHttpConsumer.post,
     "DELETE": StreamableHttpConsumer.delete,
 }
 ALLOWED = ", ".join(VERBS).encode()
-ACCEPTABLE = ("application/json", "application/*", "*/*")
-LOCAL_HOSTS = [".localhost", "127.0.0.1", "[::1]"]
-"""What Django serves under DEBUG while ALLOWED_HOSTS is empty."""
