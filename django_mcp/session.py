@@ -9,9 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from hashlib import sha256
 from typing import Any
 
 from django_mcp.protocol.errors import Json
+
+
+def address(session_id: str) -> str:
+    """The name by which a session is kept and called from inside.
+
+    Whoever has the id of a session has the session, so it is known to the client and to the
+    message at hand alone. Stores, groups of the channel layer and logs hold its address, from
+    which nobody can tell it.
+    """
+    return sha256(session_id.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +55,11 @@ class Session:
     subscriptions: frozenset[str] = frozenset()
     """URIs of the resources whose changes the client wants to hear of."""
 
+    @property
+    def address(self) -> str:
+        """The name by which this session is kept and called from inside."""
+        return address(self.id)
+
     def apply(self, changes: Iterable[Change]) -> Session:
         """This session after ``changes``; raises KeyError for an action that does not exist."""
         session = self
@@ -63,31 +79,35 @@ class Session:
         return cls(**{**known, "subscriptions": frozenset(value.get("subscriptions", ()))})
 
 
+def _with(session: Session, area: str, value: Any) -> Session:
+    return replace(session, **{area: value})
+
+
 def _set(session: Session, change: Change) -> Session:
-    return replace(session, **{change.area: change.value})
+    return _with(session, change.area, change.value)
 
 
 def _put(session: Session, change: Change) -> Session:
     area = {**getattr(session, change.area), change.key: change.value}
-    return replace(session, **{change.area: area})
+    return _with(session, change.area, area)
 
 
 def _remove(session: Session, change: Change) -> Session:
     area = dict(getattr(session, change.area))
     area.pop(change.key, None)
-    return replace(session, **{change.area: area})
+    return _with(session, change.area, area)
 
 
 def _clear(session: Session, change: Change) -> Session:
-    return replace(session, **{change.area: {}})
+    return _with(session, change.area, {})
 
 
 def _include(session: Session, change: Change) -> Session:
-    return replace(session, **{change.area: getattr(session, change.area) | {change.key}})
+    return _with(session, change.area, getattr(session, change.area) | {change.key})
 
 
 def _exclude(session: Session, change: Change) -> Session:
-    return replace(session, **{change.area: getattr(session, change.area) - {change.key}})
+    return _with(session, change.area, getattr(session, change.area) - {change.key})
 
 
 ACTIONS: Mapping[str, Callable[[Session, Change], Session]] = {

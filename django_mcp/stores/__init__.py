@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any, TypeVar
+import functools  # Its ``cache`` would be taken for the module of that name.
+from collections.abc import Mapping
+from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
@@ -12,47 +13,47 @@ from django.utils.module_loading import import_string
 from django_mcp import conf
 from django_mcp.stores.base import EventStore, SessionStore
 
-Store = TypeVar("Store", SessionStore, EventStore)
+KINDS: Mapping[str, type] = {"sessions": SessionStore, "events": EventStore}
 
 
-@cache
+@functools.cache
 def sessions() -> SessionStore:
     """The site's store of sessions, with the bounds that its settings name."""
     site = conf.get()
-    return _make(
-        SessionStore,
+    store: SessionStore = _make(
         "sessions",
         idle_timeout=site.session_idle_timeout,
         limit_per_principal=site.max_sessions_per_principal,
     )
+    return store
 
 
-@cache
+@functools.cache
 def events() -> EventStore:
     """The site's store of events, with the bounds that its settings name."""
     site = conf.get()
-    return _make(
-        EventStore,
+    store: EventStore = _make(
         "events",
         limit=site.max_events_per_stream,
         lifetime=site.event_lifetime,
         streams=site.max_streams_per_session,
     )
+    return store
 
 
-def _make(kind: type[Store], name: str, **bounds: Any) -> Store:
+def _make(name: str, **bounds: Any) -> Any:
     """The backend which ``STORES`` names; ImproperlyConfigured when none can be made of it."""
     backend = conf.get().stores[name]
     where = f'DJANGO_MCP["STORES"]["{name}"]'
     try:
-        made = import_string(backend.path)(**{**bounds, **backend.options})
+        store = import_string(backend.path)(**{**bounds, **backend.options})
     except ImportError as error:
-        raise ImproperlyConfigured(f"{where} names a BACKEND which is not there: {error}") from error
+        raise ImproperlyConfigured(f"{where} names a BACKEND that is missing: {error}") from error
     except TypeError as error:
         raise ImproperlyConfigured(f"{where} has OPTIONS that do not fit: {error}") from error
-    if not isinstance(made, kind):
-        raise ImproperlyConfigured(f"{where}: {backend.path} is no {kind.__name__}.")
-    return made
+    if not isinstance(store, KINDS[name]):
+        raise ImproperlyConfigured(f"{where}: {backend.path} is no {KINDS[name].__name__}.")
+    return store
 
 
 def _forget(*, setting: str, **_: Any) -> None:

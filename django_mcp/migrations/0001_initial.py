@@ -1,0 +1,138 @@
+"""Sessions, subscriptions, streams and their events, and the permission to view components."""
+
+import django.db.models.deletion
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    initial = True
+
+    dependencies = []
+
+    operations = [
+        migrations.CreateModel(
+            name="Component",
+            fields=[
+                (
+                    "key",
+                    models.CharField(
+                        max_length=500, primary_key=True, serialize=False, verbose_name="key"
+                    ),
+                ),
+                ("server", models.CharField(max_length=200, verbose_name="server")),
+                ("kind", models.CharField(max_length=32, verbose_name="kind")),
+                ("name", models.CharField(max_length=500, verbose_name="name")),
+                ("title", models.CharField(max_length=500, verbose_name="title")),
+                ("app", models.CharField(max_length=200, verbose_name="app")),
+                ("permission", models.CharField(max_length=200, verbose_name="permission")),
+            ],
+            options={
+                "verbose_name": "component",
+                "verbose_name_plural": "components",
+                "managed": False,
+                "default_permissions": ("view",),
+            },
+        ),
+        migrations.CreateModel(
+            name="McpSession",
+            fields=[
+                (
+                    "address",
+                    models.CharField(
+                        max_length=64, primary_key=True, serialize=False, verbose_name="address"
+                    ),
+                ),
+                ("server", models.CharField(max_length=200, verbose_name="server")),
+                ("principal", models.CharField(max_length=500, verbose_name="principal")),
+                ("version", models.CharField(max_length=32, verbose_name="protocol version")),
+                ("data", models.TextField(verbose_name="data")),
+                (
+                    "update_count",
+                    models.PositiveBigIntegerField(default=0, verbose_name="update count"),
+                ),
+                ("created_at", models.DateTimeField(verbose_name="created")),
+                ("used_at", models.DateTimeField(db_index=True, verbose_name="last used")),
+            ],
+            options={
+                "verbose_name": "MCP session",
+                "verbose_name_plural": "MCP sessions",
+                "indexes": [
+                    models.Index(fields=["principal", "used_at"], name="mcp_session_of_principal")
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Stream",
+            fields=[
+                (
+                    "name",
+                    models.CharField(
+                        max_length=64, primary_key=True, serialize=False, verbose_name="name"
+                    ),
+                ),
+                ("session", models.CharField(max_length=64, verbose_name="session")),
+                ("last", models.PositiveBigIntegerField(verbose_name="number of the last event")),
+                ("closed", models.BooleanField(default=False, verbose_name="closed")),
+                ("touched_at", models.DateTimeField(db_index=True, verbose_name="last written")),
+            ],
+            options={
+                "verbose_name": "stream",
+                "verbose_name_plural": "streams",
+                "indexes": [models.Index(fields=["session"], name="mcp_stream_of_session")],
+            },
+        ),
+        migrations.CreateModel(
+            name="StreamEvent",
+            fields=[
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("number", models.PositiveBigIntegerField(verbose_name="number")),
+                ("data", models.TextField(verbose_name="data")),
+                ("created_at", models.DateTimeField(db_index=True, verbose_name="created")),
+                (
+                    "stream",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="events",
+                        to="django_mcp.stream",
+                        verbose_name="stream",
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name": "stream event",
+                "verbose_name_plural": "stream events",
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("stream", "number"), name="mcp_event_number_once"
+                    )
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Subscription",
+            fields=[
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("resource", models.CharField(max_length=64, verbose_name="resource")),
+                (
+                    "session",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="subscriptions",
+                        to="django_mcp.mcpsession",
+                        verbose_name="session",
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name": "subscription",
+                "verbose_name_plural": "subscriptions",
+                "indexes": [models.Index(fields=["resource"], name="mcp_subscription_of_resource")],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("session", "resource"), name="mcp_subscription_once"
+                    )
+                ],
+            },
+        ),
+    ]

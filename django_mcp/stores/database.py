@@ -1,0 +1,323 @@
+"""Sessions and events in the database, by Django's ORM: the default.
+
+Every worker that has the site's database has its sessions, so it needs no configuration. It
+works on every database which Django supports. Where an update is read and then written, the
+write names what was read, and starts again when it was overtaken: no lock is held while Python
+thinks, and SQLite, which has no locks on rows, needs nothing else.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import ParamSpec, TypeVar
+
+from django.conf import settings
+from django.db import IntegrityError, OperationalError, models, router, transaction
+from django.db.models import F, Q
+
+from django_mcp import threads
+from django_mcp.models import PRINCIPAL_LENGTH, McpSession, Stream, StreamEvent, Subscription
+from django_mcp.session import Change, Session, address
+from django_mcp.stores.base import (
+    PATIENCE,
+    Clock,
+    Event,
+    EventStore,
+    SessionStore,
+    StoreBusy,
+    StoreFull,
+    digest,
+    pack,
+    unpack,
+)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Model = TypeVar("Model", bound=models.Model)
+
+
+class DatabaseSessionStore(SessionStore):
+    """Keeps sessions in a table.
+
+    ``using`` is the alias of its database; without it Django's routers are asked. Expired
+    sessions stay in the table until ``prune``, though nobody can load them.
+    """
+
+    def __init__(
+        self,
+        *,
+        idle_timeout: float,
+        limit_per_principal: int,
+        now: Clock = time.time,
+        using: str | None = None,
+    ) -> None:
+        super().__init__(
+            idle_timeout=idle_timeout, limit_per_principal=limit_per_principal, now=now
+        )
+        self.using = using
+
+    async def create(self, session: Session) -> None:
+        await threads.run(_patiently, self._create, session)
+
+    async def load(self, session_id: str) -> Session | None:
+        return await threads.run(_patiently, self._load, session_id)
+
+    async def update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
+        return await threads.run(_patiently, self._update, session_id, changes)
+
+    async def touch(self, session_id: str) -> None:
+        await threads.run(_patiently, self._touch, session_id)
+
+    async def delete(self, session_id: str) -> bool:
+        return await threads.run(_patiently, self._delete, session_id)
+
+    async def subscribers(self, server: str, uri: str) -> list[str]:
+        return await threads.run(_patiently, self._subscribers, server, uri)
+
+    async def prune(self) -> int:
+        return await threads.run(_patiently, self._prune)
+
+    def _create(self, session: Session) -> None:
+        now = moment(self.now())
+        principal = session.principal[:PRINCIPAL_LENGTH]
+        if self._live.filter(principal=principal).count() >= self.limit_per_principal:
+            raise StoreFull(f"This caller has {self.limit_per_principal} sessions already")
+        with transaction.atomic(_alias(self.using)):
+            self._rows.create(
+                address=session.address,
+                server=session.server,
+                principal=principal,
+                version=session.version,
+                data=pack(session),
+                created_at=now,
+                used_at=now,
+            )
+            self._subscribe(session, session.subscriptions)
+
+    def _load(self, session_id: str) -> Session | None:
+        row = self._live.filter(pk=address(session_id)).values_list("data", "used_at").first()
+        if row is None:
+            return None
+        data, used_at = row
+        if self.is_worth_noting(used_at.timestamp()):
+            self._touch(session_id)
+        return unpack(data, session_id=session_id)
+
+    def _update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
+        rows = self._live.filter(pk=address(session_id))
+        row = rows.values_list("data", "update_count").first()
+        if row is None:
+            return None
+        data, count = row
+        before = unpack(data, session_id=session_id)
+        after = before.apply(changes)
+        text = pack(after)
+        # The write comes first in its transaction: SQLite refuses at once, without waiting,
+        # to let a transaction write that has read before somebody else wrote.
+        with transaction.atomic(_alias(self.using)):
+            written = self._rows.filter(pk=after.address, update_count=count).update(
+                data=text, update_count=count + 1, used_at=moment(self.now())
+            )
+            if not written:
+                raise _Overtaken
+            self._unsubscribe(after, before.subscriptions - after.subscriptions)
+            self._subscribe(after, after.subscriptions - before.subscriptions)
+        return unpack(text, session_id=session_id)
+
+    def _touch(self, session_id: str) -> None:
+        stale = Q(used_at__lte=moment(self.now() - self.grain))
+        self._live.filter(stale, pk=address(session_id)).update(used_at=moment(self.now()))
+
+    def _delete(self, session_id: str) -> bool:
+        deleted, _ = self._live.filter(pk=address(session_id)).delete()
+        return deleted > 0
+
+    def _subscribers(self, server: str, uri: str) -> list[str]:
+        live = Q(session__used_at__gt=moment(self.oldest_use))
+        found = _rows(Subscription, self.using).filter(live, resource=digest(server, uri))
+        return list(found.values_list("session_id", flat=True))
+
+    def _prune(self) -> int:
+        _, deleted = self._rows.exclude(used_at__gt=moment(self.oldest_use)).delete()
+        return deleted.get(McpSession._meta.label, 0)
+
+    def _subscribe(self, session: Session, uris: Collection[str]) -> None:
+        if uris:
+            _rows(Subscription, self.using).bulk_create(
+                Subscription(session_id=session.address, resource=digest(session.server, uri))
+                for uri in uris
+            )
+
+    def _unsubscribe(self, session: Session, uris: Collection[str]) -> None:
+        if uris:
+            resources = [digest(session.server, uri) for uri in uris]
+            _rows(Subscription, self.using).filter(
+                session=session.address, resource__in=resources
+            ).delete()
+
+    @property
+    def _rows(self) -> models.QuerySet[McpSession]:
+        return _rows(McpSession, self.using)
+
+    @property
+    def _live(self) -> models.QuerySet[McpSession]:
+        return self._rows.filter(used_at__gt=moment(self.oldest_use))
+
+
+class DatabaseEventStore(EventStore):
+    """Keeps events in a table, and in another how far each stream has come.
+
+    ``using`` is the alias of its database; without it Django's routers are asked. What is too
+    old stays in the tables until ``prune``, though nobody can read it.
+    """
+
+    def __init__(
+        self,
+        *,
+        limit: int,
+        lifetime: float,
+        streams: int,
+        now: Clock = time.time,
+        using: str | None = None,
+    ) -> None:
+        super().__init__(limit=limit, lifetime=lifetime, streams=streams, now=now)
+        self.using = using
+
+    async def append(self, session: str, stream: str, data: Iterable[str]) -> int:
+        return await threads.run(_patiently, self._append, session, stream, tuple(data))
+
+    async def after(self, session: str, stream: str, number: int) -> list[Event] | None:
+        return await threads.run(_patiently, self._after, digest(session, stream), number)
+
+    async def close(self, session: str, stream: str) -> None:
+        await threads.run(_patiently, self._close, digest(session, stream))
+
+    async def is_closed(self, session: str, stream: str) -> bool:
+        return await threads.run(_patiently, self._is_closed, digest(session, stream))
+
+    async def forget(self, session: str) -> None:
+        await threads.run(_patiently, self._forget, session)
+
+    async def prune(self) -> int:
+        return await threads.run(_patiently, self._prune)
+
+    def _append(self, session: str, stream: str, data: Sequence[str]) -> int:
+        now, name = moment(self.now()), digest(session, stream)
+        # Counting first locks the stream's row, so that events appear in the order of numbers.
+        with transaction.atomic(_alias(self.using)):
+            last = self._count(session, name, len(data))
+            _rows(StreamEvent, self.using).bulk_create(
+                StreamEvent(stream_id=name, number=number, data=text, created_at=now)
+                for number, text in enumerate(data, last - len(data) + 1)
+            )
+            if last > self.limit:
+                _rows(StreamEvent, self.using).filter(
+                    stream=name, number__lte=last - self.limit
+                ).delete()
+        return last
+
+    def _count(self, session: str, name: str, more: int) -> int:
+        """The last number of the stream, which is opened if need be, after ``more`` events."""
+        streams = _rows(Stream, self.using).filter(pk=name)
+        counted = streams.filter(self._known).update(
+            last=F("last") + more, touched_at=moment(self.now())
+        )
+        if counted:
+            return streams.values_list("last", flat=True).get()
+        self._open(session, name, more)
+        return more
+
+    def _open(self, session: str, name: str, last: int) -> None:
+        rows = _rows(Stream, self.using)
+        of_session = rows.filter(session=session)
+        of_session.exclude(self._known).delete()
+        if of_session.count() >= self.streams:
+            oldest = of_session.filter(closed=True).order_by("touched_at").first()
+            if oldest is None:
+                raise StoreFull(f"This session has {self.streams} open streams already")
+            oldest.delete()
+        try:
+            with transaction.atomic(_alias(self.using)):
+                rows.create(name=name, session=session, last=last, touched_at=moment(self.now()))
+        except IntegrityError:
+            raise _Overtaken from None
+
+    def _after(self, name: str, number: int) -> list[Event] | None:
+        last = self._find(name).values_list("last", flat=True).first()
+        if last is None:
+            return None
+        events = _rows(StreamEvent, self.using).filter(
+            stream=name, number__gt=number, created_at__gt=moment(self.now() - self.lifetime)
+        )
+        return [Event(*row) for row in events.order_by("number").values_list("number", "data")]
+
+    def _close(self, name: str) -> None:
+        self._find(name).update(closed=True, touched_at=moment(self.now()))
+
+    def _is_closed(self, name: str) -> bool:
+        return not self._find(name).filter(closed=False).exists()
+
+    def _forget(self, session: str) -> None:
+        _rows(Stream, self.using).filter(session=session).delete()
+
+    def _prune(self) -> int:
+        old = moment(self.now() - self.lifetime)
+        dropped, _ = _rows(StreamEvent, self.using).exclude(created_at__gt=old).delete()
+        _rows(Stream, self.using).exclude(self._known).delete()
+        return dropped
+
+    def _find(self, name: str) -> models.QuerySet[Stream]:
+        return _rows(Stream, self.using).filter(self._known, pk=name)
+
+    @property
+    def _known(self) -> Q:
+        def since(closed: bool) -> datetime:
+            return moment(self.now() - self.stream_lifetime(closed=closed))
+
+        return Q(closed=True, touched_at__gt=since(True)) | Q(
+            closed=False, touched_at__gt=since(False)
+        )
+
+
+class _Overtaken(Exception):
+    """Somebody else wrote what we have read, before we did."""
+
+
+def moment(seconds: float) -> datetime:
+    """The time as the project's databases have it: aware or, without USE_TZ, naive and local."""
+    return datetime.fromtimestamp(seconds, tz=UTC if settings.USE_TZ else None)
+
+
+def _rows(model: type[Model], using: str | None) -> models.QuerySet[Model]:
+    return model._default_manager.using(_alias(using))
+
+
+def _alias(using: str | None) -> str:
+    """The database to write to. We also read there: a replica may not know the session yet."""
+    return using or router.db_for_write(McpSession)
+
+
+def _patiently(body: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """What ``body`` returns, begun again as long as other writers are in its way."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return body(*args, **kwargs)
+        except (_Overtaken, OperationalError) as error:
+            if not _is_contention(error):
+                raise
+            if time.monotonic() > deadline:
+                raise StoreBusy("The session is being written by too many at once") from error
+        time.sleep(random.uniform(0.001, 0.02))  # Not all losers at the same time.
+
+
+def _is_contention(error: Exception) -> bool:
+    """Whether the database is well, and only others are in the way.
+
+    Databases have no common code for that, but they all say it in one of these words.
+    """
+    said = str(error).lower()
+    return isinstance(error, _Overtaken) or "lock" in said or "serialize" in said

@@ -1,0 +1,135 @@
+"""The stores in a cache keep the contracts, in local memory and in the Redis there is to try."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.core.cache import caches
+from django.core.cache.backends.base import BaseCache
+from pytest_django import Settings
+
+from django_mcp.session import Change
+from django_mcp.stores import cache as module
+from django_mcp.stores.base import EventStore, SessionStore, StoreBusy
+from django_mcp.stores.cache import CacheEventStore, CacheSessionStore
+from django_mcp.testing.contracts import (
+    IDLE_TIMEOUT,
+    LIFETIME,
+    Clock,
+    EventStoreContract,
+    SessionStoreContract,
+    a_session,
+    put,
+)
+
+REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379")
+
+
+@pytest.fixture(params=["locmem", "redis"], autouse=True)
+def cache(request: pytest.FixtureRequest, settings: Settings) -> Iterator[BaseCache]:
+    """A cache in which nothing is kept."""
+    backend: Callable[[str], AbstractContextManager[dict[str, Any]]]
+    backend = {"locmem": in_local_memory, "redis": in_redis}[request.param]
+    with backend(f"django_mcp-{uuid4()}") as described:
+        settings.CACHES = {**settings.CACHES, "scratch": described}
+        yield caches["scratch"]
+
+
+@contextmanager
+def in_local_memory(name: str) -> Iterator[dict[str, Any]]:
+    yield {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": name}
+
+
+@contextmanager
+def in_redis(name: str) -> Iterator[dict[str, Any]]:
+    client = redis_client()
+    yield {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": REDIS_URL,
+        "KEY_PREFIX": name,
+    }
+    for key in client.scan_iter(f"{name}*"):
+        client.delete(key)
+    client.close()
+
+
+def redis_client() -> Any:
+    if not find_spec("redis"):
+        pytest.skip("The driver redis is not installed")
+    redis = import_module("redis")
+    client = redis.Redis.from_url(REDIS_URL)
+    try:
+        client.ping()
+    except redis.ConnectionError as error:
+        pytest.skip(f"No Redis answers at REDIS_URL={REDIS_URL}: {error}")
+    return client
+
+
+class TestCacheSessions(SessionStoreContract):
+    forgets_by_itself = True
+
+    def make_store(self, **bounds: Any) -> SessionStore:
+        return CacheSessionStore(**bounds, alias="scratch")
+
+
+class TestCacheEvents(EventStoreContract):
+    forgets_by_itself = True
+
+    def make_store(self, **bounds: Any) -> EventStore:
+        return CacheEventStore(**bounds, alias="scratch")
+
+
+def sessions(clock: Clock) -> SessionStore:
+    return CacheSessionStore(
+        idle_timeout=IDLE_TIMEOUT, limit_per_principal=5, now=clock, alias="scratch"
+    )
+
+
+async def test_who_never_gets_the_lock_is_told_so(
+    cache: BaseCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = sessions(Clock())
+    await store.create(a_session())
+    lock = f"django_mcp:session:{a_session().address}:lock"
+    cache.add(lock, "somebody else")
+    monkeypatch.setattr(module, "PATIENCE", 0)
+    with pytest.raises(StoreBusy):
+        await store.update(a_session().id, [put("a", 1)])
+    assert cache.get(lock) == "somebody else"
+    cache.delete(lock)
+    assert await store.update(a_session().id, [put("a", 1)])
+
+
+async def test_a_lock_is_free_again_after_a_failure(cache: BaseCache) -> None:
+    store = sessions(Clock())
+    await store.create(a_session())
+    with pytest.raises(KeyError):
+        await store.update(a_session().id, [Change("assigns", "no such action")])
+    assert await store.update(a_session().id, [put("a", 1)])
+
+
+async def test_an_entry_which_the_cache_evicted_is_no_session(cache: BaseCache) -> None:
+    store = sessions(Clock())
+    for number, kind in enumerate(["session", "used"]):
+        await store.create(a_session(number))
+        cache.delete(f"django_mcp:{kind}:{a_session(number).address}")
+        assert await store.load(a_session(number).id) is None
+
+
+@pytest.mark.parametrize("cache", ["locmem"], indirect=True)  # One can look into it.
+async def test_what_is_kept_expires_and_does_not_give_a_session_away(cache: BaseCache) -> None:
+    session = a_session(subscriptions=frozenset({"shop://a"}))
+    await sessions(Clock()).create(session)
+    store = CacheEventStore(limit=5, lifetime=LIFETIME, streams=5, alias="scratch")
+    await store.append(session.address, "stream", ["message"])
+    kept: Any = cache
+    assert len(kept._cache) == 7
+    assert None not in kept._expire_info.values()
+    assert session.id not in repr(kept._cache)

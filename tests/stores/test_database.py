@@ -1,0 +1,217 @@
+"""The stores in the database keep the contracts, on every database there is to try."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.contrib.auth.models import Permission
+from django.core.management import call_command
+from django.db import OperationalError, connections
+from django.db.models import F
+from django.test.utils import CaptureQueriesContext
+from pytest_django import Settings
+
+from django_mcp import threads
+from django_mcp.models import McpSession, Stream, StreamEvent, Subscription
+from django_mcp.session import Session
+from django_mcp.stores import database as module
+from django_mcp.stores.base import EventStore, SessionStore, StoreBusy, pack
+from django_mcp.stores.database import DatabaseEventStore, DatabaseSessionStore
+from django_mcp.testing.contracts import (
+    IDLE_TIMEOUT,
+    LIFETIME,
+    Clock,
+    EventStoreContract,
+    SessionStoreContract,
+    a_session,
+    put,
+    subscribe,
+)
+
+
+@pytest.fixture(autouse=True)
+def _empty_tables(database: str) -> None:
+    McpSession.objects.using(database).all().delete()
+    Stream.objects.using(database).all().delete()
+
+
+class TestDatabaseSessions(SessionStoreContract):
+    @pytest.fixture(autouse=True)
+    def _use(self, database: str) -> None:
+        self.using = database
+
+    def make_store(self, **bounds: Any) -> SessionStore:
+        return DatabaseSessionStore(**bounds, using=self.using)
+
+    async def test_many_sessions_are_created_at_once(self, store: SessionStore) -> None:
+        await asyncio.gather(*(store.create(a_session(number)) for number in range(20)))
+        assert await store.load(a_session(19).id) == a_session(19)
+
+
+class TestDatabaseEvents(EventStoreContract):
+    @pytest.fixture(autouse=True)
+    def _use(self, database: str) -> None:
+        self.using = database
+
+    def make_store(self, **bounds: Any) -> EventStore:
+        return DatabaseEventStore(**bounds, using=self.using)
+
+
+def sessions(database: str, clock: Clock | None = None) -> SessionStore:
+    return DatabaseSessionStore(
+        idle_timeout=IDLE_TIMEOUT, limit_per_principal=5, now=clock or Clock(), using=database
+    )
+
+
+def events(database: str) -> EventStore:
+    return DatabaseEventStore(limit=5, lifetime=LIFETIME, streams=5, now=Clock(), using=database)
+
+
+@pytest.fixture
+def on_this_thread() -> Iterator[None]:
+    """Queries run on the test's own connection, which counts them."""
+    with threads.thread_sensitive():
+        yield
+
+
+async def test_the_tables_do_not_give_a_session_away(database: str) -> None:
+    session = a_session(subscriptions=frozenset({"shop://a"}))
+    await sessions(database).create(session)
+    await events(database).append(session.address, "stream", ["message"])
+    kept = await threads.run(
+        lambda: [
+            list(model._default_manager.using(database).values())
+            for model in (McpSession, Subscription, Stream, StreamEvent)
+        ]
+    )
+    assert all(kept)
+    assert session.id not in repr(kept)
+
+
+async def test_what_people_look_for_has_columns(database: str) -> None:
+    session = a_session()
+    await sessions(database).create(session)
+    row = await threads.run(McpSession.objects.using(database).get)
+    assert (row.server, row.principal, row.version) == ("shop", "user:7", "2025-11-25")
+    assert str(row) == "shop: user:7"
+    assert row.created_at.timestamp() == row.used_at.timestamp() == Clock().seconds
+
+
+@pytest.mark.usefixtures("on_this_thread")
+def test_loading_is_one_query_and_now_and_then_a_second_notes_the_use(database: str) -> None:
+    def queries() -> list[str]:
+        with CaptureQueriesContext(connections[database]) as captured:
+            assert async_to_sync(store.load)(a_session().id)
+        # MySQL's settings are queries, too, when it connects.
+        return [query["sql"].split()[0] for query in captured if "mcpsession" in query["sql"]]
+
+    clock = Clock()
+    store = sessions(database, clock)
+    async_to_sync(store.create)(a_session())
+    clock.advance(IDLE_TIMEOUT / 20 - 1)
+    assert queries() == ["SELECT"]
+    clock.advance(1)
+    assert queries() == ["SELECT", "UPDATE"]
+    assert queries() == ["SELECT"]
+
+
+async def test_a_principal_longer_than_its_column_is_kept_whole(database: str) -> None:
+    session = a_session(principal="user:" + "7" * 1000)
+    await sessions(database).create(session)
+    assert await sessions(database).load(session.id) == session
+
+
+async def test_who_is_overtaken_every_time_is_told_so(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def overtaken(session: Session) -> str:
+        McpSession.objects.using(database).update(update_count=F("update_count") + 1)
+        return pack(session)
+
+    store = sessions(database)
+    await store.create(a_session())
+    monkeypatch.setattr(module, "pack", overtaken)
+    monkeypatch.setattr(module, "PATIENCE", 0)
+    with pytest.raises(StoreBusy):
+        await store.update(a_session().id, [put("a", 1)])
+    monkeypatch.setattr(module, "pack", pack)
+    assert await store.load(a_session().id) == a_session()
+
+
+async def test_a_broken_database_is_not_asked_again(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def broken(*_: object) -> None:
+        asked.append(1)
+        raise OperationalError("the disk is on fire")
+
+    store = sessions(database)
+    monkeypatch.setattr(store, "_load", broken)
+    with pytest.raises(OperationalError):
+        await store.load("any")
+    assert len(asked) == 1
+
+
+async def test_an_update_is_kept_whole_or_not_at_all(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise OperationalError("the disk is on fire")
+
+    store = sessions(database)
+    await store.create(a_session())
+    monkeypatch.setattr(store, "_subscribe", broken)
+    with pytest.raises(OperationalError):
+        await store.update(a_session().id, [put("a", 1), subscribe("shop://a")])
+    assert await store.load(a_session().id) == a_session()
+
+
+async def test_without_an_alias_the_router_for_writing_is_asked_even_to_read(
+    database: str, settings: Settings
+) -> None:
+    settings.DATABASE_ROUTERS = [ToScratch(database)]
+    store = DatabaseSessionStore(idle_timeout=IDLE_TIMEOUT, limit_per_principal=5, now=Clock())
+    await store.create(a_session())
+    assert await sessions(database).load(a_session().id) == a_session()
+
+
+class ToScratch:
+    """A router which sends writes to one database, and reads to one that lags behind."""
+
+    def __init__(self, database: str) -> None:
+        self.database = database
+
+    def db_for_read(self, model: object, **hints: object) -> str:
+        return "a replica that does not exist"
+
+    def db_for_write(self, model: object, **hints: object) -> str:
+        return self.database
+
+
+@pytest.mark.usefixtures("on_this_thread")
+def test_times_are_right_without_time_zones(database: str, settings: Settings) -> None:
+    settings.USE_TZ = False
+    settings.TIME_ZONE = "America/New_York"
+    clock = Clock()
+    store = sessions(database, clock)
+    async_to_sync(store.create)(a_session())
+    clock.advance(IDLE_TIMEOUT - 1)
+    assert async_to_sync(store.load)(a_session().id) == a_session()
+    clock.advance(IDLE_TIMEOUT + 1)
+    assert async_to_sync(store.load)(a_session().id) is None
+
+
+def test_the_permission_to_view_components_is_there_without_a_table(database: str) -> None:
+    permissions = Permission.objects.using(database).filter(content_type__model="component")
+    assert [each.codename for each in permissions] == ["view_component"]
+    assert "django_mcp_component" not in connections[database].introspection.table_names()
+
+
+def test_the_migrations_say_what_the_models_say(database: str) -> None:
+    call_command("makemigrations", "django_mcp", check=True, dry_run=True, verbosity=0)

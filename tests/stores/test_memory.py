@@ -1,0 +1,51 @@
+"""The stores in memory keep the contracts, and forget by themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from django_mcp.stores.base import EventStore, SessionStore
+from django_mcp.stores.memory import MemoryEventStore, MemorySessionStore
+from django_mcp.testing.contracts import (
+    LIFETIME,
+    Clock,
+    EventStoreContract,
+    SessionStoreContract,
+    a_session,
+)
+
+
+class TestMemorySessions(SessionStoreContract):
+    def make_store(self, **bounds: Any) -> SessionStore:
+        return MemorySessionStore(**bounds)
+
+    @pytest.fixture
+    def other_worker(self, store: SessionStore) -> SessionStore:
+        return store
+
+    async def test_expired_sessions_leave_when_others_come(self, clock: Clock) -> None:
+        store = MemorySessionStore(idle_timeout=10, limit_per_principal=100, now=clock)
+        for number in range(3):
+            await store.create(a_session(number))
+        clock.advance(11)
+        await store.create(a_session(3))
+        assert await store.prune() == 0
+
+
+class TestMemoryEvents(EventStoreContract):
+    def make_store(self, **bounds: Any) -> EventStore:
+        return MemoryEventStore(**bounds)
+
+    @pytest.fixture
+    def other_worker(self, store: EventStore) -> EventStore:
+        return store
+
+    async def test_old_events_leave_when_streams_come(
+        self, store: EventStore, clock: Clock
+    ) -> None:
+        await store.append("gone without a word", "stream", ["a"])
+        clock.advance(LIFETIME)
+        await store.append("session", "stream", ["b"])
+        assert await store.prune() == 0

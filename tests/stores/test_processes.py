@@ -1,0 +1,61 @@
+"""Workers in processes of their own share the sessions in the database, and lose no update."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from subprocess import PIPE, Popen
+
+import pytest
+from django.db import connections
+from pytest_django import DjangoDbBlocker
+
+from django_mcp.stores.database import DatabaseSessionStore
+from django_mcp.testing.contracts import IDLE_TIMEOUT, a_session
+from tests.databases import scratch_database
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def database(tmp_path: Path, django_db_blocker: DjangoDbBlocker) -> Iterator[str]:
+    with django_db_blocker.unblock(), scratch_database("sqlite3", tmp_path) as alias:
+        yield alias
+
+
+async def test_two_processes_at_once_lose_no_update(database: str) -> None:
+    store = DatabaseSessionStore(idle_timeout=IDLE_TIMEOUT, limit_per_principal=5, using=database)
+    await store.create(a_session())
+    path = connections[database].settings_dict["NAME"]
+    with ExitStack() as started:
+        writers = [started.enter_context(a_writer(path, mark)) for mark in "ab"]
+        for writer in writers:
+            assert said(writer) == "ready"
+        for writer in writers:
+            tell(writer, "go")
+        assert [said(writer) for writer in writers] == ["done", "done"]
+    session = await store.load(a_session().id)
+    assert session is not None
+    assert set(session.assigns) == {f"{mark}{number}" for mark in "ab" for number in range(50)}
+
+
+@contextmanager
+def a_writer(path: str, mark: str) -> Iterator[Popen[str]]:
+    command = [sys.executable, "-m", "tests.stores.writer", path, a_session().id, mark]
+    with Popen(command, stdin=PIPE, stdout=PIPE, text=True, cwd=ROOT) as writer:
+        try:
+            yield writer
+        finally:
+            writer.kill()
+
+
+def said(writer: Popen[str]) -> str:
+    assert writer.stdout is not None
+    return writer.stdout.readline().strip()
+
+
+def tell(writer: Popen[str], line: str) -> None:
+    assert writer.stdin is not None
+    print(line, file=writer.stdin, flush=True)

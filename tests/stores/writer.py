@@ -1,0 +1,41 @@
+"""A worker in a process of its own: it assigns fifty keys in a session, each by an update.
+
+``python -m tests.stores.writer <SQLite file> <session id> <mark>`` says when it is ready, begins
+when it is told to, and says when it is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from importlib import import_module
+
+import django
+from django.conf import settings
+
+from django_mcp.session import Change
+
+
+async def write(session_id: str, mark: str) -> None:
+    """Assign the keys."""
+    # A module with models in it can only be imported when Django is set up.
+    make_store = import_module("django_mcp.stores").sessions
+    for number in range(50):
+        await make_store().update(session_id, [Change("assigns", "put", f"{mark}{number}", number)])
+
+
+if __name__ == "__main__":
+    path, session_id, mark = sys.argv[1:]
+    settings.configure(
+        DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": path}},
+        INSTALLED_APPS=[
+            "django.contrib.auth",
+            "django.contrib.contenttypes",
+            "django_mcp.apps.SimpleMcpConfig",
+        ],
+    )
+    django.setup()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    asyncio.run(write(session_id, mark))
+    print("done", flush=True)
