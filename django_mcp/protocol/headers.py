@@ -40,6 +40,7 @@ _ANNOTATION = "x-mcp-header"
 _KINDS: Mapping[object, Kind] = {"string": "string", "integer": "integer", "boolean": "boolean"}
 _OPEN, _CLOSE = "=?base64?", "?="
 _VALUE = re.compile(rb"[\t\x20-\x7e]*")
+_VISIBLE = re.compile(r"[!-~]*")
 _PLAIN = re.compile(r"(?! )[\x20-\x7e]*(?<! )")
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _NUMBER = re.compile(r"-?[0-9]{1,32}(?:\.[0-9]{1,32})?")
@@ -86,7 +87,9 @@ class Mirrored:
             len(single) == len(self._pairs)
             and single.get(METHOD) == method.encode()
             and single.get(PROTOCOL_VERSION) == version.encode()
-            and (name is None or (single.get(NAME) == name.encode() and name.isidentifier()))
+            and (name is None or (single.get(NAME) == name.encode() and name[:2] != "=?"))
+            # What is trimmed or invalid in a header repeats no body, even byte by byte.
+            and _VISIBLE.fullmatch(f"{method}{version}{name}") is not None
         )
 
 

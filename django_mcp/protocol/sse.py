@@ -1,0 +1,166 @@
+"""Server-sent events as bytes, and event ids which name their stream.
+
+Knows the wire format (WHATWG HTML, section 9.2) and nothing of connections, stores or clocks.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+KEEP_ALIVE = b":\n\n"
+
+_LINE_END = re.compile(rb"\r\n|\r|\n")
+_UNFIT_FOR_FIELD = re.compile(r"[\0\r\n]")
+_EVENT_ID = re.compile(r"([A-Za-z0-9_~.-]{1,128})\.(0|[1-9][0-9]{0,18})")
+_MILLISECONDS = re.compile(r"[0-9]{1,15}")
+_STREAM = re.compile(r"[A-Za-z0-9_~.-]{1,128}")
+
+# Stores keep sequences in 64-bit columns, so a number beyond that was never issued.
+_MAX_SEQUENCE = 2**63 - 1
+
+
+def event(
+    data: bytes | str,
+    *,
+    id: str | None = None,
+    retry: int | None = None,
+    event: str | None = None,
+) -> bytes:
+    """One event; JSON has no raw newlines, so it is one ``data`` line."""
+    raw = data.encode() if isinstance(data, str) else data
+    head = _fields(id, retry, event)
+    if b"\n" in raw or b"\r" in raw:
+        return head + b"".join(b"data: %b\n" % line for line in _LINE_END.split(raw)) + b"\n"
+    return b"%bdata: %b\n\n" % (head, raw)
+
+
+def priming(id: str, *, retry: int | None = None) -> bytes:
+    """The first event of a resumable stream: an id to come back with, and no data yet."""
+    return _fields(id, retry, None) + b"data:\n\n"
+
+
+def comment(text: str = "") -> bytes:
+    """A comment, which clients skip; the empty one keeps a connection alive."""
+    if not text:
+        return KEEP_ALIVE
+    return b"".join(b": %b\n" % line for line in _LINE_END.split(text.encode())) + b"\n"
+
+
+@dataclass(frozen=True, slots=True)
+class EventId:
+    """The place of an event: which stream, and how far along it.
+
+    Written ``stream.sequence``. The stream's name is unique over the session's streams, so the
+    whole is unique too and says which stream a client wants to resume.
+    """
+
+    stream: str
+    sequence: int
+
+    def __post_init__(self) -> None:
+        if not _STREAM.fullmatch(self.stream):
+            raise ValueError(
+                f"A stream is named by 1 to 128 of A-Z a-z 0-9 _ ~ . -: {self.stream!r}"
+            )
+        if not 0 <= self.sequence <= _MAX_SEQUENCE:
+            raise ValueError(f"A sequence is an integer from 0 to 2**63 - 1: {self.sequence!r}")
+
+    def __str__(self) -> str:
+        return f"{self.stream}.{self.sequence}"
+
+    @classmethod
+    def parse(cls, text: str) -> EventId | None:
+        """The id which ``text`` spells, or None for anything we never issue."""
+        found = _EVENT_ID.fullmatch(text)
+        if found is None or int(found[2]) > _MAX_SEQUENCE:
+            return None
+        return cls(found[1], int(found[2]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """An event as a client receives it; ``id`` is the last one seen, as in browsers."""
+
+    data: str
+    event: str = "message"
+    id: str = ""
+    retry: int | None = None
+
+
+class Parser:
+    """Bytes in, events out, however the bytes were cut; ``id`` and ``retry`` outlast an event."""
+
+    def __init__(self) -> None:
+        self.id = ""
+        self.retry: int | None = None
+        self._rest = b""
+        self._after_cr = False
+        self._at_start = True
+        self._data: list[str] = []
+        self._event = ""
+        self._retry: int | None = None
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """The events which ``chunk`` completes."""
+        lines = self._lines(chunk)
+        return [done for line in lines if (done := self._take(line)) is not None]
+
+    def _lines(self, chunk: bytes) -> list[str]:
+        if not chunk:
+            return []
+        # A CR ends its line at once; an LF which then opens the next chunk belongs to it.
+        if self._after_cr and chunk.startswith(b"\n"):
+            chunk = chunk[1:]
+        self._after_cr = chunk.endswith(b"\r")
+        *lines, self._rest = _LINE_END.split(self._rest + chunk)
+        if lines and self._at_start:
+            lines[0] = lines[0].removeprefix(b"\xef\xbb\xbf")
+            self._at_start = False
+        return [line.decode("utf-8", "replace") for line in lines]
+
+    def _take(self, line: str) -> Event | None:
+        if not line:
+            return self._dispatch()
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "data":
+            self._data.append(value)
+        elif name == "event":
+            self._event = value
+        elif name == "id" and "\0" not in value:
+            self.id = value
+        elif name == "retry" and _MILLISECONDS.fullmatch(value):
+            self.retry = self._retry = int(value)
+        return None
+
+    def _dispatch(self) -> Event | None:
+        data, name, retry = self._data, self._event, self._retry
+        self._data, self._event, self._retry = [], "", None
+        if not data:
+            return None
+        return Event(data="\n".join(data), event=name or "message", id=self.id, retry=retry)
+
+
+def _fields(id: str | None, retry: int | None, event: str | None) -> bytes:
+    """The lines before the data."""
+    head = ""
+    if event is not None:
+        head += f"event: {_fit('event', event)}\n"
+    if id is not None:
+        head += f"id: {_fit('id', id)}\n"
+    if retry is not None:
+        head += f"retry: {_whole(retry)}\n"
+    return head.encode()
+
+
+def _fit(name: str, value: str) -> str:
+    if _UNFIT_FOR_FIELD.search(value):
+        raise ValueError(f"The {name} of an event holds no NUL, CR or LF: {value!r}")
+    return value
+
+
+def _whole(retry: int) -> int:
+    if retry < 0:
+        raise ValueError(f"retry is a time in milliseconds, 0 or more: {retry!r}")
+    return retry

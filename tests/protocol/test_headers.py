@@ -1,0 +1,379 @@
+"""Headers which mirror the body: read, compared, and asked for by schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from django_mcp.protocol import headers
+from django_mcp.protocol.errors import HeaderMismatch
+from django_mcp.protocol.headers import ParamHeader
+
+VERSION = "2026-07-28"
+
+
+def test_only_the_mcp_headers_are_collected_each_with_all_its_values() -> None:
+    pairs = [
+        (b"host", b"example.com"),
+        (b"mcp-method", b"tools/call"),
+        (b"mcp", b"x"),
+        (b"x-mcp-method", b"x"),
+        (b"mcp-method", b"tools/list"),
+        (b"mcp-param-region", b"eu"),
+    ]
+    assert headers.collect(pairs) == {
+        b"mcp-method": [b"tools/call", b"tools/list"],
+        b"mcp-param-region": [b"eu"],
+    }
+
+
+DECODED = [
+    (b"get_weather", "get_weather"),
+    (b" \t get_weather\t ", "get_weather"),
+    (b"two words", "two words"),
+    (b"a\tb", "a\tb"),
+    (b"", ""),
+    (b"=?base64?SGVsbG8=?=", "Hello"),
+    (b"  =?base64?SGVsbG8=?=  ", "Hello"),
+    (b"=?base64?4oKs?=", "€"),
+    (b"=?base64?IGEg?=", " a "),
+    (b"=?base64?Cg==?=", "\n"),
+    (b"=?base64??=", ""),
+    (b"=?base64?PT9iYXNlNjQ/eD89?=", "=?base64?x?="),
+    # Without both markers, exactly so, it is literal text.
+    (b"SGVsbG8=", "SGVsbG8="),
+    (b"=?base64?SGVsbG8=", "=?base64?SGVsbG8="),
+    (b"SGVsbG8=?=", "SGVsbG8=?="),
+    (b"=?BASE64?SGVsbG8=?=", "=?BASE64?SGVsbG8=?="),
+    (b"=?Base64?SGVsbG8=?=", "=?Base64?SGVsbG8=?="),
+    (b"=?base64?=", "=?base64?="),
+    (b"=?utf-8?b?SGVsbG8=?=", "=?utf-8?b?SGVsbG8=?="),
+]
+
+
+@pytest.mark.parametrize(("raw", "text"), DECODED)
+def test_a_header_value_is_trimmed_and_decoded(raw: bytes, text: str) -> None:
+    assert headers.decode_value(raw) == text
+
+
+REFUSED = [
+    (b"=?base64?SGVsbG8?=", "no valid Base64"),
+    (b"=?base64?SGVsbG8==?=", "no valid Base64"),
+    (b"=?base64?SGVs!!!bG8=?=", "no valid Base64"),
+    (b"=?base64?SGVs bG8=?=", "no valid Base64"),
+    (b"=?base64?SGVsbG9=?=", "no valid Base64"),
+    (b"=?base64?_-8=?=", "no valid Base64"),
+    (b"=?base64?/w==?=", "no valid Base64"),
+    (b"=?base64?7aCA?=", "no valid Base64"),
+    (b"caf\xc3\xa9", "characters"),
+    (b"caf\xe9", "characters"),
+    (b"a\x00b", "characters"),
+    (b"a\nb", "characters"),
+    (b"a\r\n", "characters"),
+    (b"a\x7f", "characters"),
+]
+
+
+@pytest.mark.parametrize(("raw", "problem"), REFUSED)
+def test_a_bad_header_value_is_a_mismatch_which_names_the_header(raw: bytes, problem: str) -> None:
+    with pytest.raises(HeaderMismatch, match=f"Mcp-Param-Region.*{problem}") as refusal:
+        headers.decode_value(raw, header=b"mcp-param-region")
+    assert refusal.value.data == {"header": "Mcp-Param-Region"}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("get_weather", "get_weather"),
+        ("two words", "two words"),
+        ("", ""),
+        ("Hello€", "=?base64?SGVsbG/igqw=?="),
+        (" a ", "=?base64?IGEg?="),
+        ("a\tb", "=?base64?YQli?="),
+        ("=?base64?x?=", "=?base64?PT9iYXNlNjQ/eD89?="),
+    ],
+)
+def test_what_a_header_cannot_carry_is_wrapped(text: str, value: str) -> None:
+    assert headers.encode_value(text) == value
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text() | st.text(st.characters(max_codepoint=127)))
+def test_every_text_survives_a_header(text: str) -> None:
+    assert headers.decode_value(headers.encode_value(text).encode("latin-1")) == text
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary() | st.binary().map(lambda inside: b"=?base64?" + inside + b"?="))
+def test_no_bytes_upset_the_decoder(raw: bytes) -> None:
+    try:
+        text = headers.decode_value(raw)
+    except HeaderMismatch:
+        return
+    assert headers.decode_value(headers.encode_value(text).encode()) == text
+
+
+def mirrored(**changes: list[bytes]) -> dict[bytes, list[bytes]]:
+    """The headers of a call of the tool "search", but for ``changes`` (_ for - in the names)."""
+    values = {
+        b"mcp-protocol-version": [VERSION.encode()],
+        b"mcp-method": [b"tools/call"],
+        b"mcp-name": [b"search"],
+    }
+    values |= {b"mcp-" + name.replace("_", "-").encode(): v for name, v in changes.items()}
+    return {name: value for name, value in values.items() if value}
+
+
+AGREEING: list[tuple[str, str | None, dict[str, list[bytes]]]] = [
+    ("tools/call", "search", {}),
+    ("tools/call", "search", {"name": [b" search\t"], "method": [b" tools/call"]}),
+    ("tools/call", "search", {"name": [b"=?base64?c2VhcmNo?="]}),
+    ("tools/call", "search", {"session_id": [b"a", b"b"], "param_region": [b"eu"]}),
+    ("tools/list", None, {"method": [b"tools/list"], "name": []}),
+    ("tools/list", None, {"method": [b"tools/list"], "name": [b"ignored", b"twice"]}),
+]
+
+
+def as_sent(values: dict[bytes, list[bytes]]) -> list[tuple[bytes, bytes]]:
+    return [(b"host", b"x"), *((name, raw) for name, raws in values.items() for raw in raws)]
+
+
+@pytest.mark.parametrize(("method", "name", "changes"), AGREEING)
+def test_headers_which_repeat_the_body_pass(
+    method: str, name: str | None, changes: dict[str, list[bytes]]
+) -> None:
+    headers.check(method, name, VERSION, mirrored(**changes))
+    headers.Mirrored(as_sent(mirrored(**changes))).check(method, name, VERSION)
+
+
+DISAGREEING = [
+    ("protocol_version", [], "is missing"),
+    ("protocol_version", [b"2025-11-25"], "differs"),
+    ("protocol_version", [b"=?base64?MjAyNi0wNy0yOA==?="], "differs"),
+    ("protocol_version", [VERSION.encode()] * 2, "more than once"),
+    ("method", [], "is missing"),
+    ("method", [b"tools/list"], "differs"),
+    ("method", [b"TOOLS/CALL"], "differs"),
+    ("method", [b"=?base64?dG9vbHMvY2FsbA==?="], "differs"),
+    ("method", [b"tools/call"] * 2, "more than once"),
+    ("method", [b"tools\x00call"], "characters"),
+    ("name", [], "is missing"),
+    ("name", [b"Search"], "differs"),
+    ("name", [b""], "differs"),
+    ("name", [b"search", b"search"], "more than once"),
+    ("name", [b"search, search"], "differs"),
+    ("name", [b"=?base64?c2VhcmNo=?="], "no valid Base64"),
+]
+
+
+@pytest.mark.parametrize(("name", "values", "problem"), DISAGREEING)
+def test_headers_which_say_something_else_are_refused(
+    name: str, values: list[bytes], problem: str
+) -> None:
+    shown = f"Mcp-{name.replace('_', '-').title()}"
+    with pytest.raises(HeaderMismatch, match=f"{shown}.*{problem}") as refusal:
+        headers.check("tools/call", "search", VERSION, mirrored(**{name: values}))
+    assert refusal.value.data == {"header": shown}
+    with pytest.raises(HeaderMismatch, match=problem):
+        headers.Mirrored(as_sent(mirrored(**{name: values}))).check("tools/call", "search", VERSION)
+
+
+def test_the_headers_of_a_request_are_read_once() -> None:
+    request = headers.Mirrored([(b"host", b"x"), (b"mcp-name", b"a"), (b"mcp-method", b"b")])
+    assert request.get(b"host") == b"x"
+    assert request.get(b"mcp-session-id") is None
+    assert request.collected() == {b"mcp-name": [b"a"], b"mcp-method": [b"b"]}
+
+
+WORDS = st.sampled_from(
+    ["tools/call", "search", "é", "a b", " a", "=?base64?YQ==?=", "a", "", "\0"]
+)
+RAWS = st.sampled_from(
+    [b"tools/call", b"search", b"\xc3\xa9", b"a b", b" a", b"=?base64?YQ==?=", b"a"]
+)
+NAMES = st.sampled_from([headers.METHOD, headers.NAME, headers.PROTOCOL_VERSION, b"host"])
+
+
+@settings(max_examples=100, deadline=None)
+@given(WORDS, st.none() | WORDS, WORDS, st.data())
+def test_the_quick_comparison_says_what_the_rules_say(
+    method: str, name: str | None, version: str, data: st.DataObject
+) -> None:
+    exact = [
+        (headers.METHOD, method),
+        (headers.NAME, name or ""),
+        (headers.PROTOCOL_VERSION, version),
+    ]
+    pairs = [(header, text.encode()) for header, text in exact]
+    pairs[data.draw(st.integers(0, 2))] = data.draw(st.tuples(NAMES, RAWS))
+    pairs += data.draw(st.lists(st.tuples(NAMES, RAWS), max_size=1))
+
+    def refused(check: Callable[[], None]) -> bool:
+        try:
+            check()
+        except HeaderMismatch:
+            return True
+        return False
+
+    collected = headers.collect(pairs)
+    assert refused(lambda: headers.Mirrored(pairs).check(method, name, version)) is refused(
+        lambda: headers.check(method, name, version, collected)
+    )
+
+
+def test_the_methods_whose_name_is_mirrored() -> None:
+    assert headers.NAME_SOURCES == {
+        "tools/call": "name",
+        "prompts/get": "name",
+        "resources/read": "uri",
+    }
+
+
+def properties(**inner: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": inner}
+
+
+SCHEMA = properties(
+    region={"type": "string", "x-mcp-header": "Region"},
+    limits=properties(
+        rows={"type": "integer", "x-mcp-header": "X-Rows"},
+        properties={"type": "boolean", "x-mcp-header": "odd"},
+    ),
+    free={"type": "string"},
+    # Data and names, no annotations.
+    sample={"type": "object", "default": {"x-mcp-header": ""}, "enum": [{"x-mcp-header": 1}]},
+    **{"x-mcp-header": {"type": "string"}},
+)
+
+PARAMS = (
+    ParamHeader(("region",), b"mcp-param-region", "string"),
+    ParamHeader(("limits", "rows"), b"mcp-param-x-rows", "integer"),
+    ParamHeader(("limits", "properties"), b"mcp-param-odd", "boolean"),
+)
+
+
+def test_a_schema_asks_for_parameter_headers() -> None:
+    assert headers.param_headers(SCHEMA) == PARAMS
+    assert headers.param_headers({"type": "object"}) == ()
+
+
+MARKED = {"type": "string", "x-mcp-header": "Region"}
+
+MISPLACED = [
+    (MARKED, "at # is not on a property"),
+    (properties(a={"type": "array", "items": MARKED}), "#/properties/a/items is not on a property"),
+    ({"anyOf": [properties(a=MARKED)]}, "#/anyOf/0/properties/a is not on a property"),
+    ({"allOf": [properties(a=MARKED)]}, "not on a property"),
+    ({"oneOf": [properties(a=MARKED)]}, "not on a property"),
+    ({"not": properties(a=MARKED)}, "not on a property"),
+    ({"if": properties(a=MARKED)}, "not on a property"),
+    ({"then": properties(a=MARKED)}, "not on a property"),
+    ({"$defs": {"a": MARKED}}, "not on a property"),
+    ({"$defs": {"properties": properties(a=MARKED)}}, "not on a property"),
+    ({"patternProperties": {"^a": MARKED}}, "not on a property"),
+    ({"additionalProperties": MARKED}, "not on a property"),
+    ({"prefixItems": [MARKED]}, "not on a property"),
+    (properties(a={"type": "string", "x-mcp-header": ""}), "no header name"),
+    (properties(a={"type": "string", "x-mcp-header": None}), "no header name"),
+    (properties(a={"type": "string", "x-mcp-header": 1}), "no header name"),
+    (properties(a={"type": "string", "x-mcp-header": "a b"}), "no header name"),
+    (properties(a={"type": "string", "x-mcp-header": "a:b"}), "no header name"),
+    (properties(a={"type": "string", "x-mcp-header": "a\r\nb"}), "no header name"),
+    (properties(a={"type": "string", "x-mcp-header": "a\n"}), "no header name"),
+    (properties(a={"type": "string", "x-mcp-header": "é"}), "no header name"),
+    (properties(a={"type": "number", "x-mcp-header": "A"}), "string, integer or boolean"),
+    (properties(a={"type": "object", "x-mcp-header": "A"}), "string, integer or boolean"),
+    (properties(a={"type": ["string", "null"], "x-mcp-header": "A"}), "leave an optional one out"),
+    (properties(a={"anyOf": [{"type": "string"}], "x-mcp-header": "A"}), "leave an optional one"),
+    (properties(a={"x-mcp-header": "A"}), "string, integer or boolean"),
+    (properties(a=MARKED, b={"type": "string", "x-mcp-header": "REGION"}), "header of 'a'"),
+    (properties(a=properties(b=MARKED), c=MARKED), "header of 'a.b'"),
+]
+
+
+@pytest.mark.parametrize(("schema", "remedy"), MISPLACED)
+def test_a_wrong_annotation_is_refused_with_a_remedy(schema: dict[str, Any], remedy: str) -> None:
+    with pytest.raises(ValueError, match=remedy):
+        headers.param_headers(schema)
+
+
+# arguments, headers
+MATCHING: list[tuple[dict[str, Any], dict[str, list[bytes]]]] = [
+    ({}, {}),
+    ({"region": None, "limits": None}, {}),
+    ({"limits": {"rows": None}}, {}),
+    ({"limits": [1]}, {}),
+    ({"region": {"of": "the wrong type"}}, {}),
+    ({"region": "eu"}, {"region": [b"eu"]}),
+    ({"region": ""}, {"region": [b""]}),
+    ({"region": "é"}, {"region": [b"=?base64?w6k=?="]}),
+    ({"region": "true"}, {"region": [b"true"]}),
+    ({"limits": {"rows": 42}}, {"x_rows": [b"42"]}),
+    ({"limits": {"rows": 42}}, {"x_rows": [b"42.0"]}),
+    ({"limits": {"rows": 42.0}}, {"x_rows": [b" 42 "]}),
+    ({"limits": {"rows": -7}}, {"x_rows": [b"-7"]}),
+    ({"limits": {"rows": 0}}, {"x_rows": [b"-0"]}),
+    ({"limits": {"rows": 2**53 - 1}}, {"x_rows": [b"9007199254740991"]}),
+    ({"limits": {"properties": True}}, {"odd": [b"true"]}),
+    ({"limits": {"properties": False}}, {"odd": [b"false"]}),
+    ({}, {"unknown": [b"a", b"b"]}),
+]
+
+CONTRADICTING: list[tuple[dict[str, Any], dict[str, list[bytes]], str]] = [
+    ({"region": "eu"}, {}, "Region is missing"),
+    ({"region": "eu"}, {"region": [b"us"]}, "Region differs from the argument 'region'"),
+    ({"region": "eu"}, {"region": [b"EU"]}, "differs"),
+    ({"region": "eu"}, {"region": [b"eu", b"eu"]}, "more than once"),
+    ({"region": "eu"}, {"region": [b"=?base64?ZXU?="]}, "no valid Base64"),
+    ({"region": "eu"}, {"region": [b"\xe9"]}, "characters"),
+    ({}, {"region": [b"eu"]}, "is sent for an argument which is absent"),
+    ({"region": None}, {"region": [b"null"]}, "absent"),
+    ({"region": ["eu"]}, {"region": [b"eu"]}, "absent"),
+    ({"limits": {"rows": 42}}, {"x_rows": [b"43"]}, "differs from the argument 'limits.rows'"),
+    ({"limits": {"rows": 42}}, {"x_rows": [b"42.5"]}, "differs"),
+    ({"limits": {"rows": 42}}, {"x_rows": [b"4.2e1"]}, "differs"),
+    ({"limits": {"rows": 42}}, {"x_rows": [b"0x2a"]}, "differs"),
+    ({"limits": {"rows": 42}}, {"x_rows": [b"+42"]}, "differs"),
+    ({"limits": {"rows": 42}}, {"x_rows": [b"4" * 5000]}, "differs"),
+    ({"limits": {"rows": 1}}, {"x_rows": [b"true"]}, "differs"),
+    ({"limits": {"rows": 2**53}}, {"x_rows": [b"9007199254740992"]}, "differs"),
+    ({"limits": {"rows": 10**400}}, {"x_rows": [b"1"]}, "differs"),
+    ({"limits": {"rows": float("nan")}}, {"x_rows": [b"NaN"]}, "differs"),
+    ({"limits": {"properties": True}}, {"odd": [b"True"]}, "differs"),
+    ({"limits": {"properties": True}}, {"odd": [b"1"]}, "differs"),
+    ({"limits": {"properties": False}}, {}, "missing"),
+]
+
+
+def sent(values: dict[str, list[bytes]]) -> dict[bytes, list[bytes]]:
+    return {b"mcp-param-" + k.replace("_", "-").encode(): v for k, v in values.items()}
+
+
+@pytest.mark.parametrize(("arguments", "values"), MATCHING)
+def test_parameter_headers_which_repeat_the_arguments_pass(
+    arguments: dict[str, Any], values: dict[str, list[bytes]]
+) -> None:
+    headers.check_params(PARAMS, arguments, sent(values))
+
+
+@pytest.mark.parametrize(("arguments", "values", "problem"), CONTRADICTING)
+def test_parameter_headers_which_contradict_the_arguments_are_refused(
+    arguments: dict[str, Any], values: dict[str, list[bytes]], problem: str
+) -> None:
+    with pytest.raises(HeaderMismatch, match=problem):
+        headers.check_params(PARAMS, arguments, sent(values))
+
+
+SCALARS = st.text() | st.integers(-(2**53) + 1, 2**53 - 1) | st.booleans()
+
+
+@settings(max_examples=100, deadline=None)
+@given(SCALARS)
+def test_every_argument_agrees_with_the_header_a_client_makes_of_it(value: object) -> None:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    values = {b"mcp-param-region": [headers.encode_value(text).encode()]}
+    headers.check_params(PARAMS[:1], {"region": value}, values)
