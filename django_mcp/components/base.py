@@ -7,11 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 from django_mcp.protocol.errors import Json
 
-Description = str | Callable[[], str]
+
+class Text(Protocol):
+    """A string, or a translation which behaves as one and waits for its reader."""
+
+    def casefold(self) -> str:
+        """As of a string; nothing else has it."""
+
+
+Description = Text | Callable[[], Text]
 Permission = str | Callable[[Any], bool | Awaitable[bool]]
 Invoke = Callable[[Any, Any], Any]
 
@@ -89,7 +97,7 @@ class Component:
     kind: ClassVar[str]
 
     name: str
-    title: str | None = None
+    title: Text | None = None
     description: Description = ""
     """A callable is asked at every listing."""
     icons: tuple[Json, ...] = ()
@@ -150,7 +158,7 @@ class Component:
 
     def descriptor(self) -> dict[str, Any]:
         """How it is listed, in the words of the newest revision."""
-        return self._describe()
+        return self._describe(description=self.listed_description or None)
 
     def to_spec(self) -> dict[str, Any]:
         """What ``from_spec`` makes it from again, as plain JSON."""
@@ -166,7 +174,6 @@ class Component:
         members = {
             "name": self.name,
             "title": self.listed_title,
-            "description": self.listed_description or None,
             **own,
             "icons": list(self.icons) or None,
             "annotations": self.annotations,

@@ -22,6 +22,7 @@ from django_mcp.components.base import (
     ConfigurationError,
     Description,
     Permission,
+    Text,
 )
 from django_mcp.components.signature import Signature
 from django_mcp.protocol.content import Annotations, Icon
@@ -35,7 +36,7 @@ class Options(TypedDict, total=False):
     """What can be said of any component where it is registered. None says nothing."""
 
     name: str | None
-    title: str | None
+    title: Text | None
     description: Description | None
     """A function without parameters is asked at every listing."""
     meta: Json | None

@@ -46,7 +46,9 @@ class PromptComponent(Component):
 
     def descriptor(self) -> dict[str, Any]:
         """How it is listed, in the words of the newest revision."""
-        return self._describe(arguments=list(self.arguments) or None)
+        return self._describe(
+            description=self.listed_description or None, arguments=list(self.arguments) or None
+        )
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> PromptComponent:
@@ -124,7 +126,9 @@ def _told(described: Json) -> dict[str, Any]:
 def _listed(schema: Json) -> Iterable[dict[str, Any]]:
     """The arguments as they are listed."""
     required = schema.get("required", ())
-    for name, described in schema.get("properties", {}).items():
+    for name, written in schema.get("properties", {}).items():
+        # A schema may be true, which says nothing.
+        described = written if isinstance(written, Mapping) else {}
         is_required = name in required
         told = {"description": _made_up(described, is_required), **_told(described)}
         yield {"name": name, **told, "required": is_required}

@@ -76,6 +76,10 @@ class ReadComponent(Component):
         except ArgumentsInvalid as error:
             raise ResourceNotFound.at(variables.get(URI, self.key)) from error
 
+    def _describe_read(self, **own: Any) -> dict[str, Any]:
+        description = self.listed_description or None
+        return self._describe(description=description, mimeType=self.listed_mime_type, **own)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ResourceComponent(ReadComponent):
@@ -97,10 +101,7 @@ class ResourceComponent(ReadComponent):
 
     def descriptor(self) -> dict[str, Any]:
         """How it is listed, in the words of the newest revision."""
-        return {
-            "uri": self.uri,
-            **self._describe(mimeType=self.listed_mime_type, size=self.size),
-        }
+        return {"uri": self.uri, **self._describe_read(size=self.size)}
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> ResourceComponent:
@@ -133,7 +134,7 @@ class TemplateComponent(ReadComponent):
 
     def descriptor(self) -> dict[str, Any]:
         """How it is listed, in the words of the newest revision."""
-        return {"uriTemplate": self.key, **self._describe(mimeType=self.listed_mime_type)}
+        return {"uriTemplate": self.key, **self._describe_read()}
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> TemplateComponent:

@@ -149,7 +149,7 @@ def _blocks(value: Any) -> list[Content] | None:
 
 
 def _block(value: Any) -> Content:
-    if not isinstance(value, str | CONTENT):
+    if not isinstance(value, (str, *CONTENT)):
         raise UnfitResult(f"{_a(value)} stands among content blocks: make it a TextContent")
     return block(value)
 

@@ -78,7 +78,7 @@ def read(function: Callable[..., Any]) -> Signature:
     inner = underlying(function)
     if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
         raise ConfigurationError(f"{where} yields, but a handler returns one value")
-    hints = _hints(inner, where)
+    hints = _hints(inner, where, _classes_around(function))
     present = _parameters(function, where, hints)
     frame = next((p.name for p in present if _is_for_frame(p)), None)
     asked = [p for p in present if p.name != frame and p.kind is not p.VAR_KEYWORD]
@@ -148,9 +148,9 @@ class _Frame:
     __mcp_frame__ = True
 
 
-def _hints(inner: Callable[..., Any], where: str) -> dict[str, Any]:
+def _hints(inner: Callable[..., Any], where: str, around: Mapping[str, Any]) -> dict[str, Any]:
     known = getattr(inspect.unwrap(inner), "__globals__", {})
-    local = {} if "Frame" in known else {"Frame": _Frame}
+    local = {**({} if "Frame" in known else {"Frame": _Frame}), **around}
     try:
         return typing.get_type_hints(inner, localns=local, include_extras=True)
     except Exception as error:
@@ -158,6 +158,17 @@ def _hints(inner: Callable[..., Any], where: str) -> dict[str, Any]:
             f"An annotation of {where} means nothing at run time: {error}. Import its name at "
             "the top of the module, not under TYPE_CHECKING nor inside a function"
         ) from error
+
+
+def _classes_around(function: Callable[..., Any]) -> dict[str, Any]:
+    """The classes inside the class of a method: ``params: Input`` names one of them."""
+    owner = type(getattr(function, "__self__", None))
+    return {
+        name: value
+        for kind in reversed(owner.__mro__)
+        for name, value in vars(kind).items()
+        if isinstance(value, type)
+    }
 
 
 def _parameters(

@@ -1,0 +1,94 @@
+"""The calculator of the seeds (002 and 003), as a class; and the same shorter, as functions."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+
+from django_mcp.components import results
+from django_mcp.components.base import ArgumentsInvalid
+from django_mcp.components.response import Response, ToolResponse
+from django_mcp.components.tool import Tool, tool_component
+from django_mcp.frame import Frame
+from django_mcp.protocol.errors import InvalidRequest
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "operation": {"type": "string", "enum": ["add", "subtract", "multiply", "divide"]},
+        "a": {"type": "number"},
+        "b": {"type": "number"},
+    },
+    "required": ["operation", "a", "b"],
+}
+
+
+class Calculator(Tool):
+    def name(self) -> str:
+        return "calculator"
+
+    def description(self) -> str:
+        return "Performs basic arithmetic operations"
+
+    def input_schema(self) -> dict[str, Any]:
+        return SCHEMA
+
+    def execute(
+        self, params: dict[str, Any], frame: Frame
+    ) -> tuple[ToolResponse | InvalidRequest, Frame]:
+        match params:
+            case {"operation": "add", "a": a, "b": b}:
+                result = a + b
+                return Response.tool().text(str(result)), frame.assign("last_calculation", result)
+            case {"operation": "divide", "b": 0}:
+                return InvalidRequest("Cannot divide by zero"), frame
+            case _:
+                return Response.tool().error("Not implemented"), frame
+
+
+def calculate(operation: Literal["add", "divide"], a: float, b: float) -> float:
+    """Performs basic arithmetic operations"""
+    return a + b if operation == "add" else a / b
+
+
+def test_the_calculator_of_the_seeds_is_listed() -> None:
+    assert tool_component(Calculator).descriptor() == {
+        "name": "calculator",
+        "description": "Performs basic arithmetic operations",
+        "inputSchema": SCHEMA,
+    }
+
+
+def test_it_adds_and_remembers_the_last_calculation() -> None:
+    tool = tool_component(Calculator)
+    clean = tool.validate_input({"operation": "add", "a": 2, "b": 3})
+    assert tool.invoke is not None
+    value, frame = tool.invoke(clean, Frame())
+    assert results.tool_result(tool, value) == {"content": [{"type": "text", "text": "5"}]}
+    assert frame.assigns == {"last_calculation": 5}
+
+
+def test_dividing_by_zero_is_an_error_for_the_program() -> None:
+    tool = tool_component(Calculator)
+    assert tool.invoke is not None
+    error, frame = tool.invoke({"operation": "divide", "a": 1, "b": 0}, Frame())
+    assert isinstance(error, InvalidRequest)
+    assert error.message == "Cannot divide by zero"
+    assert frame.assigns == {}
+
+
+def test_an_operation_it_does_not_have_is_refused_by_the_hand_written_schema() -> None:
+    with pytest.raises(ArgumentsInvalid, match="operation"):
+        tool_component(Calculator).validate_input({"operation": "modulo", "a": 1, "b": 2})
+
+
+def test_the_same_calculator_is_one_function() -> None:
+    tool = tool_component(calculate, name="calculator")
+    clean = tool.validate_input({"operation": "add", "a": 2, "b": 3})
+    assert tool.invoke is not None
+    assert results.tool_result(tool, tool.invoke(clean, None)) == {
+        "content": [{"type": "text", "text": "5.0"}],
+        "structuredContent": 5.0,
+    }
+    assert tool.descriptor()["description"] == "Performs basic arithmetic operations"

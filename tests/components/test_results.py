@@ -1,0 +1,448 @@
+"""What handlers return → what clients are told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Annotated, Any
+from uuid import UUID
+
+import pytest
+from pydantic import BaseModel, Field, computed_field
+
+from django_mcp.components import results
+from django_mcp.components.base import ConfigurationError, OutputInvalid, UnfitResult
+from django_mcp.components.prompt import prompt_component
+from django_mcp.components.resource import resource_component
+from django_mcp.components.response import Response, ToolResponse
+from django_mcp.components.tool import ToolComponent, tool_component
+from django_mcp.frame import Frame
+from django_mcp.protocol import json_schema
+from django_mcp.protocol.content import (
+    EmbeddedResource,
+    ImageContent,
+    Message,
+    ResourceLink,
+    TextContent,
+)
+from django_mcp.protocol.errors import McpError, ToolError
+
+
+class Status(Enum):
+    OPEN = "open"
+
+
+class Ticket(BaseModel):
+    id: int
+    title: str | None = None
+
+
+class Everything(BaseModel):
+    price: Decimal
+    when: datetime
+    day: date
+    key: UUID
+    status: Status
+    tags: set[str]
+    length: timedelta
+    inner: list[Ticket]
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def double(self) -> Decimal:
+        return self.price * 2
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+EVERYTHING = Everything(
+    price=Decimal("1.10"),
+    when=datetime(2026, 7, 28, 12, tzinfo=UTC),
+    day=date(2026, 7, 28),
+    key=UUID(int=1),
+    status=Status.OPEN,
+    tags={"a"},
+    length=timedelta(minutes=1),
+    inner=[Ticket(id=1)],
+)
+
+
+class Row:
+    """As a database gives it: attributes, and more of them than are asked for."""
+
+    def __init__(self, identity: int) -> None:
+        self.id = identity
+        self.title = f"Ticket {identity}"
+        self.secret = "s"
+
+
+class Query:
+    """Lazy: it can be iterated, and that is all that is known of it."""
+
+    def __init__(self, *rows: Any) -> None:
+        self.rows = rows
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.rows)
+
+
+class Lazy:
+    """A translation which waits for its reader."""
+
+    def casefold(self) -> str:
+        return "bonjour"
+
+    def __str__(self) -> str:
+        return "Bonjour"
+
+
+def plain() -> Any: ...
+
+
+def returning(annotation: Any, **options: Any) -> ToolComponent:
+    def f() -> None: ...
+
+    f.__annotations__["return"] = annotation
+    return tool_component(f, **options)
+
+
+def result(value: Any, tool: ToolComponent | None = None) -> dict[str, Any]:
+    return results.tool_result(tool or tool_component(plain), value)
+
+
+class TestAToolThatPromisesNothing:
+    @pytest.mark.parametrize(
+        ("value", "text"),
+        [
+            ("Hello", "Hello"),
+            ("", ""),
+            (3, "3"),
+            (2.5, "2.5"),
+            (True, "true"),
+            (Decimal("1.10"), "1.10"),
+            (date(2026, 7, 28), "2026-07-28"),
+            (Status.OPEN, "open"),
+            (Lazy(), "Bonjour"),
+        ],
+    )
+    def test_says_simple_values_as_text(self, value: Any, text: str) -> None:
+        assert result(value) == {"content": [{"type": "text", "text": text}]}
+
+    def test_says_nothing_for_none(self) -> None:
+        assert result(None) == {"content": []}
+
+    @pytest.mark.parametrize(
+        ("value", "structure"),
+        [
+            ({"a": [1, None]}, {"a": [1, None]}),
+            ([], []),
+            (["a", "b"], ["a", "b"]),
+            ((1, 2), [1, 2]),
+            (Ticket(id=1), {"id": 1, "title": None}),
+            (Point(1, 2), {"x": 1, "y": 2}),
+            ({"day": date(2026, 7, 28)}, {"day": "2026-07-28"}),
+            (Query({"id": 1}), [{"id": 1}]),
+            ({"title": Lazy()}, {"title": "Bonjour"}),
+            ({"x": float("nan")}, {"x": None}),
+        ],
+    )
+    def test_says_structures_as_such_and_as_compact_json(self, value: Any, structure: Any) -> None:
+        assert result(value) == {
+            "content": [{"type": "text", "text": json.dumps(structure, separators=(",", ":"))}],
+            "structuredContent": structure,
+        }
+
+    def test_says_content_alone_or_in_a_list_with_strings(self) -> None:
+        image = ImageContent("AA", "image/png")
+        assert result(image) == {"content": [image.to_protocol()]}
+        assert result(["See:", image, TextContent("!")]) == {
+            "content": [
+                {"type": "text", "text": "See:"},
+                image.to_protocol(),
+                {"type": "text", "text": "!"},
+            ]
+        }
+
+    def test_says_a_returned_tool_error_to_the_model(self) -> None:
+        assert result(ToolError("Try later")) == {
+            "content": [{"type": "text", "text": "Try later"}],
+            "isError": True,
+        }
+
+    @pytest.mark.parametrize(
+        ("value", "remedy"),
+        [
+            (b"\x00", "image"),
+            (object(), "JSON cannot say"),
+            ({"a": object()}, "JSON cannot say"),
+            (Query(Row(1)), "JSON cannot say"),
+            ([TextContent("a"), 3], "TextContent"),
+            (Response.prompt().user("a"), r"Response\.tool\(\)"),
+        ],
+    )
+    def test_cannot_say_everything(self, value: Any, remedy: str) -> None:
+        with pytest.raises(UnfitResult, match=remedy):
+            result(value)
+
+    def test_cannot_say_what_contains_itself(self) -> None:
+        circle: list[Any] = []
+        circle.append(circle)
+        with pytest.raises(UnfitResult):
+            result(circle)
+
+
+class TestAReturnAnnotation:
+    @pytest.mark.parametrize(
+        "annotation",
+        [
+            None,
+            str,
+            bytes,
+            Any,
+            object,
+            str | None,
+            Annotated[str, "said"],
+            Response,
+            ToolResponse,
+            TextContent,
+            list[TextContent],
+            list[str | ImageContent],
+            tuple[str | TextContent, ...],
+            Sequence[ResourceLink],
+            Frame,
+            tuple[str, Frame],
+            tuple[ToolResponse | McpError, Frame],
+            Response | tuple[Response, Frame],
+            Ticket | Any,
+        ],
+    )
+    def test_of_text_or_content_promises_no_structure(self, annotation: Any) -> None:
+        assert returning(annotation).output_schema is None
+
+    @pytest.mark.parametrize(
+        ("annotation", "schema"),
+        [
+            (int, {"type": "integer"}),
+            (list[str], {"type": "array", "items": {"type": "string"}}),
+            (tuple[int, Frame], {"type": "integer"}),
+            (int | ToolError, {"type": "integer"}),
+            (int | Response | tuple[int, Frame], {"type": "integer"}),
+            (int | None, {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
+            (Annotated[int, Field(ge=0)], {"type": "integer", "minimum": 0}),
+            (dict[str, int], {"type": "object", "additionalProperties": {"type": "integer"}}),
+        ],
+    )
+    def test_of_anything_else_promises_its_schema(self, annotation: Any, schema: Any) -> None:
+        assert returning(annotation).output_schema == schema
+        assert returning(annotation).descriptor()["outputSchema"] == schema
+
+    def test_is_no_promise_where_an_output_schema_is_declared(self) -> None:
+        tool = returning(int, output_schema={"type": "string"})
+        assert tool.output_schema == {"type": "string"}
+
+    def test_which_pydantic_does_not_know_is_refused(self) -> None:
+        with pytest.raises(ConfigurationError, match="which pydantic does not know"):
+            returning(Row)
+
+    def test_makes_what_is_returned_fit(self) -> None:
+        assert result(Row(1), returning(Ticket))["structuredContent"] == {
+            "id": 1,
+            "title": "Ticket 1",
+        }
+        assert result(Query(Row(1), Row(2)), returning(list[Ticket]))["structuredContent"] == [
+            {"id": 1, "title": "Ticket 1"},
+            {"id": 2, "title": "Ticket 2"},
+        ]
+
+    def test_is_kept_in_every_detail_of_its_schema(self) -> None:
+        tool = returning(Everything)
+        structure = result(EVERYTHING, tool)["structuredContent"]
+        assert tool.output_schema is not None
+        assert json_schema.compile(tool.output_schema).problems(structure) == ""
+        assert structure["double"] == "2.20"
+        assert structure["inner"] == [{"id": 1, "title": None}]
+
+    def test_which_allows_none_says_null(self) -> None:
+        assert result(None, returning(int | None)) == {
+            "content": [{"type": "text", "text": "null"}],
+            "structuredContent": None,
+        }
+
+    def test_is_broken_by_another_value(self) -> None:
+        with pytest.raises(OutputInvalid, match="id: required, but missing"):
+            result({"title": "a"}, returning(Ticket))
+        with pytest.raises(OutputInvalid):
+            result(None, returning(int))
+        with pytest.raises(UnfitResult):
+            result({"a": object()}, returning(dict[str, object]))
+
+
+class TestADeclaredOutputSchema:
+    tool = tool_component(
+        plain,
+        output_schema={
+            "type": "object",
+            "properties": {"n": {"type": "integer"}},
+            "required": ["n"],
+        },
+    )
+
+    def test_is_enforced(self) -> None:
+        assert result({"n": 1}, self.tool)["structuredContent"] == {"n": 1}
+        for bad in ({}, {"n": "1"}, "text", 3, None):
+            with pytest.raises(OutputInvalid):
+                result(bad, self.tool)
+
+    def test_is_enforced_on_a_response(self) -> None:
+        good = Response.tool().text("One").structured({"n": 1})
+        assert result(good, self.tool)["structuredContent"] == {"n": 1}
+        with pytest.raises(OutputInvalid):
+            result(Response.tool().structured({"n": "1"}), self.tool)
+
+    def test_wants_structured_content(self) -> None:
+        for bad in (Response.tool().text("1"), TextContent("1")):
+            with pytest.raises(OutputInvalid, match="no structured content"):
+                result(bad, self.tool)
+
+    def test_is_not_asked_for_in_a_failure(self) -> None:
+        assert result(Response.tool().error("No"), self.tool)["isError"] is True
+        assert result(ToolError("No"), self.tool)["isError"] is True
+
+    def test_may_be_a_type(self) -> None:
+        tool = tool_component(plain, output_schema=Ticket)
+        assert result(Response.tool().structured({"id": 1, "title": None}), tool)
+        with pytest.raises(OutputInvalid):
+            result(Response.tool().structured({"id": "x", "title": None}), tool)
+
+    def test_can_be_asked_directly(self) -> None:
+        assert self.tool.validate_output({"n": 1}) == {"n": 1}
+        assert tool_component(plain).validate_output(3) == 3
+        with pytest.raises(OutputInvalid):
+            self.tool.validate_output({})
+
+
+class TestReading:
+    uri = "shop://notes"
+
+    def read(self, value: Any, **options: Any) -> Any:
+        resource = resource_component(plain, self.uri, **options)
+        return results.read_result(resource, self.uri, value)["contents"]
+
+    @pytest.mark.parametrize(
+        ("value", "contents"),
+        [
+            (None, {"mimeType": "text/plain", "text": ""}),
+            ("Hello", {"mimeType": "text/plain", "text": "Hello"}),
+            (Lazy(), {"mimeType": "text/plain", "text": "Bonjour"}),
+            (b"\xfb\xff", {"mimeType": "application/octet-stream", "blob": "+/8="}),
+            ({"a": 1}, {"mimeType": "application/json", "text": '{"a":1}'}),
+            ([], {"mimeType": "application/json", "text": "[]"}),
+            (Ticket(id=1), {"mimeType": "application/json", "text": '{"id":1,"title":null}'}),
+        ],
+    )
+    def test_says_what_it_is(self, value: Any, contents: Any) -> None:
+        assert self.read(value) == [{"uri": self.uri, **contents}]
+
+    @pytest.mark.parametrize("value", ["a", b"a", {"a": 1}, None])
+    def test_says_the_type_which_is_declared(self, value: Any) -> None:
+        assert self.read(value, mime_type="text/x")[0]["mimeType"] == "text/x"
+
+    def test_says_several_contents(self) -> None:
+        several = [EmbeddedResource("shop://a", "A"), EmbeddedResource("shop://b", blob=b"B")]
+        assert self.read(several) == [
+            {"uri": "shop://a", "mimeType": "text/plain", "text": "A"},
+            {"uri": "shop://b", "mimeType": "application/octet-stream", "blob": "Qg=="},
+        ]
+
+    @pytest.mark.parametrize(
+        "value", [object(), ImageContent("AA", "image/png"), Response.tool(), [Message("user", "")]]
+    )
+    def test_cannot_say_everything(self, value: Any) -> None:
+        with pytest.raises(UnfitResult):
+            self.read(value)
+
+
+class TestPrompting:
+    def messages(self, value: Any) -> Any:
+        return results.prompt_result(prompt_component(plain), value)["messages"]
+
+    def test_says_nothing_for_none(self) -> None:
+        assert results.prompt_result(prompt_component(plain), None) == {"messages": []}
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            "Hi",
+            ["Hi"],
+            TextContent("Hi"),
+            Message("user", "Hi"),
+            {"role": "user", "content": "Hi"},
+            ({"role": "user", "content": {"type": "text", "text": "Hi"}},),
+            Response.prompt().user("Hi"),
+        ],
+    )
+    def test_says_what_the_user_says(self, value: Any) -> None:
+        assert self.messages(value) == [{"role": "user", "content": {"type": "text", "text": "Hi"}}]
+
+    def test_says_a_conversation(self) -> None:
+        said = self.messages(["Hi", Message("assistant", "Hello"), Lazy()])
+        assert [message["role"] for message in said] == ["user", "assistant", "user"]
+        assert said[2]["content"]["text"] == "Bonjour"
+
+    @pytest.mark.parametrize(
+        "value",
+        [3, [3], {"content": "Hi"}, {"role": "system", "content": "Hi"}, Response.tool(), b"Hi"],
+    )
+    def test_cannot_say_everything(self, value: Any) -> None:
+        with pytest.raises(UnfitResult):
+            self.messages(value)
+
+
+class TestCompleting:
+    def complete(self, value: Any) -> Any:
+        return results.completion_result(value)["completion"]
+
+    @pytest.mark.parametrize(
+        ("value", "values"),
+        [
+            (None, []),
+            ([], []),
+            (["a", "b"], ["a", "b"]),
+            (("a",), ["a"]),
+            ((name for name in "ab"), ["a", "b"]),
+            ("abc", ["abc"]),
+            ([1, Lazy()], ["1", "Bonjour"]),
+        ],
+    )
+    def test_says_the_values_and_how_many_there_are(self, value: Any, values: list[str]) -> None:
+        assert self.complete(value) == {
+            "values": values,
+            "total": len(values),
+            "hasMore": False,
+        }
+
+    def test_says_the_first_hundred(self) -> None:
+        said = self.complete([str(i) for i in range(250)])
+        assert said == {"values": [str(i) for i in range(100)], "total": 250, "hasMore": True}
+
+    def test_says_what_a_response_says(self) -> None:
+        response = Response.completion(["a"]).add("b")
+        assert self.complete(response) == {"values": ["a", "b"]}
+        assert self.complete(response.with_pagination(9, True)) == {
+            "values": ["a", "b"],
+            "total": 9,
+            "hasMore": True,
+        }
+
+    @pytest.mark.parametrize("value", [3, Response.tool(), object()])
+    def test_cannot_say_everything(self, value: Any) -> None:
+        with pytest.raises(UnfitResult):
+            self.complete(value)

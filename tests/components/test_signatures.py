@@ -1,0 +1,341 @@
+"""What a function's signature says: to clients as JSON Schema, to the function as values."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from uuid import UUID
+
+import pytest
+from pydantic import BaseModel, Field
+
+from django_mcp.components import signature as signatures
+from django_mcp.components.base import ArgumentsInvalid, ConfigurationError
+from django_mcp.components.signature import Header
+from django_mcp.components.tool import ToolComponent, tool_component
+from django_mcp.frame import Frame
+
+if TYPE_CHECKING:
+    from django_mcp.session import Session
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Address(BaseModel):
+    street: str
+    city: str = "Bern"
+
+
+@dataclass
+class Point:
+    x: int
+    y: int = 0
+
+
+class Node(BaseModel):
+    name: str
+    children: list[Node] = []
+
+
+def properties(function: Any) -> dict[str, Any]:
+    found: dict[str, Any] = tool_component(function, name="it").input_schema["properties"]
+    return found
+
+
+def clean(function: Any, arguments: dict[str, Any]) -> Any:
+    return tool_component(function, name="it").validate_input(arguments)
+
+
+def refusal(function: Any, arguments: dict[str, Any]) -> str:
+    with pytest.raises(ArgumentsInvalid) as caught:
+        clean(function, arguments)
+    return caught.value.problems
+
+
+def complaint(function: Any) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        tool_component(function, name="it")
+    return str(caught.value)
+
+
+def add(a: int, b: int = 2) -> None: ...
+
+
+def described(
+    name: Annotated[str, Field(description="Who", min_length=2)],
+    tags: list[str] = Field(default=[], max_length=3),  # noqa: B008 - as in a pydantic model
+) -> None: ...
+
+
+def dated(day: date, moment: datetime | None = None) -> None: ...
+
+
+def coloured(colour: Colour, size: Literal["s", "m"] = "s") -> None: ...
+
+
+def addressed(address: Address, point: Point | None = None) -> None: ...
+
+
+def rich(price: Decimal, key: UUID, days: set[int], pair: tuple[int, str]) -> None: ...
+
+
+def awkward(schema: str, copy: bool, _hidden: int, model_config: str = "x") -> Any:
+    return schema, copy, _hidden, model_config
+
+
+class TestTheSchema:
+    def test_is_an_object_without_titles_that_nobody_wrote(self) -> None:
+        assert tool_component(add).input_schema == {
+            "type": "object",
+            "properties": {"a": {"type": "integer"}, "b": {"type": "integer", "default": 2}},
+            "required": ["a"],
+            "additionalProperties": False,
+        }
+
+    def test_of_a_function_without_parameters_allows_nothing(self) -> None:
+        def now() -> None: ...
+
+        assert tool_component(now).input_schema == {
+            "type": "object",
+            "properties": {},
+            "additionalProperties": False,
+        }
+
+    def test_says_what_a_field_says(self) -> None:
+        assert properties(described) == {
+            "name": {"type": "string", "description": "Who", "minLength": 2},
+            "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 3, "default": []},
+        }
+
+    def test_has_formats_for_dates(self) -> None:
+        assert properties(dated)["day"] == {"type": "string", "format": "date"}
+
+    def test_lists_the_values_of_enums_and_literals(self) -> None:
+        schema = tool_component(coloured).input_schema
+        assert schema["$defs"]["Colour"]["enum"] == ["red", "blue"]
+        assert schema["properties"]["size"]["enum"] == ["s", "m"]
+
+    def test_does_not_show_the_frame(self) -> None:
+        def f(a: int, frame: Frame) -> None: ...
+        def g(a: int, where: Frame | None = None) -> None: ...
+        def h(a: int, frame) -> None: ...  # type: ignore[no-untyped-def]
+
+        assert [list(properties(each)) for each in (f, g, h)] == [["a"]] * 3
+
+    def test_shows_a_parameter_that_is_only_called_frame(self) -> None:
+        def f(frame: str) -> None: ...
+
+        assert list(properties(f)) == ["frame"]
+        assert clean(f, {"frame": "oak"}) == {"frame": "oak"}
+
+    def test_says_which_header_repeats_a_parameter(self) -> None:
+        def f(region: Annotated[str, Header("Region")], plain: str = "") -> None: ...
+
+        assert properties(f)["region"] == {"type": "string", "x-mcp-header": "Region"}
+        assert len(tool_component(f).param_headers) == 1
+
+    def test_of_a_model_which_contains_itself_still_has_an_object_at_its_root(self) -> None:
+        def f(params: Any) -> None: ...
+
+        tool = tool_component(f, input_schema=Node)
+        assert tool.input_schema["type"] == "object"
+        assert tool.validate_input({"name": "a", "children": [{"name": "b"}]}).name == "a"
+
+
+class TestTheValues:
+    def test_get_their_defaults(self) -> None:
+        assert clean(add, {"a": 1}) == {"a": 1, "b": 2}
+
+    def test_do_not_share_a_default_which_can_change(self) -> None:
+        tool = tool_component(described)
+        first = tool.validate_input({"name": "Ada"})
+        first["tags"].append("x")
+        assert tool.validate_input({"name": "Ada"})["tags"] == []
+
+    def test_become_what_their_annotations_say(self) -> None:
+        assert clean(dated, {"day": "2026-07-28", "moment": "2026-07-28T10:00:00+02:00"}) == {
+            "day": date(2026, 7, 28),
+            "moment": datetime.fromisoformat("2026-07-28T10:00:00+02:00"),
+        }
+        assert clean(coloured, {"colour": "blue"}) == {"colour": Colour.BLUE, "size": "s"}
+        assert clean(addressed, {"address": {"street": "A 1"}, "point": {"x": 1}}) == {
+            "address": Address(street="A 1"),
+            "point": Point(1),
+        }
+        assert clean(
+            rich,
+            {
+                "price": "1.10",
+                "key": "12345678-1234-5678-1234-567812345678",
+                "days": [1, 1],
+                "pair": [1, "a"],
+            },
+        ) == {
+            "price": Decimal("1.10"),
+            "key": UUID("12345678-1234-5678-1234-567812345678"),
+            "days": {1},
+            "pair": (1, "a"),
+        }
+
+    def test_arrive_under_names_that_pydantic_keeps_for_itself(self) -> None:
+        tool = tool_component(awkward)
+        arguments = {"schema": "s", "copy": True, "_hidden": 1}
+        assert list(tool.input_schema["properties"]) == [
+            "schema",
+            "copy",
+            "_hidden",
+            "model_config",
+        ]
+        assert tool.invoke is not None
+        assert tool.invoke(tool.validate_input(arguments), None) == ("s", True, 1, "x")
+
+    def test_arrive_under_the_parameters_name_when_clients_know_another(self) -> None:
+        def f(from_: Annotated[str, Field(alias="from")]) -> str:
+            return from_
+
+        assert list(properties(f)) == ["from"]
+        assert clean(f, {"from": "Bern"}) == {"from_": "Bern"}
+
+
+class TestWhatDoesNotFit:
+    def test_is_said_for_each_argument(self) -> None:
+        assert refusal(add, {"b": "two"}) == (
+            "a: required, but missing; "
+            "b: Input should be a valid integer, unable to parse string as an integer"
+        )
+
+    def test_is_an_unknown_argument_and_the_known_ones_are_named(self) -> None:
+        assert refusal(add, {"a": 1, "c": 2}) == "c: unknown argument (accepted: a, b)"
+
+    def test_is_any_argument_where_none_is_taken(self) -> None:
+        def now() -> None: ...
+
+        assert refusal(now, {"zone": "UTC"}) == "zone: unknown argument (accepted: none)"
+
+    def test_is_named_by_a_dotted_path(self) -> None:
+        assert refusal(addressed, {"address": {"city": 3}}) == (
+            "address.street: required, but missing; address.city: Input should be a valid string"
+        )
+
+    def test_is_a_value_outside_its_bounds_or_its_choices(self) -> None:
+        assert "at least 2 characters" in refusal(described, {"name": "A"})
+        assert "'red' or 'blue'" in refusal(coloured, {"colour": "green"})
+        assert "'s' or 'm'" in refusal(coloured, {"colour": "red", "size": "xl"})
+
+    def test_is_never_repeated_at_length(self) -> None:
+        long = "x" * 10_000
+        assert long not in refusal(add, {"a": long})
+        assert len(refusal(add, {"a": 1, long: 1})) < 500
+
+    def test_is_cut_off_after_a_few(self) -> None:
+        said = refusal(add, {"a": 1, **{f"x{i}": i for i in range(50)}})
+        assert said.endswith("; and 42 more")
+
+
+class TestCallingIt:
+    def test_hands_the_frame_over_under_the_name_it_has(self) -> None:
+        def f(a: int, where: Frame) -> Any:
+            return a, where
+
+        tool, frame = tool_component(f), Frame()
+        assert tool.takes_frame
+        assert tool.invoke is not None
+        assert tool.invoke({"a": 1}, frame) == (1, frame)
+
+    def test_works_with_a_frame_imported_for_the_type_checker_only(self) -> None:
+        scope: dict[str, Any] = {}
+        exec("def f(a: int, frame: 'Frame') -> None: ...", scope)
+        assert signatures.read(scope["f"]).frame == "frame"
+
+    async def test_is_known_to_be_async_at_registration(self) -> None:
+        async def f(a: int) -> int:
+            return a
+
+        class Callable:
+            async def __call__(self, a: int) -> int:
+                return a
+
+        for each in (f, functools.partial(f), Callable(), functools.partial(Callable())):
+            tool = tool_component(each, name="it")
+            assert tool.is_async
+            assert tool.invoke is not None
+            assert await tool.invoke({"a": 1}, None) == 1
+        assert not tool_component(add).is_async
+
+    def test_leaves_to_a_partial_what_it_has_decided(self) -> None:
+        def greet(greeting: str, name: str, mark: str = "!") -> str:
+            return f"{greeting} {name}{mark}"
+
+        tool = tool_component(functools.partial(greet, "Hello", mark="?"), name="greet")
+        assert list(tool.input_schema["properties"]) == ["name"]
+        assert tool.invoke is not None
+        assert tool.invoke(tool.validate_input({"name": "Ada"}), None) == "Hello Ada?"
+
+
+class TestASignatureNobodyCanCall:
+    def test_has_further_positions(self) -> None:
+        def f(*numbers: int) -> None: ...
+
+        assert "write numbers: list[…]" in complaint(f)
+
+    def test_has_parameters_without_names(self) -> None:
+        def f(a: int, /) -> None: ...
+
+        assert "take the / out" in complaint(f)
+
+    def test_has_further_keywords(self) -> None:
+        def f(**more: int) -> None: ...
+
+        assert "name them, or declare input_schema" in complaint(f)
+
+    def test_has_a_type_which_pydantic_does_not_know(self) -> None:
+        def f(a: TestTheSchema) -> None: ...
+
+        f.__annotations__["a"] = TestTheSchema
+        assert "has a type which pydantic does not know" in complaint(f)
+
+    def test_has_a_name_which_is_nothing_at_run_time(self) -> None:
+        def f(a: Session) -> None: ...
+
+        assert "name 'Session' is not defined" in complaint(f)
+        assert "not under TYPE_CHECKING" in complaint(f)
+
+    def test_belongs_to_a_generator(self) -> None:
+        def f() -> Iterator[int]:
+            yield 1
+
+        async def g() -> AsyncIterator[int]:
+            yield 1
+
+        assert "returns one value" in complaint(f)
+        assert "returns one value" in complaint(g)
+
+    def test_is_hidden_in_c(self) -> None:
+        assert "by position only" in complaint(len)
+        assert "builtins.max" in complaint(max)
+
+
+def test_a_decorated_function_is_read_through_its_decorator() -> None:
+    @functools.wraps(add)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return add(*args, **kwargs)
+
+    assert tool_component(wrapper).input_schema == tool_component(add).input_schema
+
+
+def test_a_bound_method_is_read_without_its_self() -> None:
+    class Shop:
+        def search(self, query: str) -> str:
+            return query
+
+    tool: ToolComponent = tool_component(Shop().search)
+    assert list(tool.input_schema["properties"]) == ["query"]
+    assert tool.name == "search"

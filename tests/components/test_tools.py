@@ -1,0 +1,387 @@
+"""Tools as functions and as classes: how they are listed, and what they are given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ConfigDict
+
+from django_mcp.components.base import ArgumentsInvalid, CacheHint, ConfigurationError
+from django_mcp.components.tool import Tool, ToolComponent, tool_component
+from django_mcp.frame import Frame
+
+NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+def complaint(target: Any, **options: Any) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        tool_component(target, **options)
+    return str(caught.value)
+
+
+def call(tool: ToolComponent, arguments: dict[str, Any], frame: Any = None) -> Any:
+    assert tool.invoke is not None
+    return tool.invoke(tool.validate_input(arguments), frame)
+
+
+def greet(name: str) -> str:
+    """Greets somebody.
+
+    By name.
+    """
+    return f"Hello {name}"
+
+
+class CountWords(Tool):
+    """Counts words."""
+
+    def execute(self, text: str) -> int:
+        return len(text.split())
+
+
+class TestAFunction:
+    def test_is_listed_with_its_name_its_docstring_and_its_parameters(self) -> None:
+        assert tool_component(greet).descriptor() == {
+            "name": "greet",
+            "description": "Greets somebody.\n\nBy name.",
+            "inputSchema": {
+                "type": "object",
+                "properties": {"name": {"type": "string"}},
+                "required": ["name"],
+                "additionalProperties": False,
+            },
+        }
+
+    def test_is_listed_as_its_options_say(self) -> None:
+        tool = tool_component(
+            greet,
+            name="hello",
+            title="Hello",
+            description="Says hello",
+            read_only=True,
+            destructive=False,
+            idempotent=True,
+            open_world=False,
+            annotations={"confidence": 0.95},
+            meta={"example/team": "shop"},
+            icons=["https://example.org/hello.png"],
+            task_support="optional",
+        )
+        described = tool.descriptor()
+        del described["inputSchema"]
+        assert described == {
+            "name": "hello",
+            "title": "Hello",
+            "description": "Says hello",
+            "annotations": {
+                "confidence": 0.95,
+                "readOnlyHint": True,
+                "destructiveHint": False,
+                "idempotentHint": True,
+                "openWorldHint": False,
+            },
+            "execution": {"taskSupport": "optional"},
+            "icons": [{"src": "https://example.org/hello.png"}],
+            "_meta": {"example/team": "shop"},
+        }
+
+    def test_keeps_what_is_for_the_server_to_itself(self) -> None:
+        def allowed(frame: Any) -> bool:
+            return True
+
+        tool = tool_component(
+            greet, permission=allowed, scopes=["a", "b"], cache=CacheHint(5, "public"), order=-2
+        )
+        assert tool.permission is allowed
+        assert tool.scopes == {"a", "b"}
+        assert tool.cache is not None
+        assert tool.cache.to_protocol() == {"ttlMs": 5, "cacheScope": "public"}
+        assert tool.order == -2
+        assert tool_component(greet, permission="shop.view_customer").permission
+        assert tool_component(greet, scopes="a b").scopes == {"a", "b"}
+        assert tool.descriptor() == tool_component(greet).descriptor()
+
+    def test_may_be_given_its_arguments_as_one_value(self) -> None:
+        schema = {"type": "object", "properties": {"n": {"type": "integer", "default": 3}}}
+
+        def with_frame(params: dict[str, Any], frame: Frame) -> Any:
+            return params, frame
+
+        def with_anything(params: Any, context: Any) -> Any:
+            return params, context
+
+        def nameless(params, context):  # type: ignore[no-untyped-def]
+            return params, context
+
+        def alone(params: dict[str, Any]) -> Any:
+            return params
+
+        def empty(frame: Frame) -> Any:
+            return frame
+
+        frame = Frame()
+        for each in (with_frame, nameless):
+            assert call(tool_component(each, input_schema=schema), {}, frame) == ({"n": 3}, frame)
+        assert call(tool_component(alone, input_schema=schema), {"n": 1}, frame) == {"n": 1}
+        assert call(tool_component(empty, input_schema=schema), {"n": 1}, frame) is frame
+        assert call(tool_component(lambda: 7, input_schema=schema, name="it"), {}, frame) == 7
+        assert "let it take (params, frame)" in complaint(with_anything, input_schema=schema)
+
+    def test_knows_where_it_is_written_and_in_which_app(self) -> None:
+        tool = tool_component(greet)
+        assert tool.source == f"{__name__}:{greet.__code__.co_firstlineno}"
+        assert tool.app == ""
+        assert tool.with_app("shop").app == "shop"
+        assert tool.with_app("shop").name == "greet"
+
+    def test_without_a_name_needs_one(self) -> None:
+        assert "give name=…" in complaint(lambda: None)
+        assert "'say hello'" in complaint(greet, name="say hello")
+
+
+class TestAClass:
+    def test_is_called_what_it_is_called(self) -> None:
+        tool = tool_component(CountWords)
+        assert tool.name == "count_words"
+        assert tool.descriptor()["description"] == "Counts words."
+        assert call(tool, {"text": "one two"}) == 2
+        assert tool.source.startswith(__name__)
+        assert not tool.source.endswith(":0")
+
+    def test_says_everything_as_attributes_or_methods(self) -> None:
+        class Everything(Tool):
+            name = "every.thing"
+            annotations = {"title": "Best title", "tags": ["nlp"]}
+            read_only = True
+            order = 3
+            icons = ("data:,x",)
+
+            def title(self) -> str:
+                return "A title"
+
+            def description(self) -> str:
+                return "All of it"
+
+            def meta(self) -> dict[str, Any]:
+                return {"k": 1}
+
+            def task_support(self) -> str:
+                return "required"
+
+            def permission(self, frame: Any) -> bool:
+                return bool(frame == "yes")
+
+            def scopes(self) -> list[str]:
+                return ["all"]
+
+            def cache(self) -> CacheHint:
+                return CacheHint(1)
+
+            def output_schema(self) -> dict[str, Any]:
+                return {"type": "integer"}
+
+            def execute(self) -> int:
+                return 1
+
+        tool = tool_component(Everything)
+        assert tool.descriptor() == {
+            "name": "every.thing",
+            "title": "Best title",
+            "description": "All of it",
+            "inputSchema": NOTHING,
+            "outputSchema": {"type": "integer"},
+            "execution": {"taskSupport": "required"},
+            "annotations": {"title": "Best title", "tags": ["nlp"], "readOnlyHint": True},
+            "icons": [{"src": "data:,x"}],
+            "_meta": {"k": 1},
+        }
+        assert callable(tool.permission)
+        assert tool.permission("yes")
+        assert (tool.scopes, tool.cache, tool.order) == (frozenset({"all"}), CacheHint(1), 3)
+
+    def test_is_given_an_instance_of_its_input(self) -> None:
+        class Search(Tool):
+            class Input(BaseModel):
+                query: str
+                limit: int = 10
+
+            async def execute(self, params: Input, frame: Frame) -> Any:
+                return params.query, params.limit, frame
+
+        tool = tool_component(Search)
+        assert tool.is_async
+        assert tool.input_schema == {
+            "type": "object",
+            "properties": {
+                "query": {"type": "string"},
+                "limit": {"type": "integer", "default": 10},
+            },
+            "required": ["query"],
+            "additionalProperties": False,
+        }
+        assert isinstance(tool.validate_input({"query": "a"}), Search.Input)
+        with pytest.raises(ArgumentsInvalid, match=r"colour: unknown argument \(accepted: query"):
+            tool.validate_input({"query": "a", "colour": "red"})
+
+    def test_may_take_what_its_input_says_of_further_arguments(self) -> None:
+        class Lenient(BaseModel):
+            model_config = ConfigDict(extra="ignore")
+            a: int = 0
+
+        tool = tool_component(lambda params: params.a, name="it", input_schema=Lenient)
+        assert call(tool, {"a": 1, "b": 2}) == 1
+
+    def test_may_be_registered_as_an_instance_with_arguments_of_its_own(self) -> None:
+        class Add(Tool):
+            def __init__(self, number: int) -> None:
+                self.number = number
+
+            def execute(self, to: int) -> int:
+                return to + self.number
+
+        assert call(tool_component(Add(3), name="add_three"), {"to": 1}) == 4
+        assert "register an instance of it" in complaint(Add)
+
+    def test_yields_to_what_is_said_where_it_is_registered(self) -> None:
+        tool = tool_component(CountWords, name="wc", title="Words", description="")
+        assert (tool.name, tool.title, tool.descriptor()["description"]) == ("wc", "Words", "")
+
+    def test_does_not_inherit_a_docstring_which_speaks_of_something_else(self) -> None:
+        class CountLetters(CountWords):
+            def execute(self, text: str) -> int:
+                return len(text)
+
+        assert tool_component(CountLetters).descriptor()["description"] == ""
+
+    def test_takes_params_only_when_it_says_what_they_are(self) -> None:
+        class Vague(Tool):
+            def execute(self, params, frame):  # type: ignore[no-untyped-def]
+                return params
+
+        assert "declare Input or input_schema" in complaint(Vague)
+
+
+class TestADescription:
+    def test_is_asked_for_at_every_listing_when_it_is_a_method(self) -> None:
+        asked: list[int] = []
+
+        def describe() -> str:
+            asked.append(1)
+            return f"Listed {len(asked)} times"
+
+        tool = tool_component(greet, description=describe)
+        assert asked == []
+        assert tool.descriptor()["description"] == "Listed 1 times"
+        assert tool.descriptor()["description"] == "Listed 2 times"
+
+    def test_may_be_a_translation_which_waits_for_its_reader(self) -> None:
+        class Lazy:
+            def casefold(self) -> str:
+                return "bonjour"
+
+            def __str__(self) -> str:
+                return "Bonjour"
+
+        tool = tool_component(greet, title=Lazy(), description=Lazy())
+        assert tool.descriptor()["title"] == tool.descriptor()["description"] == "Bonjour"
+
+
+class TestATitle:
+    @pytest.mark.parametrize(
+        ("options", "shown", "listed"),
+        [
+            ({"annotations": {"title": "A"}, "title": "T"}, "A", "A"),
+            ({"title": "T"}, "T", "T"),
+            ({}, "greet", None),
+        ],
+    )
+    def test_is_that_of_the_annotations_else_the_title_else_the_name(
+        self, options: Any, shown: str, listed: str | None
+    ) -> None:
+        tool = tool_component(greet, **options)
+        assert tool.display_title == shown
+        assert tool.descriptor().get("title") == listed
+
+
+class TestAHandWrittenSchema:
+    def test_is_published_as_it_is_written(self) -> None:
+        schema = {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "$defs": {"city": {"type": "string"}},
+            "properties": {"city": {"$ref": "#/$defs/city"}},
+            "anyOf": [{"required": ["city"]}],
+        }
+        tool = tool_component(lambda params: None, name="it", input_schema=schema)
+        assert tool.descriptor()["inputSchema"] == schema
+
+    def test_is_enforced_and_gives_defaults(self) -> None:
+        schema = {
+            "properties": {"n": {"type": "integer", "maximum": 9}, "m": {"default": "x"}},
+            "required": ["n"],
+        }
+        tool = tool_component(lambda params: params, name="it", input_schema=schema)
+        assert tool.input_schema["type"] == "object"
+        assert call(tool, {"n": 1}) == {"n": 1, "m": "x"}
+        for bad in ({}, {"n": 10}, {"n": "1"}):
+            with pytest.raises(ArgumentsInvalid):
+                tool.validate_input(bad)
+
+    def test_describes_an_object_or_is_refused(self) -> None:
+        assert "arguments are an object" in complaint(greet, input_schema={"type": "array"})
+        assert "cannot be used" in complaint(greet, input_schema={"type": "object", "$ref": "#/x"})
+        assert "give a pydantic model or a dict" in complaint(greet, input_schema="object")
+
+    def test_may_name_headers_and_wrong_ones_are_refused(self) -> None:
+        def schema(header: str) -> dict[str, Any]:
+            return {"properties": {"region": {"type": "string", "x-mcp-header": header}}}
+
+        tool = tool_component(lambda params: None, name="it", input_schema=schema("Region"))
+        assert len(tool.param_headers) == 1
+        assert "A header of" in complaint(
+            lambda params: None, name="it", input_schema=schema("not a token")
+        )
+
+
+class TestTheOrder:
+    def test_is_by_order_then_by_name(self) -> None:
+        tools = [
+            tool_component(greet, name=name, order=order)
+            for name, order in (("c", 0), ("b", 10), ("a", 2), ("d", -1), ("e", -10), ("b2", 0))
+        ]
+        ordered = sorted(tools, key=lambda tool: tool.sort_key)
+        assert [tool.name for tool in ordered] == ["e", "d", "b2", "c", "a", "b"]
+        assert all(isinstance(part, str) for tool in tools for part in tool.sort_key)
+
+
+class TestAMistake:
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            ({"colour": "red"}, "There is no option 'colour'"),
+            ({"task_support": "maybe"}, '"forbidden", "optional" or "required"'),
+            ({"permission": "customers"}, "app_label.codename"),
+            ({"icons": ["ftp://x"]}, "src of an icon"),
+            ({"meta": "x"}, "give a dict"),
+            ({"cache": 5}, "give a CacheHint"),
+            ({"cache": {"ttl_ms": -1}}, "milliseconds"),
+            ({"cache": {"ttl_ms": 1, "scope": "all"}}, '"private" or "public"'),
+            ({"order": 10**9}, "smaller integer"),
+            ({"order": "first"}, "smaller integer"),
+            ({"complete": {"colour": greet}}, "none of its arguments"),
+        ],
+    )
+    def test_is_answered_with_the_remedy(self, options: Any, said: str) -> None:
+        assert said in complaint(greet, **options)
+
+    def test_is_to_register_something_that_is_no_tool(self) -> None:
+        class NoTool:
+            pass
+
+        class Lazy(Tool):
+            pass
+
+        assert "derive it from Tool" in complaint(NoTool)
+        assert "has no method execute" in complaint(Lazy)
+        assert "give a function" in complaint("greet")

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from django_mcp.protocol.content import (
+    Annotations,
+    AudioContent,
+    EmbeddedResource,
+    Icon,
+    ImageContent,
+    Message,
+    ResourceLink,
+    TextContent,
+    block,
+)
+
+
+def test_text_travels_as_text() -> None:
+    assert TextContent("Hello").to_protocol() == {"type": "text", "text": "Hello"}
+
+
+def test_bytes_travel_in_standard_base64() -> None:
+    assert ImageContent(b"\xfb\xff", "image/png").to_protocol() == {
+        "type": "image",
+        "data": "+/8=",
+        "mimeType": "image/png",
+    }
+
+
+def test_a_string_is_base64_already() -> None:
+    assert AudioContent("AAAA", "audio/wav").to_protocol() == {
+        "type": "audio",
+        "data": "AAAA",
+        "mimeType": "audio/wav",
+    }
+
+
+def test_a_link_says_only_what_it_knows() -> None:
+    assert ResourceLink("file:///a", "a").to_protocol() == {
+        "type": "resource_link",
+        "uri": "file:///a",
+        "name": "a",
+    }
+
+
+def test_a_link_says_all_that_it_knows() -> None:
+    link = ResourceLink(
+        "file:///a",
+        "a",
+        title="A",
+        description="The a",
+        mime_type="text/plain",
+        size=3,
+        icons=["https://example.org/a.png"],
+        annotations={"priority": 1},
+        meta={"k": 1},
+    )
+    assert link.to_protocol() == {
+        "type": "resource_link",
+        "uri": "file:///a",
+        "name": "a",
+        "title": "A",
+        "description": "The a",
+        "mimeType": "text/plain",
+        "size": 3,
+        "icons": [{"src": "https://example.org/a.png"}],
+        "annotations": {"priority": 1},
+        "_meta": {"k": 1},
+    }
+
+
+def test_an_embedded_resource_has_a_text_or_a_blob() -> None:
+    text = EmbeddedResource("file:///a", "A", mime_type="text/x", meta={"k": 1})
+    blob = EmbeddedResource("file:///a", blob=b"A")
+    assert text.to_protocol() == {
+        "type": "resource",
+        "resource": {"uri": "file:///a", "mimeType": "text/x", "text": "A"},
+        "_meta": {"k": 1},
+    }
+    assert blob.to_protocol()["resource"] == {"uri": "file:///a", "blob": "QQ=="}
+    assert blob.contents("image/x")["mimeType"] == "image/x"
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: EmbeddedResource("file:///a"), "either a text or a blob"),
+        (lambda: EmbeddedResource("file:///a", "A", b"A"), "either a text or a blob"),
+        (lambda: EmbeddedResource("", "A"), "needs a URI"),
+        (lambda: ResourceLink("", "a"), "needs a URI"),
+        (lambda: ResourceLink("file:///a", ""), "needs a name"),
+        (lambda: ResourceLink("file:///a", "a", mime_type="png"), "two parts"),
+        (lambda: ImageContent(b"", ""), "two parts"),
+        (lambda: AudioContent(b"", "wav"), "two parts"),
+        (lambda: TextContent("a", {"priority": 2}), "from 0"),
+        (lambda: ImageContent(b"", "image/png", {"priority": True}), "from 0"),
+        (lambda: TextContent("a", {"audience": ["everyone"]}), "audience"),
+        (lambda: TextContent("a", {"audience": "user"}), "audience"),
+        (lambda: TextContent("a", {"colour": "red"}), "not colour"),
+        (lambda: Icon("javascript:alert()"), "https:"),
+        (lambda: Icon("https://example.org/a.png", theme="blue"), "theme"),  # type: ignore[arg-type]
+        (lambda: Icon.of({"source": "https://example.org/a.png"}), "an icon has"),
+        (lambda: Message("system", "a"), "role"),  # type: ignore[arg-type]
+        (lambda: Message("user", {"text": "a"}), "type"),
+    ],
+)
+def test_a_mistake_is_reported_where_it_is_written(make: Any, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        make()
+
+
+def test_annotations_are_spelled_as_python_or_as_the_wire_does() -> None:
+    modified = datetime(2026, 7, 28, tzinfo=UTC)
+    spelled = [
+        Annotations(["user"], 0.5, modified),
+        Annotations.of({"audience": ["user"], "priority": 0.5, "last_modified": modified}),
+        Annotations.of({"audience": ["user"], "priority": 0.5, "lastModified": modified}),
+    ]
+    for each in spelled:
+        assert TextContent("a", each).to_protocol()["annotations"] == {
+            "audience": ["user"],
+            "priority": 0.5,
+            "lastModified": "2026-07-28T00:00:00+00:00",
+        }
+
+
+def test_an_icon_is_an_address_or_is_described() -> None:
+    described = {"src": "data:,x", "mimeType": "image/png", "sizes": ["48x48"], "theme": "dark"}
+    assert Icon.of("data:,x").to_protocol() == {"src": "data:,x"}
+    assert Icon.of(described).to_protocol() == described
+    assert Icon.of(Icon("data:,x")).to_protocol() == {"src": "data:,x"}
+
+
+def test_a_message_says_text_content_or_a_block_as_it_is() -> None:
+    assert Message("user", "Hi").to_protocol() == {
+        "role": "user",
+        "content": {"type": "text", "text": "Hi"},
+    }
+    assert Message("assistant", ImageContent("AA", "image/png")).to_protocol()["content"] == {
+        "type": "image",
+        "data": "AA",
+        "mimeType": "image/png",
+    }
+    assert Message("user", {"type": "text", "text": "Hi"}).to_protocol()["content"] == {
+        "type": "text",
+        "text": "Hi",
+    }
+
+
+def test_a_string_is_a_block_of_text() -> None:
+    assert block("a") == TextContent("a")
+    assert block(TextContent("a")) == TextContent("a")
