@@ -5,6 +5,7 @@ It knows neither the server which offers it nor the Frame which its handler is g
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Protocol, Self
@@ -91,7 +92,7 @@ class Completer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Component:
+class Component(ABC):
     """Something a server offers under a name."""
 
     kind: ClassVar[str]
@@ -156,9 +157,9 @@ class Component:
         """The same component, declared by the Django app ``label``."""
         return replace(self, app=label)
 
+    @abstractmethod
     def descriptor(self) -> dict[str, Any]:
         """How it is listed, in the words of the newest revision."""
-        return self._describe(description=self.listed_description or None)
 
     def to_spec(self) -> dict[str, Any]:
         """What ``from_spec`` makes it from again, as plain JSON."""

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import pytest
 from pydantic import BaseModel, Field, computed_field
+from typing_extensions import TypeAliasType
 
 from django_mcp.components import results
 from django_mcp.components.base import ConfigurationError, OutputInvalid, UnfitResult
@@ -222,6 +223,7 @@ class TestAReturnAnnotation:
             tuple[ToolResponse | McpError, Frame],
             Response | tuple[Response, Frame],
             Ticket | Any,
+            TypeAliasType("Said", str),
         ],
     )
     def test_of_text_or_content_promises_no_structure(self, annotation: Any) -> None:

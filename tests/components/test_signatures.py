@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from django_mcp.components import signature as signatures
 from django_mcp.components.base import ArgumentsInvalid, ConfigurationError
@@ -149,6 +149,23 @@ class TestTheSchema:
         assert tool.input_schema["type"] == "object"
         assert tool.validate_input({"name": "a", "children": [{"name": "b"}]}).name == "a"
 
+    def test_of_a_strict_model_which_contains_itself_does_too(self) -> None:
+        class Branch(BaseModel):
+            model_config = ConfigDict(extra="forbid")
+            branches: list[Branch] = []
+
+        Branch.model_rebuild(_types_namespace={"Branch": Branch})
+        tool = tool_component(lambda params: params, name="it", input_schema=Branch)
+        assert tool.input_schema["type"] == "object"
+        assert tool.input_schema["properties"]["branches"]["items"] == {"$ref": "#/$defs/Branch"}
+
+    def test_cannot_be_made_of_a_model_which_json_cannot_say(self) -> None:
+        class Hook(BaseModel):
+            call: Callable[[], None]
+
+        with pytest.raises(ConfigurationError, match="A field of .*Hook has a type which"):
+            tool_component(lambda params: None, name="it", input_schema=Hook)
+
 
 class TestTheValues:
     def test_get_their_defaults(self) -> None:
@@ -230,6 +247,22 @@ class TestWhatDoesNotFit:
         assert "'red' or 'blue'" in refusal(coloured, {"colour": "green"})
         assert "'s' or 'm'" in refusal(coloured, {"colour": "red", "size": "xl"})
 
+    def test_is_said_of_all_of_them_where_no_argument_is_to_blame(self) -> None:
+        class Period(BaseModel):
+            start: int
+            end: int
+
+            @model_validator(mode="after")
+            def in_order(self) -> Period:
+                if self.end < self.start:
+                    raise ValueError("a period ends after it starts")
+                return self
+
+        tool = tool_component(lambda params: None, name="it", input_schema=Period)
+        with pytest.raises(ArgumentsInvalid) as caught:
+            tool.validate_input({"start": 2, "end": 1})
+        assert str(caught.value) == "Value error, a period ends after it starts"
+
     def test_is_never_repeated_at_length(self) -> None:
         long = "x" * 10_000
         assert long not in refusal(add, {"a": long})
@@ -259,11 +292,11 @@ class TestCallingIt:
         async def f(a: int) -> int:
             return a
 
-        class Callable:
+        class Called:
             async def __call__(self, a: int) -> int:
                 return a
 
-        for each in (f, functools.partial(f), Callable(), functools.partial(Callable())):
+        for each in (f, functools.partial(f), Called(), functools.partial(Called())):
             tool = tool_component(each, name="it")
             assert tool.is_async
             assert tool.invoke is not None
