@@ -1,0 +1,16 @@
+"""For the tests of your own server: a client in the same process, and contracts for stores.
+
+Import these names once Django is set up, as it is in every test. ``contracts`` and ``plugin``
+need pytest and are imported by name.
+"""
+
+from django_mcp.testing.client import (
+    Client,
+    ErrorResponse,
+    SyncClient,
+    accept,
+    cancel,
+    decline,
+)
+
+__all__ = ["Client", "ErrorResponse", "SyncClient", "accept", "cancel", "decline"]

@@ -1,0 +1,520 @@
+"""How the messages of a test client reach its server: by a call, over HTTP, or over a pipe.
+
+All of it happens in this process. A connection carries messages and knows what its transport
+adds to them; what they mean is the client's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, BinaryIO, ClassVar, Protocol, TypeVar, cast
+
+from django.contrib.auth.models import AnonymousUser
+
+from django_mcp import routing, threads
+from django_mcp.auth.base import Principal
+from django_mcp.cancellation import Cancellation
+from django_mcp.components.tool import ToolComponent
+from django_mcp.dispatch import Reply
+from django_mcp.frame import Frame
+from django_mcp.protocol import envelope, headers, jsonrpc
+from django_mcp.protocol.errors import InvalidRequest, Json, McpError
+from django_mcp.protocol.headers import Mirrored
+from django_mcp.protocol.jsonrpc import Notification, Request, RequestId
+from django_mcp.protocol.revisions import NEWEST, Feature, Opening, Revision
+from django_mcp.server import Server
+from django_mcp.stores.memory import MemorySessionStore
+from django_mcp.testing.exchange import PATIENCE, Application, Exchange, Message, http_scope
+from django_mcp.transports import base, stdio
+from django_mcp.transports.http_request import ScopeTransport
+from django_mcp.transports.streamable_http import StreamableHttpConsumer
+
+T = TypeVar("T")
+
+
+class Listener(Protocol):
+    """The client, as its connection sees it."""
+
+    @property
+    def revision(self) -> Revision:
+        """The revision it speaks."""
+        ...
+
+    def heard(self, message: Message) -> None:
+        """Take a notification of the server."""
+        ...
+
+    async def asked(self, message: Message) -> Message:
+        """The response to a request of the server."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Whom the client calls, and as whom."""
+
+    server: Server
+    principal: Principal | None = None
+    """None leaves it to the transport to find out, as it does in production."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    query: str = ""
+    session: Any = None
+
+    @property
+    def path(self) -> str:
+        """The path at which the server is mounted."""
+        return "/" + self.server.path.strip("/")
+
+
+class Connection(ABC):
+    """One client's way to its server."""
+
+    name: ClassVar[str]
+
+    def __init__(self, facts: Facts, listener: Listener) -> None:
+        self.facts = facts
+        self.listener = listener
+        self.session_id: str | None = None
+        self.status: int | None = None
+        """The HTTP status of the newest response, where there is one."""
+
+    async def open(self) -> None:  # noqa: B027 - most have nothing to do.
+        """Get ready to carry messages."""
+
+    async def close(self) -> None:  # noqa: B027
+        """Carry no more messages."""
+
+    @abstractmethod
+    async def request(self, message: Message) -> Message:
+        """The response to a request. Who cancels this gives the request up, and says so."""
+
+    @abstractmethod
+    async def notify(self, message: Message) -> None:
+        """Say something that is not answered: a notification, or a response."""
+
+    @abstractmethod
+    async def send(self, data: bytes) -> Message | None:
+        """Send bytes as they are, however wrong; what the server answers, if it does."""
+
+
+# By a call.
+
+
+class MemoryExchange:
+    """The Exchange of one request whose client is in the same process."""
+
+    mirrored: Mirrored | None = None
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._loop = asyncio.get_running_loop()
+        self._asked = count(1)
+
+    async def run(self, function: Callable[..., T], /, *args: Any) -> T:
+        """Run a synchronous function where all synchronous handlers run."""
+        return await threads.run(function, *args)
+
+    def wait(self, coroutine: Coroutine[Any, Any, T], /) -> T:
+        """Run ``coroutine`` on the event loop from a handler's thread."""
+        if self._is_here():
+            coroutine.close()
+            raise RuntimeError("In an async handler, await the method whose name begins with 'a'")
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def write(self, message: Message, /) -> None:
+        """Let the client hear a notification, as it would read it."""
+        copied = _copied(message)
+        if self._is_here():
+            self._listener.heard(copied)
+        else:
+            self._loop.call_soon_threadsafe(self._listener.heard, copied)
+
+    async def flush(self) -> None:
+        """There is always room."""
+        await asyncio.sleep(0)
+
+    async def ask(self, method: str, params: Message, /, *, timeout: float) -> Any:
+        """Ask the client; raises McpError for its refusal."""
+        question = _copied(jsonrpc.request(f"question-{next(self._asked)}", method, params))
+        async with asyncio.timeout(timeout):
+            response = await self._listener.asked(question)
+        if "error" in response:
+            error = response["error"]
+            raise McpError(error["message"], code=error["code"], data=error.get("data"))
+        return response["result"]
+
+    def _is_here(self) -> bool:
+        try:
+            return asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
+
+
+class MemoryConnection(Connection):
+    """Straight into the conversation. A handler sees a request over HTTP to ``testserver``."""
+
+    name = "memory"
+
+    def __init__(self, facts: Facts, listener: Listener) -> None:
+        super().__init__(facts, listener)
+        self._store = MemorySessionStore(idle_timeout=float("inf"), limit_per_principal=1)
+        self._caller = base.Caller(
+            principal=facts.principal or Principal(scheme="memory", user=AnonymousUser()),
+            transport=ScopeTransport(
+                http_scope(path=facts.path, headers=facts.headers, query=facts.query)
+            ),
+            session=facts.session,
+        )
+
+    async def request(self, message: Message) -> Message:
+        answer = await self.send(jsonrpc.encode(message))
+        assert answer is not None
+        return answer
+
+    async def notify(self, message: Message) -> None:
+        await self.send(jsonrpc.encode(message))
+
+    async def send(self, data: bytes) -> Message | None:
+        try:
+            value = jsonrpc.decode(data)
+            if isinstance(value, list):
+                raise InvalidRequest("Send one message at a time: this revision has no batches")
+            message = jsonrpc.read(value)
+        except McpError as error:
+            return _refusal(error, NEWEST, getattr(error, "request_id", None))
+        if isinstance(message, Request):
+            return await self._answer(message)
+        if isinstance(message, Notification):
+            await self._notified(message)
+        return None
+
+    async def _answer(self, request: Request) -> Message:
+        """The response to a request, made in the task of whoever awaits it."""
+        call = base.Call(
+            server=self.facts.server,
+            caller=self._caller,
+            exchange=MemoryExchange(self.listener),
+            cancellation=Cancellation(),
+        )
+        try:
+            reply = await base.answer(await self._frame(call, request))
+            await self._keep(request, reply)
+        except McpError as error:
+            return _refusal(error, self.listener.revision, request.id)
+        except asyncio.CancelledError:
+            call.cancellation.request("The client gave the request up")
+            raise
+        answer: Message = jsonrpc.decode(base.encode(reply))
+        return answer
+
+    async def _frame(self, call: base.Call, request: Request) -> Frame:
+        if envelope.is_enveloped(request.params, None):
+            served = self.facts.server.stateless
+            return base.enveloped(call, request, envelope.read(request, None, served))
+        if request.method == "initialize" and self.session_id is None:
+            return base.opening(call, request)
+        session = await self._store.load(self.session_id or "")
+        if session is None or request.method == "initialize":
+            raise InvalidRequest("A session is opened with initialize, first and once")
+        return base.in_session(call, request, session)
+
+    async def _keep(self, request: Request, reply: Reply) -> None:
+        """Remember what the answer changed, or the session which it opened."""
+        if request.method == "initialize" and reply.error is None:
+            await self._store.create(base.new_session(reply.frame, "memory"))
+            self.session_id = "memory"
+        await base.commit(lambda: self._store, reply)
+
+    async def _notified(self, message: Notification) -> None:
+        if message.method == "notifications/initialized" and self.session_id is not None:
+            await self._store.update(self.session_id, [base.INITIALIZED])
+
+
+# Over HTTP.
+
+
+class Known:
+    """An authenticator which knows who calls."""
+
+    def __init__(self, principal: Principal) -> None:
+        self._principal = principal
+
+    async def authenticate(self, scope: Mapping[str, Any], /) -> Principal:
+        """Whoever the test said."""
+        return self._principal
+
+
+class HttpConnection(Connection):
+    """The ASGI application of the server's endpoint, driven in process."""
+
+    name = "http"
+
+    def __init__(self, facts: Facts, listener: Listener) -> None:
+        super().__init__(facts, listener)
+        self._application = _endpoint(facts)
+
+    async def request(self, message: Message) -> Message:
+        answer = await self._post(jsonrpc.encode(message), message)
+        if answer is None:
+            raise ConnectionError(
+                f"The server accepted a request, and did not answer it: {message}"
+            )
+        return answer
+
+    async def notify(self, message: Message) -> None:
+        answer = await self._post(jsonrpc.encode(message), message)
+        if answer is not None:
+            raise ConnectionError(f"The server did not accept what is not answered: {answer}")
+
+    async def send(self, data: bytes) -> Message | None:
+        try:
+            message = json.loads(data)
+        except ValueError:
+            message = None
+        return await self._post(data, message)
+
+    async def close(self) -> None:
+        """End the session."""
+        if self.session_id is not None:
+            async with self._exchange("DELETE", {}, b"") as exchange:
+                self.status = await exchange.status()
+
+    async def _post(self, data: bytes, message: Any) -> Message | None:
+        async with self._exchange("POST", self._headers(message), data) as exchange:
+            try:
+                return await self._answer(exchange)
+            except asyncio.CancelledError:
+                await self._give_up(exchange, message)
+                raise
+
+    def _exchange(self, method: str, extra: Mapping[str, str], body: bytes) -> Exchange:
+        session = {} if self.session_id is None else {"mcp-session-id": self.session_id}
+        if session and self.listener.revision.has(Feature.VERSION_HEADER):
+            session["mcp-protocol-version"] = self.listener.revision.version
+        sent = {**session, **extra, **self.facts.headers}
+        scope = http_scope(method, self.facts.path, headers=sent, query=self.facts.query)
+        return Exchange(self._application, scope, body)
+
+    def _headers(self, message: Any) -> dict[str, str]:
+        usual = {
+            "content-type": "application/json",
+            "accept": "application/json, text/event-stream",
+        }
+        if self.listener.revision.has(Feature.MIRRORED_HEADERS):
+            usual |= mirrored(self.facts.server, self.listener.revision.version, message)
+        return usual
+
+    async def _answer(self, exchange: Exchange) -> Message | None:
+        self.status = await exchange.status()
+        received = await exchange.headers()
+        self.session_id = received.get("mcp-session-id", self.session_id)
+        if received.get("content-type") == "text/event-stream":
+            return await self._last(exchange)
+        body = await exchange.body()
+        if self.status == 202 and not body:
+            return None
+        try:
+            return cast(Message, json.loads(body))
+        except ValueError as error:
+            raise ConnectionError(f"HTTP {self.status}: {body[:200]!r}") from error
+
+    async def _last(self, exchange: Exchange) -> Message:
+        """The response at the end of a stream; what comes before it is taken or answered."""
+        async for event in exchange.events():
+            message: Message = json.loads(event.data)
+            if "method" not in message:
+                return message
+            if "id" in message:
+                await self.notify(await self.listener.asked(message))
+            else:
+                self.listener.heard(message)
+        raise ConnectionError("The stream ended without the response")
+
+    async def _give_up(self, exchange: Exchange, message: Any) -> None:
+        """Say, as the revision has it, that nobody waits for the answer any more."""
+        if self.listener.revision.has(Feature.DISCONNECT_CANCELS):
+            exchange.disconnect()
+            await exchange.ended()
+        elif isinstance(message, dict) and "id" in message:
+            await self.notify(_cancelled(message))
+
+
+def _endpoint(facts: Facts) -> Application:
+    """The endpoint of the server, which asks its authenticators unless the test said who calls."""
+    if facts.principal is None:
+        return routing.endpoint(facts.server)
+    application: Application = StreamableHttpConsumer.as_asgi(
+        server=facts.server, authenticators=(Known(facts.principal),)
+    )
+    return application
+
+
+def mirrored(server: Server, version: str, message: Any) -> dict[str, str]:
+    """The headers which repeat parts of a message, as a client of a stateless revision sends them."""
+    found = {"mcp-protocol-version": version}
+    if not isinstance(message, dict) or not isinstance(message.get("method"), str):
+        return found
+    found["mcp-method"] = message["method"]
+    params = message.get("params")
+    name = _name(message["method"], params if isinstance(params, dict) else {})
+    if name is None:
+        return found
+    found["mcp-name"] = headers.encode_value(name)
+    if message["method"] == "tools/call":
+        found |= _mirrored_arguments(server, name, params.get("arguments", {}))
+    return found
+
+
+def _name(method: str, params: Json) -> str | None:
+    name = params.get(headers.NAME_SOURCES.get(method, ""))
+    return name if isinstance(name, str) else None
+
+
+def _mirrored_arguments(server: Server, tool: str, arguments: Any) -> dict[str, str]:
+    component = server.find(ToolComponent.kind, tool)
+    found: dict[str, str] = {}
+    for param in component.param_headers if isinstance(component, ToolComponent) else ():
+        value = arguments
+        for name in param.path:
+            value = value.get(name) if isinstance(value, dict) else None
+        if value is not None:
+            text = value if isinstance(value, str) else json.dumps(value)
+            found[param.header.decode()] = headers.encode_value(text)
+    return found
+
+
+# Over a pipe.
+
+
+class StdioConnection(Connection):
+    """Lines to a conversation over stdio, which runs in this process.
+
+    The client must be opened and closed on the same event loop: use ``async with``.
+    """
+
+    name = "stdio"
+
+    def __init__(self, facts: Facts, listener: Listener) -> None:
+        super().__init__(facts, listener)
+        self.strays: list[Message] = []
+        """Responses to nothing that was asked."""
+        self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._waiting: dict[RequestId | None, asyncio.Future[Message]] = {}
+        self._answering: set[asyncio.Task[None]] = set()
+        self._serving: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        out = cast(BinaryIO, _Out(self._read))
+        conversation = stdio.Conversation(self.facts.server, out, principal=self.facts.principal)
+        self._serving = asyncio.ensure_future(conversation.serve(self._iterate()))
+        self._serving.add_done_callback(self._ended)
+
+    async def close(self) -> None:
+        """Close the pipe, and wait until the conversation has ended."""
+        self._lines.put_nowait(None)
+        if self._serving is not None:
+            async with asyncio.timeout(PATIENCE):
+                await self._serving
+
+    async def request(self, message: Message) -> Message:
+        try:
+            return await self._ask(jsonrpc.encode(message), message["id"])
+        except asyncio.CancelledError:
+            await self.notify(_cancelled(message))
+            raise
+
+    async def notify(self, message: Message) -> None:
+        self._write(jsonrpc.encode(message))
+
+    async def send(self, data: bytes) -> Message | None:
+        try:
+            message = json.loads(data)
+        except ValueError:
+            message = None
+        if isinstance(message, dict) and "method" in message and "id" not in message:
+            self._write(data)
+            return None
+        identity = message.get("id") if isinstance(message, dict) else None
+        return await self._ask(data, identity if jsonrpc.is_id(identity) else None)
+
+    async def _ask(self, data: bytes, identity: RequestId | None) -> Message:
+        waiting = self._waiting[identity] = asyncio.get_running_loop().create_future()
+        self._write(data)
+        try:
+            return await waiting
+        finally:
+            del self._waiting[identity]
+
+    def _write(self, data: bytes) -> None:
+        self._lines.put_nowait(data + b"\n")
+
+    async def _iterate(self) -> AsyncIterator[bytes]:
+        while (line := await self._lines.get()) is not None:
+            yield line
+
+    def _read(self, line: bytes) -> None:
+        """Take a line of the server."""
+        message: Message = json.loads(line)
+        if "method" not in message:
+            self._take(message)
+        elif "id" in message:
+            task = asyncio.ensure_future(self._reply(message))
+            self._answering.add(task)
+            task.add_done_callback(self._answering.discard)
+        else:
+            self.listener.heard(message)
+
+    def _take(self, response: Message) -> None:
+        waiting = self._waiting.get(response.get("id"))
+        if waiting is None or waiting.done():
+            self.strays.append(response)
+        else:
+            waiting.set_result(response)
+
+    async def _reply(self, question: Message) -> None:
+        await self.notify(await self.listener.asked(question))
+
+    def _ended(self, serving: asyncio.Task[None]) -> None:
+        """Let nobody wait for a conversation that broke down."""
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(ConnectionError("The conversation has ended"))
+
+
+class _Out:
+    """What the conversation writes to: whole lines, which are read at once."""
+
+    def __init__(self, read: Callable[[bytes], None]) -> None:
+        self._take = read
+
+    def write(self, line: bytes) -> int:
+        self._take(line)
+        return len(line)
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+
+def _cancelled(message: Message) -> Message:
+    params = {"requestId": message["id"], "reason": "The client gave the request up"}
+    return jsonrpc.notification("notifications/cancelled", params)
+
+
+def _refusal(error: McpError, revision: Revision, identity: RequestId | None) -> Message:
+    return jsonrpc.error(identity, base.refusal(error, revision))
+
+
+def _copied(message: Message) -> Message:
+    """The message as the other side reads it; raises ValueError for what JSON cannot say."""
+    copied: Message = jsonrpc.decode(jsonrpc.encode(message))
+    return copied
+
+
+CONNECTIONS: Mapping[str, type[Connection]] = {
+    kind.name: kind for kind in (MemoryConnection, HttpConnection, StdioConnection)
+}
