@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -42,16 +42,14 @@ async def answer(frame: Frame) -> Reply:
     request = frame.request
     assert request is not None
     try:
-        result, after = await call(frame)
-    except InputRequired as required:
-        result, after = ask(frame, required), frame
+        result, after = await attempt(frame)
     except McpError as error:
         return refusal(frame, error)
     except Exception:
         logger.exception("%s failed", request.method)
         return refusal(frame, InternalError())
     if isinstance(result, McpError):
-        return refusal(after, result)
+        return replace(refusal(frame, result), frame=after)
     server = frame.server
     finished = frame.revision.finish(
         request.method,
@@ -60,6 +58,14 @@ async def answer(frame: Frame) -> Reply:
         cache=server.cache_members,
     )
     return Reply(jsonrpc.result(request.id, finished), after)  # type: ignore[arg-type]
+
+
+async def attempt(frame: Frame) -> Answer:
+    """The result of the request, or the one which asks for what its handler needs first."""
+    try:
+        return await call(frame)
+    except InputRequired as required:
+        return ask(frame, required), frame
 
 
 def ask(frame: Frame, required: InputRequired) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from django_mcp.client import Client, LiveClient, level_name, progress_token
 from django_mcp.dispatch import Reply
 from django_mcp.exchange import Exchange
 from django_mcp.frame import Frame, RequestInfo, Transport
+from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.envelope import Envelope
 from django_mcp.protocol.errors import InternalError, InvalidParams, Json, McpError
 from django_mcp.protocol.jsonrpc import Notification, Request
@@ -211,6 +212,16 @@ async def commit(store: Callable[[], SessionStore], reply: Reply) -> None:
     session_id = reply.frame.get_mcp_session_id()
     if reply.frame.changes and session_id is not None:
         await store().update(session_id, reply.frame.changes)
+
+
+def encode(reply: Reply) -> bytes:
+    """The reply as it travels; one that JSON cannot say is our own fault, and said to be so."""
+    try:
+        return jsonrpc.encode(reply.message)
+    except ValueError:
+        logger.exception("An answer cannot be said in JSON")
+        error = refusal(InternalError())
+        return jsonrpc.encode(jsonrpc.error(reply.message["id"], error))
 
 
 def refusal(error: McpError, revision: Revision = NEWEST) -> dict[str, Any]:

@@ -43,9 +43,9 @@ class Pipe:
     def __init__(self, out: BinaryIO) -> None:
         self._out = out
 
-    def write(self, message: dict[str, Any]) -> None:
-        """Write one message as one line (T-STDIO-01, -02)."""
-        self._out.write(jsonrpc.encode(message) + b"\n")
+    def write(self, line: bytes) -> None:
+        """Write one message, which is a whole line (T-STDIO-01, -02)."""
+        self._out.write(line)
         self._out.flush()
 
 
@@ -64,11 +64,21 @@ class StdioExchange:
 
     def wait(self, coroutine: Coroutine[Any, Any, T], /) -> T:
         """Run ``coroutine`` on the event loop from a handler's thread."""
+        if self._is_here():
+            coroutine.close()
+            raise RuntimeError(
+                "A synchronous call to the client would block the event loop: in an async "
+                "handler, await the method whose name begins with 'a'."
+            )
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def write(self, message: dict[str, Any], /) -> None:
-        """Send a notification; lines of several requests interleave."""
-        self._loop.call_soon_threadsafe(self._pipe.write, message)
+        """Send a notification, before the answer; lines of several requests interleave."""
+        line = jsonrpc.encode(message) + b"\n"
+        if self._is_here():
+            self._pipe.write(line)
+        else:
+            self._loop.call_soon_threadsafe(self._pipe.write, line)
 
     async def flush(self) -> None:
         """Let what was written by now be written."""
@@ -78,17 +88,26 @@ class StdioExchange:
         """Asking over stdio."""
         raise ConnectionError("This client cannot be asked")
 
+    def _is_here(self) -> bool:
+        """Whether this is the thread of the event loop."""
+        try:
+            return asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
+
 
 class Conversation:
     """One client's conversation with one Server over a pair of pipes."""
 
-    def __init__(self, server: Server, out: BinaryIO) -> None:
+    def __init__(
+        self, server: Server, out: BinaryIO, *, principal: Principal | None = None
+    ) -> None:
         self.server = server
         self.session: Session | None = None
         self._pipe = Pipe(out)
         self._running: dict[tuple[type, RequestId], tuple[asyncio.Task[None], Frame]] = {}
         self._caller = base.Caller(
-            principal=Principal(scheme="stdio", user=AnonymousUser()),
+            principal=principal or Principal(scheme="stdio", user=AnonymousUser()),
             transport=StdioTransport(env=dict(os.environ), os_pid=os.getpid()),
         )
 
@@ -100,7 +119,8 @@ class Conversation:
         tasks = [task for task, _ in self._running.values()]
         if tasks:
             await asyncio.wait(tasks, timeout=GRACE)
-        for task in tasks:
+        for task, frame in tuple(self._running.values()):
+            frame.cancellation.request("The client has gone")
             task.cancel()
 
     def _receive(self, line: bytes) -> None:
@@ -164,7 +184,7 @@ class Conversation:
         if frame.cancellation.requested:
             return
         self._keep(frame, reply)
-        self._pipe.write(reply.message)
+        self._pipe.write(base.encode(reply) + b"\n")
 
     def _keep(self, frame: Frame, reply: Reply) -> None:
         """Remember what the answer changed: the session it opened, or its assigns."""
@@ -185,7 +205,9 @@ class Conversation:
     def _cancel(self, params: Mapping[str, Any]) -> None:
         """Stop the request which the client has given up; an unknown one is ignored (CANC-11)."""
         identity = params.get("requestId")
-        running = self._running.get((type(identity), identity)) if identity is not None else None
+        if not jsonrpc.is_id(identity):
+            return
+        running = self._running.get((type(identity), identity))
         if running is None:
             return
         task, frame = running
@@ -199,7 +221,8 @@ class Conversation:
         return NEWEST if self.session is None else BY_VERSION[self.session.version]
 
     def _fail(self, error: McpError, revision: Revision, identity: RequestId | None) -> None:
-        self._pipe.write(jsonrpc.error(identity, revision.error(error)))
+        message = jsonrpc.error(identity, revision.error(error))
+        self._pipe.write(jsonrpc.encode(message) + b"\n")
 
 
 OPENING = ("initialize", "ping")
