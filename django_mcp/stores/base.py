@@ -144,6 +144,14 @@ class EventStore(ABC):
         """The events after ``number``, in order; None when this session has no such stream."""
 
     @abstractmethod
+    async def move(self, session: str, source: str, target: str) -> list[Event]:
+        """Take the events out of one stream and append them to another, at once.
+
+        Of all who move from the same stream each event goes to one alone. The events with
+        their new numbers, in order; none when there is no such source.
+        """
+
+    @abstractmethod
     async def close(self, session: str, stream: str) -> None:
         """Note that nothing more will be appended; what is kept stays until it expires."""
 

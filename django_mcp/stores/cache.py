@@ -253,6 +253,9 @@ class CacheEventStore(EventStore):
     async def after(self, session: str, stream: str, number: int) -> list[Event] | None:
         return await threads.run(self._after, digest(session, stream), number)
 
+    async def move(self, session: str, source: str, target: str) -> list[Event]:
+        return await threads.run(self._move, session, source, target)
+
     async def close(self, session: str, stream: str) -> None:
         await threads.run(self._close, session, digest(session, stream))
 
@@ -268,21 +271,36 @@ class CacheEventStore(EventStore):
         return 0
 
     def _append(self, session: str, stream: str, data: Sequence[str]) -> int:
-        name = digest(session, stream)
         with self._shelf.locked(_streams(session)) as cache:
-            head = self._head(name) or self._open(session, name)
-            last = head.last + len(data)
-            # The head comes last: whoever reads it finds every event that it counts.
-            cache.set_many(
-                {
-                    _event(name, number): (self.now(), text)
-                    for number, text in enumerate(data, head.last + 1)
-                },
-                ceil(self.lifetime),
-            )
-            self._write(session, name, _Head(last, head.closed, self.now()))
-            self._drop(name, range(max(1, head.last - self.limit + 1), last - self.limit + 1))
+            return self._add(cache, session, digest(session, stream), data)
+
+    def _add(self, cache: BaseCache, session: str, name: str, data: Sequence[str]) -> int:
+        head = self._head(name) or self._open(session, name)
+        last = head.last + len(data)
+        # The head comes last: whoever reads it finds every event that it counts.
+        cache.set_many(
+            {
+                _event(name, number): (self.now(), text)
+                for number, text in enumerate(data, head.last + 1)
+            },
+            ceil(self.lifetime),
+        )
+        self._write(session, name, _Head(last, head.closed, self.now()))
+        self._drop(name, range(max(1, head.last - self.limit + 1), last - self.limit + 1))
         return last
+
+    def _move(self, session: str, source: str, target: str) -> list[Event]:
+        name = digest(session, source)
+        if not self._after(name, 0):
+            return []
+        with self._shelf.locked(_streams(session)) as cache:
+            events = self._after(name, 0)
+            if not events:
+                return []
+            data = [event.data for event in events]
+            last = self._add(cache, session, digest(session, target), data)
+            self._drop(name, range(events[0].number, events[-1].number + 1))
+        return [Event(number, text) for number, text in enumerate(data, last - len(data) + 1)]
 
     def _drop(self, name: str, numbers: range) -> None:
         if numbers:  # Redis refuses to delete nothing.

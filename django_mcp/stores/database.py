@@ -98,20 +98,31 @@ class DatabaseSessionStore(SessionStore):
             self._subscribe(session, session.subscriptions)
 
     def _load(self, session_id: str) -> Session | None:
-        row = self._live.filter(pk=address(session_id)).values_list("data", "used_at").first()
+        row = self._read(session_id)
         if row is None:
             return None
-        data, used_at = row
+        data, used_at, _ = row
         if self.is_worth_noting(used_at.timestamp()):
             self._touch(session_id)
         return unpack(data, session_id=session_id)
 
+    def _read(self, session_id: str) -> tuple[str, datetime, int] | None:
+        """What there is of a live session: data, last use, update count.
+
+        Every request in a session comes this way, and building the query is what takes the
+        time: without ``first`` and with the age compared here it takes half of it (150 µs).
+        """
+        rows = self._rows.filter(pk=address(session_id))
+        for row in rows.values_list("data", "used_at", "update_count"):
+            if self.is_live(row[1].timestamp()):
+                return row
+        return None
+
     def _update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
-        rows = self._live.filter(pk=address(session_id))
-        row = rows.values_list("data", "update_count").first()
+        row = self._read(session_id)
         if row is None:
             return None
-        data, count = row
+        data, _, count = row
         before = unpack(data, session_id=session_id)
         after = before.apply(changes)
         text = pack(after)
@@ -192,6 +203,9 @@ class DatabaseEventStore(EventStore):
     async def after(self, session: str, stream: str, number: int) -> list[Event] | None:
         return await threads.run(_patiently, self._after, digest(session, stream), number)
 
+    async def move(self, session: str, source: str, target: str) -> list[Event]:
+        return await threads.run(_patiently, self._move, session, source, target)
+
     async def close(self, session: str, stream: str) -> None:
         await threads.run(_patiently, self._close, digest(session, stream))
 
@@ -218,6 +232,18 @@ class DatabaseEventStore(EventStore):
                     stream=name, number__lte=last - self.limit
                 ).delete()
         return last
+
+    def _move(self, session: str, source: str, target: str) -> list[Event]:
+        name = digest(session, source)
+        if not self._after(name, 0):
+            return []
+        with transaction.atomic(_alias(self.using)):
+            # The write locks the source's row, so that of two who move one finds it empty.
+            _rows(Stream, self.using).filter(pk=name).update(touched_at=moment(self.now()))
+            data = [event.data for event in self._after(name, 0) or ()]
+            _rows(StreamEvent, self.using).filter(stream=name).delete()
+            last = self._append(session, target, data) if data else 0
+        return [Event(number, text) for number, text in enumerate(data, last - len(data) + 1)]
 
     def _count(self, session: str, name: str, more: int) -> int:
         """The last number of the stream, which is opened if need be, after ``more`` events."""

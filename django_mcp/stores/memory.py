@@ -131,12 +131,7 @@ class MemoryEventStore(EventStore):
 
     async def append(self, session: str, stream: str, data: Iterable[str]) -> int:
         with self._lock:
-            kept = self._find(session, stream) or self._open(session, stream)
-            self._touch(session, stream)
-            for text in data:
-                kept.last += 1
-                kept.events.append((kept.touched_at, Event(kept.last, text)))
-            return kept.last
+            return self._append(session, stream, data)
 
     async def after(self, session: str, stream: str, number: int) -> list[Event] | None:
         with self._lock:
@@ -145,6 +140,19 @@ class MemoryEventStore(EventStore):
                 return None
             oldest = self.now() - self.lifetime
             return [event for at, event in kept.events if event.number > number and at > oldest]
+
+    async def move(self, session: str, source: str, target: str) -> list[Event]:
+        with self._lock:
+            kept = self._find(session, source)
+            if kept is None:
+                return []
+            self._drop_old_events(kept)
+            data = [event.data for _, event in kept.events]
+            if not data:
+                return []
+            last = self._append(session, target, data)
+            kept.events.clear()
+            return [Event(number, text) for number, text in enumerate(data, last - len(data) + 1)]
 
     async def close(self, session: str, stream: str) -> None:
         with self._lock:
@@ -165,6 +173,14 @@ class MemoryEventStore(EventStore):
     async def prune(self) -> int:
         with self._lock:
             return self._sweep()
+
+    def _append(self, session: str, stream: str, data: Iterable[str]) -> int:
+        kept = self._find(session, stream) or self._open(session, stream)
+        self._touch(session, stream)
+        for text in data:
+            kept.last += 1
+            kept.events.append((kept.touched_at, Event(kept.last, text)))
+        return kept.last
 
     def _find(self, session: str, stream: str) -> _Stream | None:
         kept = self._kept.get(session, {}).get(stream)

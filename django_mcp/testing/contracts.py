@@ -397,6 +397,40 @@ class EventStoreContract(ABC):
         assert await store.after("session", "stream", 0) == []
         assert await store.append("session", "stream", ["newer"]) == 3
 
+    async def test_moved_events_continue_the_other_stream(
+        self, store: EventStore, other_worker: EventStore
+    ) -> None:
+        await store.append("session", "box", ["a", "b"])
+        await store.append("session", "stream", ["before"])
+        await store.append("another", "box", ["not mine"])
+        assert await other_worker.move("session", "box", "stream") == [Event(2, "a"), Event(3, "b")]
+        assert await store.after("session", "box", 0) == []
+        assert await store.after("session", "stream", 1) == [Event(2, "a"), Event(3, "b")]
+        assert await store.append("session", "box", ["c"]) == 3
+        assert await store.move("session", "box", "new") == [Event(1, "c")]
+        assert await store.after("another", "box", 0) == [Event(1, "not mine")]
+
+    async def test_nothing_is_moved_from_an_empty_or_unknown_stream(
+        self, store: EventStore, clock: Clock
+    ) -> None:
+        assert await store.move("session", "box", "stream") == []
+        await store.append("session", "box", ["old"])
+        clock.advance(LIFETIME + 1)
+        assert await store.move("session", "box", "stream") == []
+        assert await store.after("session", "stream", 0) is None
+
+    async def test_of_many_who_move_each_event_goes_to_one(
+        self, store: EventStore, other_worker: EventStore
+    ) -> None:
+        await store.append("session", "box", list("abc"))
+        moved = await asyncio.gather(
+            *(worker.move("session", "box", "stream") for worker in [store, other_worker] * 5)
+        )
+        assert sorted(map(len, moved)) == [0] * 9 + [3]
+        assert await store.after("session", "stream", 0) == [
+            Event(number, text) for number, text in enumerate("abc", 1)
+        ]
+
     async def test_a_closed_stream_can_be_replayed_until_it_expires(
         self, store: EventStore, other_worker: EventStore, clock: Clock
     ) -> None:
