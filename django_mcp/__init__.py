@@ -11,6 +11,7 @@ The way of a request through the package, which is also a good order to read it 
 The names below are the public ones. Importing them needs neither settings nor ready apps.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.components.base import CacheHint, ConfigurationError
@@ -38,9 +39,7 @@ _LATE = ("tool", "resource", "prompt")
 def __getattr__(name: str) -> Any:
     """The decorators of the default server, whose module may be imported only when asked for."""
     if name in _LATE:
-        from django_mcp import registry
-
-        return getattr(registry, name)
+        return getattr(import_module("django_mcp.registry"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

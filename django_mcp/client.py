@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from django_mcp import questions
 from django_mcp.protocol import jsonrpc
@@ -148,58 +148,112 @@ class Client(ABC):
 
     # Ask it.
 
-    def elicit(self, message: str, schema: Any, *, key: str | None = None, **options: Any) -> Elicited:
+    def elicit(
+        self, message: str, schema: Any, *, key: str | None = None, timeout: float | None = None
+    ) -> Elicited:
         """Ask the user to fill in a form; see ``questions.form``.
 
         ``key`` names the question among those of this handler; ``timeout`` is in seconds.
         Raises ClientCapabilityMissing before anything is sent, McpError when the client
         answers with an error, and TimeoutError when it does not answer.
         """
-        return self._one(questions.form(message, schema), key, options)  # type: ignore[no-any-return]
+        return cast(Elicited, self._one(questions.form(message, schema), key, timeout))
 
-    def elicit_url(self, message: str, url: str, *, key: str | None = None, **options: Any) -> Elicited:
+    def elicit_url(
+        self,
+        message: str,
+        url: str,
+        *,
+        elicitation_id: str | None = None,
+        key: str | None = None,
+        timeout: float | None = None,
+    ) -> Elicited:
         """Ask the user to visit a page; see ``questions.page`` and ``elicit``."""
-        page, options = _split_options(options, "elicitation_id")
-        return self._one(questions.page(message, url, **page), key, options)  # type: ignore[no-any-return]
+        question = questions.page(message, url, elicitation_id=elicitation_id)
+        return cast(Elicited, self._one(question, key, timeout))
 
-    def create_message(self, messages: Any, max_tokens: int, *, key: str | None = None, **options: Any) -> Sampled:
+    def create_message(
+        self,
+        messages: str | Sequence[Json],
+        max_tokens: int,
+        *,
+        key: str | None = None,
+        timeout: float | None = None,
+        **wishes: Any,
+    ) -> Sampled:
         """Ask for a message of the client's model; see ``questions.sample`` and ``elicit``."""
-        wishes, options = _split_options(options, *questions.SAMPLING_OPTIONS)
         question = questions.sample(messages, max_tokens=max_tokens, **wishes)
-        return self._one(question, key, options)  # type: ignore[no-any-return]
+        return cast(Sampled, self._one(question, key, timeout))
 
-    def list_roots(self, *, key: str | None = None, **options: Any) -> list[Root]:
+    def list_roots(self, *, key: str | None = None, timeout: float | None = None) -> list[Root]:
         """Ask for the places that the client lets servers work in; see ``elicit``."""
-        return self._one(questions.roots(), key, options)  # type: ignore[no-any-return]
+        return cast(list[Root], self._one(questions.roots(), key, timeout))
 
-    def ask(self, *, timeout: float | None = None, **asked: Question) -> dict[str, Any]:
-        """Ask several questions together: ``ask(name=questions.form(…), folders=questions.roots())``.
+    def ask(self, **asked: Question) -> dict[str, Any]:
+        """Ask several questions together: ``ask(name=questions.form(…), at=questions.roots())``.
 
-        Returns the answers under the names of their questions.
+        Returns the answers under the names of their questions; raises as ``elicit`` does.
         """
-        return self._exchange.wait(self.aask(timeout=timeout, **asked))
+        return self._ask(asked, None)
 
-    async def aelicit(self, message: str, schema: Any, *, key: str | None = None, **options: Any) -> Elicited:
+    async def aelicit(
+        self, message: str, schema: Any, *, key: str | None = None, timeout: float | None = None
+    ) -> Elicited:
         """``elicit`` for async handlers."""
-        return await self._aone(questions.form(message, schema), key, options)  # type: ignore[no-any-return]
+        return cast(Elicited, await self._aone(questions.form(message, schema), key, timeout))
 
-    async def aelicit_url(self, message: str, url: str, *, key: str | None = None, **options: Any) -> Elicited:
+    async def aelicit_url(
+        self,
+        message: str,
+        url: str,
+        *,
+        elicitation_id: str | None = None,
+        key: str | None = None,
+        timeout: float | None = None,
+    ) -> Elicited:
         """``elicit_url`` for async handlers."""
-        page, options = _split_options(options, "elicitation_id")
-        return await self._aone(questions.page(message, url, **page), key, options)  # type: ignore[no-any-return]
+        question = questions.page(message, url, elicitation_id=elicitation_id)
+        return cast(Elicited, await self._aone(question, key, timeout))
 
-    async def acreate_message(self, messages: Any, max_tokens: int, *, key: str | None = None, **options: Any) -> Sampled:
+    async def acreate_message(
+        self,
+        messages: str | Sequence[Json],
+        max_tokens: int,
+        *,
+        key: str | None = None,
+        timeout: float | None = None,
+        **wishes: Any,
+    ) -> Sampled:
         """``create_message`` for async handlers."""
-        wishes, options = _split_options(options, *questions.SAMPLING_OPTIONS)
         question = questions.sample(messages, max_tokens=max_tokens, **wishes)
-        return await self._aone(question, key, options)  # type: ignore[no-any-return]
+        return cast(Sampled, await self._aone(question, key, timeout))
 
-    async def alist_roots(self, *, key: str | None = None, **options: Any) -> list[Root]:
+    async def alist_roots(
+        self, *, key: str | None = None, timeout: float | None = None
+    ) -> list[Root]:
         """``list_roots`` for async handlers."""
-        return await self._aone(questions.roots(), key, options)  # type: ignore[no-any-return]
+        return cast(list[Root], await self._aone(questions.roots(), key, timeout))
 
-    async def aask(self, *, timeout: float | None = None, **asked: Question) -> dict[str, Any]:
+    async def aask(self, **asked: Question) -> dict[str, Any]:
         """``ask`` for async handlers."""
+        return await self._aask(asked, None)
+
+    def remembering(self, assigned: Json) -> Client:
+        """This client for a Frame to which ``assigned`` was assigned."""
+        return self
+
+    def _one(self, question: Question, key: str | None, timeout: float | None) -> Any:
+        name = key or self._key(question)
+        return self._ask({name: question}, timeout)[name]
+
+    async def _aone(self, question: Question, key: str | None, timeout: float | None) -> Any:
+        name = key or self._key(question)
+        return (await self._aask({name: question}, timeout))[name]
+
+    def _ask(self, asked: Mapping[str, Question], timeout: float | None) -> dict[str, Any]:
+        return self._exchange.wait(self._aask(asked, timeout))
+
+    async def _aask(self, asked: Mapping[str, Question], timeout: float | None) -> dict[str, Any]:
         for question in asked.values():
             self._require(question)
         return await self._answers(asked, self._timeout if timeout is None else timeout)
@@ -207,18 +261,6 @@ class Client(ABC):
     @abstractmethod
     async def _answers(self, asked: Mapping[str, Question], timeout: float) -> dict[str, Any]:
         """The answers to questions which the client can be asked."""
-
-    def remembering(self, assigned: Json) -> Client:
-        """This client for a Frame to which ``assigned`` was assigned."""
-        return self
-
-    def _one(self, question: Question, key: str | None, options: dict[str, Any]) -> Any:
-        name = key or self._key(question)
-        return self.ask(**options, **{name: question})[name]
-
-    async def _aone(self, question: Question, key: str | None, options: dict[str, Any]) -> Any:
-        name = key or self._key(question)
-        return (await self.aask(**options, **{name: question}))[name]
 
     def _key(self, question: Question) -> str:
         return question.method
@@ -254,12 +296,6 @@ class LiveClient(Client):
 
 ATTEMPTS = 3
 """How often a question is asked whose answers do not fit, before the handler is told."""
-
-
-def _split_options(options: dict[str, Any], *names: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The options that describe a question, and the others."""
-    mine = {name: value for name, value in options.items() if name in names}
-    return mine, {name: value for name, value in options.items() if name not in names}
 
 
 def progress_token(params: Json) -> str | int | None:

@@ -7,9 +7,8 @@ reply comes out.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django_mcp import rounds
@@ -21,6 +20,7 @@ from django_mcp.rounds import InputRequired
 if TYPE_CHECKING:
     from django_mcp.frame import Frame
     from django_mcp.methods import Answer
+    from django_mcp.server import CallNext, Middleware
 
 logger = logging.getLogger("django_mcp")
 
@@ -70,7 +70,8 @@ async def attempt(frame: Frame) -> Answer:
 
 def ask(frame: Frame, required: InputRequired) -> dict[str, Any]:
     """The result which asks the client for what a handler needs."""
-    assert frame.request is not None and frame.auth is not None
+    assert frame.request is not None
+    assert frame.auth is not None
     request = frame.request
     return rounds.result(frame.server, frame.auth.key, request.method, request.params, required)
 
@@ -83,10 +84,17 @@ def refusal(frame: Frame, error: McpError) -> Reply:
 
 async def call(frame: Frame) -> Answer:
     """Pass the request through the server's middleware to its method."""
-    step: Callable[[Frame], Awaitable[Answer]] = call_method
+    step: CallNext = call_method
     for middleware in reversed(frame.server.middleware):
-        step = partial(middleware, call_next=step)
+        step = _around(middleware, step)
     return await step(frame)
+
+
+def _around(middleware: Middleware, call_next: CallNext) -> CallNext:
+    def step(frame: Frame) -> Awaitable[Answer]:
+        return middleware(frame, call_next)
+
+    return step
 
 
 async def call_method(frame: Frame) -> Answer:

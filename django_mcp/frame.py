@@ -136,9 +136,7 @@ class Frame:
 
     # What you remember.
 
-    def assign(
-        self, key: str | Pairs = (), /, *value: Any, **more: Any
-    ) -> Frame:
+    def assign(self, key: str | Pairs = (), /, *value: Any, **more: Any) -> Frame:
         """Remember values: ``assign("key", value)``, ``assign({…})``, ``assign(key=value)``.
 
         Where the revision has sessions, what the returned Frame remembers is there again in
@@ -154,7 +152,7 @@ class Frame:
         )
 
     def assign_new(self, key: str, make: Callable[[], Any]) -> Frame:
-        """Remember ``make()`` under ``key``; it is not called when the key is there, even as None."""
+        """Remember ``make()`` under ``key``, unless the key is there already, even as None."""
         return self if key in self.assigns else self.assign(key, make())
 
     # How the message came.
@@ -172,9 +170,7 @@ class Frame:
             return None
         return (self.transport.query_params or {}).get(name)
 
-    def put_transport(
-        self, key: str | Pairs = (), /, *value: Any, **more: Any
-    ) -> Frame:
+    def put_transport(self, key: str | Pairs = (), /, *value: Any, **more: Any) -> Frame:
         """Change fields of the transport; raises TypeError for one that it does not have."""
         present = self.transport or HttpTransport()
         kind = HttpTransport if isinstance(present, HttpTransport) else StdioTransport
@@ -217,9 +213,7 @@ class Frame:
         """The revision in force, as the value which describes it."""
         return self.private.get("revision")
 
-    def put_private(
-        self, key: str | Pairs = (), /, *value: Any, **more: Any
-    ) -> Frame:
+    def put_private(self, key: str | Pairs = (), /, *value: Any, **more: Any) -> Frame:
         """Set framework data; later values win."""
         private: Any = {**self.private, **_pairs(key, value, more)}
         return replace(self, private=private)
@@ -232,7 +226,7 @@ class Frame:
         return replace(self, private=Private())
 
     def put_pagination_limit(self, limit: int) -> Frame:
-        """Let every list of this session have at most ``limit`` items a page; ValueError below 1."""
+        """Give every list of this session at most ``limit`` items a page; ValueError below 1."""
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise ValueError("The pagination limit is a positive integer")
         return self.put_private(pagination_limit=limit).record(

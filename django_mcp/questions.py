@@ -79,7 +79,7 @@ class Root:
 
 
 def form(message: str, schema: type[BaseModel] | Json) -> Question:
-    """Ask the user to fill in a form: a flat model or schema of strings, numbers, yes or no, choices.
+    """Ask the user to fill in a form: a flat model or schema of texts, numbers and choices.
 
     Never ask for passwords, keys, tokens or payment data this way: send her to a page.
     """

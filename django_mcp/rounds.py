@@ -65,7 +65,7 @@ class RoundsClient(Client):
         remembering._assigned = {**self._assigned, **assigned}
         return remembering
 
-    def ask(self, *, timeout: float | None = None, **asked: Question) -> dict[str, Any]:
+    def _ask(self, asked: Mapping[str, Question], timeout: float | None) -> dict[str, Any]:
         """Look the answers up; where one is missing, end this attempt."""
         for question in asked.values():
             self._require(question)
@@ -101,7 +101,7 @@ class RoundsClient(Client):
         return answer
 
     def _key(self, question: Question) -> str:
-        """A name which is the same when the handler runs again, and another for another question."""
+        """A name which is the same when the handler runs again, and differs by question."""
         text = json.dumps(question.params, sort_keys=True, default=str)
         digest = sha256(f"{question.method} {text}".encode()).hexdigest()[:12]
         count = self._counts[digest] = self._counts.get(digest, 0) + 1
@@ -144,7 +144,9 @@ def _open(server: Server, principal: str, method: str, params: Json) -> Json:
         server.sealer.unseal(purpose, sealed, max_age=lifetime) if isinstance(sealed, str) else None
     )
     if opened is None:
-        raise InvalidParams("params.requestState is not one that this request was given, or too old")
+        raise InvalidParams(
+            "params.requestState is not one that this request was given, or too old"
+        )
     state: Json = json.loads(opened)
     return state
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from django.core.signing import BadSignature, TimestampSigner
 
 
@@ -14,8 +16,9 @@ class SiteSealer:
 
     def unseal(self, purpose: str, sealed: str, /, max_age: float | None = None) -> str | None:
         """The signed text, or None when it is forged, for something else, or older than seconds."""
+        age = None if max_age is None else timedelta(seconds=max_age)
         try:
-            return _signer(purpose).unsign(sealed, max_age=max_age)
+            return _signer(purpose).unsign(sealed, max_age=age)
         except BadSignature:
             return None
 

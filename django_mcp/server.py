@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, overload
 
 from django_mcp.components.base import CacheHint, Component, ConfigurationError
-from django_mcp.components.prompt import PromptComponent, prompt_component
+from django_mcp.components.prompt import PromptComponent, PromptOptions, prompt_component
 from django_mcp.components.resource import (
     ResourceComponent,
     TemplateComponent,
     resource_component,
 )
-from django_mcp.components.tool import ToolComponent, tool_component
+from django_mcp.components.tool import ToolComponent, ToolOptions, tool_component
 from django_mcp.protocol.revisions import REVISIONS, Opening, Revision, opened_by
 
 if TYPE_CHECKING:
@@ -163,9 +164,9 @@ class Server:
     @overload
     def tool(self, target: Target, /) -> Target: ...
     @overload
-    def tool(self, **options: Any) -> Callable[[Target], Target]: ...
+    def tool(self, **options: Unpack[ToolOptions]) -> Callable[[Target], Target]: ...
 
-    def tool(self, target: Any = None, /, **options: Any) -> Any:
+    def tool(self, target: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
         """Offer a function or a Tool class as a tool; as a decorator, with or without options.
 
         The function itself is returned unchanged. Raises ConfigurationError, which names the
@@ -173,7 +174,9 @@ class Server:
         """
         return self._decorate(tool_component, target, options)
 
-    def resource(self, uri: str | type | None = None, /, **options: Any) -> Callable[[Target], Target]:
+    def resource(
+        self, uri: str | type | None = None, /, **options: Any
+    ) -> Callable[[Target], Target]:
         """Offer a function or class as the resource at ``uri``; one with ``{…}`` is a template."""
         if isinstance(uri, str):
             options["uri"] = uri
@@ -183,13 +186,15 @@ class Server:
     @overload
     def prompt(self, target: Target, /) -> Target: ...
     @overload
-    def prompt(self, **options: Any) -> Callable[[Target], Target]: ...
+    def prompt(self, **options: Unpack[PromptOptions]) -> Callable[[Target], Target]: ...
 
-    def prompt(self, target: Any = None, /, **options: Any) -> Any:
-        """Offer a function or a Prompt class as a prompt; as a decorator, with or without options."""
+    def prompt(self, target: Any = None, /, **options: Unpack[PromptOptions]) -> Any:
+        """Offer a function or a Prompt class as a prompt, in the ways of ``tool``."""
         return self._decorate(prompt_component, target, options)
 
-    def _decorate(self, build: Callable[..., Component], target: Any, options: dict[str, Any]) -> Any:
+    def _decorate(
+        self, build: Callable[..., Component], target: Any, options: Any
+    ) -> Any:
         def offer(target: Any) -> Any:
             self.add(build(target, **options))
             return target
@@ -223,8 +228,9 @@ class Server:
         return (item for kind in KINDS for item in self._catalogues[kind].ordered)
 
     def descriptor(self, revision: Revision, component: Component) -> dict[str, Any]:
-        """A component as clients of ``revision`` see it listed; kept unless it is described lazily."""
-        if callable(component.description):
+        """A component as clients of ``revision`` see it listed."""
+        if type(component.description) is not str or type(component.title) not in (str, NoneType):
+            # Computed at each listing, or translated into the reader's language.
             return revision.describe(component.kind, component.descriptor())
         place = (revision.version, component.kind, component.key)
         described = self._described.get(place)
@@ -277,7 +283,10 @@ class Server:
             "tools": ({"listChanged": True}, self.components(ToolComponent.kind)),
             "resources": (
                 {"listChanged": True, "subscribe": True},
-                [*self.components(ResourceComponent.kind), *self.components(TemplateComponent.kind)],
+                [
+                    *self.components(ResourceComponent.kind),
+                    *self.components(TemplateComponent.kind),
+                ],
             ),
             "prompts": ({"listChanged": True}, self.components(PromptComponent.kind)),
             "completions": ({}, [item for item in self.all_components() if item.complete]),

@@ -8,7 +8,7 @@ from django_mcp.components import results
 from django_mcp.components.base import Component
 from django_mcp.components.prompt import PromptComponent
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
-from django_mcp.methods import listing, resources, running
+from django_mcp.methods import listing, running
 from django_mcp.protocol.errors import InvalidParams, MethodNotFound
 from django_mcp.protocol.revisions import Feature
 
@@ -26,8 +26,8 @@ async def complete(frame: Frame) -> Answer:
     completer = component.complete.get(name)
     if completer is None:
         return results.completion_result([]), frame
-    found, after = await running.run(completer, frame, value, _context(frame))
-    return results.completion_result(found), after
+    chosen = _context(frame)
+    return await running.run(completer, frame, value, chosen, read=results.completion_result)
 
 
 async def _referred(frame: Frame, ref: dict[str, Any]) -> Component:
@@ -46,7 +46,7 @@ async def _resource(frame: Frame, uri: str) -> Component | None:
     found = found or await listing.find(frame, ResourceComponent.kind, uri)
     if found is not None:
         return found
-    for template in resources.matching(frame, uri):
+    for template in listing.matching(frame, uri):
         if await listing.visible(frame, template):
             return template
     return None

@@ -8,6 +8,7 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.components.base import Component
+from django_mcp.components.resource import TemplateComponent
 from django_mcp.methods.running import params_of
 from django_mcp.protocol import cursors
 
@@ -69,6 +70,13 @@ async def find(frame: Frame, kind: str, key: str) -> Component | None:
     if component is None or not await visible(frame, component):
         return None
     return component
+
+
+def matching(frame: Frame, uri: str) -> list[TemplateComponent]:
+    """The templates that match ``uri``, the most specific first."""
+    templates = catalogue(frame, TemplateComponent.kind)
+    found = [t for t in templates if isinstance(t, TemplateComponent) and t.match(uri) is not None]
+    return sorted(found, key=lambda template: (template.specificity, template.name))
 
 
 def _own(frame: Frame, kind: str, key: str) -> Component | None:

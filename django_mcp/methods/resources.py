@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.components import results
-from django_mcp.components.base import ArgumentsInvalid, Component
+from django_mcp.components.base import ArgumentsInvalid
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
-from django_mcp.components.results import UnfitResult
 from django_mcp.methods import listing, running
 from django_mcp.protocol.errors import InternalError, McpError, ResourceNotFound
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from django_mcp.methods import Answer
 
 logger = logging.getLogger("django_mcp")
+
+Readable = ResourceComponent | TemplateComponent
 
 
 async def list_(frame: Frame) -> Answer:
@@ -44,49 +46,34 @@ async def read(frame: Frame) -> Answer:
     raise ResourceNotFound.at(uri)
 
 
-async def _candidates(frame: Frame, uri: str) -> AsyncIterator[tuple[Component, dict[str, str]]]:
+async def _candidates(frame: Frame, uri: str) -> AsyncIterator[tuple[Readable, dict[str, str]]]:
     """The components that may have the resource, the most specific first."""
     resource = await listing.find(frame, ResourceComponent.kind, uri)
-    if resource is not None:
+    if isinstance(resource, ResourceComponent):
         yield resource, {}
-    for template in matching(frame, uri):
+    for template in listing.matching(frame, uri):
         variables = template.match(uri)
         if variables is not None and await listing.visible(frame, template):
             yield template, variables
 
 
-def matching(frame: Frame, uri: str) -> list[TemplateComponent]:
-    """The templates that match ``uri``, the most specific first."""
-    templates = listing.catalogue(frame, TemplateComponent.kind)
-    found = [t for t in templates if isinstance(t, TemplateComponent) and t.match(uri) is not None]
-    return sorted(found, key=lambda template: (template.specificity, template.name))
-
-
-async def _read(
-    frame: Frame, component: Component, uri: str, variables: dict[str, str]
-) -> Answer:
+async def _read(frame: Frame, component: Readable, uri: str, variables: dict[str, str]) -> Answer:
     try:
-        clean = component.validate_input({**variables, "uri": uri})
+        clean = component.validate_input({"uri": uri, **variables})
     except ArgumentsInvalid as error:
         raise ResourceNotFound.at(uri) from error
     try:
-        value, after = await running.run(component, frame, clean)
+        answer = await running.run(component, frame, clean, read=partial(_result, component, uri))
     except McpError:
         raise
     except Exception as error:
-        logger.error("Reading through %s failed", component.name, exc_info=error)
+        logger.exception("Reading through %s failed", component.name)
         raise InternalError("The resource could not be read") from error
-    return _result(component, uri, value), after
+    if isinstance(answer[0], ResourceNotFound):
+        raise answer[0]
+    return answer
 
 
-def _result(component: Component, uri: str, value: Any) -> dict[str, Any] | McpError:
-    if isinstance(value, ResourceNotFound):
-        raise value
-    if isinstance(value, McpError):
-        return value
-    try:
-        result = results.read_result(component, uri, value)
-    except UnfitResult as error:
-        logger.error("What %s returned does not fit: %s", component.name, error)
-        raise InternalError("The resource returned something unfit") from error
+def _result(component: Readable, uri: str, value: Any) -> dict[str, Any]:
+    result = results.read_result(component, uri, value)
     return result if component.cache is None else {**result, **component.cache.to_protocol()}

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from django_mcp.protocol.errors import InvalidParams
+from django_mcp.protocol.errors import InvalidParams, McpError
 
 if TYPE_CHECKING:
     from django_mcp.frame import Frame
+
+    Answer = tuple[dict[str, Any] | McpError, Frame]
 
 
 def params_of(frame: Frame) -> Mapping[str, Any]:
@@ -47,21 +49,40 @@ class Handler(Protocol):
         ...
 
 
-async def run(handler: Handler, frame: Frame, *arguments: Any) -> tuple[Any, Frame]:
-    """What the handler returned, and the Frame to keep.
+async def run(
+    handler: Handler, frame: Frame, *arguments: Any, read: Callable[[Any], dict[str, Any]]
+) -> Answer:
+    """What the handler returned, read into a result, and the Frame to keep.
 
+    ``read`` sees the value where the handler ran: a lazy query which a synchronous handler
+    returns is fetched on its own thread. An error which the handler returns is not read.
     Raises what the handler raises, and Cancelled when nobody waits any more.
     """
     frame.cancellation.raise_if_requested()
     invoke = handler.invoke
     assert invoke is not None
     if handler.is_async:
-        returned = await invoke(*arguments, frame)
+        answer = conclude(await invoke(*arguments, frame), frame, read)
     else:
         assert frame.exchange is not None
-        returned = await frame.exchange.run(invoke, *arguments, frame)
+        answer = await frame.exchange.run(_attempt, invoke, arguments, frame, read)
     frame.cancellation.raise_if_requested()
-    return split(returned, frame)
+    return answer
+
+
+def _attempt(
+    invoke: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    frame: Frame,
+    read: Callable[[Any], dict[str, Any]],
+) -> Answer:
+    return conclude(invoke(*arguments, frame), frame, read)
+
+
+def conclude(returned: Any, frame: Frame, read: Callable[[Any], dict[str, Any]]) -> Answer:
+    """The answer which is in what a handler returned: a value, an error, a Frame, or both."""
+    value, after = split(returned, frame)
+    return (value if isinstance(value, McpError) else read(value)), after
 
 
 def split(returned: Any, frame: Frame) -> tuple[Any, Frame]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.components import results
-from django_mcp.components.base import ArgumentsInvalid, Component, OutputInvalid
-from django_mcp.components.results import UnfitResult
+from django_mcp.components.base import ArgumentsInvalid, OutputInvalid, UnfitResult
 from django_mcp.components.tool import ToolComponent
 from django_mcp.methods import listing, running
 from django_mcp.protocol import headers
@@ -16,6 +16,7 @@ from django_mcp.protocol.errors import InternalError, InvalidParams, McpError, T
 if TYPE_CHECKING:
     from django_mcp.frame import Frame
     from django_mcp.methods import Answer
+    from django_mcp.protocol.revisions import Revision
 
 logger = logging.getLogger("django_mcp")
 
@@ -40,14 +41,17 @@ async def call(frame: Frame) -> Answer:
     except ArgumentsInvalid as error:
         return failed(f"The arguments do not fit: {error}"), frame
     try:
-        value, after = await running.run(tool, frame, clean)
+        return await running.run(tool, frame, clean, read=partial(_read, frame.revision, tool))
     except ToolError as error:
         return failed(str(error)), frame
     except McpError:
         raise
+    except (OutputInvalid, UnfitResult) as error:
+        logger.error("What the tool %s returned does not fit: %s", name, error)
+        raise InternalError("The tool returned something unfit") from error
     except Exception as error:
-        return _failed_unexpectedly(frame, tool, error), frame
-    return _result(tool, value), after
+        logger.exception("The tool %s failed", name)
+        return failed(_explanation(frame, error)), frame
 
 
 def failed(text: str) -> dict[str, Any]:
@@ -61,18 +65,17 @@ def _check_headers(frame: Frame, tool: ToolComponent, arguments: dict[str, Any])
         headers.check_params(tool.param_headers, arguments, frame.exchange.mirrored.collected())
 
 
-def _failed_unexpectedly(frame: Frame, tool: Component, error: Exception) -> dict[str, Any]:
-    logger.error("The tool %s failed", tool.name, exc_info=error)
+def _explanation(frame: Frame, error: Exception) -> str:
+    """What the model is told of a failure that nobody foresaw: next to nothing, but under DEBUG."""
     if frame.server.limits.debug:
-        return failed(f"{BLAND} (DEBUG: {type(error).__name__}: {error})")
-    return failed(BLAND)
+        return f"{BLAND} (DEBUG: {type(error).__name__}: {error})"
+    return BLAND
 
 
-def _result(tool: ToolComponent, value: Any) -> dict[str, Any] | McpError:
-    if isinstance(value, McpError):
-        return value
-    try:
-        return results.tool_result(tool, value)
-    except (OutputInvalid, UnfitResult) as error:
-        logger.error("What the tool %s returned does not fit: %s", tool.name, error)
-        raise InternalError("The tool returned something unfit") from error
+def _read(revision: Revision, tool: ToolComponent, value: Any) -> dict[str, Any]:
+    """The result which a value stands for, its structure as the revision has it."""
+    result = results.tool_result(tool, value)
+    if "structuredContent" in result:
+        structured = result["structuredContent"]
+        result["structuredContent"] = revision.structure(structured, tool.output_schema)
+    return result

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django_mcp.protocol.headers import NAME_SOURCES, Mirrored
 from django_mcp.protocol.errors import (
     InvalidParams,
     Json,
     MethodNotFound,
     UnsupportedProtocolVersion,
 )
+from django_mcp.protocol.headers import NAME_SOURCES, Mirrored
 from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.revisions import BY_VERSION, Opening, Revision
 
@@ -26,6 +26,7 @@ VERSION = PREFIX + "protocolVersion"
 CAPABILITIES = PREFIX + "clientCapabilities"
 CLIENT_INFO = PREFIX + "clientInfo"
 LOG_LEVEL = PREFIX + "logLevel"
+
 
 @dataclass(frozen=True, slots=True)
 class Envelope:

@@ -6,7 +6,7 @@ A message is checked once, here, and is a frozen value ever after.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from pydantic_core import from_json, to_json
 
@@ -60,7 +60,7 @@ def encode(value: Any) -> bytes:
     return to_json(value, inf_nan_mode="null")
 
 
-def is_id(value: Any) -> bool:
+def is_id(value: Any) -> TypeGuard[RequestId]:
     """Whether ``value`` may identify a request: a string or an integer, which True is not."""
     return isinstance(value, str) or type(value) is int
 

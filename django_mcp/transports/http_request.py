@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import parse_qsl
 
 from django.conf import settings as django_settings
@@ -150,49 +150,51 @@ class ScopeTransport(HttpTransport):
 
     __slots__ = ("_scope",)
 
+    _scope: Scope
+
     def __init__(self, scope: Scope) -> None:
         object.__setattr__(self, "_scope", scope)
 
     @property
-    def req_headers(self) -> list[tuple[str, str]]:  # type: ignore[override]
+    def req_headers(self) -> list[tuple[str, str]]:
         """Every header, in the order in which they came."""
         pairs = self._scope["headers"]
         return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in pairs]
 
     @property
-    def query_params(self) -> dict[str, str]:  # type: ignore[override]
+    def query_params(self) -> dict[str, str]:
         """The parameters of the URL; of one that is repeated, the last."""
         query: bytes = self._scope.get("query_string", b"")
         return dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
 
     @property
-    def remote_ip(self) -> str | None:  # type: ignore[override]
+    def remote_ip(self) -> str | None:
         """The address of the peer, which may be a proxy."""
         client = self._scope.get("client")
         return client[0] if client else None
 
     @property
-    def scheme(self) -> str:  # type: ignore[override]
+    def scheme(self) -> str:
         """http or https."""
         return str(self._scope.get("scheme", "http"))
 
     @property
-    def host(self) -> str:  # type: ignore[override]
+    def host(self) -> str:
         """The host that was asked for, without its port."""
         return self._host_and_port()[0]
 
     @property
-    def port(self) -> int:  # type: ignore[override]
+    def port(self) -> int:
         """The port that was asked for."""
         return self._host_and_port()[1]
 
     @property
-    def request_path(self) -> str:  # type: ignore[override]
+    def request_path(self) -> str:
         """The path of the URL."""
         return str(self._scope["path"])
 
     @property
-    def type(self) -> str:  # type: ignore[override]
+    def type(self) -> Literal["http"]:
         """It came over HTTP."""
         return "http"
 

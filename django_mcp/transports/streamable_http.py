@@ -30,22 +30,20 @@ from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Opening, 
 from django_mcp.server import Server
 from django_mcp.session import Session
 from django_mcp.transports import base
-from django_mcp.transports.http_exchange import HttpExchange, Send
-from django_mcp.transports.http_request import HttpRequest, Receive, Refused, ScopeTransport
+from django_mcp.transports.http_exchange import HttpExchange
+from django_mcp.transports.http_request import HttpRequest, Refused, ScopeTransport
 from django_mcp.transports.watch import Watch
 
 
 class StreamableHttpConsumer(AsyncConsumer):
     """One HTTP request to one Server."""
 
-    def __init__(
-        self, *, server: Server, authenticators: tuple[Authenticator, ...]
-    ) -> None:
+    def __init__(self, *, server: Server, authenticators: tuple[Authenticator, ...]) -> None:
         self.server = server
         self.authenticators = authenticators
         self.accepts_stream = True
 
-    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer the request; whatever goes wrong becomes an answer as well."""
         self.request = HttpRequest(scope, receive)
         self.send_message = send

@@ -13,7 +13,7 @@ from enum import Enum, auto
 from typing import Any
 
 from django_mcp.protocol.errors import Json, McpError
-from django_mcp.protocol.json_schema import to_object_root
+from django_mcp.protocol.json_schema import is_object_root, to_object_root
 
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 """The key under which every result names its server, where the revision has it."""
@@ -140,6 +140,16 @@ class Revision:
                 described["outputSchema"] = wrapped
         return described
 
+    def structure(self, value: Any, schema: Json | None) -> Any:
+        """Structured content as this revision has it: where it must be an object, under one key.
+
+        A schema decides, where there is one, since it is listed wrapped in the same way.
+        """
+        if self.structured is not Structured.OBJECT:
+            return value
+        fits = isinstance(value, dict) if schema is None else is_object_root(schema)
+        return value if fits else {"result": value}
+
     def describe_capabilities(self, capabilities: Json) -> dict[str, Any]:
         """The server's capabilities, as this revision can say them."""
         return {
@@ -160,10 +170,14 @@ class Revision:
         if result.setdefault("resultType", "complete") == "complete" and method in self.cacheable:
             result = {**cache, **result}
         meta = result.get("_meta")
-        result["_meta"] = {SERVER_INFO: server_info} if meta is None else {
-            SERVER_INFO: server_info,
-            **meta,
-        }
+        result["_meta"] = (
+            {SERVER_INFO: server_info}
+            if meta is None
+            else {
+                SERVER_INFO: server_info,
+                **meta,
+            }
+        )
         return result
 
     def question(self, method: str, params: Json) -> dict[str, Any]:
@@ -247,9 +261,6 @@ def _trim_tool_result(revision: Revision, result: dict[str, Any]) -> dict[str, A
         return result
     trimmed = revision.pick("tools/call", result)
     trimmed["content"] = [trim_block(revision, block) for block in result["content"]]
-    structured = trimmed.get("structuredContent")
-    if "structuredContent" in trimmed and not isinstance(structured, dict):
-        trimmed["structuredContent"] = {"result": structured}
     return trimmed
 
 
