@@ -229,8 +229,11 @@ class Server:
 
     def descriptor(self, revision: Revision, component: Component) -> dict[str, Any]:
         """A component as clients of ``revision`` see it listed."""
-        if type(component.description) is not str or type(component.title) not in (str, NoneType):
-            # Computed at each listing, or translated into the reader's language.
+        # What one session registers under a name is nothing to another.
+        lasts = self.find(component.kind, component.key) is component
+        # Others are computed at each listing, or translated into the reader's language.
+        is_plain = type(component.description) is str and type(component.title) in (str, NoneType)
+        if not lasts or not is_plain:
             return revision.describe(component.kind, component.descriptor())
         place = (revision.version, component.kind, component.key)
         described = self._described.get(place)
