@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from functools import wraps
+from functools import update_wrapper
 from inspect import isawaitable
 from itertools import count
 from types import TracebackType
@@ -24,7 +24,7 @@ from django_mcp import registry, threads
 from django_mcp.auth.base import Principal
 from django_mcp.protocol import envelope, jsonrpc
 from django_mcp.protocol.errors import Json, McpError
-from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Opening, Revision
+from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Opening, Revision
 from django_mcp.server import Server
 from django_mcp.testing import official
 from django_mcp.testing.connections import CONNECTIONS, Facts
@@ -245,7 +245,7 @@ class Client:
             with self._threads():
                 answer = await self.connection.send(raw)
         method = data.get("method") if isinstance(data, dict) else None
-        self._checked(answer, method)
+        self._check(answer, method)
         return answer
 
     def message(
@@ -254,9 +254,8 @@ class Client:
         """A request as this client would send it, to be spoilt before it is sent."""
         identity = next(self._ids)
         told = {**self._meta(method, identity), **(meta or {})}
-        return jsonrpc.request(
-            identity, method, {**(params or {}), **({"_meta": told} if told else {})}
-        )
+        described = {"_meta": told} if told else {}
+        return jsonrpc.request(identity, method, {**(params or {}), **described})
 
     # Hearing.
 
@@ -278,11 +277,11 @@ class Client:
     def heard(self, message: Message) -> None:
         """Take a notification of the server; the connection calls this."""
         self.notifications.append(message)
-        self._checked(message, None)
+        self._note_misfit(message, None)
 
     async def asked(self, message: Message) -> Message:
         """Answer a request of the server; the connection calls this."""
-        self._checked(message, None)
+        self._note_misfit(message, None)
         try:
             result = await self._reply(message["method"], message.get("params", {}))
         except McpError as error:
@@ -308,9 +307,7 @@ class Client:
         async with asyncio.timeout(self._timeout):
             with self._threads():
                 answer = await self.connection.request(message)
-        self._checked(answer, method)
-        if self._problems:
-            raise self._problems.pop(0)
+        self._check(answer, method)
         if "error" in answer:
             raise ErrorResponse(answer["error"], status=self.connection.status)
         assert answer["id"] == message["id"], answer
@@ -349,10 +346,15 @@ class Client:
         given = answer(params) if callable(answer) else answer
         return await given if isawaitable(given) else given
 
-    def _checked(self, message: Message | None, method: str | None) -> None:
-        """Note, for the end of the request, what does not fit the official schema."""
-        if message is None:
-            return
+    def _check(self, answer: Message | None, method: str | None) -> None:
+        """Raise Unofficial when the answer, or what came before it, is not of its revision."""
+        if answer is not None:
+            self._note_misfit(answer, method)
+        if self._problems:
+            raise self._problems.pop(0)
+
+    def _note_misfit(self, message: Message, method: str | None) -> None:
+        """Remember, for whoever waits for the answer, what does not fit the official schema."""
         try:
             official.check(self.revision, message, method)
         except official.Unofficial as problem:
@@ -427,10 +429,10 @@ def _twin(
 ) -> Callable[Concatenate[SyncClient, P], T]:
     """The same method for callers without an event loop."""
 
-    @wraps(method)
-    def twin(self: SyncClient, *args: P.args, **kwargs: P.kwargs) -> T:
+    def twin(self: SyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return async_to_sync(method)(self.client, *args, **kwargs)
 
+    update_wrapper(twin, method)
     return twin
 
 

@@ -23,10 +23,10 @@ from django_mcp.components.tool import ToolComponent
 from django_mcp.dispatch import Reply
 from django_mcp.frame import Frame
 from django_mcp.protocol import envelope, headers, jsonrpc
-from django_mcp.protocol.errors import InvalidRequest, Json, McpError
+from django_mcp.protocol.errors import InvalidRequest, McpError
 from django_mcp.protocol.headers import Mirrored
 from django_mcp.protocol.jsonrpc import Notification, Request, RequestId
-from django_mcp.protocol.revisions import NEWEST, Feature, Opening, Revision
+from django_mcp.protocol.revisions import NEWEST, Feature, Revision
 from django_mcp.server import Server
 from django_mcp.stores.memory import MemorySessionStore
 from django_mcp.testing.exchange import PATIENCE, Application, Exchange, Message, http_scope
@@ -355,27 +355,22 @@ def _endpoint(facts: Facts) -> Application:
 
 
 def mirrored(server: Server, version: str, message: Any) -> dict[str, str]:
-    """The headers which repeat parts of a message, as a client of a stateless revision sends them."""
+    """The headers by which a client of a stateless revision repeats parts of its message."""
     found = {"mcp-protocol-version": version}
     if not isinstance(message, dict) or not isinstance(message.get("method"), str):
         return found
     found["mcp-method"] = message["method"]
     params = message.get("params")
-    name = _name(message["method"], params if isinstance(params, dict) else {})
-    if name is None:
-        return found
-    found["mcp-name"] = headers.encode_value(name)
-    if message["method"] == "tools/call":
-        found |= _mirrored_arguments(server, name, params.get("arguments", {}))
+    params = params if isinstance(params, dict) else {}
+    name = params.get(headers.NAME_SOURCES.get(message["method"], ""))
+    if isinstance(name, str):
+        found["mcp-name"] = headers.encode_value(name)
+        found |= _mirrored_arguments(server, name, params.get("arguments"))
     return found
 
 
-def _name(method: str, params: Json) -> str | None:
-    name = params.get(headers.NAME_SOURCES.get(method, ""))
-    return name if isinstance(name, str) else None
-
-
 def _mirrored_arguments(server: Server, tool: str, arguments: Any) -> dict[str, str]:
+    """Those for arguments, of the tools which ask for them."""
     component = server.find(ToolComponent.kind, tool)
     found: dict[str, str] = {}
     for param in component.param_headers if isinstance(component, ToolComponent) else ():
@@ -446,7 +441,8 @@ class StdioConnection(Connection):
         waiting = self._waiting[identity] = asyncio.get_running_loop().create_future()
         self._write(data)
         try:
-            return await waiting
+            answer: Message = await waiting
+            return answer
         finally:
             del self._waiting[identity]
 
