@@ -37,12 +37,18 @@ async def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) ->
     ``run_in_executor`` takes 10 µs less, but loses the active language, and ``async_to_sync``
     in a handler would not find the way back to this event loop.
     """
-    site = conf.get()
-    if site.sync_handlers == "threads" and not _is_sensitive.get():
-        bridge = _pool(site.sync_threads).bridge
-    else:
-        bridge = _thread_sensitive_bridge
-    result: T = await bridge(function, *args, **kwargs)
+    result: T = await _bridge("handlers")(function, *args, **kwargs)
+    return result
+
+
+async def run_aside(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """``run`` for the stores, on threads which no handler occupies.
+
+    A handler may wait for them: until an announcement is kept, or until the client's answer
+    arrives by a request whose session has to be loaded. If they shared its threads, handlers
+    which occupy all of them would wait for each other.
+    """
+    result: T = await _bridge("stores")(function, *args, **kwargs)
     return result
 
 
@@ -61,9 +67,12 @@ def thread_sensitive() -> Iterator[None]:
 
 
 def shutdown() -> None:
-    """Wait for what runs, end the threads and close their connections; ``run`` makes new ones."""
-    for size in list(_pools):
-        _pools.pop(size).close()
+    """Wait for what runs, end the threads and close their connections; ``run`` makes new ones.
+
+    It blocks: in the event loop's own thread it would wait for functions that wait for it.
+    """
+    for key in list(_pools):
+        _pools.pop(key).close()
 
 
 @asynccontextmanager
@@ -72,7 +81,7 @@ async def own_connections() -> AsyncIterator[None]:
 
     Without it all of them would queue up for the one thread that asgiref has for the process,
     and nobody would ever close what they open there. Django does the same for each of its own
-    requests. As long as nothing thread-sensitive is called it costs next to nothing (2 µs).
+    requests. As long as nothing thread-sensitive is called it costs next to nothing (3 µs).
     """
     async with ThreadSensitiveContext() as context:
         try:
@@ -148,12 +157,20 @@ def _note_connection(*, connection: BaseDatabaseWrapper, **_: Any) -> None:
         _here.pool.connections.add(connection)
 
 
-def _pool(size: int) -> _Pool:
-    return _pools.get(size) or _pools.setdefault(size, _Pool(size))
+def _bridge(purpose: str) -> Bridge:
+    site = conf.get()
+    if site.sync_handlers == "threads" and not _is_sensitive.get():
+        return _pool(purpose, site.sync_threads).bridge
+    return _thread_sensitive_bridge
+
+
+def _pool(purpose: str, size: int) -> _Pool:
+    key = (purpose, size)
+    return _pools.get(key) or _pools.setdefault(key, _Pool(size))
 
 
 _here = _Here()
-_pools: dict[int, _Pool] = {}
+_pools: dict[tuple[str, int], _Pool] = {}
 _is_sensitive = ContextVar("django_mcp.thread_sensitive", default=False)
 _thread_sensitive_bridge: Bridge = sync_to_async(_attended, thread_sensitive=True)
 

@@ -98,22 +98,22 @@ class CacheSessionStore(SessionStore):
         self._timeout = ceil(idle_timeout + self.grain)
 
     async def create(self, session: Session) -> None:
-        await threads.run(self._create, session)
+        await threads.run_aside(self._create, session)
 
     async def load(self, session_id: str) -> Session | None:
-        return await threads.run(self._load, session_id)
+        return await threads.run_aside(self._load, session_id)
 
     async def update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
-        return await threads.run(self._update, session_id, changes)
+        return await threads.run_aside(self._update, session_id, changes)
 
     async def touch(self, session_id: str) -> None:
-        await threads.run(self._load, session_id)
+        await threads.run_aside(self._load, session_id)
 
     async def delete(self, session_id: str) -> bool:
-        return await threads.run(self._delete, session_id)
+        return await threads.run_aside(self._delete, session_id)
 
     async def subscribers(self, server: str, uri: str) -> list[str]:
-        return await threads.run(self._subscribers, server, uri)
+        return await threads.run_aside(self._subscribers, server, uri)
 
     async def prune(self) -> int:
         """Nothing: the cache has forgotten by itself, and does not say how many."""
@@ -248,23 +248,23 @@ class CacheEventStore(EventStore):
         self._shelf = _Shelf(alias)
 
     async def append(self, session: str, stream: str, data: Iterable[str]) -> int:
-        return await threads.run(self._append, session, stream, tuple(data))
+        return await threads.run_aside(self._append, session, stream, tuple(data))
 
     async def after(self, session: str, stream: str, number: int) -> list[Event] | None:
-        return await threads.run(self._after, digest(session, stream), number)
+        return await threads.run_aside(self._after, digest(session, stream), number)
 
     async def move(self, session: str, source: str, target: str) -> list[Event]:
-        return await threads.run(self._move, session, source, target)
+        return await threads.run_aside(self._move, session, source, target)
 
     async def close(self, session: str, stream: str) -> None:
-        await threads.run(self._close, session, digest(session, stream))
+        await threads.run_aside(self._close, session, digest(session, stream))
 
     async def is_closed(self, session: str, stream: str) -> bool:
-        head = await threads.run(self._head, digest(session, stream))
+        head = await threads.run_aside(self._head, digest(session, stream))
         return head is None or head.closed
 
     async def forget(self, session: str) -> None:
-        await threads.run(self._forget, session)
+        await threads.run_aside(self._forget, session)
 
     async def prune(self) -> int:
         """Nothing: the cache has forgotten by itself, and does not say how many."""

@@ -60,25 +60,25 @@ class DatabaseSessionStore(SessionStore):
         self.using = using
 
     async def create(self, session: Session) -> None:
-        await threads.run(_patiently, self._create, session)
+        await threads.run_aside(_patiently, self._create, session)
 
     async def load(self, session_id: str) -> Session | None:
-        return await threads.run(_patiently, self._load, session_id)
+        return await threads.run_aside(_patiently, self._load, session_id)
 
     async def update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
-        return await threads.run(_patiently, self._update, session_id, changes)
+        return await threads.run_aside(_patiently, self._update, session_id, changes)
 
     async def touch(self, session_id: str) -> None:
-        await threads.run(_patiently, self._touch, session_id)
+        await threads.run_aside(_patiently, self._touch, session_id)
 
     async def delete(self, session_id: str) -> bool:
-        return await threads.run(_patiently, self._delete, session_id)
+        return await threads.run_aside(_patiently, self._delete, session_id)
 
     async def subscribers(self, server: str, uri: str) -> list[str]:
-        return await threads.run(_patiently, self._subscribers, server, uri)
+        return await threads.run_aside(_patiently, self._subscribers, server, uri)
 
     async def prune(self) -> int:
-        return await threads.run(_patiently, self._prune)
+        return await threads.run_aside(_patiently, self._prune)
 
     def _create(self, session: Session) -> None:
         now = moment(self.now())
@@ -198,25 +198,25 @@ class DatabaseEventStore(EventStore):
         self.using = using
 
     async def append(self, session: str, stream: str, data: Iterable[str]) -> int:
-        return await threads.run(_patiently, self._append, session, stream, tuple(data))
+        return await threads.run_aside(_patiently, self._append, session, stream, tuple(data))
 
     async def after(self, session: str, stream: str, number: int) -> list[Event] | None:
-        return await threads.run(_patiently, self._after, digest(session, stream), number)
+        return await threads.run_aside(_patiently, self._after, digest(session, stream), number)
 
     async def move(self, session: str, source: str, target: str) -> list[Event]:
-        return await threads.run(_patiently, self._move, session, source, target)
+        return await threads.run_aside(_patiently, self._move, session, source, target)
 
     async def close(self, session: str, stream: str) -> None:
-        await threads.run(_patiently, self._close, digest(session, stream))
+        await threads.run_aside(_patiently, self._close, digest(session, stream))
 
     async def is_closed(self, session: str, stream: str) -> bool:
-        return await threads.run(_patiently, self._is_closed, digest(session, stream))
+        return await threads.run_aside(_patiently, self._is_closed, digest(session, stream))
 
     async def forget(self, session: str) -> None:
-        await threads.run(_patiently, self._forget, session)
+        await threads.run_aside(_patiently, self._forget, session)
 
     async def prune(self) -> int:
-        return await threads.run(_patiently, self._prune)
+        return await threads.run_aside(_patiently, self._prune)
 
     def _append(self, session: str, stream: str, data: Sequence[str]) -> int:
         now, name = moment(self.now()), digest(session, stream)
