@@ -67,25 +67,23 @@ def _origin(value: Any) -> str:
 
 
 def _version(value: Any) -> str:
-    if value not in BY_VERSION:
+    if not isinstance(value, str) or value not in BY_VERSION:
         raise ValueError(f"some of {', '.join(map(repr, BY_VERSION))}")
-    return str(value)
-
-
-def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError("a whole number of at least 1")
     return value
 
 
-def _whole(value: Any) -> int:
-    return 0 if value == 0 and value is not False else _count(value)
+def _at_least(least: int) -> Check:
+    def check(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise ValueError(f"a whole number of at least {least}")
+        return value
+
+    return check
 
 
 def _seconds(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError("a number of seconds")
-    if value <= 0 or not isfinite(value):
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or value <= 0 or not isfinite(value):
         raise ValueError("a number of seconds greater than 0")
     return float(value)
 
@@ -187,10 +185,10 @@ class Settings:
     frame_processors: tuple[str, ...] = _key(_several(_dotted_path), ())
     """Callables which bring assigns to each message, as context processors do to a template."""
 
-    page_size: int = _key(_count, 50)
+    page_size: int = _key(_at_least(1), 50)
     """Entries on one page of a list."""
 
-    cache_ttl_ms: int = _key(_whole, 0)
+    cache_ttl_ms: int = _key(_at_least(0), 0)
     """How long clients may keep what they listed or read. 0: only the author of a component
     knows how long it stays true."""
 
@@ -198,24 +196,24 @@ class Settings:
     """Whether what the server itself sends is checked against the revision: by default under
     DEBUG, for it costs time and tells its author alone."""
 
-    log_rate_limit: int | None = _key(_optional(_count), None)
+    log_rate_limit: int | None = _key(_optional(_at_least(1)), None)
     """Log messages per second to one client; the rest is dropped. None: nothing is."""
 
     # Bounds: what a client may occupy.
 
-    max_body_size: int = _key(_count, 4 * 1024 * 1024)
+    max_body_size: int = _key(_at_least(1), 4 * 1024 * 1024)
     """Bytes of one message. An image of 3 MB still fits, base64 makes it a third longer."""
 
-    max_in_flight: int = _key(_count, 100)
+    max_in_flight: int = _key(_at_least(1), 100)
     """Requests of one session, or of one stdio client, which are being answered at once."""
 
-    max_sessions_per_principal: int = _key(_count, 1000)
+    max_sessions_per_principal: int = _key(_at_least(1), 1000)
     """Live sessions of one caller. The public is one caller, too."""
 
-    max_streams_per_session: int = _key(_count, 128)
+    max_streams_per_session: int = _key(_at_least(1), 128)
     """Streams of one session whose events are kept: room for all requests in flight and more."""
 
-    max_events_per_stream: int = _key(_count, 1000)
+    max_events_per_stream: int = _key(_at_least(1), 1000)
     """Events of one stream which are kept for a client that lost its connection."""
 
     # Time, in seconds.
@@ -255,7 +253,7 @@ class Settings:
     """Whether synchronous handlers run side by side, or all on the one thread which Django
     reserves for code that must not change threads, as a test's transaction demands."""
 
-    sync_threads: int = _key(_count, min(32, (os.cpu_count() or 1) + 4))
+    sync_threads: int = _key(_at_least(1), min(32, (os.cpu_count() or 1) + 4))
     """Synchronous handlers of this process which run at once; asyncio's own rule of thumb."""
 
 

@@ -1,4 +1,4 @@
-"""Databases to try things on: SQLite in a file, and the servers which this machine may have.
+"""Servers to try things on which this machine may have; and SQLite in a file, which it has.
 
 A server is looked for where the environment says (PGHOST, MYSQL_HOST, …), else on this machine.
 """
@@ -6,6 +6,7 @@ A server is looked for where the environment says (PGHOST, MYSQL_HOST, …), els
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -23,14 +24,14 @@ SERVERS: Mapping[str, Mapping[str, Any]] = {
     "postgresql": {
         "NAME": "postgres",
         "HOST": os.environ.get("PGHOST", "127.0.0.1"),
-        "PORT": os.environ.get("PGPORT", ""),
+        "PORT": os.environ.get("PGPORT", "5432"),
         "USER": os.environ.get("PGUSER", "postgres"),
         "PASSWORD": os.environ.get("PGPASSWORD", ""),
     },
     "mysql": {
         "NAME": "mysql",
         "HOST": os.environ.get("MYSQL_HOST", "127.0.0.1"),
-        "PORT": os.environ.get("MYSQL_PORT", ""),
+        "PORT": os.environ.get("MYSQL_PORT", "3306"),
         "USER": os.environ.get("MYSQL_USER", "root"),
         "PASSWORD": os.environ.get("MYSQL_PASSWORD", ""),
     },
@@ -40,14 +41,31 @@ DRIVERS = {"postgresql": "psycopg", "mysql": "MySQLdb"}
 KINDS = ("sqlite3", *SERVERS)
 
 
+def why_not(driver: str, host: str, port: int) -> str | None:
+    """Why a server cannot be used, or None when it can."""
+    if not find_spec(driver):
+        return f"the driver {driver} is not installed"
+    try:
+        socket.create_connection((host, port), timeout=1).close()
+    except OSError:
+        return f"no server listens at {host}:{port}"
+    return None
+
+
+def why_not_database(kind: str) -> str | None:
+    """Why a kind of database cannot be tried, or None when it can."""
+    server = SERVERS.get(kind)
+    if server is None:
+        return None
+    return why_not(DRIVERS[kind], server["HOST"], int(server["PORT"]))
+
+
 @contextmanager
 def scratch_database(kind: str, folder: Path, **options: Any) -> Iterator[str]:
     """The alias of a migrated database of this kind, which is gone afterwards.
 
-    ``options`` are entries of its ``DATABASES``. Skips, and says why, where there is no server.
+    ``options`` are entries of its ``DATABASES``. Skips when the server does not let us in.
     """
-    if kind in DRIVERS and not find_spec(DRIVERS[kind]):
-        pytest.skip(f"{kind}: the driver {DRIVERS[kind]} is not installed")
     alias = f"scratch_{kind}"
     name = str(folder / "scratch.sqlite3") if kind == "sqlite3" else SCRATCH
     described = {"ENGINE": f"django.db.backends.{kind}", "NAME": name, "TEST": {"NAME": name}}
@@ -67,7 +85,7 @@ def _migrated(alias: str) -> Iterator[None]:
     try:
         connection.ensure_connection()
     except OperationalError as error:
-        pytest.skip(f"No server answers for {alias}: {error}")
+        pytest.skip(f"The server does not let us in: {error}")
     connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
     try:
         yield

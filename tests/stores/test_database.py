@@ -31,12 +31,7 @@ from django_mcp.testing.contracts import (
     put,
     subscribe,
 )
-
-
-@pytest.fixture(autouse=True)
-def _empty_tables(database: str) -> None:
-    McpSession.objects.using(database).all().delete()
-    Stream.objects.using(database).all().delete()
+from tests.databases import KINDS, why_not_database
 
 
 class TestDatabaseSessions(SessionStoreContract):
@@ -59,6 +54,13 @@ class TestDatabaseEvents(EventStoreContract):
 
     def make_store(self, **bounds: Any) -> EventStore:
         return DatabaseEventStore(**bounds, using=self.using)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_database_could_be_tried(kind: str) -> None:
+    reason = why_not_database(kind)
+    if reason is not None:
+        pytest.skip(reason)
 
 
 def sessions(database: str, clock: Clock | None = None) -> SessionStore:

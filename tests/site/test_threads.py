@@ -1,0 +1,274 @@
+"""Synchronous code runs side by side, and its connections are looked after like Django's own."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync, sync_to_async
+from django.db import connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.test import TestCase
+from django.utils import translation
+from pytest_django import DjangoDbBlocker, Settings
+
+from django_mcp import threads
+from django_mcp.models import McpSession
+from tests.databases import scratch_database
+
+SECONDS = 10.0
+"""Nothing here takes so long; what does hangs."""
+
+number = ContextVar("number", default=0)
+
+
+@pytest.fixture(autouse=True)
+def _new_threads() -> Iterator[None]:
+    yield
+    threads.shutdown()
+
+
+@pytest.fixture
+def database(
+    request: pytest.FixtureRequest, tmp_path: Path, django_db_blocker: DjangoDbBlocker
+) -> Iterator[str]:
+    """The alias of a database in a file, whose connections really close."""
+    options = getattr(request, "param", {})
+    with (
+        django_db_blocker.unblock(),
+        scratch_database("sqlite3", tmp_path, **options) as alias,
+    ):
+        yield alias
+
+
+kept = pytest.mark.parametrize("database", [{"CONN_MAX_AGE": None}], indirect=True)
+
+
+def query(database: str) -> BaseDatabaseWrapper:
+    """Ask the database something, on this thread's connection."""
+    McpSession.objects.using(database).exists()
+    return connections[database]
+
+
+class TestRun:
+    async def test_functions_run_at_the_same_time(self) -> None:
+        meeting = threading.Barrier(3, timeout=SECONDS)
+        await asyncio.gather(*(threads.run(meeting.wait) for _ in range(3)))
+
+    async def test_no_more_functions_run_at_once_than_there_may_be(
+        self, settings: Settings
+    ) -> None:
+        settings.DJANGO_MCP = {**settings.DJANGO_MCP, "SYNC_THREADS": 2}
+        names = await asyncio.gather(
+            *(threads.run(lambda: threading.current_thread().name) for _ in range(20))
+        )
+        assert set(names) <= {"django-mcp_0", "django-mcp_1"}
+
+    async def test_arguments_and_the_result_pass_through(self) -> None:
+        assert await threads.run(dict, [("a", 1)], b=2) == {"a": 1, "b": 2}
+
+    async def test_an_exception_passes_through(self) -> None:
+        with pytest.raises(ZeroDivisionError):
+            await threads.run(divmod, 1, 0)
+
+    @pytest.mark.parametrize("kind", [StopIteration, SystemExit])
+    async def test_an_exception_which_would_stop_more_than_the_call_is_turned_into_another(
+        self, kind: type[BaseException]
+    ) -> None:
+        def stop() -> None:
+            raise kind
+
+        with pytest.raises(RuntimeError, match=kind.__name__):
+            await asyncio.wait_for(threads.run(stop), SECONDS)
+
+    async def test_context_variables_and_the_active_language_are_seen(self) -> None:
+        number.set(7)
+        with translation.override("de"):
+            assert await threads.run(number.get) == 7
+            assert await threads.run(translation.get_language) == "de"
+
+    async def test_a_function_finds_the_way_back_to_the_event_loop(self) -> None:
+        async def where() -> asyncio.AbstractEventLoop:
+            return asyncio.get_running_loop()
+
+        assert await threads.run(async_to_sync(where)) is asyncio.get_running_loop()
+
+    async def test_a_cancelled_call_runs_to_its_end(self) -> None:
+        begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+        def slow() -> None:
+            begun.set()
+            go_on.wait(SECONDS)
+            ended.set()
+
+        call = asyncio.create_task(threads.run(slow))
+        await threads.run(begun.wait, SECONDS)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert not ended.is_set()
+        go_on.set()
+        assert await threads.run(ended.wait, SECONDS)
+
+    async def test_on_request_all_functions_run_on_one_thread(self, settings: Settings) -> None:
+        settings.DJANGO_MCP = {**settings.DJANGO_MCP, "SYNC_HANDLERS": "thread_sensitive"}
+        thread = await sync_to_async(threading.get_ident)()
+        idents = [threads.run(threading.get_ident) for _ in range(3)]
+        assert await asyncio.gather(*idents) == [thread] * 3
+
+    async def test_after_a_shutdown_there_are_new_threads(self) -> None:
+        first = await threads.run(threading.current_thread)
+        await asyncio.to_thread(threads.shutdown)
+        assert not first.is_alive()
+        second = await threads.run(threading.current_thread)
+        assert second.is_alive()
+
+    def test_a_forked_process_makes_threads_of_its_own(self) -> None:
+        subprocess.run([sys.executable, "-c", FORKING], check=True, timeout=60)
+
+
+FORKING = """
+import asyncio, os, signal, warnings
+from django.conf import settings
+settings.configure()
+from django_mcp import threads
+
+assert asyncio.run(threads.run(int, "1")) == 1
+warnings.simplefilter("ignore")  # The parent has threads: that is the point.
+child = os.fork()
+if not child:
+    signal.alarm(10)
+    os._exit(asyncio.run(threads.run(int, "0")))
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+class TestConnections:
+    async def test_a_connection_is_closed_after_the_call(self, database: str) -> None:
+        connection = await threads.run(query, database)
+        assert connection.connection is None
+
+    @kept
+    async def test_a_connection_that_may_be_kept_is_kept(self, database: str) -> None:
+        first = await threads.run(query, database)
+        assert first.connection is not None
+        assert await threads.run(query, database) is first
+
+    @kept
+    async def test_a_kept_connection_that_is_too_old_is_closed_before_the_next_call(
+        self, database: str
+    ) -> None:
+        connection = await threads.run(query, database)
+        connection.close_at = 0
+        assert await threads.run(lambda: connection.connection) is None
+
+    @kept
+    async def test_a_kept_connection_is_closed_by_a_shutdown(self, database: str) -> None:
+        connection = await threads.run(query, database)
+        await asyncio.to_thread(threads.shutdown)
+        assert connection.connection is None
+
+    @kept
+    async def test_a_connection_left_without_autocommit_is_dropped(self, database: str) -> None:
+        def forgetful() -> BaseDatabaseWrapper:
+            transaction.set_autocommit(False, database)
+            return query(database)
+
+        connection = await threads.run(forgetful)
+        assert connection.connection is None
+
+    async def test_a_connection_is_closed_after_a_failure(self, database: str) -> None:
+        opened: list[BaseDatabaseWrapper] = []
+
+        def fail() -> None:
+            opened.append(query(database))
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await threads.run(fail)
+        assert opened[0].connection is None
+
+    async def test_a_connection_of_a_cancelled_call_is_closed(self, database: str) -> None:
+        begun, go_on = threading.Event(), threading.Event()
+        opened: list[BaseDatabaseWrapper] = []
+
+        def slow() -> None:
+            begun.set()
+            go_on.wait(SECONDS)
+            opened.append(query(database))
+
+        call = asyncio.create_task(threads.run(slow))
+        await threads.run(begun.wait, SECONDS)
+        call.cancel()
+        go_on.set()
+        await asyncio.to_thread(threads.shutdown)
+        assert opened[0].connection is None
+        assert call.cancelling()
+
+    async def test_nobody_looks_for_connections_where_there_was_none(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def looked(**_: object) -> list[Any]:
+            raise AssertionError("That takes time")
+
+        monkeypatch.setattr(connections, "all", looked)
+        assert await threads.run(int, "1") == 1
+
+
+class TestOwnConnections:
+    async def test_queries_of_different_messages_run_at_the_same_time(self) -> None:
+        meeting = threading.Barrier(3, timeout=SECONDS)
+
+        async def message() -> None:
+            async with threads.own_connections():
+                await sync_to_async(meeting.wait)()
+
+        await asyncio.gather(message(), message(), message())
+
+    @kept
+    async def test_connections_are_closed_in_the_end(self, database: str) -> None:
+        async with threads.own_connections():
+            connection = await sync_to_async(query)(database)
+            assert await sync_to_async(query)(database) is connection
+            assert connection.connection is not None
+        assert connection.connection is None
+
+    async def test_no_thread_is_made_for_a_message_without_queries(self) -> None:
+        before = threading.active_count()
+        async with threads.own_connections():
+            pass
+        assert threading.active_count() == before
+
+
+class TestUnderDjangosTestCase(TestCase):
+    """The test's transaction can be seen on the test's own connection alone."""
+
+    def setUp(self) -> None:
+        McpSession.objects.create(
+            address="a", created_at="2026-01-01T00:00Z", used_at="2026-01-01T00:00Z"
+        )
+
+    async def call(self) -> list[str]:
+        async with threads.own_connections():
+            return await threads.run(list, McpSession.objects.values_list("address", flat=True))
+
+    def test_a_function_sees_what_the_test_has_written(self) -> None:
+        with threads.thread_sensitive():
+            self.assertEqual(async_to_sync(self.call)(), ["a"])
+
+    async def test_the_same_in_an_asynchronous_test(self) -> None:
+        with threads.thread_sensitive():
+            self.assertEqual(await self.call(), ["a"])
+
+    def test_the_transaction_outlives_the_call(self) -> None:
+        with threads.thread_sensitive():
+            async_to_sync(self.call)()
+        self.assertTrue(connections["default"].in_atomic_block)
+        self.assertEqual(McpSession.objects.count(), 1)
