@@ -50,6 +50,9 @@ class Client(ABC):
     wants to hear of, or None when it wants no log messages at all.
     """
 
+    by_rounds = False
+    """Whether a question ends the attempt, and the handler runs again for the answer."""
+
     __slots__ = (
         "_exchange",
         "_last_progress",

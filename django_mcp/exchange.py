@@ -25,6 +25,14 @@ class Exchange(Protocol):
         """Run a synchronous function where it may block, and care for what it leaves open."""
         ...
 
+    async def attempt(self, function: Callable[..., T], /, *args: Any) -> T:
+        """``run``, undoing what ``function`` wrote to the database if it ends with a question."""
+        ...
+
+    async def attempt_async(self, coroutine: Coroutine[Any, Any, T], /) -> T:
+        """The result of ``coroutine``, undoing what it wrote if it ends with a question."""
+        ...
+
     def wait(self, coroutine: Coroutine[Any, Any, T], /) -> T:
         """Run ``coroutine`` on the event loop and block until it is done.
 

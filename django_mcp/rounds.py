@@ -48,6 +48,8 @@ class RoundsClient(Client):
     state, in earlier ones.
     """
 
+    by_rounds = True
+
     __slots__ = ("_assigned", "_asked", "_counts", "_given", "_used")
 
     def __init__(self, *, given: Mapping[str, Json], **facts: Any) -> None:

@@ -13,6 +13,7 @@ from functools import cached_property
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, overload
 
+from django_mcp.announcer import Announcing
 from django_mcp.components.base import CacheHint, Component, ConfigurationError
 from django_mcp.components.prompt import PromptComponent, PromptOptions, prompt_component
 from django_mcp.components.resource import (
@@ -46,6 +47,7 @@ class Limits:
     call_timeout: float | None = None
     cache_ttl_ms: int = 0
     log_rate_limit: int | None = None
+    subscriptions: int = 1000
     debug: bool = False
     """Whether an unexpected exception may be shown to the client."""
 
@@ -107,12 +109,13 @@ KINDS = (
 )
 
 
-class Server:
+class Server(Announcing):
     """One MCP server: its name, its components, and how it answers.
 
     ``name`` identifies it in settings, commands and the admin, and gives its path unless
     ``path`` does. ``auth`` lists authenticators (instances or dotted paths); a server without
-    any uses the site's, and a site without any refuses to mount it.
+    any uses the site's, and a site without any refuses to mount it. ``announce_on_start`` tells
+    each new session once that the lists which it may read have changed.
     """
 
     def __init__(
@@ -131,6 +134,7 @@ class Server:
         capabilities: Json | None = None,
         cache: CacheHint | None = None,
         page_size: int | None = None,
+        announce_on_start: bool = True,
     ) -> None:
         self.name = name
         self.info: dict[str, Any] = {"name": name, "version": version or "1.0"}
@@ -146,6 +150,7 @@ class Server:
         self.middleware = tuple(middleware)
         self.cache = cache
         self.page_size = page_size
+        self.announce_on_start = announce_on_start
         self.limits = Limits()
         self.sealer: Sealer | None = None
         self._capabilities = capabilities
@@ -166,7 +171,7 @@ class Server:
     @overload
     def tool(self, **options: Unpack[ToolOptions]) -> Callable[[Target], Target]: ...
 
-    def tool(self, target: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
+    def tool(self, target: Any = None, /, **options: Any) -> Any:  # type: ignore[misc]
         """Offer a function or a Tool class as a tool; as a decorator, with or without options.
 
         The function itself is returned unchanged. Raises ConfigurationError, which names the
@@ -188,7 +193,7 @@ class Server:
     @overload
     def prompt(self, **options: Unpack[PromptOptions]) -> Callable[[Target], Target]: ...
 
-    def prompt(self, target: Any = None, /, **options: Unpack[PromptOptions]) -> Any:
+    def prompt(self, target: Any = None, /, **options: Any) -> Any:  # type: ignore[misc]
         """Offer a function or a Prompt class as a prompt, in the ways of ``tool``."""
         return self._decorate(prompt_component, target, options)
 
@@ -204,16 +209,21 @@ class Server:
     def add(self, component: Component) -> None:
         """Offer a component; raises ConfigurationError when its key is taken."""
         self._catalogues[component.kind].add(component)
+        self._changed(component.kind)
 
     def replace(self, component: Component) -> None:
         """Offer a component in the place of the one with its key."""
         self._catalogues[component.kind].replace(component)
         self._described.clear()
+        self._changed(component.kind)
 
     def remove(self, kind: str, key: str) -> bool:
         """Stop offering a component; False when there was none."""
         self._described.clear()
-        return self._catalogues[kind].discard(key) is not None
+        if self._catalogues[kind].discard(key) is None:
+            return False
+        self._changed(kind)
+        return True
 
     def find(self, kind: str, key: str) -> Component | None:
         """The component of this kind and key (name, URI or template), or None."""
@@ -248,6 +258,7 @@ class Server:
         """Take on the site's bounds and its signing; done once, when the site has started."""
         self.limits = limits
         self.sealer = sealer
+        self._is_open = True
         for name in ("cache_members", "stateless"):
             self.__dict__.pop(name, None)
 

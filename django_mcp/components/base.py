@@ -84,11 +84,10 @@ class Completer:
         asked = dict(zip(self.names, (value, arguments), strict=False))
         return self.function(**asked, **({self.frame: frame} if self.frame else {}))
 
-    async def call(self, value: str, arguments: Json, frame: Any) -> Any:
-        """The same, awaited: a synchronous function runs where the exchange lets it block."""
-        if self.is_async:
-            return await self.invoke(value, arguments, frame)
-        return await frame.exchange.run(self.invoke, value, arguments, frame)
+    @property
+    def asks(self) -> bool:
+        """It never asks the client anything: the user is still typing."""
+        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -116,6 +115,8 @@ class Component(ABC):
     """Calls the handler with checked arguments and the Frame; None where the server has to."""
     is_async: bool = False
     takes_frame: bool = False
+    asks: bool = False
+    """Whether its handler may ask the client something."""
     complete: Mapping[str, Completer] = field(default_factory=dict)
     spec: Json | None = None
     """What a component of one session was made from."""

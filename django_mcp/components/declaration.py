@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Any, Literal, TypedDict, get_args, get_origin
 
 from django_mcp.components import signature as signatures
+from django_mcp.components.asking import may_ask
 from django_mcp.components.base import (
     ORDER_BOUND,
     CacheHint,
@@ -48,6 +49,8 @@ class Options(TypedDict, total=False):
     cache: CacheHint | None
     order: int | None
     """Smaller is listed first; then names decide."""
+    asks: bool | None
+    """Whether it may ask the client something, where its code does not show it."""
     complete: Mapping[str, Callable[..., Any]] | None
     """Who suggests values for which argument."""
 
@@ -70,6 +73,7 @@ class Declared:
     scopes: Any = ()
     cache: Any = None
     order: Any = 0
+    asks: Any = None
     complete: Any = None
 
 
@@ -115,6 +119,7 @@ class Declaration:
             "scopes": _scopes(self.get("scopes")),
             "cache": _cache(self.get("cache"), self.where),
             "order": _order(self.get("order"), self.where),
+            "asks": self._asks(),
             "module": self.module,
             "line": self.line,
         }
@@ -162,6 +167,10 @@ class Declaration:
             return tuple(Icon.of(icon).to_protocol() for icon in self.get("icons") or ())
         except ValueError as error:
             raise ConfigurationError(f"{self.where}: {error}") from error
+
+    def _asks(self) -> bool:
+        said: bool | None = self.get("asks")
+        return may_ask(self.function) if said is None else said
 
     def _permission(self) -> Permission | None:
         permission: Permission | None = self._as_written("permission")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from django_mcp.protocol.errors import InvalidParams, McpError
+from django_mcp.rounds import InputRequired
 
 if TYPE_CHECKING:
     from django_mcp.frame import Frame
@@ -35,6 +36,10 @@ def object_param(frame: Frame, name: str) -> dict[str, Any]:
     return value
 
 
+Read = Callable[[Any], dict[str, Any]]
+"""Reads what a handler returned into a result."""
+
+
 class Handler(Protocol):
     """What can be run: a component or a completer."""
 
@@ -44,14 +49,17 @@ class Handler(Protocol):
         ...
 
     @property
+    def asks(self) -> bool:
+        """Whether it may ask the client something."""
+        ...
+
+    @property
     def invoke(self) -> Callable[..., Any] | None:
         """Called with the checked arguments and the Frame."""
         ...
 
 
-async def run(
-    handler: Handler, frame: Frame, *arguments: Any, read: Callable[[Any], dict[str, Any]]
-) -> Answer:
+async def run(handler: Handler, frame: Frame, *arguments: Any, read: Read) -> Answer:
     """What the handler returned, read into a result, and the Frame to keep.
 
     ``read`` sees the value where the handler ran: a lazy query which a synchronous handler
@@ -59,27 +67,53 @@ async def run(
     Raises what the handler raises, and Cancelled when nobody waits any more.
     """
     frame.cancellation.raise_if_requested()
-    invoke = handler.invoke
-    assert invoke is not None
-    if handler.is_async:
-        answer = conclude(await invoke(*arguments, frame), frame, read)
-    else:
-        assert frame.exchange is not None
-        answer = await frame.exchange.run(_attempt, invoke, arguments, frame, read)
+    undoable = frame.client.by_rounds and handler.asks
+    run_it = _run_async if handler.is_async else _run_sync
+    try:
+        answer = await run_it(handler, frame, arguments, read, undoable)
+    except InputRequired as question:
+        if undoable:
+            raise
+        raise RuntimeError(UNDECLARED) from question
     frame.cancellation.raise_if_requested()
     return answer
+
+
+UNDECLARED = (
+    "This handler asked the client, which its code does not show: say asks=True where it is "
+    "registered, so that what it wrote before its question can be undone"
+)
+
+
+async def _run_async(
+    handler: Handler, frame: Frame, arguments: tuple[Any, ...], read: Read, undoable: bool
+) -> Answer:
+    assert handler.invoke is not None
+    running = handler.invoke(*arguments, frame)
+    if undoable:
+        assert frame.exchange is not None
+        running = frame.exchange.attempt_async(running)
+    return conclude(await running, frame, read)
+
+
+async def _run_sync(
+    handler: Handler, frame: Frame, arguments: tuple[Any, ...], read: Read, undoable: bool
+) -> Answer:
+    assert frame.exchange is not None
+    run_it = frame.exchange.attempt if undoable else frame.exchange.run
+    return await run_it(_attempt, handler.invoke, arguments, frame, read)
 
 
 def _attempt(
     invoke: Callable[..., Any],
     arguments: tuple[Any, ...],
     frame: Frame,
-    read: Callable[[Any], dict[str, Any]],
+    read: Read,
 ) -> Answer:
     return conclude(invoke(*arguments, frame), frame, read)
 
 
-def conclude(returned: Any, frame: Frame, read: Callable[[Any], dict[str, Any]]) -> Answer:
+def conclude(returned: Any, frame: Frame, read: Read) -> Answer:
     """The answer which is in what a handler returned: a value, an error, a Frame, or both."""
     value, after = split(returned, frame)
     return (value if isinstance(value, McpError) else read(value)), after

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, ClassVar, Protocol, TypeVar, cast
 
 from django.contrib.auth.models import AnonymousUser
 
-from django_mcp import routing, threads
+from django_mcp import routing, threads, undo
 from django_mcp.auth.base import Principal
 from django_mcp.cancellation import Cancellation
 from django_mcp.components.tool import ToolComponent
@@ -118,6 +118,14 @@ class MemoryExchange:
     async def run(self, function: Callable[..., T], /, *args: Any) -> T:
         """Run a synchronous function where all synchronous handlers run."""
         return await threads.run(function, *args)
+
+    async def attempt(self, function: Callable[..., T], /, *args: Any) -> T:
+        """Run it as ``run`` does; a question undoes what it wrote."""
+        return await undo.run(function, *args)
+
+    async def attempt_async(self, coroutine: Coroutine[Any, Any, T], /) -> T:
+        """Await ``coroutine``; a question undoes what it wrote."""
+        return await undo.run_async(coroutine)
 
     def wait(self, coroutine: Coroutine[Any, Any, T], /) -> T:
         """Run ``coroutine`` on the event loop from a handler's thread."""

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from django_mcp import threads
+from django_mcp import threads, undo
 from django_mcp.protocol import jsonrpc, sse
 from django_mcp.protocol.headers import Mirrored
 
@@ -61,6 +61,14 @@ class HttpExchange:
     async def run(self, function: Callable[..., T], /, *args: Any) -> T:
         """Run a synchronous function in a thread of the pool."""
         return await threads.run(function, *args)
+
+    async def attempt(self, function: Callable[..., T], /, *args: Any) -> T:
+        """Run it as ``run`` does; a question undoes what it wrote."""
+        return await undo.run(function, *args)
+
+    async def attempt_async(self, coroutine: Coroutine[Any, Any, T], /) -> T:
+        """Await ``coroutine``; a question undoes what it wrote."""
+        return await undo.run_async(coroutine)
 
     def wait(self, coroutine: Coroutine[Any, Any, T], /) -> T:
         """Run ``coroutine`` on the event loop from a handler's thread."""

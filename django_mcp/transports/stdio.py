@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from django.contrib.auth.models import AnonymousUser
 
-from django_mcp import conf, threads
+from django_mcp import conf, threads, undo
 from django_mcp.auth.base import Principal
 from django_mcp.dispatch import Reply
 from django_mcp.frame import Frame, StdioTransport
@@ -61,6 +61,14 @@ class StdioExchange:
     async def run(self, function: Callable[..., T], /, *args: Any) -> T:
         """Run a synchronous function in a thread of the pool."""
         return await threads.run(function, *args)
+
+    async def attempt(self, function: Callable[..., T], /, *args: Any) -> T:
+        """Run it as ``run`` does; a question undoes what it wrote."""
+        return await undo.run(function, *args)
+
+    async def attempt_async(self, coroutine: Coroutine[Any, Any, T], /) -> T:
+        """Await ``coroutine``; a question undoes what it wrote."""
+        return await undo.run_async(coroutine)
 
     def wait(self, coroutine: Coroutine[Any, Any, T], /) -> T:
         """Run ``coroutine`` on the event loop from a handler's thread."""
