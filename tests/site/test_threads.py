@@ -109,13 +109,13 @@ class TestRun:
             ended.set()
 
         call = asyncio.create_task(threads.run(slow))
-        await threads.run(begun.wait, SECONDS)
+        await asyncio.to_thread(begun.wait, SECONDS)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
         assert not ended.is_set()
         go_on.set()
-        assert await threads.run(ended.wait, SECONDS)
+        assert await asyncio.to_thread(ended.wait, SECONDS)
 
     async def test_on_request_all_functions_run_on_one_thread(self, settings: Settings) -> None:
         settings.DJANGO_MCP = {**settings.DJANGO_MCP, "SYNC_HANDLERS": "thread_sensitive"}
@@ -129,6 +129,15 @@ class TestRun:
         assert not first.is_alive()
         second = await threads.run(threading.current_thread)
         assert second.is_alive()
+
+    async def test_stores_answer_while_handlers_occupy_all_their_threads(
+        self, settings: Settings
+    ) -> None:
+        settings.DJANGO_MCP = {**settings.DJANGO_MCP, "SYNC_THREADS": 1}
+        stored = threading.Event()
+        handler = asyncio.create_task(threads.run(stored.wait, SECONDS))
+        await threads.run_aside(stored.set)
+        assert await handler
 
     def test_a_forked_process_makes_threads_of_its_own(self) -> None:
         subprocess.run([sys.executable, "-c", FORKING], check=True, timeout=60)
@@ -151,6 +160,10 @@ assert os.waitpid(child, 0)[1] == 0
 
 
 class TestConnections:
+    @pytest.fixture(autouse=True)
+    def _one_thread(self, settings: Settings) -> None:
+        settings.DJANGO_MCP = {**settings.DJANGO_MCP, "SYNC_THREADS": 1}
+
     async def test_a_connection_is_closed_after_the_call(self, database: str) -> None:
         connection = await threads.run(query, database)
         assert connection.connection is None
@@ -205,7 +218,7 @@ class TestConnections:
             opened.append(query(database))
 
         call = asyncio.create_task(threads.run(slow))
-        await threads.run(begun.wait, SECONDS)
+        await asyncio.to_thread(begun.wait, SECONDS)
         call.cancel()
         go_on.set()
         await asyncio.to_thread(threads.shutdown)
