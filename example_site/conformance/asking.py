@@ -1,13 +1,9 @@
-"""The suite's tools and prompts which ask the client something, or make the server announce it.
+"""The suite's tools and prompts which ask the client something.
 
 Every handler is written once, for both eras: with some clients it waits on an open stream for
 the answer, with others it is called again when the answer is there.
 """
 
-# Servers announce, and clients let their streams be closed, from a later change on.
-# mypy: disable-error-code="attr-defined"
-
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,8 +12,6 @@ from pydantic import BaseModel
 from django_mcp import Frame, Response, questions
 from django_mcp.questions import Elicited, Question
 from example_site.conformance.server import conformance
-
-PAUSE = 0.1
 
 
 class UserName(BaseModel):
@@ -131,14 +125,6 @@ async def test_elicitation_sep1330_enums(frame: Frame) -> str:
     return f"Elicitation completed: {told(answer)}"
 
 
-@conformance.tool
-async def test_reconnection(frame: Frame) -> str:
-    """Lets its stream be closed: the client comes back for the answer."""
-    await frame.client.aclose_stream()
-    await asyncio.sleep(PAUSE)
-    return "The stream was closed and taken up again."
-
-
 # Without sessions.
 
 
@@ -226,7 +212,7 @@ async def test_input_required_result_capabilities(frame: Frame) -> str:
         for name, question in possible.items()
         if not questions.missing(question, frame.client.capabilities)
     }
-    answers: Mapping[str, Any] = await frame.client.aask(timeout=None, **asked)
+    answers: Mapping[str, Any] = await frame.client.aask(**asked)
     return f"Answered: {', '.join(answers) or 'nothing, for this client cannot be asked'}"
 
 
@@ -238,20 +224,3 @@ async def test_input_required_result_prompt(frame: Frame) -> Response:
     )
     about = answer.content.context if answer.accepted else "anything"
     return Response.prompt().user(f"Please write about this: {about}")
-
-
-# Announcements to every client which listens.
-
-
-@conformance.tool
-async def test_trigger_tool_change() -> str:
-    """Announces that the list of tools has changed."""
-    await conformance.anotify_tools_list_changed()
-    return "Announced."
-
-
-@conformance.tool
-async def test_trigger_prompt_change() -> str:
-    """Announces that the list of prompts has changed."""
-    await conformance.anotify_prompts_list_changed()
-    return "Announced."

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from django_mcp import Frame, ToolError, tool
+from django_mcp import ClientCapabilityMissing, Frame, ToolError, tool
 from example_site.helpdesk.mcp import TicketSummary
 from example_site.helpdesk.models import Customer, Ticket
 
@@ -34,15 +34,17 @@ def _choose(frame: Frame, customer: str, found: Sequence[Customer]) -> Customer:
     if len(found) == 1:
         return found[0]
     by_name = {each.name: each for each in found}
-    answer = frame.client.elicit(
-        f"Which {customer!r} do you mean?",
-        {
-            "type": "object",
-            "properties": {"customer": {"type": "string", "enum": sorted(by_name)}},
-            "required": ["customer"],
-        },
-        key="customer",
-    )
+    names = sorted(by_name)
+    form = {
+        "type": "object",
+        "properties": {"customer": {"type": "string", "enum": names}},
+        "required": ["customer"],
+    }
+    try:
+        answer = frame.client.elicit(f"Which {customer!r} do you mean?", form, key="customer")
+    except ClientCapabilityMissing as error:
+        # This client has no way to ask its user, so the model has to decide.
+        raise ToolError(f"Several customers fit: {', '.join(names)}. Name one.") from error
     if not answer.accepted:
         raise ToolError("No ticket was opened: the user did not say for which customer.")
     return by_name[answer.content["customer"]]
