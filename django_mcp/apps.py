@@ -15,8 +15,10 @@ class SimpleMcpConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register the system checks."""
+        """Register the system checks, and let servers announce from every process."""
         import_module("django_mcp.checks")
+        announcer = import_module("django_mcp.announce").SiteAnnouncer()
+        import_module("django_mcp.announcer").Announcing.announcer = announcer
 
 
 class McpConfig(SimpleMcpConfig):

@@ -269,7 +269,10 @@ class Frame:
 
     def clear_components(self) -> Frame:
         """Take all of this session's own components back."""
-        return self.put_private(components={}).record(Change("components", "clear"))
+        kinds = sorted({spec["kind"] for spec in self.private.get("components", {}).values()})
+        return self.put_private(components={}).record(
+            Change("components", "clear", value=kinds)
+        )
 
     def _register(self, kind: str, options: Mapping[str, Any]) -> Frame:
         component = KINDS[kind].from_spec({"kind": kind, **options})

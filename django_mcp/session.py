@@ -54,6 +54,10 @@ class Session:
     """Components registered at run time, as specifications, by kind and key."""
     subscriptions: frozenset[str] = frozenset()
     """URIs of the resources whose changes the client wants to hear of."""
+    heard: int | None = None
+    """How far the client was told what every client of the server is told; None for not at all."""
+    cancelled: Mapping[str, float] = field(default_factory=dict)
+    """Requests given up before they were seen to run: until when to remember, by key."""
 
     @property
     def address(self) -> str:
@@ -102,6 +106,11 @@ def _clear(session: Session, change: Change) -> Session:
     return _with(session, change.area, {})
 
 
+def _note(session: Session, change: Change) -> Session:
+    area = {**getattr(session, change.area), change.key: change.value}
+    return _with(session, change.area, dict([*area.items()][-NOTES:]))
+
+
 def _include(session: Session, change: Change) -> Session:
     return _with(session, change.area, getattr(session, change.area) | {change.key})
 
@@ -115,8 +124,12 @@ ACTIONS: Mapping[str, Callable[[Session, Change], Session]] = {
     "put": _put,
     "remove": _remove,
     "clear": _clear,
+    "note": _note,
     "include": _include,
     "exclude": _exclude,
 }
-"""``set`` replaces an area; ``put``, ``remove`` and ``clear`` work on mappings, ``include`` and
-``exclude`` on sets."""
+"""``set`` replaces an area; ``put``, ``remove`` and ``clear`` work on mappings, and ``note``, which
+keeps the newest few; ``include`` and ``exclude`` work on sets."""
+
+NOTES = 20
+"""How many notes an area keeps which clients write without being asked."""

@@ -1,0 +1,127 @@
+"""Asking a client in its session, and waiting for an answer that may reach any worker.
+
+The id of such a question is a sealed return address, bound to the session and to its owner:
+whichever worker receives the answer can deliver it, and nobody can answer for somebody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from django_mcp import hub
+from django_mcp.protocol import jsonrpc
+from django_mcp.protocol.errors import Json, McpError
+from django_mcp.protocol.jsonrpc import Response
+
+if TYPE_CHECKING:
+    from django_mcp.server import Server
+    from django_mcp.session import Session
+
+Write = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Respondent:
+    """Who is asked: the session of one principal on one server."""
+
+    server: Server
+    session: Session
+
+    def seal(self, address: str) -> str:
+        """The id under which this client is asked, which tells where its answer belongs."""
+        assert self.server.sealer is not None
+        return self.server.sealer.seal(self._purpose, address)
+
+    def unseal(self, identity: Any) -> str | None:
+        """The address in an id that this client was given, or None for any other id."""
+        assert self.server.sealer is not None
+        if not isinstance(identity, str):
+            return None
+        return self.server.sealer.unseal(self._purpose, identity)
+
+    @property
+    def _purpose(self) -> str:
+        session = self.session
+        return f"question:{self.server.name}:{session.address}:{session.principal}"
+
+
+class Questions:
+    """The questions of one call that wait for their answers."""
+
+    def __init__(self) -> None:
+        self._waiting: set[asyncio.Future[Json]] = set()
+
+    async def ask(
+        self, respondent: Respondent, write: Write, method: str, params: Json, *, timeout: float
+    ) -> Any:
+        """Ask, and return the result of the answer.
+
+        Raises McpError for an answer that is an error and TimeoutError for none; then, and when
+        the call is cancelled, the client is told that nobody waits any more (LIFE-24).
+        """
+        ears = hub.here()
+        answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        address = await ears.open_mailbox(lambda message: _resolve(answer, message))
+        identity = respondent.seal(address)
+        self._waiting.add(answer)
+        try:
+            write(jsonrpc.request(identity, method, params))
+            async with asyncio.timeout(timeout):
+                response = await answer
+        except TimeoutError:
+            write(_withdrawal(identity, "No answer came in time"))
+            raise TimeoutError(f"The client did not answer {method} in {timeout:g} s") from None
+        except (asyncio.CancelledError, ConnectionError):
+            write(_withdrawal(identity, "The call was cancelled"))
+            raise
+        finally:
+            self._waiting.discard(answer)
+            ears.close_mailbox(address)
+        return read(response)
+
+    def abandon(self, reason: str) -> None:
+        """Let nobody wait any more: each question raises ConnectionError."""
+        for answer in tuple(self._waiting):
+            if not answer.done():
+                answer.set_exception(ConnectionError(reason))
+
+
+def read(response: Json) -> Any:
+    """The result in a response; raises the error in it as McpError, whatever its code."""
+    error = response.get("error")
+    if error is not None:
+        raise McpError(error["message"], code=error["code"], data=error.get("data"))
+    return response["result"]
+
+
+async def answered(respondent: Respondent, response: Response) -> bool:
+    """Take the client's answer to where it is waited for; False for an id that we never gave.
+
+    An answer which comes too late is dropped (CANC-08).
+    """
+    address = respondent.unseal(response.id)
+    if address is None:
+        return False
+    await hub.send(address, told(response))
+    return True
+
+
+def told(response: Response) -> dict[str, Any]:
+    """What the asker needs of a response."""
+    if response.error is not None:
+        return {"error": response.error}
+    return {"result": response.result}
+
+
+def _resolve(answer: asyncio.Future[Json], message: Json) -> None:
+    if not answer.done():
+        answer.set_result(message)
+
+
+def _withdrawal(identity: str, reason: str) -> dict[str, Any]:
+    return jsonrpc.notification(
+        "notifications/cancelled", {"requestId": identity, "reason": reason}
+    )
