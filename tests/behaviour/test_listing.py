@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from django_mcp import CacheHint, Frame, Server
+from django_mcp.components.tool import tool_component
 from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
 from tests.behaviour.conftest import Configure
@@ -245,8 +246,6 @@ async def test_a_description_which_is_a_function_is_asked_every_time(
 async def test_a_component_which_took_the_place_of_another_is_listed_in_its_own_words(
     client_for: ClientFor,
 ) -> None:
-    from django_mcp.components.tool import tool_component
-
     server = Server("shop")
     server.tool(nothing, name="it", description="the old one")
 

@@ -1,0 +1,240 @@
+"""Asking the client in the stateless revision: the answer says what is missing, and it calls again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+from pydantic import BaseModel
+
+from django_mcp import ClientCapabilityMissing, Frame, Server, questions
+from django_mcp.testing.client import Client, ErrorResponse
+
+NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+ALICE = {"action": "accept", "content": {"name": "Alice"}}
+
+
+class Person(BaseModel):
+    name: str
+
+
+def server_with(*handlers: Any, **options: Any) -> Server:
+    server = Server("shop")
+    for handler in handlers:
+        server.tool(**options)(handler)
+    return server
+
+
+def text(result: dict[str, Any]) -> str:
+    return str(result["content"][0]["text"])
+
+
+def greet(frame: Frame) -> str:
+    """Greets whoever is there."""
+    answer = frame.client.elicit("What is your name?", Person, key="name")
+    return f"Hello, {answer.content.name}!" if answer.accepted else f"You said {answer.action}."
+
+
+async def agreet(frame: Frame) -> str:
+    """Greets whoever is there."""
+    answer = await frame.client.aelicit("What is your name?", NAME)
+    return f"Hello, {answer.content['name']}!" if answer.accepted else f"You said {answer.action}."
+
+
+class TestAQuestion:
+    @pytest.mark.parametrize("handler", [greet, agreet])
+    async def test_is_answered_and_the_handler_goes_on(self, handler: Any) -> None:
+        async with Client(server_with(handler), elicitation=ALICE) as client:
+            assert text(await client.call_tool(handler.__name__)) == "Hello, Alice!"
+
+    @pytest.mark.parametrize("handler", [greet, agreet])
+    @pytest.mark.parametrize("action", ["decline", "cancel"])
+    async def test_may_be_declined_and_the_handler_hears_of_it(
+        self, handler: Any, action: str
+    ) -> None:
+        async with Client(server_with(handler), elicitation={"action": action}) as client:
+            assert text(await client.call_tool(handler.__name__)) == f"You said {action}."
+
+    async def test_is_asked_again_when_its_answer_does_not_fit(self) -> None:
+        answers = iter([{"action": "accept", "content": {"name": 5}}, ALICE])
+        async with Client(server_with(greet), elicitation=lambda _: next(answers)) as client:
+            assert text(await client.call_tool("greet")) == "Hello, Alice!"
+
+    async def test_is_refused_before_anything_is_sent_to_a_client_that_cannot_answer(self) -> None:
+        async with Client(server_with(greet)) as client:
+            with pytest.raises(ErrorResponse) as refused:
+                await client.call_tool("greet")
+        assert refused.value.code == -32021
+        assert refused.value.data == {"requiredCapabilities": {"elicitation": {"form": {}}}}
+
+    async def test_which_the_client_lacks_can_be_caught_by_the_handler(self) -> None:
+        def careful(frame: Frame) -> str:
+            try:
+                frame.client.list_roots()
+            except ClientCapabilityMissing:
+                return "No roots, then."
+            return "Roots."
+
+        async with Client(server_with(careful)) as client:
+            assert text(await client.call_tool("careful")) == "No roots, then."
+
+    async def test_from_a_handler_whose_code_does_not_show_it_is_a_mistake_of_its_author(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def hidden(frame: Frame) -> str:
+            return str(getattr(frame.client, "elicit")("Name?", NAME))  # noqa: B009
+
+        async with Client(server_with(hidden), elicitation=ALICE) as client:
+            assert (await client.call_tool("hidden"))["isError"]
+        assert "asks=True" in caplog.text
+        async with Client(server_with(hidden, asks=True), elicitation=ALICE) as client:
+            assert "Alice" in text(await client.call_tool("hidden"))
+
+
+class TestSeveralQuestions:
+    async def test_are_asked_together_by_ask(self) -> None:
+        async def plan(frame: Frame) -> str:
+            found = await frame.client.aask(
+                name=questions.form("Name?", NAME),
+                greeting=questions.sample("Greet", max_tokens=10),
+            )
+            return f"{found['greeting'].text} {found['name'].content['name']}"
+
+        await self.see_both_asked_together(plan)
+
+    async def test_are_asked_together_when_a_handler_asks_them_at_once(self) -> None:
+        async def plan(frame: Frame) -> str:
+            name, greeting = await asyncio.gather(
+                frame.client.aelicit("Name?", NAME), frame.client.acreate_message("Greet", 10)
+            )
+            return f"{greeting.text} {name.content['name']}"
+
+        await self.see_both_asked_together(plan)
+
+    async def see_both_asked_together(self, plan: Any) -> None:
+        said = {"role": "assistant", "content": {"type": "text", "text": "Hi"}, "model": "m"}
+        server = server_with(plan)
+        async with Client(server, elicitation=ALICE, sampling=said) as client:
+            first = await client.request_once("tools/call", {"name": "plan", "arguments": {}})
+            assert sorted(item["method"] for item in first["inputRequests"].values()) == [
+                "elicitation/create",
+                "sampling/createMessage",
+            ]
+            assert text(await client.call_tool("plan")) == "Hi Alice"
+
+    async def test_one_after_the_other_take_several_rounds(self) -> None:
+        runs = 0
+
+        def interview(frame: Frame) -> str:
+            nonlocal runs
+            runs += 1
+            name = frame.client.elicit("Name?", NAME)
+            again = frame.client.elicit("And your friend's?", NAME)
+            return f"{name.content['name']} and {again.content['name']}"
+
+        names = iter(["Alice", "Bob"])
+
+        def answer(_: Any) -> dict[str, Any]:
+            return {"action": "accept", "content": {"name": next(names)}}
+
+        async with Client(server_with(interview), elicitation=answer) as client:
+            assert text(await client.call_tool("interview")) == "Alice and Bob"
+        assert runs == 3
+
+
+class TestWhatTheFrameWasAssigned:
+    async def test_before_the_question_is_there_again_after_it(self) -> None:
+        seen: list[Any] = []
+
+        def remember(frame: Frame) -> str:
+            seen.append(frame.assigns.get("step"))
+            frame = frame.assign(step="asked")
+            return str(frame.client.elicit("Name?", NAME).content)
+
+        async with Client(server_with(remember), elicitation=ALICE) as client:
+            await client.call_tool("remember")
+        assert seen == [None, "asked"]
+
+
+class TestTheState:
+    async def state_of(self, client: Client, arguments: dict[str, Any]) -> str:
+        params = {"name": "greet_one", "arguments": arguments}
+        return str((await client.request_once("tools/call", params))["requestState"])
+
+    def server(self) -> Server:
+        def greet_one(greeting: str, frame: Frame) -> str:
+            return f"{greeting}, {frame.client.elicit('Name?', NAME).content['name']}"
+
+        return server_with(greet_one)
+
+    @pytest.mark.parametrize("forge", [lambda state: state + "-TAMPERED", lambda _: "x", lambda _: 5])
+    async def test_that_is_not_ours_is_refused(self, forge: Any) -> None:
+        async with Client(self.server(), elicitation=ALICE) as client:
+            state = forge(await self.state_of(client, {"greeting": "Hi"}))
+            params = {"name": "greet_one", "arguments": {"greeting": "Hi"}, "requestState": state}
+            with pytest.raises(ErrorResponse) as refused:
+                await client.request_once("tools/call", params)
+        assert refused.value.code == -32602
+
+    async def test_of_another_call_is_refused(self) -> None:
+        async with Client(self.server(), elicitation=ALICE) as client:
+            state = await self.state_of(client, {"greeting": "Hi"})
+            params = {"name": "greet_one", "arguments": {"greeting": "Bye"}, "requestState": state}
+            with pytest.raises(ErrorResponse):
+                await client.request_once("tools/call", params)
+
+    @pytest.mark.parametrize("responses", [None, [], {"name": 12345}])
+    async def test_malformed_answers_are_refused(self, responses: Any) -> None:
+        async with Client(server_with(greet), elicitation=ALICE) as client:
+            params = {"name": "greet", "arguments": {}, "inputResponses": responses}
+            with pytest.raises(ErrorResponse) as refused:
+                await client.request_once("tools/call", params)
+        assert refused.value.code == -32602
+
+    async def test_need_not_come_with_the_answers_and_unknown_keys_are_ignored(self) -> None:
+        async with Client(server_with(greet), elicitation=ALICE) as client:
+            responses = {"name": ALICE, "unknown": {"ignored": True}}
+            params = {"name": "greet", "arguments": {}, "inputResponses": responses}
+            assert text(await client.request_once("tools/call", params)) == "Hello, Alice!"
+
+
+@pytest.mark.django_db(transaction=True)
+class TestWhatIsWrittenBeforeAQuestion:
+    async def test_is_undone_for_a_sync_handler(self) -> None:
+        def write(frame: Frame) -> str:
+            Group.objects.get_or_create(name="first")
+            count = Group.objects.count()
+            frame.client.elicit("Name?", NAME)
+            return f"{count}"
+
+        await self.see_it_undone(write)
+
+    async def test_is_undone_for_an_async_handler(self) -> None:
+        async def write(frame: Frame) -> str:
+            await Group.objects.aget_or_create(name="first")
+            count = await Group.objects.acount()
+            await frame.client.aelicit("Name?", NAME)
+            return f"{count}"
+
+        await self.see_it_undone(write)
+
+    async def see_it_undone(self, write: Any) -> None:
+        server = server_with(write)
+        async with Client(server, elicitation=ALICE, sync_handlers="threads") as client:
+            await client.request_once("tools/call", {"name": "write", "arguments": {}})
+            assert await Group.objects.acount() == 0
+            assert text(await client.call_tool("write")) == "1"
+            assert await Group.objects.acount() == 1
+
+    async def test_stays_when_the_handler_fails_for_another_reason(self) -> None:
+        def write(frame: Frame) -> str:
+            Group.objects.create(name="first")
+            if frame.assigns.get("never"):
+                frame.client.list_roots()
+            raise ValueError
+
+        async with Client(server_with(write), roots=[], sync_handlers="threads") as client:
+            assert (await client.call_tool("write"))["isError"]
+        assert await Group.objects.acount() == 1
