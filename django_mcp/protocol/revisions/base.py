@@ -278,7 +278,9 @@ def _trim_read_result(revision: Revision, result: dict[str, Any]) -> dict[str, A
     if revision.structured is Structured.ANYTHING:
         return result
     contents = [revision.pick("contents", item) for item in result.get("contents", ())]
-    return {**result, "contents": contents}
+    # The hints for caches, which a resource may give of its own, are unknown here.
+    kept = {name: member for name, member in result.items() if name == "_meta"}
+    return {**kept, "contents": contents}
 
 
 TRIMS: Mapping[str, Trim] = {
