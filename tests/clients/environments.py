@@ -1,31 +1,35 @@
 """Where the official SDKs live: each in an environment which scripts/clients-env makes."""
 
+import os
 from pathlib import Path
 
+import pytest
+
 CLIENTS = Path(__file__).resolve().parent.parent.parent / ".clients"
-REMEDY = "is missing: run scripts/clients-env"
 
 
-def python(name: str) -> Path | None:
+def python(name: str) -> Path:
     """The interpreter which has the Python SDK: `sdk1` (1.x) or `sdk2` (2.x)."""
-    return _made(name, "bin/python")
+    return made(name) / "bin" / "python"
 
 
-def ts_modules() -> Path | None:
+def ts_modules() -> Path:
     """The node_modules folder which has the TypeScript SDK."""
-    return _made("ts", "node_modules")
+    return made("ts") / "node_modules"
 
 
-def node() -> Path | None:
+def node() -> Path:
     """A Node which is new enough for the TypeScript SDK."""
-    return _made("ts", "node_modules/.bin/node")
+    return ts_modules() / ".bin" / "node"
 
 
-def why_missing(name: str) -> str:
-    """The reason to give when a test is skipped; `name` is `sdk1`, `sdk2` or `ts`."""
-    return f"{CLIENTS.name}/{name} {REMEDY}"
-
-
-def _made(name: str, path: str) -> Path | None:
+def made(name: str) -> Path:
+    """The environment; where it is missing the test is skipped, or fails if CLIENTS_REQUIRED."""
+    folder = CLIENTS / name
     # The script leaves this file last; without it the environment may be half there.
-    return CLIENTS / name / path if (CLIENTS / name / "made-from").exists() else None
+    if (folder / "made-from").exists():
+        return folder
+    reason = f"{CLIENTS.name}/{name} is missing: run scripts/clients-env"
+    if os.environ.get("CLIENTS_REQUIRED"):
+        pytest.fail(reason)
+    pytest.skip(reason)

@@ -1,0 +1,95 @@
+"""The clients which talk to the example site, each of them once for all tests."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients import environments
+from tests.clients.real_client import RealClient, real_client
+from tests.running_site import ROOT, RunningSite, running_site
+
+Command = list[str | Path]
+Json = dict[str, Any]
+
+SDKS = Path(__file__).resolve().parent / "sdks"
+
+
+def _python_1(target: Command) -> Command:
+    return [environments.python("sdk1"), "-m", "tests.clients.sdks.python_1", *target]
+
+
+def _python_2(target: Command) -> Command:
+    return [environments.python("sdk2"), "-m", "tests.clients.sdks.python_2", "auto", *target]
+
+
+def _python_2_handshake(target: Command) -> Command:
+    return [environments.python("sdk2"), "-m", "tests.clients.sdks.python_2", "legacy", *target]
+
+
+def _typescript(target: Command) -> Command:
+    return [environments.node(), SDKS / "typescript.cjs", *target]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A client, how it reaches the server, and which revision the two agree on."""
+
+    command: Callable[[Command], Command]
+    over: str
+    version: str
+    sessions: bool = True
+
+
+KINDS = {
+    "python_2_http": Kind(command=_python_2, over="http", version="2026-07-28", sessions=False),
+    "python_2_stdio": Kind(command=_python_2, over="stdio", version="2026-07-28", sessions=False),
+    "python_2_handshake_http": Kind(command=_python_2_handshake, over="http", version="2025-11-25"),
+    "python_2_handshake_stdio": Kind(
+        command=_python_2_handshake, over="stdio", version="2025-11-25"
+    ),
+    "python_1_http": Kind(command=_python_1, over="http", version="2025-11-25"),
+    "python_1_stdio": Kind(command=_python_1, over="stdio", version="2025-11-25"),
+    "typescript_http": Kind(command=_typescript, over="http", version="2025-11-25"),
+}
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[RunningSite]:
+    """The example site, served by daphne."""
+    with running_site(demo_data=True) as site:
+        yield site
+    assert "Traceback" not in "".join(site.log)
+
+
+@pytest.fixture(scope="session", params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    """Each way in which real clients reach the site."""
+    return KINDS[request.param]
+
+
+@pytest.fixture(scope="session")
+def client(kind: Kind, site: RunningSite) -> Iterator[RealClient]:
+    """A client of the site's default server."""
+    with _connected(kind, site, path="/mcp", server=()) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def suite_client(kind: Kind, site: RunningSite) -> Iterator[RealClient]:
+    """A client of the site's second server, whose handlers do whatever the protocol knows."""
+    with _connected(kind, site, path="/conformance", server=("--server", "conformance")) as client:
+        yield client
+
+
+def _connected(kind: Kind, site: RunningSite, *, path: str, server: tuple[str, ...]) -> Any:
+    stdio: Command = [sys.executable, ROOT / "manage.py", "mcp_stdio", *server]
+    target = [site.url(path)] if kind.over == "http" else stdio
+    # Node looks there for packages which a script outside of them requires.
+    modules = {"NODE_PATH": str(environments.CLIENTS / "ts" / "node_modules")}
+    return real_client(kind.command(list(target)), {**site.environment, **modules})

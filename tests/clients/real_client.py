@@ -1,0 +1,129 @@
+"""A client made by others, which runs in a process of its own and does what a test says.
+
+It knows nothing of MCP: what is asked and answered passes through as the SDK understood it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from queue import Queue
+from typing import Any
+
+from tests.running_site import ROOT
+
+Json = dict[str, Any]
+PATIENCE = 30
+"""Seconds until a client that says nothing counts as stuck."""
+
+
+class Refused(Exception):
+    """The SDK raised an error, mostly because the server answered with one."""
+
+    def __init__(self, error: Json) -> None:
+        super().__init__(error)
+        self.error = error
+
+    @property
+    def code(self) -> int | None:
+        """The JSON-RPC error code; None if the SDK found something itself."""
+        return self.error.get("code")
+
+    @property
+    def message(self) -> str:
+        """What the server says of the error."""
+        return str(self.error.get("message"))
+
+
+@dataclass(slots=True)
+class RealClient:
+    """The process, and the lines it says."""
+
+    _process: subprocess.Popen[str]
+    _said: Queue[Json] = field(default_factory=Queue)
+    _ids: Iterator[int] = field(default_factory=lambda: count(1))
+    connected: Json = field(default_factory=dict)
+    """What the SDK knows of the server once it is connected."""
+
+    def start(self, method: str, **params: Any) -> int:
+        """Begin a request, and go on; its id is on every line which belongs to it."""
+        identity = next(self._ids)
+        self._tell({"id": identity, "method": method, "params": params})
+        return identity
+
+    def answer(self, question: Json, result: Json) -> None:
+        """Answer what the server asked."""
+        self._tell({"answer": question["question"], "result": result})
+
+    def listen(self) -> Json:
+        """The next line that the client says."""
+        line = self._said.get(timeout=PATIENCE)
+        if "ended" in line:
+            raise RuntimeError("The client has ended")
+        return line
+
+    def until_done(self, identity: int) -> list[Json]:
+        """All lines up to the outcome of this request; an error raises `Refused`."""
+        lines = [self.listen()]
+        while not (lines[-1].get("id") == identity and lines[-1].keys() & {"result", "error"}):
+            lines.append(self.listen())
+        if "error" in lines[-1]:
+            raise Refused(lines[-1]["error"])
+        return lines
+
+    def conversation(self, method: str, **params: Any) -> list[Json]:
+        """Everything that was said for a request, the result last."""
+        return self.until_done(self.start(method, **params))
+
+    def request(self, method: str, **params: Any) -> Any:
+        """The result of a request."""
+        return self.conversation(method, **params)[-1]["result"]
+
+    def call(self, tool: str, **arguments: Any) -> Any:
+        """The result of a tool."""
+        return self.request("tools/call", name=tool, arguments=arguments)
+
+    def _tell(self, line: Json) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(line) + "\n")
+        self._process.stdin.flush()
+
+    def _hear(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._said.put(json.loads(line))
+        self._said.put({"ended": True})
+
+
+@contextmanager
+def real_client(
+    command: Sequence[str | Path], environment: Mapping[str, str]
+) -> Iterator[RealClient]:
+    """Starts a client, which ends by itself when it is told nothing more."""
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    client = RealClient(process)
+    hearing = threading.Thread(target=client._hear)
+    with process:
+        hearing.start()
+        try:
+            client.connected = client.listen()
+            yield client
+            assert process.stdin is not None
+            process.stdin.close()
+            assert process.wait(PATIENCE) == 0
+        finally:
+            process.kill()
+            hearing.join()

@@ -1,0 +1,83 @@
+"""How a client in a process of its own is told what to do: JSON lines in, JSON lines out.
+
+It runs where an SDK is installed, so it knows nothing of the tests, nor of Django. The lines:
+
+    in    {"id": 1, "method": "tools/call", "params": {…}}      do this; several may run at once
+          {"answer": 1, "result": {…}}                          to a question which was passed on
+    out   {"connected": "2025-11-25", "server": {…}, …}
+          {"id": 1, "heard": "notifications/progress", "params": {…}}
+          {"heard": "notifications/message", "params": {…}}
+          {"question": 1, "asked": "elicitation/create", "params": {…}}
+          {"id": 1, "result": {…}}  or  {"id": 1, "error": {"code": …, "message": …}}
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
+from itertools import count
+from typing import Any
+
+Json = dict[str, Any]
+Heard = Callable[..., Awaitable[None]]
+"""Passes on the progress of one order, in the shape of the SDKs' callbacks."""
+
+_numbers = count(1)
+_answers: dict[int, asyncio.Future[Json]] = {}
+
+
+def say(**line: Any) -> None:
+    """Write one line."""
+    print(json.dumps(line), flush=True)
+
+
+def as_json(value: Any) -> Json:
+    """What an SDK made of a message, as it was on the wire."""
+    dumped: Json = value.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return dumped
+
+
+async def ask(method: str, params: Any) -> Json:
+    """Pass on a question of the server, and wait for the answer."""
+    number = next(_numbers)
+    _answers[number] = asyncio.get_running_loop().create_future()
+    say(question=number, asked=method, params=as_json(params) if params else {})
+    return await _answers[number]
+
+
+async def obey(methods: Mapping[str, Callable[..., Awaitable[Any]]]) -> None:
+    """Do what the lines say, until there are no more."""
+    async with asyncio.TaskGroup() as orders:
+        async for line in _lines():
+            if "answer" in line:
+                _answers.pop(line["answer"]).set_result(line["result"])
+            else:
+                orders.create_task(_do(methods[line["method"]], line))
+
+
+async def _do(method: Callable[..., Awaitable[Any]], order: Json) -> None:
+    async def heard(progress: float, total: float | None, message: str | None) -> None:
+        params = {"progress": progress, "total": total, "message": message}
+        say(id=order["id"], heard="notifications/progress", params=params)
+
+    try:
+        result = await method(heard, **order["params"])
+    except Exception as raised:
+        say(id=order["id"], error=_described(raised))
+    else:
+        say(id=order["id"], result=as_json(result) if hasattr(result, "model_dump") else result)
+
+
+def _described(raised: Exception) -> Json:
+    # What the server answered is in a field of the SDKs' exception; anything else is the SDK's.
+    error = getattr(raised, "error", None)
+    return {"raised": repr(raised)} if error is None else as_json(error)
+
+
+async def _lines() -> AsyncIterator[Json]:
+    loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
+    with suppress(asyncio.IncompleteReadError):
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        while True:
+            yield json.loads(await reader.readuntil(b"\n"))

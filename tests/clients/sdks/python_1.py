@@ -1,0 +1,127 @@
+"""The official Python SDK 1.x, told over stdin what to do (see orders).
+
+python -m tests.clients.sdks.python_1 URL, or COMMAND ARGUMENT … for a server over stdio.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types import (
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ElicitRequestParams,
+    ElicitResult,
+    ListRootsResult,
+    LoggingMessageNotificationParams,
+    PaginatedRequestParams,
+    PromptReference,
+    ResourceTemplateReference,
+    ServerNotification,
+)
+from pydantic import AnyUrl
+
+from tests.clients.sdks.orders import Heard, Json, as_json, ask, obey, say
+
+REFERENCES = {"ref/prompt": PromptReference, "ref/resource": ResourceTemplateReference}
+
+
+async def main(*target: str) -> None:
+    async with (
+        streams(*target) as (read, write),
+        ClientSession(
+            read,
+            write,
+            logging_callback=logged,
+            elicitation_callback=elicit,
+            sampling_callback=sample,
+            list_roots_callback=list_roots,
+            message_handler=notified,
+        ) as client,
+    ):
+        opened = await client.initialize()
+        say(
+            connected=opened.protocolVersion,
+            server=as_json(opened.serverInfo),
+            capabilities=as_json(opened.capabilities),
+            instructions=opened.instructions,
+        )
+        await obey(methods(client))
+
+
+@asynccontextmanager
+async def streams(target: str, *arguments: str) -> AsyncIterator[tuple[Any, Any]]:
+    if target.startswith("http"):
+        async with streamable_http_client(target) as (read, write, _):
+            yield read, write
+    else:
+        parameters = StdioServerParameters(
+            command=target, args=list(arguments), env=dict(os.environ)
+        )
+        async with stdio_client(parameters) as (read, write):
+            yield read, write
+
+
+def methods(client: ClientSession) -> dict[str, Any]:
+    return {
+        "ping": lambda _: client.send_ping(),
+        "logging/setLevel": lambda _, level: client.set_logging_level(level),
+        "tools/list": lambda _, cursor=None: client.list_tools(params=page(cursor)),
+        "tools/call": lambda heard, name, arguments: call(client, heard, name, arguments),
+        "resources/list": lambda _, cursor=None: client.list_resources(params=page(cursor)),
+        "resources/templates/list": lambda _: client.list_resource_templates(),
+        "resources/read": lambda _, uri: client.read_resource(AnyUrl(uri)),
+        "resources/subscribe": lambda _, uri: client.subscribe_resource(AnyUrl(uri)),
+        "resources/unsubscribe": lambda _, uri: client.unsubscribe_resource(AnyUrl(uri)),
+        "prompts/list": lambda _, cursor=None: client.list_prompts(params=page(cursor)),
+        "prompts/get": lambda _, name, arguments: client.get_prompt(name, arguments),
+        "completion/complete": lambda _, **params: complete(client, **params),
+    }
+
+
+def page(cursor: str | None) -> PaginatedRequestParams:
+    return PaginatedRequestParams(cursor=cursor)
+
+
+async def call(client: ClientSession, heard: Heard, name: str, arguments: Json) -> Any:
+    return await client.call_tool(name, arguments, progress_callback=heard)
+
+
+async def complete(
+    client: ClientSession, ref: Json, argument: Json, context: Json | None = None
+) -> Any:
+    reference = REFERENCES[ref["type"]].model_validate(ref)
+    return await client.complete(reference, argument, context and context["arguments"])
+
+
+async def logged(params: LoggingMessageNotificationParams) -> None:
+    say(heard="notifications/message", params=as_json(params))
+
+
+async def notified(message: Any) -> None:
+    # Log messages and progress have callbacks of their own.
+    told = as_json(message) if isinstance(message, ServerNotification) else {"method": None}
+    if told["method"] not in (None, "notifications/message", "notifications/progress"):
+        say(heard=told["method"], params=told.get("params", {}))
+
+
+async def elicit(_: Any, params: ElicitRequestParams) -> ElicitResult:
+    return ElicitResult.model_validate(await ask("elicitation/create", params))
+
+
+async def sample(_: Any, params: CreateMessageRequestParams) -> CreateMessageResult:
+    return CreateMessageResult.model_validate(await ask("sampling/createMessage", params))
+
+
+async def list_roots(_: Any) -> ListRootsResult:
+    return ListRootsResult.model_validate(await ask("roots/list", None))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

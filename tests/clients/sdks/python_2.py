@@ -1,0 +1,98 @@
+"""The official Python SDK 2.x, told over stdin what to do (see orders).
+
+python -m tests.clients.sdks.python_2 MODE URL, or MODE COMMAND ARGUMENT … for a server over stdio.
+MODE is `auto`, which begins with server/discover, or `legacy`, which begins with initialize.
+"""
+
+import asyncio
+import os
+import sys
+from typing import Any
+
+from mcp import Client, StdioServerParameters
+from mcp.client.context import ClientRequestContext
+from mcp_types import (
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ElicitRequestParams,
+    ElicitResult,
+    ListRootsResult,
+    LoggingMessageNotificationParams,
+    PromptReference,
+    ResourceTemplateReference,
+)
+
+from tests.clients.sdks.orders import Heard, Json, as_json, ask, obey, say
+
+REFERENCES = {"ref/prompt": PromptReference, "ref/resource": ResourceTemplateReference}
+
+
+async def main(mode: str, *target: str) -> None:
+    async with Client(
+        server(*target),
+        mode=mode,
+        log_level="info",
+        logging_callback=logged,
+        elicitation_callback=elicit,
+        sampling_callback=sample,
+        list_roots_callback=list_roots,
+    ) as client:
+        say(
+            connected=client.protocol_version,
+            server=as_json(client.server_info),
+            capabilities=as_json(client.server_capabilities),
+            instructions=client.instructions,
+        )
+        await obey(methods(client))
+
+
+def server(target: str, *arguments: str) -> str | StdioServerParameters:
+    if target.startswith("http"):
+        return target
+    return StdioServerParameters(command=target, args=list(arguments), env=dict(os.environ))
+
+
+def methods(client: Client) -> dict[str, Any]:
+    return {
+        "ping": lambda _: client.send_ping(),
+        "logging/setLevel": lambda _, level: client.set_logging_level(level),
+        "tools/list": lambda _, cursor=None: client.list_tools(cursor=cursor),
+        "tools/call": lambda heard, name, arguments: call(client, heard, name, arguments),
+        "resources/list": lambda _, cursor=None: client.list_resources(cursor=cursor),
+        "resources/templates/list": lambda _: client.list_resource_templates(),
+        "resources/read": lambda _, uri: client.read_resource(uri),
+        "prompts/list": lambda _, cursor=None: client.list_prompts(cursor=cursor),
+        "prompts/get": lambda _, name, arguments: client.get_prompt(name, arguments),
+        "completion/complete": lambda _, **params: complete(client, **params),
+    }
+
+
+async def call(client: Client, heard: Heard, name: str, arguments: Json) -> Any:
+    return await client.call_tool(name, arguments, progress_callback=heard)
+
+
+async def complete(client: Client, ref: Json, argument: Json, context: Json | None = None) -> Any:
+    reference = REFERENCES[ref["type"]].model_validate(ref)
+    return await client.complete(reference, argument, context and context["arguments"])
+
+
+async def logged(params: LoggingMessageNotificationParams) -> None:
+    say(heard="notifications/message", params=as_json(params))
+
+
+async def elicit(_: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+    return ElicitResult.model_validate(await ask("elicitation/create", params))
+
+
+async def sample(
+    _: ClientRequestContext, params: CreateMessageRequestParams
+) -> CreateMessageResult:
+    return CreateMessageResult.model_validate(await ask("sampling/createMessage", params))
+
+
+async def list_roots(_: ClientRequestContext) -> ListRootsResult:
+    return ListRootsResult.model_validate(await ask("roots/list", None))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,86 @@
+// The official TypeScript SDK, told over stdin what to do (see orders.py): typescript.cjs URL
+// It is CommonJS because only then NODE_PATH says where the SDK is installed.
+
+const { createInterface } = require("node:readline");
+const { Client } = require("@modelcontextprotocol/sdk/client/index.js");
+const {
+  StreamableHTTPClientTransport,
+} = require("@modelcontextprotocol/sdk/client/streamableHttp.js");
+const {
+  CreateMessageRequestSchema,
+  ElicitRequestSchema,
+  ListRootsRequestSchema,
+  McpError,
+} = require("@modelcontextprotocol/sdk/types.js");
+
+const CAPABILITIES = { elicitation: { form: {} }, sampling: {}, roots: { listChanged: true } };
+const ASKED = [ElicitRequestSchema, CreateMessageRequestSchema, ListRootsRequestSchema];
+
+const METHODS = {
+  "ping": (client) => client.ping(),
+  "logging/setLevel": (client, params) => client.setLoggingLevel(params.level),
+  "tools/list": (client, params) => client.listTools(params),
+  "tools/call": (client, params, options) => client.callTool(params, undefined, options),
+  "resources/list": (client, params) => client.listResources(params),
+  "resources/templates/list": (client, params) => client.listResourceTemplates(params),
+  "resources/read": (client, params, options) => client.readResource(params, options),
+  "resources/subscribe": (client, params) => client.subscribeResource(params),
+  "resources/unsubscribe": (client, params) => client.unsubscribeResource(params),
+  "prompts/list": (client, params) => client.listPrompts(params),
+  "prompts/get": (client, params) => client.getPrompt(params),
+  "completion/complete": (client, params) => client.complete(params),
+};
+
+const answers = new Map();
+
+function say(line) {
+  process.stdout.write(JSON.stringify(line) + "\n");
+}
+
+function ask({ method, params = {} }) {
+  const question = answers.size + 1;
+  say({ question, asked: method, params });
+  return new Promise((resolve) => answers.set(question, resolve));
+}
+
+async function obey(client, { id, method, params }) {
+  const onprogress = (params) => say({ id, heard: "notifications/progress", params });
+  try {
+    say({ id, result: await METHODS[method](client, params, { onprogress }) });
+  } catch (error) {
+    say({ id, error: described(error) });
+  }
+}
+
+function described(error) {
+  if (!(error instanceof McpError)) return { raised: String(error) };
+  // The SDK puts the code before the message of the server.
+  const message = error.message.replace(`MCP error ${error.code}: `, "");
+  return { code: error.code, message, data: error.data };
+}
+
+async function main(url) {
+  const client = new Client(
+    { name: "typescript", version: "1.0" },
+    { capabilities: CAPABILITIES },
+  );
+  for (const schema of ASKED) client.setRequestHandler(schema, ask);
+  client.fallbackNotificationHandler = async ({ method, params }) => say({ heard: method, params });
+  const transport = new StreamableHTTPClientTransport(new URL(url));
+  await client.connect(transport);
+  say({
+    connected: transport.protocolVersion,
+    server: client.getServerVersion(),
+    capabilities: client.getServerCapabilities(),
+    instructions: client.getInstructions(),
+  });
+  for await (const line of createInterface({ input: process.stdin })) {
+    const order = JSON.parse(line);
+    if ("answer" in order) answers.get(order.answer)(order.result);
+    else obey(client, order);
+  }
+  await transport.terminateSession();
+  await client.close();
+}
+
+main(...process.argv.slice(2));

@@ -1,0 +1,163 @@
+"""What real clients get: results of tools, contents of resources, prompts, completions."""
+
+import json
+
+from tests.clients.conftest import Kind
+from tests.clients.real_client import RealClient
+
+REPORTS = 20
+"""The demo data has 200 tickets, and every tenth is reported."""
+
+
+# Tools.
+
+
+def test_a_tool_answers_with_a_text(client: RealClient) -> None:
+    result = client.call("calculator", operation="multiply", a=6, b=7)
+
+    assert result["content"] == [{"type": "text", "text": "42"}]
+    assert not result.get("isError")
+
+
+def test_a_tool_answers_with_what_its_output_schema_promises(client: RealClient) -> None:
+    result = client.call("convert_units", amount=2, source="mile", target="kilometre")
+
+    assert result["structuredContent"] == {
+        "amount": 3.218688,
+        "unit": "kilometre",
+        "quantity": "length",
+    }
+    assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
+
+
+def test_a_tool_searches_the_database(client: RealClient, kind: Kind) -> None:
+    found = client.call("search_tickets", text="printer", status="open", limit=2)
+
+    # With sessions, structured content has to be an object.
+    structured = found["structuredContent"]
+    tickets = structured["result"] if kind.sessions else structured
+    assert [ticket["subject"] for ticket in tickets] == ["Printer prints blank pages"] * 2
+
+
+def test_a_tool_writes_what_everybody_reads(client: RealClient) -> None:
+    said = client.call("add_comment", number=7, text="Zażółć gęślą jaźń 🐍")
+
+    assert said["content"][0]["text"].startswith("Added to #7 ")
+    ticket = client.request("resources/read", uri="ticket://7")
+    assert "Zażółć gęślą jaźń 🐍" in ticket["contents"][0]["text"]
+
+
+def test_a_session_remembers_and_a_stateless_client_starts_anew(
+    client: RealClient, kind: Kind
+) -> None:
+    client.call("calculator", operation="add", a=40, b=2)
+
+    last = client.call("last_calculation")
+
+    assert last.get("isError", False) is not kind.sessions
+    assert (last["content"][0]["text"] == "42") is kind.sessions
+
+
+def test_a_tool_answers_with_every_kind_of_content(suite_client: RealClient) -> None:
+    image = suite_client.call("test_image_content")["content"]
+    sound = suite_client.call("test_audio_content")["content"]
+    mixed = suite_client.call("test_multiple_content_types")["content"]
+
+    assert [(item["type"], item["mimeType"]) for item in image] == [("image", "image/png")]
+    assert [(item["type"], item["mimeType"]) for item in sound] == [("audio", "audio/wav")]
+    assert [item["type"] for item in mixed] == ["text", "image", "resource"]
+
+
+# What comes before the result.
+
+
+def test_progress_arrives_before_the_result(client: RealClient) -> None:
+    said = client.conversation("tools/call", name="check_answer_times", arguments={})
+
+    progress = [line["params"] for line in said if line.get("heard") == "notifications/progress"]
+    assert [params["progress"] for params in progress] == [10 * n for n in range(1, REPORTS + 1)]
+    assert {params["total"] for params in progress} == {200}
+    assert progress[-1]["message"].endswith("late answers so far")
+    assert said[-1]["result"]["structuredContent"]["checked"] == 200
+
+
+def test_log_messages_arrive_before_the_result(client: RealClient) -> None:
+    said = client.conversation("tools/call", name="check_answer_times", arguments={})
+
+    logged = [line["params"] for line in said if line.get("heard") == "notifications/message"]
+    late = said[-1]["result"]["structuredContent"]["late"]
+    assert [params["level"] for params in logged] == ["warning"] * len(late)
+    assert logged[0]["data"].endswith("was answered late")
+
+
+def test_progress_arrives_while_the_tool_works_and_others_are_answered(
+    client: RealClient,
+) -> None:
+    timer = client.start("tools/call", name="timer", arguments={"seconds": 1})
+    first = client.listen()
+
+    client.call("calculator", operation="add", a=1, b=1)
+    rest = client.until_done(timer)
+
+    assert first["id"] == timer
+    assert first["params"] == {"progress": 0, "total": 1, "message": "1 s to go"}
+    assert rest[-1]["result"]["content"][0]["text"] == "1 s are over."
+
+
+# Resources.
+
+
+def test_a_resource_is_read(client: RealClient) -> None:
+    (content,) = client.request("resources/read", uri="units://all")["contents"]
+
+    assert content["uri"] == "units://all"
+    assert content["mimeType"] == "application/json"
+    assert "kilometre" in json.loads(content["text"])["length"]
+
+
+def test_a_resource_of_a_template_is_read(client: RealClient) -> None:
+    (content,) = client.request("resources/read", uri="ticket://12")["contents"]
+
+    assert content["mimeType"] == "text/markdown"
+    assert "Telephone rings twice" in content["text"]
+
+
+def test_binary_contents_are_read(suite_client: RealClient) -> None:
+    (content,) = suite_client.request("resources/read", uri="test://static-binary")["contents"]
+
+    assert content["mimeType"] == "image/png"
+    assert content["blob"].startswith("iVBORw0KGgo")
+
+
+# Prompts and completion.
+
+
+def test_a_prompt_is_given(client: RealClient) -> None:
+    prompt = client.request(
+        "prompts/get", name="explain_unit", arguments={"quantity": "mass", "unit": "stone"}
+    )
+
+    assert prompt["description"] == "What a stone is"
+    assert [message["role"] for message in prompt["messages"]] == ["user", "assistant", "user"]
+    assert prompt["messages"][2]["content"]["text"].startswith("Explain the stone")
+
+
+def test_arguments_of_a_prompt_are_completed_by_those_chosen_before(client: RealClient) -> None:
+    result = client.request(
+        "completion/complete",
+        ref={"type": "ref/prompt", "name": "explain_unit"},
+        argument={"name": "unit", "value": "p"},
+        context={"arguments": {"quantity": "volume"}},
+    )
+
+    assert result["completion"]["values"] == ["pint"]
+
+
+def test_variables_of_a_template_are_completed(client: RealClient) -> None:
+    result = client.request(
+        "completion/complete",
+        ref={"type": "ref/resource", "uri": "units://{quantity}"},
+        argument={"name": "quantity", "value": "m"},
+    )
+
+    assert result["completion"]["values"] == ["mass"]
