@@ -1,7 +1,11 @@
-"""Prints how to reach the example site which scripts/serve is about to serve."""
+"""Prints how to reach the example site which scripts/serve is about to serve.
+
+It refuses when the port is taken, for daphne only logs that, and goes on without listening.
+"""
 
 import json
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -14,7 +18,9 @@ def main() -> None:
     sys.path.insert(0, str(ROOT))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "example_site.settings")
     django.setup()
-    site = f"http://{os.environ['HOST']}:{os.environ['PORT']}"
+    host, port = os.environ["HOST"], os.environ["PORT"]
+    _refuse_taken(host, port)
+    site = f"http://{host}:{port}"
     urls = _urls(site)
     print("MCP servers:")
     for name, url in urls.items():
@@ -22,6 +28,13 @@ def main() -> None:
     print("A client's configuration:")
     print(json.dumps({"mcpServers": _clients(urls)}, indent=2))
     print(f"Admin: {site}/admin/ (admin / admin)", flush=True)
+
+
+def _refuse_taken(host: str, port: str) -> None:
+    try:
+        socket.create_server((host, int(port))).close()
+    except OSError as fault:
+        sys.exit(f"{host}:{port} cannot be used ({fault}). Say PORT=8001 scripts/serve, perhaps.")
 
 
 def _urls(site: str) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The example site as real clients meet it: daphne in a process of its own, on a free port."""
 
 import os
-import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -9,13 +9,12 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http.client import HTTPConnection
 from pathlib import Path
-from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
 START_SECONDS = 60
 STOP_SECONDS = 10
-LISTENING = re.compile(r"Listening on TCP address [^ ]+:(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +42,7 @@ def running_site(*, demo_data: bool = False, **settings: str) -> Iterator[Runnin
     with tempfile.TemporaryDirectory() as database:
         environment = os.environ | {
             "DJANGO_SETTINGS_MODULE": "example_site.settings",
-            "EXAMPLE_SITE_DATABASE": str(Path(database) / "db.sqlite3"),
+            "EXAMPLE_DATABASE": str(Path(database) / "db.sqlite3"),
             **settings,
         }
         python = Path(sys.executable)
@@ -60,21 +59,21 @@ def serving(
 ) -> Iterator[RunningSite]:
     """Serves any Django project with daphne, until the block is left."""
     log: list[str] = []
-    with subprocess.Popen(
-        [python, "-m", "daphne", "--bind", "127.0.0.1", "--port", "0", application],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            port = _port(process, log)
-            yield RunningSite(
-                port=port, python=python, folder=folder, environment=environment, log=log
-            )
-        finally:
-            _stop(process)
+    with _listening() as listener:
+        port: int = listener.getsockname()[1]
+        process = subprocess.Popen(
+            [python, "-m", "daphne", "--fd", str(listener.fileno()), application],
+            cwd=folder,
+            env=environment,
+            pass_fds=[listener.fileno()],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    site = RunningSite(port=port, python=python, folder=folder, environment=environment, log=log)
+    with process, _keeping(process, log):
+        _wait_for_answer(site)
+        yield site
 
 
 def manage(python: Path, folder: Path, environment: Mapping[str, str], *arguments: str) -> None:
@@ -91,32 +90,37 @@ def manage(python: Path, folder: Path, environment: Mapping[str, str], *argument
         raise RuntimeError(f"manage.py {' '.join(arguments)} failed:\n{done.stdout}")
 
 
-def _port(process: subprocess.Popen[str], log: list[str]) -> int:
-    """The port which the kernel chose for us, as daphne's own log tells it."""
+def _listening() -> socket.socket:
+    """A socket which listens already: who connects before daphne is ready is served then."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.setblocking(False)
+    return listener
+
+
+@contextmanager
+def _keeping(process: subprocess.Popen[str], log: list[str]) -> Iterator[None]:
+    """Reads what the process logs, lest a full pipe stops it, and ends it."""
     assert process.stderr is not None
-    known = threading.Event()
-    port: list[int] = []
-    reader = threading.Thread(target=_read, args=(process.stderr, log, port, known), daemon=True)
+    reader = threading.Thread(target=log.extend, args=(process.stderr,))
     reader.start()
-    known.wait(START_SECONDS)
-    if not port:
-        raise RuntimeError("The site did not start:\n" + "".join(log))
-    return port[0]
-
-
-def _read(stderr: IO[str], log: list[str], port: list[int], known: threading.Event) -> None:
-    # Reads on for as long as the process lives, so that a full pipe never stops it.
-    for line in stderr:
-        log.append(line)
-        if match := LISTENING.search(line):
-            port.append(int(match[1]))
-            known.set()
-    known.set()
-
-
-def _stop(process: subprocess.Popen[str]) -> None:
-    process.terminate()
     try:
-        process.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        reader.join()
+
+
+def _wait_for_answer(site: RunningSite) -> None:
+    """Waits for the first answer, whatever it says; a server which died refuses instead."""
+    connection = HTTPConnection("127.0.0.1", site.port, timeout=START_SECONDS)
+    try:
+        connection.request("GET", "/")
+        connection.getresponse().read()
+    except OSError as fault:
+        raise RuntimeError("The site did not start:\n" + "".join(site.log)) from fault
+    finally:
+        connection.close()

@@ -47,9 +47,10 @@ class Outcome:
     """What the suite says of one scenario."""
 
     scenario: str
+    successes: int
     failures: tuple[str, ...]
     warnings: tuple[str, ...]
-    successes: int
+    notes: tuple[str, ...]
 
     @property
     def passes(self) -> bool:
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
     with running_site() as site:
         good = [_run_set(site, name, options) for name in options.sets or REQUIREMENT_SETS]
         if not all(good) and options.verbose:
-            print("The site's log:", *site.log, sep="\n")
+            print("The site's log:\n", *site.log, sep="")
     return 0 if all(good) else 1
 
 
@@ -104,8 +105,9 @@ def _report(
 
 
 def _explain(outcome: Outcome, *, width: int) -> None:
-    shown_nothing = () if outcome.successes or outcome.failures else ("every check was skipped",)
-    for message in (*outcome.failures, *outcome.warnings, *shown_nothing):
+    # Only a scenario which fails without a failure is explained by what it passed over.
+    notes = () if outcome.failures else outcome.notes
+    for message in (*outcome.failures, *outcome.warnings, *notes):
         print(f"{'':<22}{textwrap.shorten(message, width)}")
 
 
@@ -149,7 +151,16 @@ def _run_singly(site: RunningSite, name: str, scenarios: Iterable[str]) -> list[
 
 def _suite(site: RunningSite, *options: str, output: str) -> str:
     """Runs the suite's server leg. Its exit status says less than the files which it writes."""
-    command = [NODE, SUITE, "server", "--url", site.url(ENDPOINT), "--output-dir", output, *options]
+    command: list[str | Path] = [
+        NODE,
+        SUITE,
+        "server",
+        "--url",
+        site.url(ENDPOINT),
+        "--output-dir",
+        output,
+        *options,
+    ]
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=MINUTES * 60
     )
@@ -167,23 +178,27 @@ def _outcome(path: Path) -> Outcome:
     checks: list[Mapping[str, Any]] = json.loads(path.read_text())
     return Outcome(
         scenario=named[1] if named else path.parent.name,
+        successes=sum(check["status"] == "SUCCESS" for check in checks),
         failures=_messages(checks, "FAILURE"),
         warnings=_messages(checks, "WARNING"),
-        successes=sum(check["status"] == "SUCCESS" for check in checks),
+        notes=_messages(checks, "INFO", "SKIPPED"),
     )
 
 
-def _messages(checks: Iterable[Mapping[str, Any]], status: str) -> tuple[str, ...]:
+def _messages(checks: Iterable[Mapping[str, Any]], *statuses: str) -> tuple[str, ...]:
     return tuple(
-        f"{check['id']}: {check.get('errorMessage') or check.get('description')}"
-        for check in checks
-        if check["status"] == status
+        f"{check['id']}: {_message(check)}" for check in checks if check["status"] in statuses
     )
+
+
+def _message(check: Mapping[str, Any]) -> str:
+    details = check.get("details") or {}
+    return str(check.get("errorMessage") or details.get("message") or check.get("description"))
 
 
 def _nothing(scenario: str, said: str) -> Outcome:
     message = "the suite wrote no result; it said:\n" + said
-    return Outcome(scenario=scenario, failures=(message,), warnings=(), successes=0)
+    return Outcome(scenario=scenario, successes=0, failures=(message,), warnings=(), notes=())
 
 
 if __name__ == "__main__":

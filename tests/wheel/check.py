@@ -86,9 +86,8 @@ def _clean_environment() -> dict[str, str]:
 
 def _project(folder: Path, python: Path) -> Path:
     folder.mkdir()
-    admin = [python, "-m", "django"]
-    subprocess.run([*admin, "startproject", "project", folder], check=True)
-    subprocess.run([*admin, "startapp", "shop"], check=True, cwd=folder)
+    _django_admin(python, folder, "startproject", "project", ".")
+    _django_admin(python, folder, "startapp", "shop")
     (folder / "shop" / "mcp.py").write_text(MCP)
     settings, asgi = folder / "project" / "settings.py", folder / "project" / "asgi.py"
     settings.write_text(settings.read_text() + SETTINGS)
@@ -96,6 +95,10 @@ def _project(folder: Path, python: Path) -> Path:
         assert old in asgi.read_text(), f"startproject no longer writes {old!r}"
         asgi.write_text(asgi.read_text().replace(old, new))
     return folder
+
+
+def _django_admin(python: Path, folder: Path, *arguments: str) -> None:
+    subprocess.run([python, "-m", "django", *arguments], check=True, cwd=folder)
 
 
 def _call(site: RunningSite, tool: str, arguments: Mapping[str, Any]) -> Any:
