@@ -1,0 +1,270 @@
+"""The admin: what is registered, and which sessions are live.
+
+Components have no table. Django's own change list shows them, given rows from the registry.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.contrib import admin
+from django.contrib.admin import actions
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import ORDER_VAR, ChangeList
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
+from django.utils.translation import gettext_lazy as _
+
+from django_mcp import stores, threads
+from django_mcp.inventory import Entry, entries
+from django_mcp.models import Component, McpSession
+from django_mcp.stores.database import DatabaseSessionStore, moment
+
+
+class Rows(list[Component]):
+    """Rows from the registry, with as much of a query set as a change list asks for."""
+
+    def count(self) -> int:  # type: ignore[override]
+        """How many there are."""
+        return len(self)
+
+    def _clone(self) -> Rows:
+        return self
+
+
+def row(entry: Entry) -> Component:
+    """The row of an entry; it is never saved."""
+    component = Component(
+        key=entry.identity,
+        server=entry.server.name,
+        kind=entry.kind,
+        name=entry.component.name,
+        title=entry.component.listed_title or "",
+        app=entry.app,
+        permission=entry.permission,
+    )
+    component.entry = entry
+    return component
+
+
+def rows() -> Rows:
+    """A row for everything that is registered."""
+    return Rows(map(row, entries()))
+
+
+class ByColumn(admin.SimpleListFilter):
+    """A filter by the values which a column has."""
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """Each value once."""
+        values = sorted(set(map(self._value_of, rows())))
+        return [(value, value or "-") for value in values]
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+        """The rows with the chosen value."""
+        chosen = self.value()
+        if chosen is None:
+            return queryset
+        return Rows(each for each in queryset if self._value_of(each) == chosen)
+
+    def _value_of(self, each: Component) -> str:
+        return str(getattr(each, self.parameter_name or ""))
+
+
+class ByServer(ByColumn):
+    title, parameter_name = _("server"), "server"
+
+
+class ByKind(ByColumn):
+    title, parameter_name = _("kind"), "kind"
+
+
+class ByApp(ByColumn):
+    title, parameter_name = _("app"), "app"
+
+
+class RegistryChangeList(ChangeList):
+    """Django's change list, which filters, searches and sorts rows instead of a query."""
+
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
+        """The rows to show."""
+        self.filter_specs, self.has_filters, unknown, _, self.has_active_filters = self.get_filters(
+            request
+        )
+        if unknown:
+            raise IncorrectLookupParameters
+        self.clear_all_filters_qs = self.get_query_string(remove=self.get_filters_params())
+        found: Any = self.root_queryset
+        for spec in self.filter_specs:
+            found = spec.queryset(request, found)
+        words = self.query.casefold().split()
+        return self._sorted(
+            Rows(each for each in found if all(w in each.entry.search_text for w in words))
+        )
+
+    def _sorted(self, found: Rows) -> Rows:
+        """The rows by the chosen columns, the first one counting most; else as they are listed."""
+        columns = self.get_ordering_field_columns() if ORDER_VAR in self.params else {}
+        for index, direction in reversed(columns.items()):
+            if index < len(self.list_display):
+                name = str(self.list_display[index])
+                found.sort(key=lambda each: getattr(each, name), reverse=direction == "desc")
+        return found
+
+
+def as_json(value: Any) -> str:
+    """JSON for people to read."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    return format_html("<pre>{}</pre>", text)
+
+
+class Told:
+    """A field of the detail view: a member of what clients are told of the component."""
+
+    def __init__(self, member: str, label: Any, show: Callable[[Any], Any] = as_json) -> None:
+        self.member = member
+        self.short_description = label
+        self._show = show
+
+    def __call__(self, component: Component) -> Any:
+        return self._show(component.entry.descriptor[self.member])
+
+
+class LookOnly(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for mypy only.
+    """Rows which nobody adds or changes."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Never."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Never."""
+        return False
+
+
+@admin.register(Component)
+class ComponentAdmin(LookOnly):
+    """Everything that is registered."""
+
+    list_display = ("server", "kind", "name", "title", "app", "permission")
+    list_display_links = ("name",)
+    list_filter = (ByServer, ByKind, ByApp)
+    search_fields = ("name",)
+    search_help_text = _("Searches names, addresses, titles and descriptions.")
+    show_facets = admin.ShowFacets.NEVER
+
+    class Media:
+        css = {"all": ["django_mcp/admin.css"]}
+
+    description = Told("description", _("description"), str)
+    uri = Told("uri", _("URI"), str)
+    uri_template = Told("uriTemplate", _("URI template"), str)
+    mime_type = Told("mimeType", _("MIME type"), str)
+    size = Told("size", _("size"), str)
+    arguments = Told("arguments", _("arguments"))
+    input_schema = Told("inputSchema", _("input schema"))
+    output_schema = Told("outputSchema", _("output schema"))
+    annotations = Told("annotations", _("annotations"))
+    execution = Told("execution", _("execution"))
+    icons = Told("icons", _("icons"))
+    meta = Told("_meta", _("metadata"))
+
+    @admin.display(description=_("source"))
+    def source(self, component: Component) -> str:
+        """Where it is written."""
+        return str(component.entry.component.source)
+
+    @admin.display(description=_("scopes"))
+    def scopes(self, component: Component) -> str | None:
+        """The scopes which a caller needs."""
+        return ", ".join(sorted(component.entry.component.scopes)) or None
+
+    @admin.display(description=_("cache hint"))
+    def cache(self, component: Component) -> str | None:
+        """How long, and by whom, its answers may be kept."""
+        hint = component.entry.component.cache
+        return None if hint is None else f"{hint.ttl_ms} ms, {hint.scope}"
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Never: what is registered is code."""
+        return False
+
+    def get_queryset(self, request: HttpRequest) -> Any:
+        """All rows."""
+        return rows()
+
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> Component | None:
+        """The row of this key."""
+        return next((each for each in rows() if each.key == object_id), None)
+
+    def get_changelist(self, request: HttpRequest, **_: Any) -> type[ChangeList]:
+        """The one which takes its rows from the registry."""
+        return RegistryChangeList
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """What there is to say of this component."""
+        told = [
+            name
+            for name, field in vars(ComponentAdmin).items()
+            if isinstance(field, Told) and field.member in obj.entry.descriptor
+        ]
+        return [
+            (None, {"fields": ["server", "kind", "name", "title", "app", "source"]}),
+            (_("What clients are told"), {"fields": told}),
+            (_("Who may use it"), {"fields": ["permission", "scopes", "cache"]}),
+        ]
+
+
+@admin.register(McpSession)
+class McpSessionAdmin(LookOnly):
+    """The sessions which are live, without what they remember."""
+
+    list_display = ("principal", "server", "version", "client", "created_at", "used_at")
+    list_filter = ("server", "version")
+    search_fields = ("principal",)
+    ordering = ("-used_at",)
+    fields = list_display
+    actions = ("delete_selected",)
+
+    @admin.display(description=_("client"))
+    def client(self, session: McpSession) -> str:
+        """The name and version which the client gave itself."""
+        info = json.loads(session.data).get("client_info") or {}
+        return f"{info.get('name', '')} {info.get('version', '')}".strip()
+
+    @admin.action(description=_("End selected sessions"), permissions=["delete"])
+    def delete_selected(
+        self, request: HttpRequest, queryset: QuerySet[McpSession]
+    ) -> HttpResponse | None:
+        """Django's own action, which asks first, by the name of what it does here."""
+        return actions.delete_selected(self, request, queryset)
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        """Not where sessions are kept elsewhere: the table would say that there are none."""
+        kept_here = isinstance(stores.sessions(), DatabaseSessionStore)
+        return kept_here and super().has_module_permission(request)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[McpSession]:
+        """The sessions which have not expired."""
+        store = stores.sessions()
+        sessions = McpSession.objects.using(getattr(store, "using", None))
+        return sessions.filter(used_at__gt=moment(store.oldest_use))
+
+    def delete_model(self, request: HttpRequest, obj: McpSession) -> None:
+        """End a session."""
+        self.delete_queryset(request, self.get_queryset(request).filter(pk=obj.pk))
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[McpSession]) -> None:
+        """End sessions, and forget what was kept for clients to catch up with."""
+        addresses = list(queryset.values_list("pk", flat=True))
+        queryset.delete()
+        # On this thread, which may be in a transaction that another one would wait for.
+        with threads.thread_sensitive():
+            for address in addresses:
+                async_to_sync(stores.events().forget)(address)
