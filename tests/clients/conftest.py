@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,10 @@ Command = list[str | Path]
 Json = dict[str, Any]
 
 SDKS = Path(__file__).resolve().parent / "sdks"
+
+
+def _python_1_1(target: Command) -> Command:
+    return [environments.python("sdk1_1"), "-m", "tests.clients.sdks.python_1_1", *target]
 
 
 def _python_1(target: Command) -> Command:
@@ -57,6 +62,7 @@ KINDS = {
     "python_1_stdio": Kind(command=_python_1, over="stdio", version="2025-11-25"),
     "typescript_http": Kind(command=_typescript, over="http", version="2025-11-25"),
 }
+OLD = Kind(command=_python_1_1, over="stdio", version="2024-11-05")
 
 
 @pytest.fixture(scope="session")
@@ -87,7 +93,23 @@ def suite_client(kind: Kind, site: RunningSite) -> Iterator[RealClient]:
         yield client
 
 
-def _connected(kind: Kind, site: RunningSite, *, path: str, server: tuple[str, ...]) -> Any:
+@pytest.fixture(scope="session")
+def old_client(site: RunningSite) -> Iterator[RealClient]:
+    """A client of the first days, of the site's default server."""
+    with _connected(OLD, site, path="/mcp", server=()) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def old_suite_client(site: RunningSite) -> Iterator[RealClient]:
+    """The same, of the site's second server."""
+    with _connected(OLD, site, path="/conformance", server=("--server", "conformance")) as client:
+        yield client
+
+
+def _connected(
+    kind: Kind, site: RunningSite, *, path: str, server: tuple[str, ...]
+) -> AbstractContextManager[RealClient]:
     stdio: Command = [sys.executable, ROOT / "manage.py", "mcp_stdio", *server]
     target = [site.url(path)] if kind.over == "http" else stdio
     # Node looks there for packages which a script outside of them requires.

@@ -9,7 +9,7 @@ CLIENTS = Path(__file__).resolve().parent.parent.parent / ".clients"
 
 
 def python(name: str) -> Path:
-    """The interpreter which has the Python SDK: `sdk1` (1.x) or `sdk2` (2.x)."""
+    """The interpreter which has the Python SDK: `sdk1_1`, `sdk1` (newest 1.x) or `sdk2`."""
     return made(name) / "bin" / "python"
 
 

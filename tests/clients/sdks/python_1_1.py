@@ -1,0 +1,109 @@
+"""The official Python SDK 1.1, which knows 2024-11-05 alone; it is told what to do (see orders).
+
+python -m tests.clients.sdks.python_1_1 URL, where the URL is one for HTTP+SSE,
+or COMMAND ARGUMENT … for a server over stdio.
+"""
+
+import asyncio
+import os
+import sys
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.sse import sse_client
+from mcp.client.stdio import stdio_client
+from mcp.shared.session import RequestResponder
+from mcp.types import (
+    CallToolRequest,
+    CallToolRequestParams,
+    CallToolResult,
+    ClientRequest,
+    ClientResult,
+    ListResourceTemplatesRequest,
+    ListResourceTemplatesResult,
+    ListRootsResult,
+    PromptReference,
+    ResourceReference,
+    ServerNotification,
+)
+from pydantic import AnyUrl
+
+from tests.clients.sdks.orders import Heard, Json, as_json, ask, obey, say
+
+REFERENCES = {"ref/prompt": PromptReference, "ref/resource": ResourceReference}
+PROGRESS_TOKEN = 0
+
+
+async def main(*target: str) -> None:
+    async with streams(*target) as (read, write), ClientSession(read, write) as client:
+        listening = asyncio.create_task(listen(client))
+        opened = await client.initialize()
+        say(
+            connected=opened.protocolVersion,
+            server=as_json(opened.serverInfo),
+            capabilities=as_json(opened.capabilities),
+        )
+        await obey(methods(client))
+        listening.cancel()
+
+
+def streams(target: str, *arguments: str) -> AbstractAsyncContextManager[tuple[Any, Any]]:
+    if target.startswith("http"):
+        found: AbstractAsyncContextManager[tuple[Any, Any]] = sse_client(target)
+    else:
+        found = stdio_client(
+            StdioServerParameters(command=target, args=list(arguments), env=dict(os.environ))
+        )
+    return found
+
+
+def methods(client: ClientSession) -> dict[str, Any]:
+    return {
+        "ping": lambda _: client.send_ping(),
+        "logging/setLevel": lambda _, level: client.set_logging_level(level),
+        "tools/list": lambda _: client.list_tools(),
+        "tools/call": lambda heard, name, arguments: call(client, heard, name, arguments),
+        "resources/list": lambda _: client.list_resources(),
+        "resources/templates/list": lambda _: list_templates(client),
+        "resources/read": lambda _, uri: client.read_resource(AnyUrl(uri)),
+        "resources/subscribe": lambda _, uri: client.subscribe_resource(AnyUrl(uri)),
+        "resources/unsubscribe": lambda _, uri: client.unsubscribe_resource(AnyUrl(uri)),
+        "prompts/list": lambda _: client.list_prompts(),
+        "prompts/get": lambda _, name, arguments: client.get_prompt(name, arguments),
+        "completion/complete": lambda _, ref, argument: client.complete(
+            REFERENCES[ref["type"]].model_validate(ref), argument
+        ),
+    }
+
+
+async def call(client: ClientSession, _: Heard, name: str, arguments: Json) -> Any:
+    """Call with a progress token, which the SDK's own method cannot send yet."""
+    params = CallToolRequestParams.model_validate(
+        {"name": name, "arguments": arguments, "_meta": {"progressToken": PROGRESS_TOKEN}}
+    )
+    request = CallToolRequest(method="tools/call", params=params)
+    return await client.send_request(ClientRequest(request), CallToolResult)
+
+
+async def list_templates(client: ClientSession) -> Any:
+    request = ListResourceTemplatesRequest(method="resources/templates/list")
+    return await client.send_request(ClientRequest(request), ListResourceTemplatesResult)
+
+
+async def listen(client: ClientSession) -> None:
+    """Pass on whatever the server says by itself; this SDK has one stream for all of it."""
+    async for message in client.incoming_messages:
+        if isinstance(message, ServerNotification):
+            told = as_json(message)
+            say(heard=told["method"], params=told.get("params", {}))
+        elif isinstance(message, RequestResponder):
+            told = as_json(message.request)
+            answer = ListRootsResult.model_validate(await ask(told["method"], None))
+            await message.respond(ClientResult(answer))
+        else:
+            say(heard="nonsense", params={"raised": repr(message)})
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,110 @@
+"""A client of the first days, which knows 2024-11-05 alone, finds nothing that it cannot read."""
+
+import json
+
+import pytest
+
+from tests.clients.real_client import RealClient, Refused
+
+INVALID_PARAMS = -32602
+RESOURCE_NOT_FOUND = -32002
+TOKEN = 0
+"""The progress token of the client's calls: one that is false in many languages."""
+
+
+def test_an_old_client_is_answered_in_its_own_revision(old_client: RealClient) -> None:
+    assert old_client.connected["connected"] == "2024-11-05"
+    assert old_client.connected["server"].keys() == {"name", "version"}
+    assert old_client.connected["capabilities"].keys() == {
+        "logging",
+        "prompts",
+        "resources",
+        "tools",
+    }
+
+
+def test_descriptors_have_no_fields_from_the_future(old_client: RealClient) -> None:
+    tools = old_client.request("tools/list")["tools"]
+    resources = old_client.request("resources/list")["resources"]
+    templates = old_client.request("resources/templates/list")["resourceTemplates"]
+    prompts = old_client.request("prompts/list")["prompts"]
+
+    assert {key for tool in tools for key in tool} == {"name", "description", "inputSchema"}
+    shown = {"uri", "name", "description", "mimeType"}
+    assert {key for item in resources for key in item} <= shown
+    assert {key for item in templates for key in item} <= shown - {"uri"} | {"uriTemplate"}
+    assert {key for item in prompts for key in item} == {"name", "description", "arguments"}
+
+
+def test_structured_results_are_told_as_text(old_client: RealClient) -> None:
+    result = old_client.call("convert_units", amount=1, source="mile", target="metre")
+
+    (content,) = result["content"]
+    assert json.loads(content["text"])["amount"] == 1609.344
+    assert "structuredContent" not in result
+
+
+def test_a_sound_reaches_an_old_client_as_a_resource(old_suite_client: RealClient) -> None:
+    (content,) = old_suite_client.call("test_audio_content")["content"]
+
+    assert content["type"] == "resource"
+    assert content["resource"]["mimeType"] == "audio/wav"
+
+
+def test_progress_arrives_before_the_result(old_client: RealClient) -> None:
+    said = old_client.conversation("tools/call", name="check_answer_times", arguments={})
+
+    progress = [line["params"] for line in said if line.get("heard") == "notifications/progress"]
+    assert progress[0] == {"progressToken": TOKEN, "progress": 10, "total": 200}
+    assert len(progress) == 20
+
+
+def test_log_messages_arrive_before_the_result(old_client: RealClient) -> None:
+    said = old_client.conversation("tools/call", name="check_answer_times", arguments={})
+
+    logged = [line["params"] for line in said if line.get("heard") == "notifications/message"]
+    assert {params["level"] for params in logged} == {"warning"}
+
+
+def test_resources_and_prompts_are_read(old_client: RealClient) -> None:
+    ticket = old_client.request("resources/read", uri="ticket://12")
+    prompt = old_client.request(
+        "prompts/get", name="explain_unit", arguments={"quantity": "mass", "unit": "stone"}
+    )
+
+    assert "Telephone rings twice" in ticket["contents"][0]["text"]
+    assert len(prompt["messages"]) == 3
+
+
+def test_arguments_are_completed(old_client: RealClient) -> None:
+    result = old_client.request(
+        "completion/complete",
+        ref={"type": "ref/prompt", "name": "explain_unit"},
+        argument={"name": "quantity", "value": "m"},
+    )
+
+    assert result["completion"]["values"] == ["mass"]
+
+
+def test_the_server_is_alive(old_client: RealClient) -> None:
+    assert old_client.request("ping") == {}
+
+
+def test_an_unknown_tool_is_an_error(old_client: RealClient) -> None:
+    with pytest.raises(Refused) as refused:
+        old_client.call("nonsense")
+
+    assert refused.value.code == INVALID_PARAMS
+
+
+def test_an_unknown_resource_is_an_error(old_client: RealClient) -> None:
+    with pytest.raises(Refused) as refused:
+        old_client.request("resources/read", uri="ticket://99999")
+
+    assert refused.value.code == RESOURCE_NOT_FOUND
+
+
+def test_arguments_that_do_not_fit_are_told_to_the_model(old_client: RealClient) -> None:
+    result = old_client.call("calculator", operation="add", a="one", b=1)
+
+    assert result["isError"] is True
