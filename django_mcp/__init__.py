@@ -14,6 +14,8 @@ The names below are the public ones. Importing them needs neither settings nor r
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from django_mcp import questions
+from django_mcp.client import McpDeprecationWarning
 from django_mcp.components.base import CacheHint, ConfigurationError
 from django_mcp.components.prompt import Prompt
 from django_mcp.components.resource import Resource, ResourceTemplate
@@ -21,7 +23,18 @@ from django_mcp.components.response import Response
 from django_mcp.components.signature import Header
 from django_mcp.components.tool import Tool
 from django_mcp.frame import Frame
+from django_mcp.protocol.content import (
+    Annotations,
+    AudioContent,
+    EmbeddedResource,
+    Icon,
+    ImageContent,
+    Message,
+    ResourceLink,
+    TextContent,
+)
 from django_mcp.protocol.errors import (
+    Cancelled,
     ClientCapabilityMissing,
     InvalidParams,
     McpError,
@@ -44,22 +57,33 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "Annotations",
+    "AudioContent",
     "CacheHint",
+    "Cancelled",
     "ClientCapabilityMissing",
     "ConfigurationError",
+    "EmbeddedResource",
     "Frame",
     "Header",
+    "Icon",
+    "ImageContent",
     "InvalidParams",
+    "McpDeprecationWarning",
     "McpError",
+    "Message",
     "Prompt",
     "Resource",
+    "ResourceLink",
     "ResourceNotFound",
     "ResourceTemplate",
     "Response",
     "Server",
+    "TextContent",
     "Tool",
     "ToolError",
     "prompt",
+    "questions",
     "resource",
     "tool",
 ]

@@ -10,9 +10,10 @@ asks on the open stream and waits; ``rounds.RoundsClient`` ends the attempt and 
 from __future__ import annotations
 
 import asyncio
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from django_mcp import questions
 from django_mcp.protocol import jsonrpc
@@ -20,9 +21,13 @@ from django_mcp.protocol.errors import ClientCapabilityMissing, InvalidParams
 from django_mcp.questions import AnswerUnfit, Elicited, Question, Root, Sampled
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from django_mcp.exchange import Exchange
     from django_mcp.protocol.errors import Json
     from django_mcp.protocol.revisions import Revision
+
+Model = TypeVar("Model", bound="BaseModel")
 
 LEVELS: Mapping[str, int] = {
     name: severity
@@ -94,6 +99,7 @@ class Client(ABC):
         What travels is ``data`` (any JSON value), or else the message. Never put secrets or
         personal data into it. Raises ValueError for a level that does not exist.
         """
+        warn_of(self._revision, "notifications/message")
         name = level_name(level)
         if name is None:
             raise ValueError(f"{level!r} is not a log level; use one of {', '.join(LEVELS)}")
@@ -149,18 +155,57 @@ class Client(ABC):
         self.notify(method, params)
         await self._exchange.flush()
 
+    def close_stream(self, *, retry: int = 1000) -> None:
+        """Let go of this request's connection while the work goes on.
+
+        The client comes back for the answer after ``retry`` milliseconds. Where its revision
+        has no way to come back, nothing happens.
+        """
+        self._exchange.wait(self.aclose_stream(retry=retry))
+
+    async def aclose_stream(self, *, retry: int = 1000) -> None:
+        """``close_stream`` for async handlers."""
+        await self._exchange.close_stream(retry)
+
     # Ask it.
+
+    def ping(self, *, timeout: float = 10.0) -> None:
+        """Ask whether it is still there: TimeoutError if it does not say so in time.
+
+        Where its revision cannot be asked, nothing happens: there, a client that goes ends its
+        request.
+        """
+        self._exchange.wait(self.aping(timeout=timeout))
+
+    async def aping(self, *, timeout: float = 10.0) -> None:
+        """``ping`` for async handlers."""
+        if "ping" in self._revision.questions:
+            await self._exchange.ask("ping", {}, timeout=timeout)
+
+    @overload
+    def elicit(
+        self,
+        message: str,
+        schema: type[Model],
+        *,
+        key: str | None = ...,
+        timeout: float | None = ...,
+    ) -> Elicited[Model]: ...
+    @overload
+    def elicit(
+        self, message: str, schema: Json, *, key: str | None = ..., timeout: float | None = ...
+    ) -> Elicited[dict[str, Any]]: ...
 
     def elicit(
         self, message: str, schema: Any, *, key: str | None = None, timeout: float | None = None
-    ) -> Elicited:
+    ) -> Elicited[Any]:
         """Ask the user to fill in a form; see ``questions.form``.
 
         ``key`` names the question among those of this handler; ``timeout`` is in seconds.
         Raises ClientCapabilityMissing before anything is sent, McpError when the client
         answers with an error, and TimeoutError when it does not answer.
         """
-        return cast(Elicited, self._one(questions.form(message, schema), key, timeout))
+        return cast(Elicited[Any], self._one(questions.form(message, schema), key, timeout))
 
     def elicit_url(
         self,
@@ -170,10 +215,10 @@ class Client(ABC):
         elicitation_id: str | None = None,
         key: str | None = None,
         timeout: float | None = None,
-    ) -> Elicited:
+    ) -> Elicited[None]:
         """Ask the user to visit a page; see ``questions.page`` and ``elicit``."""
         question = questions.page(message, url, elicitation_id=elicitation_id)
-        return cast(Elicited, self._one(question, key, timeout))
+        return cast(Elicited[None], self._one(question, key, timeout))
 
     def create_message(
         self,
@@ -199,11 +244,25 @@ class Client(ABC):
         """
         return self._ask(asked, None)
 
+    @overload
+    async def aelicit(
+        self,
+        message: str,
+        schema: type[Model],
+        *,
+        key: str | None = ...,
+        timeout: float | None = ...,
+    ) -> Elicited[Model]: ...
+    @overload
+    async def aelicit(
+        self, message: str, schema: Json, *, key: str | None = ..., timeout: float | None = ...
+    ) -> Elicited[dict[str, Any]]: ...
+
     async def aelicit(
         self, message: str, schema: Any, *, key: str | None = None, timeout: float | None = None
-    ) -> Elicited:
+    ) -> Elicited[Any]:
         """``elicit`` for async handlers."""
-        return cast(Elicited, await self._aone(questions.form(message, schema), key, timeout))
+        return cast(Elicited[Any], await self._aone(questions.form(message, schema), key, timeout))
 
     async def aelicit_url(
         self,
@@ -213,10 +272,10 @@ class Client(ABC):
         elicitation_id: str | None = None,
         key: str | None = None,
         timeout: float | None = None,
-    ) -> Elicited:
+    ) -> Elicited[None]:
         """``elicit_url`` for async handlers."""
         question = questions.page(message, url, elicitation_id=elicitation_id)
-        return cast(Elicited, await self._aone(question, key, timeout))
+        return cast(Elicited[None], await self._aone(question, key, timeout))
 
     async def acreate_message(
         self,
@@ -270,9 +329,28 @@ class Client(ABC):
 
     def _require(self, question: Question) -> None:
         """Refuse, before anything is sent, what the client or the revision cannot be asked."""
+        warn_of(self._revision, question.method)
         known = question.method in self._revision.questions
         if not known or questions.missing(question, self.capabilities):
             raise ClientCapabilityMissing.of(question.capability)
+
+
+class McpDeprecationWarning(DeprecationWarning):
+    """A handler uses what the newest revision of MCP deprecates."""
+
+
+def warn_of(revision: Revision, method: str) -> None:
+    """Warn authors, once in a process, that they use what ``revision`` deprecates."""
+    if method in revision.deprecated and method not in _warned:
+        _warned.add(method)
+        warnings.warn(
+            f"MCP {revision.version} deprecates {method}: it works, but new code should not use it",
+            McpDeprecationWarning,
+            stacklevel=4,
+        )
+
+
+_warned: set[str] = set()
 
 
 class LiveClient(Client):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel
 
@@ -21,6 +21,9 @@ PAGE: Json = {"elicitation": {"url": {}}}
 SAMPLING: Json = {"sampling": {}}
 SAMPLING_TOOLS: Json = {"sampling": {"tools": {}}}
 ROOTS: Json = {"roots": {}}
+
+
+Content = TypeVar("Content")
 
 
 class AnswerUnfit(ValueError):
@@ -38,7 +41,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Elicited:
+class Elicited(Generic[Content]):
     """What a user did with a form or a page.
 
     ``content`` is what she entered: a model where one was asked for, else a mapping; None
@@ -46,7 +49,7 @@ class Elicited:
     """
 
     action: Literal["accept", "decline", "cancel"]
-    content: Any = None
+    content: Content
 
     @property
     def accepted(self) -> bool:
@@ -85,10 +88,10 @@ def form(message: str, schema: type[BaseModel] | Json) -> Question:
     """
     wanted = shapes.input_of(schema, "a form")
 
-    def read(result: Json) -> Elicited:
+    def read(result: Json) -> Elicited[Any]:
         action = _action(result)
         if action != "accept":
-            return Elicited(action)
+            return Elicited(action, None)
         content = result.get("content")
         if not isinstance(content, dict):
             raise AnswerUnfit("an accepted form has content")
@@ -110,7 +113,7 @@ def page(message: str, url: str, *, elicitation_id: str | None = None) -> Questi
         method="elicitation/create",
         params=params,
         capability=PAGE,
-        read=lambda result: Elicited(_action(result)),
+        read=lambda result: Elicited(_action(result), None),
     )
 
 

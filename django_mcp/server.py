@@ -18,6 +18,7 @@ from django_mcp.components.base import CacheHint, Component, ConfigurationError
 from django_mcp.components.prompt import PromptComponent, PromptOptions, prompt_component
 from django_mcp.components.resource import (
     ResourceComponent,
+    ResourceOptions,
     TemplateComponent,
     resource_component,
 )
@@ -179,14 +180,21 @@ class Server(Announcing):
         """
         return self._decorate(tool_component, target, options)
 
+    @overload
+    def resource(self, target: type[Target], /) -> type[Target]: ...
+    @overload
     def resource(
-        self, uri: str | type | None = None, /, **options: Any
-    ) -> Callable[[Target], Target]:
-        """Offer a function or class as the resource at ``uri``; one with ``{…}`` is a template."""
-        if isinstance(uri, str):
-            options["uri"] = uri
-            return self._decorate(resource_component, None, options)  # type: ignore[no-any-return]
-        return self._decorate(resource_component, uri, options)  # type: ignore[no-any-return]
+        self, uri: str | None = None, /, **options: Unpack[ResourceOptions]
+    ) -> Callable[[Target], Target]: ...
+
+    def resource(self, target: Any = None, /, **options: Any) -> Any:
+        """Offer a function as the resource at a URI, where ``{…}`` makes it a template.
+
+        ``@server.resource("ticket://{pk}")`` before a function; a class says its URI itself.
+        """
+        if isinstance(target, str):
+            return self._decorate(resource_component, None, {"uri": target, **options})
+        return self._decorate(resource_component, target, options)
 
     @overload
     def prompt(self, target: Target, /) -> Target: ...
@@ -197,9 +205,7 @@ class Server(Announcing):
         """Offer a function or a Prompt class as a prompt, in the ways of ``tool``."""
         return self._decorate(prompt_component, target, options)
 
-    def _decorate(
-        self, build: Callable[..., Component], target: Any, options: Any
-    ) -> Any:
+    def _decorate(self, build: Callable[..., Component], target: Any, options: Any) -> Any:
         def offer(target: Any) -> Any:
             self.add(build(target, **options))
             return target

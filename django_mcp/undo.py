@@ -7,12 +7,15 @@ question undoes: what is written before any other error stays, as it does in a s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.db import connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
 
 from django_mcp import threads
 from django_mcp.rounds import InputRequired
@@ -22,17 +25,21 @@ T = TypeVar("T")
 
 async def run(function: Callable[..., T], /, *args: Any) -> T:
     """``threads.run``, where a question undoes what ``function`` wrote."""
-    return await threads.run(_attempt, function, *args)
+    return await threads.run(_run, function, *args)
 
 
-def _attempt(function: Callable[..., T], /, *args: Any) -> T:
-    with _transactions():
-        try:
-            return function(*args)
-        except BaseException as error:
-            failure = error
-            _note(error)
-    raise failure
+def _run(function: Callable[..., T], /, *args: Any) -> T:
+    attempt = Attempt()
+    token = _current.set(attempt)
+    try:
+        attempt.begin()
+        return function(*args)
+    except InputRequired:
+        attempt.is_undone = True
+        raise
+    finally:
+        attempt.end()
+        _current.reset(token)
 
 
 async def run_async(coroutine: Coroutine[Any, Any, T], /) -> T:
@@ -40,29 +47,66 @@ async def run_async(coroutine: Coroutine[Any, Any, T], /) -> T:
 
     It has a thread for its database calls to itself, since transactions belong to threads.
     """
-    async with threads.own_connections():
-        transactions = _transactions()
-        await sync_to_async(transactions.__enter__)()
-        try:
-            return await coroutine
-        except InputRequired as error:
-            await sync_to_async(_note)(error)
-            raise
-        finally:
-            await sync_to_async(transactions.__exit__)(None, None, None)
+    attempt = Attempt()
+    token = _current.set(attempt)
+    try:
+        async with threads.own_connections():
+            await sync_to_async(attempt.begin)()
+            try:
+                return await coroutine
+            except InputRequired:
+                attempt.is_undone = True
+                raise
+            finally:
+                await sync_to_async(attempt.end)()
+    finally:
+        _current.reset(token)
 
 
-@contextmanager
-def _transactions() -> Iterator[None]:
-    """A transaction on every database."""
-    with ExitStack() as stack:
-        for alias in connections:
-            stack.enter_context(transaction.atomic(using=alias))
-        yield
+class Attempt:
+    """One run of a handler: a transaction on every database that it uses.
+
+    One that is connected already is begun at once, another as soon as it is connected: a
+    handler which uses no database costs no database anything.
+    """
+
+    def __init__(self) -> None:
+        self.is_undone = False
+        self._begun: list[tuple[BaseDatabaseWrapper, transaction.Atomic, bool]] = []
+
+    def begin(self) -> None:
+        """Begin a transaction on each database that this thread is connected to."""
+        for connection in connections.all(initialized_only=True):
+            if connection.connection is not None:
+                # One that does not work any more is for the handler to notice, if it uses it.
+                with suppress(Exception):
+                    self.begin_on(connection)
+
+    def begin_on(self, connection: BaseDatabaseWrapper) -> None:
+        """Begin a transaction, or a savepoint where there is one."""
+        is_outermost = not connection.in_atomic_block
+        block = transaction.atomic(using=connection.alias)
+        block.__enter__()
+        self._begun.append((connection, block, is_outermost))
+
+    def end(self) -> None:
+        """Commit, or after a question roll back."""
+        for connection, block, is_outermost in reversed(self._begun):
+            if is_outermost:
+                # A block which connected the database saw a transaction that it did not
+                # begin, and took it for one that somebody else ends.
+                connection.commit_on_exit = True
+            if self.is_undone:
+                transaction.set_rollback(True, using=connection.alias)
+            block.__exit__(None, None, None)
 
 
-def _note(error: BaseException) -> None:
-    """Let the transactions of this thread end as ``error`` wants it: a question undoes them."""
-    if isinstance(error, InputRequired):
-        for alias in connections:
-            transaction.set_rollback(True, using=alias)
+def _begin_on_new(*, connection: BaseDatabaseWrapper, **_: Any) -> None:
+    attempt = _current.get()
+    if attempt is not None:
+        attempt.begin_on(connection)
+
+
+_current: ContextVar[Attempt | None] = ContextVar("django_mcp.attempt", default=None)
+
+connection_created.connect(_begin_on_new, dispatch_uid="django_mcp.undo")

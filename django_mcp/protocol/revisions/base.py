@@ -99,6 +99,8 @@ class Revision:
     http_statuses: Mapping[str, int]
     """The HTTP status of an error by its reason; every other is 200."""
     features: frozenset[Feature]
+    deprecated: frozenset[str] = frozenset()
+    """Questions and announcements which still work, and which new code should not use."""
     rounds: frozenset[str] = frozenset()
     """Methods that may be answered with what is still needed from the client."""
 

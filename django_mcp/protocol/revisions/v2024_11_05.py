@@ -91,6 +91,8 @@ V2024_11_05 = Revision(
         "internal_error": -32603,
         "cancelled": -32603,
         "resource_not_found": -32002,
+        "execution_error": -32000,
+        "transport_error": -32000,
         # These revisions have no numbers of their own for what follows.
         "header_mismatch": -32600,
         "client_capability_missing": -32600,

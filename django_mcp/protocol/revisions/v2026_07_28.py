@@ -62,6 +62,7 @@ V2026_07_28 = V2025_11_25.revise(
         "features": {Feature.PRIMING_EVENTS},
     },
     opening=Opening.ENVELOPE,
+    deprecated=frozenset({"roots/list", "sampling/createMessage", "notifications/message"}),
     rounds=frozenset({"tools/call", "prompts/get", "resources/read"}),
     structured=Structured.ANYTHING,
 )
