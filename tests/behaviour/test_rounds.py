@@ -1,4 +1,4 @@
-"""Asking the client in the stateless revision: the answer says what is missing, and it calls again."""
+"""Asking in the stateless revision: the answer says what is missing, and the client calls again."""
 
 from __future__ import annotations
 
@@ -29,6 +29,16 @@ def server_with(*handlers: Any, **options: Any) -> Server:
 
 def text(result: dict[str, Any]) -> str:
     return str(result["content"][0]["text"])
+
+
+async def once(client: Client, params: dict[str, Any]) -> dict[str, Any]:
+    """The result of one single tools/call, where ``client.call_tool`` would call again."""
+    answer = await client.send(client.message("tools/call", params))
+    assert answer is not None
+    if "error" in answer:
+        raise ErrorResponse(answer["error"])
+    result: dict[str, Any] = answer["result"]
+    return result
 
 
 def greet(frame: Frame) -> str:
@@ -117,7 +127,7 @@ class TestSeveralQuestions:
         said = {"role": "assistant", "content": {"type": "text", "text": "Hi"}, "model": "m"}
         server = server_with(plan)
         async with Client(server, elicitation=ALICE, sampling=said) as client:
-            first = await client.request_once("tools/call", {"name": "plan", "arguments": {}})
+            first = await once(client, {"name": "plan", "arguments": {}})
             assert sorted(item["method"] for item in first["inputRequests"].values()) == [
                 "elicitation/create",
                 "sampling/createMessage",
@@ -161,7 +171,7 @@ class TestWhatTheFrameWasAssigned:
 class TestTheState:
     async def state_of(self, client: Client, arguments: dict[str, Any]) -> str:
         params = {"name": "greet_one", "arguments": arguments}
-        return str((await client.request_once("tools/call", params))["requestState"])
+        return str((await once(client, params))["requestState"])
 
     def server(self) -> Server:
         def greet_one(greeting: str, frame: Frame) -> str:
@@ -169,13 +179,15 @@ class TestTheState:
 
         return server_with(greet_one)
 
-    @pytest.mark.parametrize("forge", [lambda state: state + "-TAMPERED", lambda _: "x", lambda _: 5])
+    @pytest.mark.parametrize(
+        "forge", [lambda state: state + "-TAMPERED", lambda _: "x", lambda _: 5]
+    )
     async def test_that_is_not_ours_is_refused(self, forge: Any) -> None:
         async with Client(self.server(), elicitation=ALICE) as client:
             state = forge(await self.state_of(client, {"greeting": "Hi"}))
             params = {"name": "greet_one", "arguments": {"greeting": "Hi"}, "requestState": state}
             with pytest.raises(ErrorResponse) as refused:
-                await client.request_once("tools/call", params)
+                await once(client, params)
         assert refused.value.code == -32602
 
     async def test_of_another_call_is_refused(self) -> None:
@@ -183,21 +195,21 @@ class TestTheState:
             state = await self.state_of(client, {"greeting": "Hi"})
             params = {"name": "greet_one", "arguments": {"greeting": "Bye"}, "requestState": state}
             with pytest.raises(ErrorResponse):
-                await client.request_once("tools/call", params)
+                await once(client, params)
 
     @pytest.mark.parametrize("responses", [None, [], {"name": 12345}])
     async def test_malformed_answers_are_refused(self, responses: Any) -> None:
         async with Client(server_with(greet), elicitation=ALICE) as client:
             params = {"name": "greet", "arguments": {}, "inputResponses": responses}
             with pytest.raises(ErrorResponse) as refused:
-                await client.request_once("tools/call", params)
+                await once(client, params)
         assert refused.value.code == -32602
 
     async def test_need_not_come_with_the_answers_and_unknown_keys_are_ignored(self) -> None:
         async with Client(server_with(greet), elicitation=ALICE) as client:
             responses = {"name": ALICE, "unknown": {"ignored": True}}
             params = {"name": "greet", "arguments": {}, "inputResponses": responses}
-            assert text(await client.request_once("tools/call", params)) == "Hello, Alice!"
+            assert text(await once(client, params)) == "Hello, Alice!"
 
 
 @pytest.mark.django_db(transaction=True)
@@ -223,7 +235,7 @@ class TestWhatIsWrittenBeforeAQuestion:
     async def see_it_undone(self, write: Any) -> None:
         server = server_with(write)
         async with Client(server, elicitation=ALICE, sync_handlers="threads") as client:
-            await client.request_once("tools/call", {"name": "write", "arguments": {}})
+            await once(client, {"name": "write", "arguments": {}})
             assert await Group.objects.acount() == 0
             assert text(await client.call_tool("write")) == "1"
             assert await Group.objects.acount() == 1

@@ -217,25 +217,13 @@ class TestCompletion:
         assert suggested(with_arguments) == ["a", "days"]
         assert suggested(with_frame) == ("a", frame)
 
-    async def test_may_be_awaited_and_runs_where_it_may_block(self) -> None:
-        class Exchange:
-            ran: list[Any] = []
-
-            async def run(self, function: Any, *args: Any) -> Any:
-                self.ran.append(function)
-                return function(*args)
-
+    def test_is_awaited_by_whoever_runs_it_when_it_is_async(self) -> None:
         async def slow(value: str) -> list[str]:
             return [value]
 
-        exchange = Exchange()
-        frame = Frame(exchange=exchange)  # type: ignore[arg-type]
+        assert prompt_component(plan, complete={"topic": slow}).complete["topic"].is_async
         quick = prompt_component(plan, complete={"topic": lambda value: [value]})
-        assert await quick.complete["topic"].call("a", {}, frame) == ["a"]
-        assert len(exchange.ran) == 1
-        awaited = prompt_component(plan, complete={"topic": slow})
-        assert await awaited.complete["topic"].call("a", {}, frame) == ["a"]
-        assert len(exchange.ran) == 1
+        assert not quick.complete["topic"].is_async
 
     def test_of_a_parameter_with_few_values_is_known(self) -> None:
         def f(size: Literal["s", "m"], tone: Tone, free: str) -> str:
