@@ -6,10 +6,18 @@ differ between revisions and are asked of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol
 
 Json = Mapping[str, Any]
+
+
+class Numbering(Protocol):
+    """A revision, as an error needs it: it knows the number of every reason."""
+
+    def error(self, error: McpError, /) -> dict[str, Any]:
+        """The error object for ``error``."""
+        ...
 
 
 class ToolError(Exception):
@@ -38,6 +46,98 @@ class McpError(Exception):
         self.code = code
         super().__init__(self.message)
 
+    # By the names which the seeds have for them.
+
+    @staticmethod
+    def protocol(reason: str, message: str | None = None, *, data: Any = None) -> McpError:
+        """The protocol error of this reason, such as "invalid_params"; KeyError for another."""
+        return PROTOCOL_ERRORS[reason](message, data=data)
+
+    @staticmethod
+    def parse_error(message: str | None = None, *, data: Any = None) -> ParseError:
+        """What came is not JSON."""
+        return ParseError(message, data=data)
+
+    @staticmethod
+    def invalid_request(message: str | None = None, *, data: Any = None) -> InvalidRequest:
+        """What came is no message, or none that may be sent now."""
+        return InvalidRequest(message, data=data)
+
+    @staticmethod
+    def method_not_found(message: str | None = None, *, data: Any = None) -> MethodNotFound:
+        """There is no such method."""
+        return MethodNotFound(message, data=data)
+
+    @staticmethod
+    def invalid_params(message: str | None = None, *, data: Any = None) -> InvalidParams:
+        """The parameters do not fit the method."""
+        return InvalidParams(message, data=data)
+
+    @staticmethod
+    def internal_error(message: str | None = None, *, data: Any = None) -> InternalError:
+        """Our own fault."""
+        return InternalError(message, data=data)
+
+    @staticmethod
+    def header_mismatch(message: str | None = None, *, data: Any = None) -> HeaderMismatch:
+        """A header says something else than the body."""
+        return HeaderMismatch(message, data=data)
+
+    @staticmethod
+    def missing_required_client_capability(capabilities: Json) -> ClientCapabilityMissing:
+        """The client lacks ``capabilities``, which are shaped like ClientCapabilities."""
+        return ClientCapabilityMissing.of(capabilities)
+
+    @staticmethod
+    def unsupported_protocol_version(
+        requested: str, supported: Sequence[str]
+    ) -> UnsupportedProtocolVersion:
+        """The version is not served; ``supported`` are."""
+        return UnsupportedProtocolVersion(data={"supported": [*supported], "requested": requested})
+
+    @staticmethod
+    def transport(reason: str, *, data: Any = None) -> TransportError:
+        """The transport failed: ``reason`` in words, or a name such as "send_failure"."""
+        return TransportError(_humanised(reason), data=data)
+
+    @staticmethod
+    def resource(reason: str = "not_found", *, data: Any = None) -> ResourceNotFound:
+        """What is wrong with a resource: it cannot be found, and nothing else."""
+        return RESOURCE_ERRORS[reason](data=data)
+
+    @staticmethod
+    def execution(message: str, *, data: Any = None) -> ExecutionError:
+        """An application's own failure, told to the client program in free words."""
+        return ExecutionError(message, data=data)
+
+    @staticmethod
+    def wrap(reason: object) -> McpError:
+        """The error which ``reason`` means: an error itself, a text, or an exception.
+
+        A text and a ToolError are meant to be read. Of any other exception nothing is told,
+        for it speaks of our insides; it becomes the cause.
+        """
+        if isinstance(reason, McpError):
+            return reason
+        if isinstance(reason, (str, ToolError)):
+            return ExecutionError(str(reason))
+        wrapped = InternalError()
+        wrapped.__cause__ = reason if isinstance(reason, BaseException) else None
+        return wrapped
+
+    # As it travels.
+
+    def to_json_rpc(self, request_id: str | int | None, revision: Numbering) -> dict[str, Any]:
+        """The response that is this error; the id is left out, never invented, when unknown."""
+        identified = {} if request_id is None else {"id": request_id}
+        return {"jsonrpc": "2.0", **identified, "error": revision.error(self)}
+
+    @classmethod
+    def from_json_rpc(cls, response: Json) -> McpError:
+        """The error in a response; raises KeyError for one that is none."""
+        error = response["error"]
+        return McpError(error["message"], data=error.get("data"), code=error["code"])
+
 
 class InternalError(McpError):
     """Our own fault. The message stays bland: it is read by strangers."""
@@ -48,6 +148,20 @@ class Cancelled(McpError):
 
     reason = "cancelled"
     default_message = "Cancelled"
+
+
+class ExecutionError(McpError):
+    """An application's own failure, as a protocol error: a tool rather raises ToolError."""
+
+    reason = "execution_error"
+    default_message = "Execution failed"
+
+
+class TransportError(McpError):
+    """A message could not be carried."""
+
+    reason = "transport_error"
+    default_message = "Transport error"
 
 
 class ProtocolError(McpError):
@@ -155,3 +269,22 @@ def _paths(capabilities: Json) -> list[str]:
         below = _paths(inner) if isinstance(inner, Mapping) else []
         paths += [f"{name}.{path}" for path in below] or [name]
     return paths
+
+
+def _humanised(reason: str) -> str:
+    return reason.replace("_", " ").capitalize() if reason.isidentifier() else reason
+
+
+PROTOCOL_ERRORS: Mapping[str, Callable[..., McpError]] = {
+    "parse_error": ParseError,
+    "invalid_request": InvalidRequest,
+    "method_not_found": MethodNotFound,
+    "invalid_params": InvalidParams,
+    "internal_error": InternalError,
+    "header_mismatch": HeaderMismatch,
+    "missing_required_client_capability": ClientCapabilityMissing,
+    "unsupported_protocol_version": UnsupportedProtocolVersion,
+}
+"""The errors of the protocol, by the names of the seeds."""
+
+RESOURCE_ERRORS: Mapping[str, Callable[..., ResourceNotFound]] = {"not_found": ResourceNotFound}

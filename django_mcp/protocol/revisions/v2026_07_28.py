@@ -24,6 +24,9 @@ V2026_07_28 = V2025_11_25.revise(
             "unsupported_protocol_version": -32022,
             # The number of older revisions must not be sent under this one.
             "url_elicitation_required": -32603,
+            # Those between -32019 and -32000 are legacy ground (ERR-01).
+            "execution_error": -32603,
+            "transport_error": -32603,
         },
         "http_statuses": {
             "parse_error": 400,
