@@ -1,9 +1,12 @@
 """What real clients get: results of tools, contents of resources, prompts, completions."""
 
 import json
+from typing import Any
 
 from tests.clients.conftest import Kind
 from tests.clients.real_client import RealClient
+
+AT_ONCE = 50
 
 REPORTS = 20
 """The demo data has 200 tickets, and every tenth is reported."""
@@ -66,6 +69,25 @@ def test_a_tool_answers_with_every_kind_of_content(suite_client: RealClient) -> 
     assert [(item["type"], item["mimeType"]) for item in image] == [("image", "image/png")]
     assert [(item["type"], item["mimeType"]) for item in sound] == [("audio", "audio/wav")]
     assert [item["type"] for item in mixed] == ["text", "image", "resource"]
+
+
+def test_many_calls_at_once_are_each_answered(client: RealClient) -> None:
+    started = {
+        client.start("tools/call", name="calculator", arguments=sum_of(number, 1)): str(number + 1)
+        for number in range(AT_ONCE)
+    }
+
+    results = {line["id"]: line["result"]["content"][0]["text"] for line in take(client, AT_ONCE)}
+
+    assert results == started
+
+
+def sum_of(a: int, b: int) -> dict[str, object]:
+    return {"operation": "add", "a": a, "b": b}
+
+
+def take(client: RealClient, lines: int) -> list[dict[str, Any]]:
+    return [client.listen() for _ in range(lines)]
 
 
 # What comes before the result.
