@@ -1,0 +1,176 @@
+"""manage.py mcp_call: calls a tool, reads a resource or gets a prompt, without a client.
+
+The call goes the way of every request, as the newest revision has it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AnonymousUser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from django_mcp import registry, threads
+from django_mcp.auth.base import Principal
+from django_mcp.dispatch import Reply
+from django_mcp.frame import StdioTransport
+from django_mcp.protocol.envelope import Envelope
+from django_mcp.protocol.headers import Mirrored
+from django_mcp.protocol.jsonrpc import Request
+from django_mcp.protocol.revisions import NEWEST
+from django_mcp.server import Server
+from django_mcp.transports import base
+from django_mcp.transports.loop_exchange import LoopExchange
+
+PROGRESS_TOKEN = "mcp_call"
+LEVELS = {0: None, 1: "info"}
+"""The least severe log messages which are shown, by verbosity; from 2 on all of them."""
+
+
+class Command(BaseCommand):
+    """Makes one call as one user and prints what comes out."""
+
+    help = "Calls a tool, gets a prompt or reads a resource, as nobody or as a user."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """What to call, and who calls."""
+        parser.add_argument("name", help="name of a tool or a prompt, or the URI of a resource")
+        parser.add_argument("arguments", nargs="?", default="{}", help="a JSON object")
+        parser.add_argument("--server", default=registry.default.name, help="name of the server")
+        parser.add_argument("--user", help="username of whoever calls; without it, nobody does")
+        parser.add_argument(
+            "--scope", action="append", default=[], help="a scope of the caller; may be repeated"
+        )
+        parser.add_argument(
+            "--json", action="store_true", dest="as_json", help="print the whole result as JSON"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> str:
+        """Print the result; CommandError where there is none."""
+        server = _server(options["server"])
+        request = _request(server, options["name"], _arguments(options["arguments"]))
+        caller = base.Caller(
+            principal=_principal(options["user"], options["scope"]),
+            transport=StdioTransport(env=dict(os.environ), os_pid=os.getpid()),
+        )
+        level = LEVELS.get(options["verbosity"], "debug")
+        # On this thread, a debugger that the handler starts has the terminal.
+        with threads.thread_sensitive():
+            reply = async_to_sync(self._call)(server, caller, request, level)
+        return _shown(reply, as_json=options["as_json"])
+
+    async def _call(
+        self, server: Server, caller: base.Caller, request: Request, level: str | None
+    ) -> Reply:
+        call = base.Call(server=server, caller=caller, exchange=TerminalExchange(self._tell))
+        return await base.answer(base.enveloped(call, request, Envelope(NEWEST, {}, None, level)))
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        """Show a notification beside the result."""
+        params = {k: v for k, v in message["params"].items() if k not in ("_meta", "progressToken")}
+        self.stderr.write(f"{message['method']} {json.dumps(params, ensure_ascii=False)}")
+
+
+class TerminalExchange(LoopExchange):
+    """The Exchange of a call which was made at a terminal."""
+
+    mirrored: Mirrored | None = None
+
+    def __init__(self, tell: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__()
+        self._tell = tell
+
+    def write(self, message: dict[str, Any], /) -> None:
+        """Show a notification."""
+        self._tell(message)
+
+    async def flush(self) -> None:
+        """Nothing waits."""
+
+    async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+        """Nobody can be asked."""
+        raise ConnectionError("mcp_call answers no questions")
+
+
+def _server(name: str) -> Server:
+    try:
+        return registry.configure(registry.get(name))
+    except LookupError as error:
+        raise CommandError(str(error)) from error
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        arguments = json.loads(text)
+    except ValueError as error:
+        raise CommandError(f"The arguments are not JSON: {error}") from error
+    if not isinstance(arguments, dict):
+        raise CommandError('The arguments are an object, such as \'{"text": "printer"}\'')
+    return arguments
+
+
+def _request(server: Server, name: str, arguments: dict[str, Any]) -> Request:
+    """The request which calls what has this name: a tool, else a prompt, else a resource."""
+    meta = {"progressToken": PROGRESS_TOKEN}
+    for kind, method in (("tool", "tools/call"), ("prompt", "prompts/get")):
+        if server.find(kind, name) is not None:
+            return Request(1, method, {"name": name, "arguments": arguments, "_meta": meta})
+    if ":" not in name:
+        raise CommandError(
+            f"The server {server.name!r} has no tool and no prompt {name!r}: see mcp_show"
+        )
+    return Request(1, "resources/read", {"uri": name, "_meta": meta})
+
+
+def _principal(username: str | None, scopes: list[str]) -> Principal:
+    user = AnonymousUser() if username is None else _user(username)
+    return Principal(
+        scheme="command", subject=str(user.pk or ""), user=user, scopes=frozenset(scopes)
+    )
+
+
+def _user(username: str) -> Any:
+    model = get_user_model()
+    try:
+        return model._default_manager.get_by_natural_key(username)
+    except model.DoesNotExist as error:
+        raise CommandError(f"There is no user {username!r}") from error
+
+
+def _shown(reply: Reply, *, as_json: bool) -> str:
+    if reply.error is not None:
+        raise CommandError(f"{reply.error.message}{_remedy(reply)}")
+    result = reply.message["result"]
+    text = _json(result) if as_json else _readable(result)
+    if result.get("isError"):
+        raise CommandError(text)
+    return text
+
+
+def _remedy(reply: Reply) -> str:
+    """What to do when the caller must not even know what she called (see ``listing.visible``)."""
+    request, server = reply.frame.request, reply.frame.server
+    name = request.params.get("name", "") if request is not None else ""
+    called = server.find("tool", name) or server.find("prompt", name)
+    if called is None or not (called.permission or called.scopes):
+        return ""
+    return " (It is not for everybody: see --user and --scope)"
+
+
+def _readable(result: dict[str, Any]) -> str:
+    """What a result says: its structure, else its text, and as JSON what is no text."""
+    if "structuredContent" in result:
+        return _json(result["structuredContent"])
+    blocks = result.get("content") or result.get("contents")
+    if blocks is None:
+        blocks = [message["content"] for message in result.get("messages", ())]
+    return "\n".join(block["text"] if "text" in block else _json(block) for block in blocks)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
