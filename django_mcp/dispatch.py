@@ -15,6 +15,7 @@ from django_mcp import rounds
 from django_mcp.methods import METHODS
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import InternalError, McpError, MethodNotFound
+from django_mcp.protocol.revisions import NEWEST
 from django_mcp.rounds import InputRequired
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ async def answer(frame: Frame) -> Reply:
         logger.exception("%s failed", request.method)
         return refusal(frame, InternalError())
     if isinstance(result, McpError):
-        return replace(refusal(frame, result), frame=after)
+        return replace(refusal(frame, result), frame=_in_its_session(after, frame))
     server = frame.server
     finished = frame.revision.finish(
         request.method,
@@ -57,7 +58,16 @@ async def answer(frame: Frame) -> Reply:
         server_info=server.get_server_info(frame.revision),
         cache=server.cache_members,
     )
-    return Reply(jsonrpc.result(request.id, finished), after)  # type: ignore[arg-type]
+    reply = jsonrpc.result(request.id, finished)  # type: ignore[arg-type]
+    return Reply(reply, _in_its_session(after, frame))
+
+
+def _in_its_session(after: Frame, before: Frame) -> Frame:
+    """The Frame which a handler returned, even one that forgot its session, in that session."""
+    session_id = before.get_mcp_session_id()
+    if after.get_mcp_session_id() == session_id:
+        return after
+    return after if session_id is None else after.put_private(session_id=session_id)
 
 
 async def attempt(frame: Frame) -> Answer:
@@ -80,6 +90,15 @@ def refusal(frame: Frame, error: McpError) -> Reply:
     """The reply which is ``error``."""
     assert frame.request is not None
     return Reply(jsonrpc.error(frame.request.id, frame.revision.error(error)), frame, error)
+
+
+def encode(message: dict[str, Any]) -> bytes:
+    """An answer as it travels; one that JSON cannot say is our own fault, and said to be so."""
+    try:
+        return jsonrpc.encode(message)
+    except ValueError:
+        logger.exception("An answer cannot be said in JSON")
+        return jsonrpc.encode(jsonrpc.error(message["id"], NEWEST.error(InternalError())))
 
 
 async def call(frame: Frame) -> Answer:

@@ -162,7 +162,8 @@ class Frame:
         if not isinstance(self.transport, HttpTransport):
             return None
         wanted = name.lower()
-        return next((value for key, value in self.transport.req_headers if key == wanted), None)
+        headers = self.transport.req_headers
+        return next((value for key, value in headers if key.lower() == wanted), None)
 
     def get_query_param(self, name: str) -> str | None:
         """The query parameter of the URL; None over stdio or where there is none."""
@@ -171,11 +172,16 @@ class Frame:
         return (self.transport.query_params or {}).get(name)
 
     def put_transport(self, key: str | Pairs = (), /, *value: Any, **more: Any) -> Frame:
-        """Change fields of the transport; raises TypeError for one that it does not have."""
+        """Change fields of the transport; raises TypeError for one that it does not have.
+
+        ``type``, "http" or "stdio", makes it another one, without what was known of the former.
+        """
+        new = _pairs(key, value, more)
         present = self.transport or HttpTransport()
-        kind = HttpTransport if isinstance(present, HttpTransport) else StdioTransport
-        known = {item.name: getattr(present, item.name) for item in fields(kind)}
-        return replace(self, transport=kind(**{**known, **_pairs(key, value, more)}))
+        kind = TRANSPORTS[new.get("type", present.type)]
+        names = fields(kind) if isinstance(present, kind) else ()
+        known = {item.name: getattr(present, item.name) for item in names}
+        return replace(self, transport=kind(**{**known, **new}))
 
     # The message.
 
@@ -214,16 +220,28 @@ class Frame:
         return self.private.get("revision")
 
     def put_private(self, key: str | Pairs = (), /, *value: Any, **more: Any) -> Frame:
-        """Set framework data; later values win."""
-        private: Any = {**self.private, **_pairs(key, value, more)}
-        return replace(self, private=private)
+        """Set data which belongs to the framework and not to handlers; later values win.
+
+        It is for middleware and the like. What a site adds under keys of its own is remembered
+        by the session as assigns are; the framework's own keys hold for this message alone.
+        """
+        new = _pairs(key, value, more)
+        own = {name: item for name, item in new.items() if name not in Private.__annotations__}
+        private: Any = {**self.private, **new}
+        return replace(self, private=private).record(
+            *(Change("private", "put", name, item) for name, item in own.items())
+        )
 
     def clear_session(self) -> Frame:
         """Forget the session: all of ``private``, and with it the runtime components.
 
-        The assigns, the transport, the request and ``initialized`` stay.
+        The pagination limit goes, too. The assigns, the transport, the request and
+        ``initialized`` stay, and so does what was assigned in the session.
         """
-        return replace(self, private=Private())
+        cleared = self.clear_components().record(
+            Change("pagination_limit", "set"), Change("private", "clear")
+        )
+        return replace(cleared, private=Private())
 
     def put_pagination_limit(self, limit: int) -> Frame:
         """Give every list of this session at most ``limit`` items a page; ValueError below 1."""
@@ -270,15 +288,17 @@ class Frame:
     def clear_components(self) -> Frame:
         """Take all of this session's own components back."""
         kinds = sorted({spec["kind"] for spec in self.private.get("components", {}).values()})
-        return self.put_private(components={}).record(
-            Change("components", "clear", value=kinds)
-        )
+        return self.put_private(components={}).record(Change("components", "clear", value=kinds))
 
     def _register(self, kind: str, options: Mapping[str, Any]) -> Frame:
         component = KINDS[kind].from_spec({"kind": kind, **options})
         spec = component.to_spec()
         key = f"{kind}:{component.key}"
-        components = {**self.private.get("components", {}), key: spec}
+        present = self.private.get("components", {})
+        if present.get(key) == spec:
+            # Nothing that a client would have to hear of.
+            return self
+        components = {**present, key: spec}
         return self.put_private(components=components).record(
             Change("components", "put", key, spec)
         )
@@ -304,6 +324,8 @@ class Frame:
         return self.private["revision"]
 
 
+TRANSPORTS: Mapping[str, Any] = {"http": HttpTransport, "stdio": StdioTransport}
+
 KINDS: Mapping[str, Any] = {
     component.kind: component
     for component in (ToolComponent, PromptComponent, ResourceComponent, TemplateComponent)
@@ -318,6 +340,9 @@ def _component(spec: Json) -> Component:
 def _pairs(key: Any, value: tuple[Any, ...], more: Mapping[str, Any]) -> dict[str, Any]:
     """The new values of a call that gives one key and value, a mapping, pairs or keywords."""
     if isinstance(key, str):
-        (single,) = value
-        return {key: single, **more}
+        if len(value) != 1:
+            raise TypeError(f"Give one value for {key!r}, or a mapping, or keywords")
+        return {key: value[0], **more}
+    if value:
+        raise TypeError("A value needs a key, which is a string")
     return {**dict(key), **more}

@@ -52,6 +52,8 @@ class Session:
     assigns: Json = field(default_factory=dict)
     components: Mapping[str, Json] = field(default_factory=dict)
     """Components registered at run time, as specifications, by kind and key."""
+    private: Json = field(default_factory=dict)
+    """What a site keeps beside the assigns, under keys of its own."""
     subscriptions: frozenset[str] = frozenset()
     """URIs of the resources whose changes the client wants to hear of."""
     heard: int | None = None

@@ -1,0 +1,449 @@
+"""The Frame's functions, each as the seeds mean it, on a Frame made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from django_mcp import ConfigurationError, Frame
+from django_mcp.components.tool import ToolComponent
+from django_mcp.frame import HttpTransport, RequestInfo, StdioTransport
+from django_mcp.protocol.revisions import NEWEST
+from django_mcp.session import Change, Session
+from django_mcp.transports.http_request import ScopeTransport
+
+
+def handler(params: dict[str, Any]) -> str:
+    """Says what it was given."""
+    return str(params)
+
+
+class TestNew:
+    def test_it_knows_nothing(self) -> None:
+        frame = Frame()
+
+        assert (dict(frame.assigns), dict(frame.private)) == ({}, {})
+        assert (frame.request, frame.transport, frame.initialized) == (None, None, False)
+
+    def test_it_may_be_given_assigns(self) -> None:
+        assert Frame({"user": "alice"}).assigns == {"user": "alice"}
+
+    def test_nothing_changes_in_place(self) -> None:
+        frame = Frame({"a": 1})
+
+        changed = frame.assign(a=2).put_private(b=3).put_pagination_limit(4).register_tool("t")
+
+        assert frame.assigns == {"a": 1}
+        assert frame.private == {}
+        assert changed.assigns == {"a": 2}
+
+    def test_it_shows_names_and_counts_but_no_contents(self) -> None:
+        frame = (
+            Frame({"token": "hunter2"})
+            .put_private(secret="hunter2")
+            .put_request({"id": 1, "method": "tools/call", "params": {"password": "hunter2"}})
+            .put_transport(req_headers=[("authorization", "Bearer hunter2")])
+            .register_tool("hunter", description="hunter2")
+        )
+
+        assert repr(frame) == "<Frame tools/call assigns=[token] components=1>"
+        assert f"{frame}" == repr(frame)
+
+
+class TestAssign:
+    @pytest.mark.parametrize(
+        "assign",
+        [
+            lambda frame: frame.assign("status", "active").assign("count", 5),
+            lambda frame: frame.assign({"status": "active", "count": 5}),
+            lambda frame: frame.assign([("status", "active"), ("count", 5)]),
+            lambda frame: frame.assign(status="active", count=5),
+            lambda frame: frame.assign({"status": "active"}, count=5),
+            lambda frame: frame.assign("status", "active", count=5),
+        ],
+        ids=["one by one", "mapping", "pairs", "keywords", "mapping and keyword", "both"],
+    )
+    def test_values_are_given_in_every_way(self, assign: Callable[[Frame], Frame]) -> None:
+        assert assign(Frame()).assigns == {"status": "active", "count": 5}
+
+    def test_the_later_value_wins(self) -> None:
+        assert Frame({"a": 0}).assign([("a", 1), ("a", 2)]).assigns == {"a": 2}
+
+    @pytest.mark.parametrize("arguments", [("key",), ("key", 1, 2), ({"a": 1}, 2)])
+    def test_a_key_has_one_value(self, arguments: tuple[Any, ...]) -> None:
+        with pytest.raises(TypeError):
+            Frame().assign(*arguments)
+
+    def test_each_key_is_a_change_of_its_own_for_the_session_to_remember(self) -> None:
+        assert Frame({"old": 0}).assign(a=1, b=2).changes == (
+            Change("assigns", "put", "a", 1),
+            Change("assigns", "put", "b", 2),
+        )
+
+    def test_what_a_message_brings_shadows_and_is_no_change(self) -> None:
+        frame = Frame({"tenant": "of the session", "a": 1}).brought({"tenant": "of the request"})
+
+        assert frame.assigns == {"tenant": "of the request", "a": 1}
+        assert frame.changes == ()
+
+
+class TestAssignNew:
+    def test_it_assigns_what_the_function_makes(self) -> None:
+        assert Frame().assign_new("at", lambda: 5).assigns == {"at": 5}
+
+    @pytest.mark.parametrize("present", [5, None, False, ""])
+    def test_it_calls_nothing_when_the_key_is_present_whatever_its_value(
+        self, present: Any
+    ) -> None:
+        def expensive() -> Any:
+            raise AssertionError("it was called")
+
+        frame = Frame({"count": present}).assign_new("count", expensive)
+
+        assert frame.assigns == {"count": present}
+        assert frame.changes == ()
+
+
+class TestTransport:
+    http = HttpTransport(
+        req_headers=[("Authorization", "Bearer 1"), ("x-tag", "first"), ("X-Tag", "second")],
+        query_params={"session": "abc123"},
+        remote_ip="151.236.219.228",
+        scheme="https",
+        host="api.example.com",
+        port=443,
+        request_path="/mcp",
+    )
+
+    @pytest.mark.parametrize("name", ["authorization", "Authorization", "AUTHORIZATION"])
+    def test_a_header_is_found_in_any_case(self, name: str) -> None:
+        assert Frame(transport=self.http).get_req_header(name) == "Bearer 1"
+
+    def test_of_a_repeated_header_the_first_one_is_meant(self) -> None:
+        assert Frame(transport=self.http).get_req_header("x-tag") == "first"
+
+    @pytest.mark.parametrize(
+        "transport", [None, HttpTransport(), StdioTransport(env={"AUTHORIZATION": "x"})]
+    )
+    def test_a_header_that_is_not_there_is_none(self, transport: Any) -> None:
+        assert Frame(transport=transport).get_req_header("authorization") is None
+
+    def test_a_query_parameter_is_found(self) -> None:
+        assert Frame(transport=self.http).get_query_param("session") == "abc123"
+
+    @pytest.mark.parametrize(
+        "transport",
+        [None, StdioTransport(), HttpTransport(query_params=None), HttpTransport(query_params={})],
+    )
+    def test_a_query_parameter_that_is_not_there_is_none(self, transport: Any) -> None:
+        assert Frame(transport=transport).get_query_param("session") is None
+
+    def test_over_http_it_says_how_the_message_came(self) -> None:
+        transport = Frame(transport=self.http).transport
+
+        assert isinstance(transport, HttpTransport)
+        assert (transport.type, transport.scheme, transport.host) == (
+            "http",
+            "https",
+            "api.example.com",
+        )
+        assert (transport.port, transport.request_path) == (443, "/mcp")
+        assert transport.remote_ip == "151.236.219.228"
+
+    def test_over_stdio_it_knows_the_environment_and_the_process(self) -> None:
+        transport = StdioTransport(env={"USER": "alice"}, os_pid=12345)
+
+        assert (transport.type, transport.env["USER"]) == ("stdio", "alice")
+        assert (transport.pid, transport.os_pid) == ("12345", 12345)
+
+    def test_its_fields_are_changed_one_or_many_at_a_time(self) -> None:
+        frame = (
+            Frame()
+            .put_transport("host", "example.com")
+            .put_transport({"port": 8000, "scheme": "http"})
+            .put_transport(request_path="/mcp")
+        )
+
+        assert frame.transport == HttpTransport(
+            host="example.com", port=8000, scheme="http", request_path="/mcp"
+        )
+
+    def test_a_type_makes_it_the_other_one(self) -> None:
+        frame = Frame(transport=self.http).put_transport(type="stdio", env={"A": "1"}, os_pid=7)
+
+        assert frame.transport == StdioTransport(env={"A": "1"}, os_pid=7)
+        assert frame.put_transport(os_pid=8).transport == StdioTransport(env={"A": "1"}, os_pid=8)
+
+    def test_what_was_read_from_a_request_can_be_changed_too(self) -> None:
+        scope = {
+            "headers": [(b"host", b"shop.example"), (b"accept", b"*/*")],
+            "query_string": b"a=1&a=2",
+            "client": ("10.0.0.1", 5),
+            "path": "/mcp",
+        }
+        frame = Frame(transport=ScopeTransport(scope)).put_transport(remote_ip="10.0.0.2")
+
+        assert isinstance(frame.transport, HttpTransport)
+        assert frame.transport.remote_ip == "10.0.0.2"
+        assert frame.transport.host == "shop.example"
+        assert frame.get_query_param("a") == "2"
+
+    def test_a_field_that_it_does_not_have_is_refused(self) -> None:
+        with pytest.raises(TypeError):
+            Frame().put_transport(colour="red")
+
+
+class TestRequest:
+    def test_it_is_set_and_cleared(self) -> None:
+        frame = Frame().put_request(
+            {"id": "req_123", "method": "tools/call", "params": {"name": "calculator"}}
+        )
+
+        assert frame.request == RequestInfo("req_123", "tools/call", {"name": "calculator"})
+        assert frame.clear_request().request is None
+
+    def test_clearing_it_clears_nothing_else(self) -> None:
+        frame = Frame({"a": 1}, initialized=True).put_private(b=2).register_tool("t")
+        cleared = frame.put_request({"method": "ping"}).clear_request()
+
+        assert cleared == frame
+
+
+class TestPrivate:
+    @pytest.mark.parametrize(
+        "put",
+        [
+            lambda frame: frame.put_private("session_id", "abc").put_private("tenant", 1),
+            lambda frame: frame.put_private({"session_id": "abc", "tenant": 1}),
+            lambda frame: frame.put_private(session_id="abc", tenant=1),
+        ],
+    )
+    def test_values_are_merged(self, put: Callable[[Frame], Frame]) -> None:
+        frame = put(Frame().put_private(tenant=0, kept=True))
+
+        assert frame.private == {"session_id": "abc", "tenant": 1, "kept": True}
+
+    def test_keys_of_a_site_are_remembered_and_those_of_the_framework_are_not(self) -> None:
+        assert Frame().put_private(session_id="abc", tenant=1).changes == (
+            Change("private", "put", "tenant", 1),
+        )
+
+    def test_before_initialize_every_getter_answers_none(self) -> None:
+        frame = Frame()
+
+        assert frame.get_mcp_session_id() is None
+        assert frame.get_client_info() is None
+        assert frame.get_client_capabilities() is None
+        assert frame.get_protocol_version() is None
+        assert frame.get_protocol_module() is None
+
+    def test_the_getters_tell_what_was_agreed(self) -> None:
+        frame = Frame().put_private(
+            session_id="session_abc123",
+            client_info={"name": "my-client", "version": "1.0.0"},
+            client_capabilities={"roots": {}},
+            protocol_version=NEWEST.version,
+            revision=NEWEST,
+        )
+
+        assert frame.get_mcp_session_id() == "session_abc123"
+        assert frame.get_client_info() == {"name": "my-client", "version": "1.0.0"}
+        assert frame.get_client_capabilities() == {"roots": {}}
+        assert frame.get_protocol_version() == NEWEST.version
+        assert frame.get_protocol_module() is NEWEST
+
+
+class TestPaginationLimit:
+    def test_it_is_kept_where_the_seeds_look_for_it(self) -> None:
+        frame = Frame().put_pagination_limit(10)
+
+        assert frame.private["pagination_limit"] == 10
+        assert frame.changes == (Change("pagination_limit", "set", value=10),)
+
+    @pytest.mark.parametrize("nonsense", [0, -1, True, 2.5, "10", None])
+    def test_nonsense_is_refused(self, nonsense: Any) -> None:
+        with pytest.raises(ValueError, match="positive integer"):
+            Frame().put_pagination_limit(nonsense)
+
+
+@pytest.fixture
+def full() -> Frame:
+    """A Frame with something in every field that clear_session looks at."""
+    return (
+        Frame({"status": "active"}, initialized=True, transport=HttpTransport(host="a"))
+        .put_request({"id": 1, "method": "tools/call"})
+        .put_private(
+            session_id="abc",
+            client_info={"name": "c"},
+            client_capabilities={"roots": {}},
+            protocol_version=NEWEST.version,
+            revision=NEWEST,
+            tenant="t",
+        )
+        .put_pagination_limit(3)
+        .register_tool("own")
+    )
+
+
+class TestClearSession:
+    def test_it_keeps_the_assigns(self, full: Frame) -> None:
+        assert full.clear_session().assigns == {"status": "active"}
+
+    def test_it_keeps_the_transport(self, full: Frame) -> None:
+        assert full.clear_session().transport == HttpTransport(host="a")
+
+    def test_it_keeps_the_request(self, full: Frame) -> None:
+        assert full.clear_session().request == full.request
+
+    def test_it_keeps_initialized(self, full: Frame) -> None:
+        assert full.clear_session().initialized is True
+
+    def test_it_removes_the_session_id(self, full: Frame) -> None:
+        assert full.clear_session().get_mcp_session_id() is None
+
+    def test_it_removes_the_client_info(self, full: Frame) -> None:
+        assert full.clear_session().get_client_info() is None
+
+    def test_it_removes_the_client_capabilities(self, full: Frame) -> None:
+        assert full.clear_session().get_client_capabilities() is None
+
+    def test_it_removes_the_protocol_version(self, full: Frame) -> None:
+        assert full.clear_session().get_protocol_version() is None
+
+    def test_it_removes_the_protocol_module(self, full: Frame) -> None:
+        assert full.clear_session().get_protocol_module() is None
+
+    def test_it_removes_the_pagination_limit(self, full: Frame) -> None:
+        assert "pagination_limit" not in full.clear_session().private
+
+    def test_it_removes_the_runtime_components(self, full: Frame) -> None:
+        assert full.clear_session().get_components() == []
+
+    def test_it_removes_whatever_else_was_private(self, full: Frame) -> None:
+        assert full.clear_session().private == {}
+
+    def test_the_session_forgets_the_same(self, full: Frame) -> None:
+        session = Session(id="abc", server="s", principal="p", version=NEWEST.version)
+
+        after = session.apply(full.assign(kept=1).clear_session().changes)
+
+        assert (after.pagination_limit, after.components, after.private) == (None, {}, {})
+        assert after.assigns == {"kept": 1}
+
+
+class TestComponents:
+    def test_all_of_them_are_there(self) -> None:
+        frame = (
+            Frame()
+            .register_tool("tool")
+            .register_prompt("prompt")
+            .register_resource("a://resource")
+            .register_resource_template("a://{template}", name="template")
+        )
+
+        assert [(item.kind, item.key) for item in frame.get_components()] == [
+            ("tool", "tool"),
+            ("prompt", "prompt"),
+            ("resource", "a://resource"),
+            ("resource_template", "a://{template}"),
+        ]
+
+    def test_clearing_them_clears_nothing_else(self) -> None:
+        frame = Frame({"a": 1}).put_pagination_limit(2)
+        cleared = frame.register_tool("t").register_prompt("p").clear_components()
+
+        assert cleared.get_components() == []
+        assert cleared.private["pagination_limit"] == 2
+        assert cleared.assigns == {"a": 1}
+
+    def test_a_tool_has_every_option_of_the_seeds(self) -> None:
+        (tool,) = (
+            Frame()
+            .register_tool(
+                "add",
+                description="Adds",
+                title="Add",
+                input_schema={"type": "object", "properties": {"a": {"type": "integer"}}},
+                output_schema={"type": "object"},
+                annotations={"readOnlyHint": True, "confidence": 0.95},
+                meta={"example.com/key": 1},
+                task_support="optional",
+                handler=handler,
+            )
+            .get_components()
+        )
+
+        assert isinstance(tool, ToolComponent)
+        assert tool.descriptor() == {
+            "name": "add",
+            "title": "Add",
+            "description": "Adds",
+            "inputSchema": {"type": "object", "properties": {"a": {"type": "integer"}}},
+            "outputSchema": {"type": "object"},
+            "annotations": {"readOnlyHint": True, "confidence": 0.95},
+            "execution": {"taskSupport": "optional"},
+            "_meta": {"example.com/key": 1},
+        }
+
+    def test_the_title_among_the_annotations_wins(self) -> None:
+        (tool,) = Frame().register_tool("t", title="a", annotations={"title": "b"}).get_components()
+
+        assert (tool.display_title, tool.descriptor()["title"]) == ("b", "b")
+
+    def test_without_any_title_the_name_is_shown(self) -> None:
+        (tool,) = Frame().register_tool("t").get_components()
+
+        assert tool.display_title == "t"
+        assert "title" not in tool.descriptor()
+
+    def test_a_resource_is_named_by_the_end_of_its_uri_and_is_plain_text(self) -> None:
+        (resource,) = Frame().register_resource("file:///var/log/today.txt").get_components()
+
+        described = resource.descriptor()
+        assert (described["name"], described["mimeType"]) == ("today.txt", "text/plain")
+
+    def test_register_resource_takes_templates_as_the_older_seed_has_it(self) -> None:
+        (template,) = Frame().register_resource("db:///{table}/{id}", name="rows").get_components()
+
+        assert template.kind == "resource_template"
+        assert template.descriptor()["uriTemplate"] == "db:///{table}/{id}"
+
+    @pytest.mark.parametrize("options", [{}, {"name": None}, {"name": ""}])
+    def test_a_template_needs_a_name(self, options: dict[str, Any]) -> None:
+        with pytest.raises(ValueError, match="name"):
+            Frame().register_resource_template("file:///{path}", **options)
+
+    def test_what_cannot_be_offered_is_refused_at_once(self) -> None:
+        with pytest.raises(ConfigurationError):
+            Frame().register_tool("no spaces please")
+        with pytest.raises(ConfigurationError):
+            Frame().register_tool("t", handler="nowhere.at.all")
+
+    def test_the_newest_of_one_key_is_kept(self) -> None:
+        (tool,) = (
+            Frame()
+            .register_tool("t", description="old")
+            .register_tool("t", description="new")
+            .get_components()
+        )
+
+        assert tool.descriptor()["description"] == "new"
+
+    def test_kinds_and_uris_are_told_apart_where_names_are_the_same(self) -> None:
+        frame = (
+            Frame()
+            .register_tool("same")
+            .register_prompt("same")
+            .register_resource("a://x/same")
+            .register_resource("b://y/same")
+            .register_resource_template("c://{same}", name="same")
+        )
+
+        assert len(frame.get_components()) == 5
+
+    def test_registering_what_is_registered_changes_nothing(self) -> None:
+        frame = Frame().register_tool("t", description="one")
+
+        assert frame.register_tool("t", description="one") is frame
