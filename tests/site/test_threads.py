@@ -117,6 +117,8 @@ class TestRun:
         go_on.set()
         assert await asyncio.to_thread(ended.wait, SECONDS)
 
+    # That thread may still have the connection of an earlier test, which is looked after.
+    @pytest.mark.django_db
     async def test_on_request_all_functions_run_on_one_thread(self, settings: Settings) -> None:
         settings.DJANGO_MCP = {**settings.DJANGO_MCP, "SYNC_HANDLERS": "thread_sensitive"}
         thread = await sync_to_async(threading.get_ident)()
