@@ -115,11 +115,17 @@ class Component(ABC):
     """Calls the handler with checked arguments and the Frame; None where the server has to."""
     is_async: bool = False
     takes_frame: bool = False
-    asks: bool = False
-    """Whether its handler may ask the client something."""
+    may_ask: Callable[[], bool] = bool
+    """Finds out whether its handler may ask the client something. It is called when a request
+    comes, since only then everything exists that the handler calls."""
     complete: Mapping[str, Completer] = field(default_factory=dict)
     spec: Json | None = None
     """What a component of one session was made from."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether its handler may ask the client something."""
+        return self.may_ask()
 
     @property
     def key(self) -> str:

@@ -119,7 +119,7 @@ class Declaration:
             "scopes": _scopes(self.get("scopes")),
             "cache": _cache(self.get("cache"), self.where),
             "order": _order(self.get("order"), self.where),
-            "asks": self._asks(),
+            "may_ask": self._may_ask(),
             "module": self.module,
             "line": self.line,
         }
@@ -168,9 +168,11 @@ class Declaration:
         except ValueError as error:
             raise ConfigurationError(f"{self.where}: {error}") from error
 
-    def _asks(self) -> bool:
+    def _may_ask(self) -> Callable[[], bool]:
         said: bool | None = self.get("asks")
-        return may_ask(self.function) if said is None else said
+        # Read once, but not yet: a helper may stand below the handler, in a module half executed.
+        asking = functools.partial(may_ask, self.function)
+        return functools.cache(asking) if said is None else functools.partial(bool, said)
 
     def _permission(self) -> Permission | None:
         permission: Permission | None = self._as_written("permission")

@@ -64,6 +64,16 @@ class TestAskingIsSeen:
     def test_in_what_the_handler_calls_by_name(self, handler: Callable[..., Any]) -> None:
         assert may_ask(handler)
 
+    def test_in_a_helper_which_is_written_below_the_handler(self) -> None:
+        module: dict[str, Any] = {"tool_component": tool_component}
+        exec(
+            "component = tool_component(lambda frame: helper(frame), name='above')\n"
+            "def helper(frame): return frame.client.elicit('Sure?', {})\n",
+            module,
+        )
+
+        assert module["component"].asks
+
     def test_in_a_method_of_a_tool_class(self) -> None:
         assert tool_component(Confirm).asks
 
