@@ -61,6 +61,18 @@ class RealClient:
         """Answer what the server asked."""
         self._tell({"answer": question["question"], "result": result})
 
+    def cancel(self, identity: int) -> None:
+        """Give a request up."""
+        self._tell({"cancel": identity})
+
+    def asked(self, method: str) -> Json:
+        """The next question, which has to be of this method."""
+        question = self.listen()
+        while "heard" in question:
+            question = self.listen()
+        assert question.get("asked") == method, question
+        return question
+
     def listen(self) -> Json:
         """The next line that the client says."""
         line = self._said.get(timeout=PATIENCE)

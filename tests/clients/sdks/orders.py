@@ -4,6 +4,7 @@ It runs where an SDK is installed, so it knows nothing of the tests, nor of Djan
 
     in    {"id": 1, "method": "tools/call", "params": {…}}      do this; several may run at once
           {"answer": 1, "result": {…}}                          to a question which was passed on
+          {"cancel": 1}                                         give it up
     out   {"connected": "2025-11-25", "server": {…}, …}
           {"id": 1, "heard": "notifications/progress", "params": {…}}
           {"heard": "notifications/message", "params": {…}}
@@ -47,13 +48,18 @@ async def ask(method: str, params: Any) -> Json:
 
 
 async def obey(methods: Mapping[str, Callable[..., Awaitable[Any]]]) -> None:
-    """Do what the lines say, until there are no more."""
-    async with asyncio.TaskGroup() as orders:
-        async for line in _lines():
-            if "answer" in line:
-                _answers.pop(line["answer"]).set_result(line["result"])
-            else:
-                orders.create_task(_do(methods[line["method"]], line))
+    """Do what the lines say, until there are no more; what still runs then is given up."""
+    running: dict[int, asyncio.Task[None]] = {}
+    async for line in _lines():
+        if "answer" in line:
+            _answers.pop(line["answer"]).set_result(line["result"])
+        elif "cancel" in line:
+            running[line["cancel"]].cancel()
+        else:
+            running[line["id"]] = asyncio.create_task(_do(methods[line["method"]], line))
+    for task in running.values():
+        task.cancel()
+    await asyncio.gather(*running.values(), return_exceptions=True)
 
 
 async def _do(method: Callable[..., Awaitable[Any]], order: Json) -> None:

@@ -32,6 +32,7 @@ const METHODS = {
 };
 
 const answers = new Map();
+const running = new Map();
 
 function say(line) {
   process.stdout.write(JSON.stringify(line) + "\n");
@@ -45,8 +46,11 @@ function ask({ method, params = {} }) {
 
 async function obey(client, { id, method, params }) {
   const onprogress = (params) => say({ id, heard: "notifications/progress", params });
+  const abort = new AbortController();
+  running.set(id, abort);
   try {
-    say({ id, result: await METHODS[method](client, params, { onprogress }) });
+    const options = { onprogress, signal: abort.signal };
+    say({ id, result: await METHODS[method](client, params, options) });
   } catch (error) {
     say({ id, error: described(error) });
   }
@@ -77,6 +81,7 @@ async function main(url) {
   for await (const line of createInterface({ input: process.stdin })) {
     const order = JSON.parse(line);
     if ("answer" in order) answers.get(order.answer)(order.result);
+    else if ("cancel" in order) running.get(order.cancel).abort();
     else obey(client, order);
   }
   await transport.terminateSession();
