@@ -128,11 +128,15 @@ class Client:
         """Open the conversation; the first call would do so by itself."""
         if self._is_open:
             return
+        await self.connect()
+        if self.revision.opening is Opening.HANDSHAKE:
+            await self._initialize()
+
+    async def connect(self) -> None:
+        """Open the connection and say nothing yet: for tests of the handshake itself."""
         self._is_open = True
         with self._threads():
             await self.connection.open()
-        if self.revision.opening is Opening.HANDSHAKE:
-            await self._initialize()
 
     async def close(self) -> None:
         """End the conversation, and with it the session."""

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, ClassVar, Protocol, TypeVar, cast
 
 from django.contrib.auth.models import AnonymousUser
 
-from django_mcp import routing, threads, undo
+from django_mcp import dispatch, routing, threads, undo
 from django_mcp.auth.base import Principal
 from django_mcp.cancellation import Cancellation
 from django_mcp.components.tool import ToolComponent
@@ -211,13 +211,13 @@ class MemoryConnection(Connection):
         )
         try:
             reply = await base.answer(await self._frame(call, request))
-            await self._keep(request, reply)
+            reply = await self._keep(request, reply)
         except McpError as error:
             return _refusal(error, self.listener.revision, request.id)
         except asyncio.CancelledError:
             call.cancellation.request("The client gave the request up")
             raise
-        answer: Message = jsonrpc.decode(base.encode(reply))
+        answer: Message = jsonrpc.decode(dispatch.encode(reply.message))
         return answer
 
     async def _frame(self, call: base.Call, request: Request) -> Frame:
@@ -231,12 +231,16 @@ class MemoryConnection(Connection):
             raise InvalidRequest("A session is opened with initialize, first and once")
         return base.in_session(call, request, session)
 
-    async def _keep(self, request: Request, reply: Reply) -> None:
+    async def _keep(self, request: Request, reply: Reply) -> Reply:
         """Remember what the answer changed, or the session which it opened."""
         if request.method == "initialize" and reply.error is None:
             await self._store.create(base.new_session(reply.frame, "memory"))
             self.session_id = "memory"
-        await base.commit(lambda: self._store, reply)
+        try:
+            await base.commit(lambda: self._store, reply)
+        except Exception:
+            return base.unkept(reply)
+        return reply
 
     async def _notified(self, message: Notification) -> None:
         if message.method == "notifications/initialized" and self.session_id is not None:
@@ -281,8 +285,8 @@ class HttpConnection(Connection):
 
     async def send(self, data: bytes) -> Message | None:
         try:
-            message = json.loads(data)
-        except ValueError:
+            message = jsonrpc.decode(data)
+        except McpError:
             message = None
         return await self._post(data, message)
 
@@ -435,15 +439,12 @@ class StdioConnection(Connection):
         self._write(jsonrpc.encode(message))
 
     async def send(self, data: bytes) -> Message | None:
-        try:
-            message = json.loads(data)
-        except ValueError:
-            message = None
-        if isinstance(message, dict) and "method" in message and "id" not in message:
-            self._write(data)
-            return None
-        identity = message.get("id") if isinstance(message, dict) else None
-        return await self._ask(data, identity if jsonrpc.is_id(identity) else None)
+        # What cannot be read is answered without an id, or with the one that could be read.
+        identity = _answered_under(data)
+        if identity is not NEVER:
+            return await self._ask(data, identity)
+        self._write(data)
+        return None
 
     async def _ask(self, data: bytes, identity: RequestId | None) -> Message:
         waiting = self._waiting[identity] = asyncio.get_running_loop().create_future()
@@ -474,7 +475,7 @@ class StdioConnection(Connection):
             self.listener.heard(message)
 
     def _take(self, response: Message) -> None:
-        waiting = self._waiting.get(response.get("id"))
+        waiting = self._waiting.get(response.get("id"), self._waiting.get(None))
         if waiting is None or waiting.done():
             self.strays.append(response)
         else:
@@ -488,6 +489,18 @@ class StdioConnection(Connection):
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(ConnectionError("The conversation has ended"))
+
+
+NEVER: Any = object()
+
+
+def _answered_under(data: bytes) -> RequestId | None:
+    """The id of the request that ``data`` is; None for what is refused, NEVER for the rest."""
+    try:
+        message = jsonrpc.read(jsonrpc.decode(data))
+    except McpError:
+        return None
+    return message.id if isinstance(message, Request) else cast(None, NEVER)
 
 
 class _Out:

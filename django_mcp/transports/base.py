@@ -214,14 +214,11 @@ async def commit(store: Callable[[], SessionStore], reply: Reply) -> None:
         await store().update(session_id, reply.frame.changes)
 
 
-def encode(reply: Reply) -> bytes:
-    """The reply as it travels; one that JSON cannot say is our own fault, and said to be so."""
-    try:
-        return jsonrpc.encode(reply.message)
-    except ValueError:
-        logger.exception("An answer cannot be said in JSON")
-        error = refusal(InternalError())
-        return jsonrpc.encode(jsonrpc.error(reply.message["id"], error))
+def unkept(reply: Reply) -> Reply:
+    """What is answered instead of ``reply`` when its changes could not be kept; logs why."""
+    logger.exception("What a handler changed in its session could not be kept")
+    error = InternalError()
+    return Reply(jsonrpc.error(reply.message["id"], refusal(error)), reply.frame, error)
 
 
 def refusal(error: McpError, revision: Revision = NEWEST) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from django.contrib.auth.models import AnonymousUser
 
-from django_mcp import conf, threads, undo
+from django_mcp import conf, dispatch, threads, undo
 from django_mcp.auth.base import Principal
 from django_mcp.dispatch import Reply
 from django_mcp.frame import Frame, StdioTransport
@@ -27,6 +27,7 @@ from django_mcp.protocol.jsonrpc import Notification, Request, RequestId, Respon
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Opening, Revision
 from django_mcp.server import Server
 from django_mcp.session import Session
+from django_mcp.stores.base import pack, unpack
 from django_mcp.transports import base
 
 logger = logging.getLogger("django_mcp")
@@ -191,16 +192,21 @@ class Conversation:
             return
         if frame.cancellation.requested:
             return
-        self._keep(frame, reply)
-        self._pipe.write(base.encode(reply) + b"\n")
+        reply = self._keep(frame, reply)
+        self._pipe.write(dispatch.encode(reply.message) + b"\n")
 
-    def _keep(self, frame: Frame, reply: Reply) -> None:
+    def _keep(self, frame: Frame, reply: Reply) -> Reply:
         """Remember what the answer changed: the session it opened, or its assigns."""
         assert frame.request is not None
         if frame.request.method == "initialize" and reply.error is None:
             self.session = base.new_session(reply.frame, "stdio")
         elif self.session is not None and frame.get_mcp_session_id() is not None:
-            self.session = self.session.apply(reply.frame.changes)
+            try:
+                changed = pack(self.session.apply(reply.frame.changes))
+            except TypeError:
+                return base.unkept(reply)
+            self.session = unpack(changed, session_id=self.session.id)
+        return reply
 
     # Notifications.
 
