@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from django_mcp import threads, undo
+from django_mcp import dispatch, threads, undo
 from django_mcp.protocol import jsonrpc, sse
 from django_mcp.protocol.headers import Mirrored
 
@@ -110,9 +110,9 @@ class HttpExchange:
         if self.gone:
             return
         if self.streaming:
-            await self._send_body(sse.event(jsonrpc.encode(message)), more=False)
+            await self._send_body(sse.event(dispatch.encode(message)), more=False)
         else:
-            await self.respond(status, jsonrpc.encode(message))
+            await self.respond(status, dispatch.encode(message))
 
     async def respond(self, status: int, body: bytes, headers: HeaderPairs = JSON_HEADERS) -> None:
         """Send a whole response."""
