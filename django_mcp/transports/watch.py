@@ -50,8 +50,9 @@ class Watch:
         self._receive = receive
         self._frame = frame
         self._exchange = exchange
-        self._loop = asyncio.get_running_loop()
-        self._answering = asyncio.current_task()
+        self._loop = exchange.loop
+        # Given the loop, because to find it costs a system call before Python 3.12.
+        self._answering = asyncio.current_task(exchange.loop)
         self._deadline = timeout
         self._keepalive = keepalive
         self._next_sign = keepalive
