@@ -10,9 +10,12 @@ asks on the open stream and waits; ``rounds.RoundsClient`` ends the attempt and 
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from django_mcp import questions
@@ -41,11 +44,39 @@ ALIASES: Mapping[str, str] = {"warn": "warning", "fatal": "critical"}
 """Other spellings, from the seeds, which authors and clients may use in any case."""
 
 
+LEAST_SEVERE = "debug"
+
+
 def level_name(spelling: str) -> str | None:
     """The level that a spelling means, or None."""
     name = spelling.lower()
     name = ALIASES.get(name, name)
     return name if name in LEVELS else None
+
+
+class Allowance:
+    """How many log messages may still be sent in this second; what is too much is dropped.
+
+    It may be used from any thread.
+    """
+
+    __slots__ = ("_ends", "_left", "_lock", "_now", "_per_second")
+
+    def __init__(self, per_second: int, *, now: Callable[[], float] = time.monotonic) -> None:
+        self._per_second = per_second
+        self._now = now
+        self._lock = threading.Lock()
+        self._ends = 0.0
+        self._left = 0
+
+    def take(self) -> bool:
+        """Whether one more may be sent, which then counts as sent."""
+        with self._lock:
+            now = self._now()
+            if now >= self._ends:
+                self._ends, self._left = now + 1, self._per_second
+            self._left -= 1
+            return self._left >= 0
 
 
 class Client(ABC):
@@ -59,6 +90,7 @@ class Client(ABC):
     """Whether a question ends the attempt, and the handler runs again for the answer."""
 
     __slots__ = (
+        "_allowance",
         "_exchange",
         "_last_progress",
         "_log_level",
@@ -79,8 +111,10 @@ class Client(ABC):
         logger: str,
         progress_token: str | int | None = None,
         timeout: float = 60.0,
+        allowance: Allowance | None = None,
     ) -> None:
         self.capabilities = capabilities
+        self._allowance = allowance
         self._revision = revision
         self._exchange = exchange
         self._log_level = log_level
@@ -96,14 +130,15 @@ class Client(ABC):
     ) -> None:
         """Send a log message, unless the client wants none of this level.
 
-        What travels is ``data`` (any JSON value), or else the message. Never put secrets or
-        personal data into it. Raises ValueError for a level that does not exist.
+        ``level`` is one of ``LEVELS`` or ``ALIASES``, in any case; an unknown one is the least
+        severe. What travels is ``data`` (any JSON value), or else the message. Never put
+        secrets or personal data into it. A server's rate limit drops what is too much.
         """
         warn_of(self._revision, "notifications/message")
-        name = level_name(level)
-        if name is None:
-            raise ValueError(f"{level!r} is not a log level; use one of {', '.join(LEVELS)}")
+        name = level_name(level) or LEAST_SEVERE
         if self._log_level is None or LEVELS[name] < LEVELS[self._log_level]:
+            return
+        if self._allowance is not None and not self._allowance.take():
             return
         self.notify(
             "notifications/message",
@@ -386,3 +421,7 @@ def progress_token(params: Json) -> str | int | None:
     if token is None or jsonrpc.is_id(token):
         return token
     raise InvalidParams("_meta.progressToken must be a string or an integer")
+
+
+current: ContextVar[Client | None] = ContextVar("django_mcp.client", default=None)
+"""The client of the call that is being answered, for code which is not given a Frame."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from django_mcp import rounds
+from django_mcp.client import current
 from django_mcp.methods import METHODS
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import InternalError, McpError, MethodNotFound
@@ -40,6 +41,14 @@ async def answer(frame: Frame) -> Reply:
 
     Changes of the Frame are kept on a value and on a returned error, not on a raised one.
     """
+    token = current.set(frame.client)
+    try:
+        return await _answer(frame)
+    finally:
+        current.reset(token)
+
+
+async def _answer(frame: Frame) -> Reply:
     request = frame.request
     assert request is not None
     try:

@@ -6,23 +6,18 @@ as it likes; each is mounted at its own path. A Server knows nothing of Django o
 
 from __future__ import annotations
 
-from bisect import insort
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import NoneType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
-from django_mcp.announcer import Announcing
-from django_mcp.components.base import CacheHint, Component, ConfigurationError
-from django_mcp.components.prompt import PromptComponent, PromptOptions, prompt_component
-from django_mcp.components.resource import (
-    ResourceComponent,
-    ResourceOptions,
-    TemplateComponent,
-    resource_component,
-)
-from django_mcp.components.tool import ToolComponent, ToolOptions, tool_component
+from django_mcp.calling import Calling
+from django_mcp.components.base import CacheHint
+from django_mcp.components.prompt import PromptComponent
+from django_mcp.components.resource import ResourceComponent, TemplateComponent
+from django_mcp.components.tool import ToolComponent
+from django_mcp.hooks import HookOptions, Hooks
+from django_mcp.offering import KINDS, Offering
 from django_mcp.protocol.revisions import REVISIONS, Opening, Revision, opened_by
 
 if TYPE_CHECKING:
@@ -33,8 +28,6 @@ if TYPE_CHECKING:
     Answer = tuple[dict[str, Any] | McpError, Frame]
     CallNext = Callable[[Frame], Awaitable[Answer]]
     Middleware = Callable[[Frame, CallNext], Awaitable[Answer]]
-
-Target = TypeVar("Target")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,58 +58,36 @@ class Sealer(Protocol):
         ...
 
 
-class Catalogue:
-    """The components of one kind: by key, and in the order in which they are listed."""
+@dataclass(frozen=True, slots=True)
+class Keepalive:
+    """The experimental ``notifications/keepalive`` of a server: how often, and how patiently."""
 
-    __slots__ = ("by_key", "ordered")
+    interval_ms: int
+    failure_threshold: int = 3
+    """How many of them may fail one after the other before the session is ended."""
 
-    def __init__(self) -> None:
-        self.by_key: dict[str, Component] = {}
-        self.ordered: list[Component] = []
+    def __post_init__(self) -> None:
+        if self.interval_ms < 1 or self.failure_threshold < 1:
+            raise ValueError("A keepalive has an interval and a threshold of at least 1")
 
-    def add(self, component: Component) -> None:
-        """Keep a component; a second one of its key is refused with both places named."""
-        present = self.by_key.get(component.key)
-        if present is not None:
-            raise ConfigurationError(
-                f"The {component.kind} {component.key!r} is registered twice: at {present.source} "
-                f"and at {component.source}. Rename one of them, or register it on another Server."
-            )
-        self.by_key[component.key] = component
-        insort(self.ordered, component, key=_sort_key)
-
-    def replace(self, component: Component) -> None:
-        """Put a component in the place of the one with its key."""
-        self.discard(component.key)
-        self.add(component)
-
-    def discard(self, key: str) -> Component | None:
-        """Take the component of this key out and return it, or None."""
-        component = self.by_key.pop(key, None)
-        if component is not None:
-            self.ordered.remove(component)
-        return component
+    def to_protocol(self) -> dict[str, Any]:
+        """As it is advertised."""
+        return {
+            "enabled": True,
+            "intervalMs": self.interval_ms,
+            "failureThreshold": self.failure_threshold,
+        }
 
 
-def _sort_key(component: Component) -> tuple[str, ...]:
-    return component.sort_key
-
-
-KINDS = (
-    ToolComponent.kind,
-    ResourceComponent.kind,
-    TemplateComponent.kind,
-    PromptComponent.kind,
-)
-
-
-class Server(Announcing):
+class Server(Offering, Hooks, Calling):
     """One MCP server: its name, its components, and how it answers.
 
     ``name`` identifies it in settings, commands and the admin, and gives its path unless
     ``path`` does. ``auth`` lists authenticators (instances or dotted paths); a server without
     any uses the site's, and a site without any refuses to mount it. ``announce_on_start`` tells
-    each new session once that the lists which it may read have changed.
+    each new session once that the lists which it may read have changed. ``serial`` answers the
+    requests of one session one after the other. ``keepalive_ms`` and ``log_rate_limit`` are
+    those of ``set_keepalive`` and ``set_log_rate_limit``. The hooks are those of ``Hooks``.
     """
 
     def __init__(
@@ -136,7 +107,12 @@ class Server(Announcing):
         cache: CacheHint | None = None,
         page_size: int | None = None,
         announce_on_start: bool = True,
+        serial: bool = False,
+        keepalive_ms: int | None = None,
+        log_rate_limit: int | None = None,
+        **hooks: Unpack[HookOptions],
     ) -> None:
+        super().__init__()
         self.name = name
         self.info: dict[str, Any] = {"name": name, "version": version or "1.0"}
         self.describe(
@@ -152,11 +128,17 @@ class Server(Announcing):
         self.cache = cache
         self.page_size = page_size
         self.announce_on_start = announce_on_start
+        self.serial = serial
+        self.is_running = False
+        """Whether ``start`` has been called in this process, and ``stop`` has not."""
         self.limits = Limits()
         self.sealer: Sealer | None = None
-        self._capabilities = capabilities
-        self._catalogues = {kind: Catalogue() for kind in KINDS}
-        self._described: dict[tuple[str, str, str], dict[str, Any]] = {}
+        self._amended = capabilities
+        self._replaced: Json | None = None
+        self.set_keepalive(keepalive_ms)
+        self.set_log_rate_limit(log_rate_limit)
+        for hook, function in hooks.items():
+            self._hook(hook, function)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         return f"<Server {self.name!r}>"
@@ -164,99 +146,6 @@ class Server(Announcing):
     def describe(self, **members: Any) -> None:
         """Set members of what the server says of itself; those which are None stay out."""
         self.info |= {name: value for name, value in members.items() if value is not None}
-
-    # What it offers.
-
-    @overload
-    def tool(self, target: Target, /) -> Target: ...
-    @overload
-    def tool(self, **options: Unpack[ToolOptions]) -> Callable[[Target], Target]: ...
-
-    def tool(self, target: Any = None, /, **options: Any) -> Any:  # type: ignore[misc]
-        """Offer a function or a Tool class as a tool; as a decorator, with or without options.
-
-        The function itself is returned unchanged. Raises ConfigurationError, which names the
-        remedy, for something that cannot be offered.
-        """
-        return self._decorate(tool_component, target, options)
-
-    @overload
-    def resource(self, target: type[Target], /) -> type[Target]: ...
-    @overload
-    def resource(
-        self, uri: str | None = None, /, **options: Unpack[ResourceOptions]
-    ) -> Callable[[Target], Target]: ...
-
-    def resource(self, target: Any = None, /, **options: Any) -> Any:
-        """Offer a function as the resource at a URI, where ``{…}`` makes it a template.
-
-        ``@server.resource("ticket://{pk}")`` before a function; a class says its URI itself.
-        """
-        if isinstance(target, str):
-            return self._decorate(resource_component, None, {"uri": target, **options})
-        return self._decorate(resource_component, target, options)
-
-    @overload
-    def prompt(self, target: Target, /) -> Target: ...
-    @overload
-    def prompt(self, **options: Unpack[PromptOptions]) -> Callable[[Target], Target]: ...
-
-    def prompt(self, target: Any = None, /, **options: Any) -> Any:  # type: ignore[misc]
-        """Offer a function or a Prompt class as a prompt, in the ways of ``tool``."""
-        return self._decorate(prompt_component, target, options)
-
-    def _decorate(self, build: Callable[..., Component], target: Any, options: Any) -> Any:
-        def offer(target: Any) -> Any:
-            self.add(build(target, **options))
-            return target
-
-        return offer if target is None else offer(target)
-
-    def add(self, component: Component) -> None:
-        """Offer a component; raises ConfigurationError when its key is taken."""
-        self._catalogues[component.kind].add(component)
-        self._changed(component.kind)
-
-    def replace(self, component: Component) -> None:
-        """Offer a component in the place of the one with its key."""
-        self._catalogues[component.kind].replace(component)
-        self._described.clear()
-        self._changed(component.kind)
-
-    def remove(self, kind: str, key: str) -> bool:
-        """Stop offering a component; False when there was none."""
-        self._described.clear()
-        if self._catalogues[kind].discard(key) is None:
-            return False
-        self._changed(kind)
-        return True
-
-    def find(self, kind: str, key: str) -> Component | None:
-        """The component of this kind and key (name, URI or template), or None."""
-        return self._catalogues[kind].by_key.get(key)
-
-    def components(self, kind: str) -> Sequence[Component]:
-        """The components of this kind in the order in which they are listed."""
-        return self._catalogues[kind].ordered
-
-    def all_components(self) -> Iterable[Component]:
-        """Every component, kind by kind."""
-        return (item for kind in KINDS for item in self._catalogues[kind].ordered)
-
-    def descriptor(self, revision: Revision, component: Component) -> dict[str, Any]:
-        """A component as clients of ``revision`` see it listed."""
-        # What one session registers under a name is nothing to another.
-        lasts = self.find(component.kind, component.key) is component
-        # Others are computed at each listing, or translated into the reader's language.
-        is_plain = type(component.description) is str and type(component.title) in (str, NoneType)
-        if not lasts or not is_plain:
-            return revision.describe(component.kind, component.descriptor())
-        place = (revision.version, component.kind, component.key)
-        described = self._described.get(place)
-        if described is None:
-            described = revision.describe(component.kind, component.descriptor())
-            self._described[place] = described
-        return described
 
     # What a site makes of it.
 
@@ -295,25 +184,87 @@ class Server(Announcing):
         return self.instructions() if callable(self.instructions) else self.instructions
 
     def get_capabilities(self) -> dict[str, Any]:
-        """What the server can do: computed from what is registered, then as overridden.
+        """What the server can do, as the next client is told.
 
-        An override of None takes a capability away.
+        Computed from what is registered, or may be by a hook, then amended by ``capabilities``
+        of the constructor, where None takes one away; or as ``set_capabilities`` has it.
         """
-        offered = {
-            "tools": ({"listChanged": True}, self.components(ToolComponent.kind)),
+        if self._replaced is not None:
+            return dict(self._replaced)
+        offered = {name: flags for name, (flags, some) in self._offered().items() if some}
+        amended = {"logging": {}, **offered, **(self._amended or {})}
+        experimental = {**self._experimental(), **(amended.pop("experimental", None) or {})}
+        if experimental:
+            amended["experimental"] = experimental
+        return {name: flags for name, flags in amended.items() if flags is not None}
+
+    def set_capabilities(self, capabilities: Json | None) -> None:
+        """Declare exactly these to the clients that come from now on; None computes them again."""
+        self._replaced = capabilities
+
+    def _offered(self) -> Mapping[str, tuple[dict[str, Any], bool]]:
+        """Each capability with its flags, and whether there is or may be what it is about."""
+        has = {kind: bool(self.components(kind)) for kind in KINDS}
+        resources = has[ResourceComponent.kind] or has[TemplateComponent.kind]
+        return {
+            "tools": (
+                {"listChanged": True},
+                has[ToolComponent.kind] or self._may_register("handle_tool_call"),
+            ),
             "resources": (
                 {"listChanged": True, "subscribe": True},
-                [
-                    *self.components(ResourceComponent.kind),
-                    *self.components(TemplateComponent.kind),
-                ],
+                resources or self._may_register("handle_resource_read"),
             ),
-            "prompts": ({"listChanged": True}, self.components(PromptComponent.kind)),
-            "completions": ({}, [item for item in self.all_components() if item.complete]),
+            "prompts": (
+                {"listChanged": True},
+                has[PromptComponent.kind] or self._may_register("handle_prompt_get"),
+            ),
+            "completions": (
+                {},
+                self.has_hook("handle_completion")
+                or any(item.complete for item in self.all_components()),
+            ),
         }
-        computed: dict[str, Any] = {name: flags for name, (flags, some) in offered.items() if some}
-        merged = {"logging": {}, **computed, **(self._capabilities or {})}
-        return {name: flags for name, flags in merged.items() if flags is not None}
+
+    def _may_register(self, hook: str) -> bool:
+        """Whether sessions may get components of their own, which nothing declared yet shows."""
+        return self.has_hook(hook) or self.has_hook("init")
+
+    def _experimental(self) -> dict[str, Any]:
+        advertised: dict[str, Any] = {}
+        if self.keepalive is not None:
+            advertised["keepalive"] = self.keepalive.to_protocol()
+        if self.effective_log_rate_limit is not None:
+            per_second = self.effective_log_rate_limit
+            advertised["loggingRateLimit"] = {"enabled": True, "perSecond": per_second}
+        return advertised
+
+    # What it does besides answering.
+
+    def set_keepalive(self, interval_ms: int | None, failure_threshold: int = 3) -> None:
+        """Send sessions ``notifications/keepalive`` this often; None or 0 stops it.
+
+        It is an experiment of the seeds and advertised as such. When so many in a row cannot be
+        sent, the session is ended and ``handle_error`` is told.
+        """
+        is_on = interval_ms is not None and interval_ms > 0
+        self.keepalive = Keepalive(interval_ms, failure_threshold) if is_on else None  # type: ignore[arg-type]
+
+    def set_log_rate_limit(self, per_second: int | None) -> None:
+        """Send each client at most so many log messages a second, and drop the rest.
+
+        0 sends all of them; None leaves it to the site's LOG_RATE_LIMIT. Each worker counts for
+        itself.
+        """
+        if per_second is not None and per_second < 0:
+            raise ValueError("A rate limit is a number of messages, 0 or more")
+        self._log_rate_limit = per_second
+
+    @property
+    def effective_log_rate_limit(self) -> int | None:
+        """How many log messages a client is sent in a second; None for all of them."""
+        own = self._log_rate_limit
+        return (self.limits.log_rate_limit if own is None else own) or None
 
     # Which revisions it serves.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.components import results
@@ -21,13 +22,23 @@ async def complete(frame: Frame) -> Answer:
     """Proposals for one argument of a prompt or of a resource template."""
     if "completions" not in frame.server.get_capabilities():
         raise MethodNotFound("This server offers no completion")
-    component = await _referred(frame, running.object_param(frame, "ref"))
+    ref = running.object_param(frame, "ref")
+    component = await _referred(frame, ref)
     name, value = _argument(running.object_param(frame, "argument"))
+    chosen = _context(frame)
     completer = component.complete.get(name)
     if completer is None:
-        return results.completion_result([]), frame
-    chosen = _context(frame)
+        return await _by_hook(frame, ref, name, value)
     return await running.run(completer, frame, value, chosen, read=results.completion_result)
+
+
+async def _by_hook(frame: Frame, ref: dict[str, Any], name: str, value: str) -> Answer:
+    """What the server itself suggests where a component suggests nothing."""
+    if not frame.server.has_hook("handle_completion"):
+        return results.completion_result([]), frame
+    function = frame.server.handle_completion
+    hook = running.Hook(function, partial(function, ref, {"name": name, "value": value}))
+    return await running.run(hook, frame, read=results.completion_result)
 
 
 async def _referred(frame: Frame, ref: dict[str, Any]) -> Component:

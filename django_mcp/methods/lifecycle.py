@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.methods.running import params_of
+from django_mcp.methods.running import call_hook, params_of
 from django_mcp.protocol import handshake
 from django_mcp.protocol.revisions import Opening
 
@@ -29,7 +29,16 @@ async def initialize(frame: Frame) -> tuple[dict[str, Any], Frame]:
         "capabilities": revision.describe_capabilities(server.get_capabilities()),
         "serverInfo": server.get_server_info(revision),
     }
-    return _with_instructions(result, agreed), agreed
+    return _with_instructions(result, agreed), await _greeted(agreed)
+
+
+async def _greeted(frame: Frame) -> Frame:
+    """The Frame as the server's hook leaves it, which may refuse the client."""
+    server = frame.server
+    if not server.has_hook("on_initialize"):
+        return frame
+    info, capabilities = frame.private["client_info"], frame.private["client_capabilities"]
+    return await call_hook(server.on_initialize, info, capabilities, frame=frame)
 
 
 async def ping(frame: Frame) -> tuple[dict[str, Any], Frame]:

@@ -37,9 +37,16 @@ async def get(frame: Frame) -> Answer:
         raise InvalidParams(f"The arguments do not fit: {error}") from error
     try:
         read = partial(results.prompt_result, prompt)
-        return await running.run(prompt, frame, clean, read=read)
+        return await running.run(_handler(frame, prompt), frame, clean, read=read)
     except McpError:
         raise
     except Exception as error:
         logger.exception("The prompt %s failed", name)
         raise InternalError("The prompt failed") from error
+
+
+def _handler(frame: Frame, prompt: PromptComponent) -> running.Handler:
+    if prompt.invoke is not None:
+        return prompt
+    hook = frame.server.handle_prompt_get
+    return running.Hook(hook, partial(hook, prompt.name))

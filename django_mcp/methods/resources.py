@@ -63,7 +63,8 @@ async def _read(frame: Frame, component: Readable, uri: str, variables: dict[str
     except ArgumentsInvalid as error:
         raise ResourceNotFound.at(uri) from error
     try:
-        answer = await running.run(component, frame, clean, read=partial(_result, component, uri))
+        read_it, read = _handler(frame, component, uri), partial(_result, component, uri)
+        answer = await running.run(read_it, frame, clean, read=read)
     except McpError:
         raise
     except Exception as error:
@@ -72,6 +73,13 @@ async def _read(frame: Frame, component: Readable, uri: str, variables: dict[str
     if isinstance(answer[0], ResourceNotFound):
         raise answer[0]
     return answer
+
+
+def _handler(frame: Frame, component: Readable, uri: str) -> running.Handler:
+    if component.invoke is not None:
+        return component
+    hook = frame.server.handle_resource_read
+    return running.Hook(hook, lambda variables, frame: hook(uri, frame))
 
 
 def _result(component: Readable, uri: str, value: Any) -> dict[str, Any]:

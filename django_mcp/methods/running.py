@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from django_mcp.components.asking import may_ask
+from django_mcp.components.signature import is_async
 from django_mcp.protocol.errors import InvalidParams, McpError
 from django_mcp.rounds import InputRequired
 
@@ -57,6 +60,35 @@ class Handler(Protocol):
     def invoke(self) -> Callable[..., Any] | None:
         """Called with the checked arguments and the Frame."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A hook of the server, run as the handler of a component which has none of its own."""
+
+    function: Callable[..., Any]
+    invoke: Callable[..., Any]
+    """Calls it with what a handler would be given."""
+
+    @property
+    def is_async(self) -> bool:
+        """Whether it is async."""
+        return is_async(self.function)
+
+    @property
+    def asks(self) -> bool:
+        """Whether its code asks the client something."""
+        return may_ask(self.function)
+
+
+async def call_hook(function: Callable[..., Any], *arguments: Any, frame: Frame) -> Frame:
+    """Call a hook which may return a Frame: that one, or the one which it was given."""
+    if is_async(function):
+        returned = await function(*arguments, frame)
+    else:
+        assert frame.exchange is not None
+        returned = await frame.exchange.run(function, *arguments, frame)
+    return returned if is_frame(returned) else frame
 
 
 async def run(handler: Handler, frame: Frame, *arguments: Any, read: Read) -> Answer:

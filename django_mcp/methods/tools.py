@@ -41,7 +41,8 @@ async def call(frame: Frame) -> Answer:
     except ArgumentsInvalid as error:
         return failed(f"The arguments do not fit: {error}"), frame
     try:
-        return await running.run(tool, frame, clean, read=partial(_read, frame.revision, tool))
+        read = partial(_read, frame.revision, tool)
+        return await running.run(_handler(frame, tool), frame, clean, read=read)
     except ToolError as error:
         return failed(str(error)), frame
     except McpError:
@@ -52,6 +53,13 @@ async def call(frame: Frame) -> Answer:
     except Exception as error:
         logger.exception("The tool %s failed", name)
         return failed(_explanation(frame, error)), frame
+
+
+def _handler(frame: Frame, tool: ToolComponent) -> running.Handler:
+    if tool.invoke is not None:
+        return tool
+    hook = frame.server.handle_tool_call
+    return running.Hook(hook, partial(hook, tool.name))
 
 
 def failed(text: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from inspect import isawaitable
 from typing import Any
 
@@ -18,7 +18,14 @@ from django.utils.module_loading import import_string
 from django_mcp import conf, dispatch, rounds
 from django_mcp.auth.base import Principal
 from django_mcp.cancellation import Cancellation
-from django_mcp.client import Client, LiveClient, level_name, progress_token
+from django_mcp.client import (
+    LEAST_SEVERE,
+    Allowance,
+    Client,
+    LiveClient,
+    level_name,
+    progress_token,
+)
 from django_mcp.dispatch import Reply
 from django_mcp.exchange import Exchange
 from django_mcp.frame import Frame, RequestInfo, Transport
@@ -29,7 +36,7 @@ from django_mcp.protocol.jsonrpc import Notification, Request
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Opening, Revision
 from django_mcp.rounds import RoundsClient
 from django_mcp.server import Server
-from django_mcp.session import Change, Session
+from django_mcp.session import Change, Session, address
 from django_mcp.stores.base import SessionStore
 
 logger = logging.getLogger("django_mcp")
@@ -78,6 +85,7 @@ def enveloped(call: Call, request: Request, envelope: Envelope) -> Frame:
 def in_session(call: Call, request: Request | Notification, session: Session) -> Frame:
     """The Frame of a message in a session."""
     private = {
+        **session.private,
         "server": call.server,
         "revision": BY_VERSION[session.version],
         "protocol_version": session.version,
@@ -126,6 +134,7 @@ def _frame(
         logger=call.server.name,
         progress_token=progress_token(params) if "_meta" in params else None,
         timeout=call.server.limits.request_timeout,
+        allowance=_allowance(call.server, private.get("session_id")),
     )
     return Frame(
         assigns or {},
@@ -140,6 +149,21 @@ def _frame(
         private=private,  # type: ignore[arg-type]
         exchange=call.exchange,
     )
+
+
+def _allowance(server: Server, session_id: str | None) -> Allowance | None:
+    """How much may be logged to this client; it is counted by each worker for itself."""
+    per_second = server.effective_log_rate_limit
+    if per_second is None:
+        return None
+    if session_id is None:
+        return Allowance(per_second)
+    return _allowance_of(server, address(session_id), per_second)
+
+
+@lru_cache(maxsize=4096)
+def _allowance_of(server: Server, session: str, per_second: int) -> Allowance:
+    return Allowance(per_second)
 
 
 def _requested_level(envelope: Envelope) -> str | None:
@@ -157,13 +181,15 @@ def session_level(session: Session) -> str:
         return session.log_level
     experimental = session.client_capabilities.get("experimental")
     wished = experimental.get("logLevel") if isinstance(experimental, dict) else None
-    return (level_name(wished) if isinstance(wished, str) else None) or DEFAULT_LOG_LEVEL
+    if wished is None:
+        return DEFAULT_LOG_LEVEL
+    return (level_name(wished) if isinstance(wished, str) else None) or LEAST_SEVERE
 
 
 def new_session(frame: Frame, session_id: str) -> Session:
     """The session which ``initialize`` opened."""
     assert frame.auth is not None
-    return Session(
+    session = Session(
         id=session_id,
         server=frame.server.name,
         principal=frame.auth.key,
@@ -172,6 +198,7 @@ def new_session(frame: Frame, session_id: str) -> Session:
         client_capabilities=frame.private["client_capabilities"],
         init_meta=frame.private["init_meta"],
     )
+    return session.apply(frame.changes)
 
 
 INITIALIZED = Change("initialized", "set", value=True)
