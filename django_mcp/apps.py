@@ -15,8 +15,11 @@ class SimpleMcpConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register the system checks, and let servers announce from every process."""
+        """Register the system checks, let servers announce from everywhere, and ask by forms."""
         import_module("django_mcp.checks")
+        import_module("django_mcp.questions").SHAPES[:] = [
+            import_module("django_mcp.forms").shape_of
+        ]
         announcer = import_module("django_mcp.announce").SiteAnnouncer()
         import_module("django_mcp.announcer").Announcing.announcer = announcer
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from django_mcp import questions
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import ClientCapabilityMissing, InvalidParams
+from django_mcp.protocol.revisions import Feature
 from django_mcp.questions import AnswerUnfit, Elicited, Question, Root, Sampled
 
 if TYPE_CHECKING:
@@ -230,6 +231,10 @@ class Client(ABC):
     def elicit(
         self, message: str, schema: Json, *, key: str | None = ..., timeout: float | None = ...
     ) -> Elicited[dict[str, Any]]: ...
+    @overload
+    def elicit(
+        self, message: str, schema: type, *, key: str | None = ..., timeout: float | None = ...
+    ) -> Elicited[Any]: ...
 
     def elicit(
         self, message: str, schema: Any, *, key: str | None = None, timeout: float | None = None
@@ -292,6 +297,10 @@ class Client(ABC):
     async def aelicit(
         self, message: str, schema: Json, *, key: str | None = ..., timeout: float | None = ...
     ) -> Elicited[dict[str, Any]]: ...
+    @overload
+    async def aelicit(
+        self, message: str, schema: type, *, key: str | None = ..., timeout: float | None = ...
+    ) -> Elicited[Any]: ...
 
     async def aelicit(
         self, message: str, schema: Any, *, key: str | None = None, timeout: float | None = None
@@ -362,6 +371,15 @@ class Client(ABC):
     def _key(self, question: Question) -> str:
         return question.method
 
+    def _params(self, question: Question) -> dict[str, Any]:
+        """What is sent for ``question``; raises ValueError for what the revision cannot ask."""
+        params = self._revision.question(question.method, question.params)
+        may_say = self._revision.has(Feature.SAMPLING_TOOLS)
+        if may_say and "context" not in self.capabilities.get("sampling", {}):
+            # Revisions in which a client says whether it can do this (SAMP-06).
+            params.pop("includeContext", None)
+        return params
+
     def _require(self, question: Question) -> None:
         """Refuse, before anything is sent, what the client or the revision cannot be asked."""
         warn_of(self._revision, question.method)
@@ -399,7 +417,7 @@ class LiveClient(Client):
 
     async def _answer(self, question: Question, timeout: float) -> Any:
         """The answer to one question, asked again when what comes back does not fit."""
-        params = self._revision.question(question.method, question.params)
+        params = self._params(question)
         for _ in range(ATTEMPTS - 1):
             result = await self._exchange.ask(question.method, params, timeout=timeout)
             try:

@@ -6,14 +6,15 @@ read. How it gets there and back is the client's business (``client``).
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel
-
 from django_mcp.components import shapes
-from django_mcp.components.base import ArgumentsInvalid
+from django_mcp.components.base import ArgumentsInvalid, ConfigurationError
+from django_mcp.components.shapes import Input
+from django_mcp.protocol import elicitation
 from django_mcp.protocol.errors import Json
 
 FORM: Json = {"elicitation": {"form": {}}}
@@ -81,12 +82,12 @@ class Root:
     name: str | None = None
 
 
-def form(message: str, schema: type[BaseModel] | Json) -> Question:
-    """Ask the user to fill in a form: a flat model or schema of texts, numbers and choices.
+def form(message: str, schema: type | Json) -> Question:
+    """Ask the user to fill in a form: a flat pydantic model, JSON Schema or Django form.
 
     Never ask for passwords, keys, tokens or payment data this way: send her to a page.
     """
-    wanted = shapes.input_of(schema, "a form")
+    wanted = _shape(schema)
 
     def read(result: Json) -> Elicited[Any]:
         action = _action(result)
@@ -100,15 +101,33 @@ def form(message: str, schema: type[BaseModel] | Json) -> Question:
         except ArgumentsInvalid as error:
             raise AnswerUnfit(error.problems) from error
 
-    params = {"message": message, "requestedSchema": wanted.schema, "mode": "form"}
+    try:
+        requested = elicitation.flat(wanted.schema)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from error
+    params = {"message": message, "requestedSchema": requested, "mode": "form"}
     return Question(method="elicitation/create", params=params, capability=FORM, read=read)
 
 
+SHAPES: list[Callable[[Any], Input | None]] = []
+"""Who else knows how to read what a form is declared as: the edge adds Django's own forms."""
+
+
+def _shape(declared: Any) -> Input:
+    for read in SHAPES:
+        shape = read(declared)
+        if shape is not None:
+            return shape
+    return shapes.input_of(declared, "a form")
+
+
 def page(message: str, url: str, *, elicitation_id: str | None = None) -> Question:
-    """Ask the user to visit a page, for what must not pass through the client."""
-    params = {"message": message, "url": url, "mode": "url"}
-    if elicitation_id is not None:
-        params["elicitationId"] = elicitation_id
+    """Ask the user to visit a page, for what must not pass through the client.
+
+    ``elicitation_id`` names it where the revision has ids; by default it is a new one.
+    """
+    identity = elicitation_id or secrets.token_urlsafe(16)
+    params = {"message": message, "url": url, "mode": "url", "elicitationId": identity}
     return Question(
         method="elicitation/create",
         params=params,
@@ -133,6 +152,7 @@ def sample(messages: str | Sequence[Json], *, max_tokens: int, **options: Any) -
     """
     if isinstance(messages, str):
         messages = [{"role": "user", "content": {"type": "text", "text": messages}}]
+    _check_tool_uses(messages)
     named = {SAMPLING_OPTIONS[name]: value for name, value in options.items()}
     return Question(
         method="sampling/createMessage",
@@ -140,6 +160,26 @@ def sample(messages: str | Sequence[Json], *, max_tokens: int, **options: Any) -
         capability=SAMPLING_TOOLS if "tools" in named or "toolChoice" in named else SAMPLING,
         read=_sampled,
     )
+
+
+def _check_tool_uses(messages: Sequence[Json]) -> None:
+    """Every tool use is answered by the next message, which holds nothing else (SAMP-07, -08)."""
+    open_uses: set[Any] = set()
+    for message in messages:
+        blocks = _blocks(message)
+        results = [block for block in blocks if block.get("type") == "tool_result"]
+        if {block.get("toolUseId") for block in results} != open_uses or (
+            results and len(results) != len(blocks)
+        ):
+            raise ValueError(
+                "A message that uses tools is followed by one with exactly their results"
+            )
+        open_uses = {block.get("id") for block in blocks if block.get("type") == "tool_use"}
+
+
+def _blocks(message: Json) -> list[Json]:
+    content = message["content"]
+    return content if isinstance(content, list) else [content]
 
 
 SAMPLING_OPTIONS: Mapping[str, str] = {

@@ -35,7 +35,7 @@ class InputRequired(BaseException):
     Not an Exception, so that a handler which catches those does not swallow it.
     """
 
-    def __init__(self, asked: Mapping[str, Question], state: Json) -> None:
+    def __init__(self, asked: Mapping[str, Json], state: Json) -> None:
         self.asked = asked
         self.state = state
         super().__init__(f"Input is required: {', '.join(asked)}")
@@ -57,7 +57,7 @@ class RoundsClient(Client):
         self._given = given
         self._assigned: Json = {}
         # Shared by the copies of this client which several Frames of one call hold.
-        self._asked: dict[str, Question] = {}
+        self._asked: dict[str, Json] = {}
         self._used: dict[str, Json] = {}
         self._counts: dict[str, int] = {}
 
@@ -76,7 +76,7 @@ class RoundsClient(Client):
     async def _answers(self, asked: Mapping[str, Question], timeout: float) -> dict[str, Any]:
         for name, question in asked.items():
             if self._read(name, question) is MISSING:
-                self._asked[name] = question
+                self._note(name, question)
         if self._asked:
             # Questions which are asked concurrently are asked of the client together.
             await asyncio.sleep(0)
@@ -86,10 +86,13 @@ class RoundsClient(Client):
         answers = {name: self._read(name, question) for name, question in asked.items()}
         for name, answer in answers.items():
             if answer is MISSING:
-                self._asked[name] = asked[name]
+                self._note(name, asked[name])
         if self._asked:
             raise InputRequired(self._asked, {"given": self._used, "assigns": self._assigned})
         return answers
+
+    def _note(self, name: str, question: Question) -> None:
+        self._asked[name] = {"method": question.method, "params": self._params(question)}
 
     def _read(self, name: str, question: Question) -> Any:
         """The answer under ``name``, or MISSING: one that does not fit counts as none."""
@@ -104,7 +107,7 @@ class RoundsClient(Client):
 
     def _key(self, question: Question) -> str:
         """A name which is the same when the handler runs again, and differs by question."""
-        text = json.dumps(question.params, sort_keys=True, default=str)
+        text = json.dumps(self._params(question), sort_keys=True, default=str)
         digest = sha256(f"{question.method} {text}".encode()).hexdigest()[:12]
         count = self._counts[digest] = self._counts.get(digest, 0) + 1
         return f"{question.method.partition('/')[0]}-{digest}-{count}"
@@ -161,10 +164,7 @@ def result(
     state = server.sealer.seal(_purpose(principal, method, params), json.dumps(required.state))
     return {
         "resultType": "input_required",
-        "inputRequests": {
-            name: {"method": question.method, "params": dict(question.params)}
-            for name, question in required.asked.items()
-        },
+        "inputRequests": dict(required.asked),
         "requestState": state,
     }
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any
 
+from django_mcp.protocol import elicitation
 from django_mcp.protocol.errors import Json, McpError
 from django_mcp.protocol.json_schema import is_object_root, to_object_root
 
@@ -183,8 +184,13 @@ class Revision:
         return result
 
     def question(self, method: str, params: Json) -> dict[str, Any]:
-        """The parameters of a question to the client, as this revision has them."""
-        return self.pick(method, params) if method in self.fields else dict(params)
+        """The parameters of a question to the client, as this revision has them.
+
+        Raises ValueError for what it cannot ask.
+        """
+        asked = self.pick(method, params) if method in self.fields else dict(params)
+        trim = QUESTION_TRIMS.get(method)
+        return asked if trim is None else trim(self, asked)
 
     def error_code(self, error: McpError) -> int:
         """The number of ``error``: its own, or the one this revision has for its reason."""
@@ -284,6 +290,35 @@ def _trim_read_result(revision: Revision, result: dict[str, Any]) -> dict[str, A
     kept = {name: member for name, member in result.items() if name == "_meta"}
     return {**kept, "contents": contents}
 
+
+def _trim_form(revision: Revision, params: dict[str, Any]) -> dict[str, Any]:
+    if "requestedSchema" not in params or revision.has(Feature.RICH_ELICITATION):
+        return params
+    if elicitation.has_several_choices(params["requestedSchema"]):
+        raise ValueError(f"MCP {revision.version} cannot ask for several choices at once")
+    return {**params, "requestedSchema": elicitation.plain(params["requestedSchema"])}
+
+
+def _trim_sampling(revision: Revision, params: dict[str, Any]) -> dict[str, Any]:
+    """One block to a message, where a revision has no more: longer messages become several."""
+    if revision.has(Feature.SAMPLING_TOOLS):
+        return params
+    messages = [
+        {**message, "content": block}
+        for message in params["messages"]
+        for block in _as_list(message["content"])
+    ]
+    return {**params, "messages": messages}
+
+
+def _as_list(content: Any) -> list[Any]:
+    return content if isinstance(content, list) else [content]
+
+
+QUESTION_TRIMS: Mapping[str, Trim] = {
+    "elicitation/create": _trim_form,
+    "sampling/createMessage": _trim_sampling,
+}
 
 TRIMS: Mapping[str, Trim] = {
     "tools/call": _trim_tool_result,
