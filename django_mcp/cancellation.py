@@ -6,10 +6,14 @@ requests. Safe to use from any thread.
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import threading
 from collections.abc import Callable
 
 from django_mcp.protocol.errors import Cancelled
+
+logger = logging.getLogger("django_mcp")
 
 
 class Cancellation:
@@ -21,7 +25,7 @@ class Cancellation:
         self._requested = False
         self._reason: str | None = None
         self._lock = threading.Lock()
-        self._callbacks: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[], object]] = []
         self._event: threading.Event | None = None
 
     @property
@@ -39,16 +43,18 @@ class Cancellation:
         if self._requested:
             raise Cancelled
 
-    def on_request(self, callback: Callable[[], None]) -> None:
+    def on_request(self, callback: Callable[[], object]) -> Callable[[], None]:
         """Call ``callback`` once when cancellation is requested, at once when it already was.
 
-        It runs in the thread that requests, so it must be quick and must not raise.
+        It runs in the thread that requests, so it must be quick; what it raises is logged. What
+        is returned takes the callback back.
         """
         with self._lock:
             if not self._requested:
                 self._callbacks.append(callback)
-                return
-        callback()
+                return lambda: self._take_back(callback)
+        _call(callback)
+        return lambda: None
 
     def wait(self, timeout: float) -> bool:
         """Block this thread until cancellation is requested, for at most ``timeout`` seconds."""
@@ -57,6 +63,20 @@ class Cancellation:
                 return True
             self._event = self._event or threading.Event()
         return self._event.wait(timeout)
+
+    async def await_request(self, timeout: float | None = None) -> bool:
+        """``wait`` for async code; without a timeout, for as long as it takes."""
+        loop = asyncio.get_running_loop()
+        asked = asyncio.Event()
+        take_back = self.on_request(lambda: loop.call_soon_threadsafe(asked.set))
+        try:
+            async with asyncio.timeout(timeout):
+                await asked.wait()
+        except TimeoutError:
+            return self._requested
+        finally:
+            take_back()
+        return True
 
     def request(self, reason: str | None = None) -> None:
         """Ask the handler to stop; asking again changes nothing."""
@@ -68,4 +88,16 @@ class Cancellation:
         if self._event is not None:
             self._event.set()
         for callback in callbacks:
-            callback()
+            _call(callback)
+
+    def _take_back(self, callback: Callable[[], object]) -> None:
+        with self._lock:
+            if callback in self._callbacks:
+                self._callbacks.remove(callback)
+
+
+def _call(callback: Callable[[], object]) -> None:
+    try:
+        callback()
+    except Exception:
+        logger.exception("A callback of a cancellation failed")

@@ -10,6 +10,7 @@ asks on the open stream and waits; ``rounds.RoundsClient`` ends the attempt and 
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 import warnings
@@ -19,8 +20,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from django_mcp import questions
-from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.errors import ClientCapabilityMissing, InvalidParams
+from django_mcp.protocol import jsonrpc, validation
+from django_mcp.protocol.errors import ClientCapabilityMissing, InternalError, InvalidParams
 from django_mcp.protocol.revisions import Feature
 from django_mcp.questions import AnswerUnfit, Elicited, Question, Root, Sampled
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from django_mcp.exchange import Exchange
     from django_mcp.protocol.errors import Json
     from django_mcp.protocol.revisions import Revision
+
+logger = logging.getLogger("django_mcp")
 
 Model = TypeVar("Model", bound="BaseModel")
 
@@ -98,6 +101,7 @@ class Client(ABC):
         "_logger",
         "_progress_token",
         "_revision",
+        "_strict",
         "_timeout",
         "capabilities",
     )
@@ -113,9 +117,11 @@ class Client(ABC):
         progress_token: str | int | None = None,
         timeout: float = 60.0,
         allowance: Allowance | None = None,
+        strict: bool = False,
     ) -> None:
         self.capabilities = capabilities
         self._allowance = allowance
+        self._strict = strict
         self._revision = revision
         self._exchange = exchange
         self._log_level = log_level
@@ -183,8 +189,11 @@ class Client(ABC):
 
     def notify(self, method: str, params: Json | None = None) -> None:
         """Send any notification on this request's stream, where the revision knows it."""
-        if method in self._revision.announcements or not method.startswith("notifications/"):
-            self._exchange.write(jsonrpc.notification(method, params))
+        if method not in self._revision.announcements and method.startswith("notifications/"):
+            return
+        if self._strict and _is_unfit(method, validation.notification, self._revision, params):
+            return
+        self._exchange.write(jsonrpc.notification(method, params))
 
     async def anotify(self, method: str, params: Json | None = None) -> None:
         """``notify``, and wait until the stream has room again."""
@@ -378,6 +387,8 @@ class Client(ABC):
         if may_say and "context" not in self.capabilities.get("sampling", {}):
             # Revisions in which a client says whether it can do this (SAMP-06).
             params.pop("includeContext", None)
+        if self._strict and _is_unfit(question.method, validation.question, self._revision, params):
+            raise InternalError("The server asked something unfit")
         return params
 
     def _require(self, question: Question) -> None:
@@ -439,6 +450,16 @@ def progress_token(params: Json) -> str | int | None:
     if token is None or jsonrpc.is_id(token):
         return token
     raise InvalidParams("_meta.progressToken must be a string or an integer")
+
+
+def _is_unfit(
+    method: str, check: Callable[..., list[str]], revision: Revision, params: Json | None
+) -> bool:
+    """Whether what is to be said does not fit the revision, which is logged with the difference."""
+    misfits = check(revision, method, params)
+    if misfits:
+        logger.error("%s does not fit the protocol: %s", method, "; ".join(misfits))
+    return bool(misfits)
 
 
 current: ContextVar[Client | None] = ContextVar("django_mcp.client", default=None)

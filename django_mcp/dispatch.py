@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from django_mcp import rounds
 from django_mcp.client import current
 from django_mcp.methods import METHODS
-from django_mcp.protocol import jsonrpc
+from django_mcp.protocol import jsonrpc, validation
 from django_mcp.protocol.errors import InternalError, McpError, MethodNotFound
 from django_mcp.protocol.revisions import NEWEST
 from django_mcp.rounds import InputRequired
@@ -55,8 +55,8 @@ async def _answer(frame: Frame) -> Reply:
         result, after = await attempt(frame)
     except McpError as error:
         return refusal(frame, error)
-    except Exception:
-        logger.exception("%s failed", request.method)
+    except Exception as error:
+        frame.server.report(f"{request.method} failed", error)
         return refusal(frame, InternalError())
     if isinstance(result, McpError):
         return replace(refusal(frame, result), frame=_in_its_session(after, frame))
@@ -67,8 +67,20 @@ async def _answer(frame: Frame) -> Reply:
         server_info=server.get_server_info(frame.revision),
         cache=server.cache_members,
     )
+    if server.limits.strict and _is_unfit(frame, finished):
+        return refusal(frame, InternalError("The server answered something unfit"))
     reply = jsonrpc.result(request.id, finished)  # type: ignore[arg-type]
     return Reply(reply, _in_its_session(after, frame))
+
+
+def _is_unfit(frame: Frame, result: dict[str, Any]) -> bool:
+    """Whether a result does not fit the revision, which is logged with the difference."""
+    assert frame.request is not None
+    method = frame.request.method
+    misfits = validation.result(frame.revision, method, result)
+    if misfits:
+        logger.error("What %s answers does not fit the protocol: %s", method, "; ".join(misfits))
+    return bool(misfits)
 
 
 def _in_its_session(after: Frame, before: Frame) -> Frame:

@@ -88,6 +88,7 @@ def _limits(site: conf.Settings) -> Limits:
         call_timeout=site.call_timeout,
         cache_ttl_ms=site.cache_ttl_ms,
         log_rate_limit=site.log_rate_limit,
+        strict=site.validation == "strict",
         debug=django_settings.DEBUG,
     )
 

@@ -42,6 +42,8 @@ class Limits:
     cache_ttl_ms: int = 0
     log_rate_limit: int | None = None
     subscriptions: int = 1000
+    strict: bool = False
+    """Whether what a server sends is checked against the revision."""
     debug: bool = False
     """Whether an unexpected exception may be shown to the client."""
 

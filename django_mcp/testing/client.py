@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import update_wrapper
 from inspect import isawaitable
 from itertools import count
@@ -66,7 +67,8 @@ class Client:
 
     ``notifications`` holds what the server said, ``progress`` and ``logs`` the parameters of
     some of it. Synchronous handlers run on the test's own thread, where Django's TestCase has
-    its transaction; ``sync_handlers="threads"`` runs them side by side, as in production.
+    its transaction; ``sync_handlers="threads"`` runs them side by side, as in production. What
+    the server sends is checked as with the setting VALIDATION, unless that is "off" here.
     """
 
     def __init__(
@@ -87,8 +89,10 @@ class Client:
         session: Any = None,
         timeout: float = PATIENCE,
         sync_handlers: Literal["thread_sensitive", "threads"] = "thread_sensitive",
+        validation: Literal["off", "strict"] = "strict",
     ) -> None:
         self.server = registry.configure(_server(server))
+        self.server.limits = replace(self.server.limits, strict=validation == "strict")
         self.revision: Revision = NEWEST if version is None else BY_VERSION[version]
         self.notifications: list[Message] = []
         self.welcome: dict[str, Any] = {}

@@ -50,7 +50,7 @@ class Caller:
     """What the edge knows of whoever sent a message."""
 
     principal: Principal
-    transport: Transport
+    transport: Transport | None
     session: Any = None
     """The Django session."""
 
@@ -115,6 +115,18 @@ def opening(call: Call, request: Request) -> Frame:
     return _frame(call, request, {"server": call.server, "revision": revision}, None)
 
 
+def local(call: Call, request: Request) -> Frame:
+    """The Frame of a request which has neither a session nor an envelope, and no client."""
+    revision = (call.server.revisions(Opening.HANDSHAKE) or (NEWEST,))[-1]
+    private = {
+        "server": call.server,
+        "revision": revision,
+        "protocol_version": revision.version,
+        "client_capabilities": {},
+    }
+    return _frame(call, request, private, None)
+
+
 def _frame(
     call: Call,
     request: Request | Notification,
@@ -135,6 +147,7 @@ def _frame(
         progress_token=progress_token(params) if "_meta" in params else None,
         timeout=call.server.limits.request_timeout,
         allowance=_allowance(call.server, private.get("session_id")),
+        strict=call.server.limits.strict,
     )
     return Frame(
         assigns or {},
