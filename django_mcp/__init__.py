@@ -40,6 +40,7 @@ from django_mcp.protocol.errors import (
     McpError,
     ResourceNotFound,
     ToolError,
+    UrlElicitationRequired,
 )
 from django_mcp.server import Server
 
@@ -82,6 +83,7 @@ __all__ = [
     "TextContent",
     "Tool",
     "ToolError",
+    "UrlElicitationRequired",
     "prompt",
     "questions",
     "resource",

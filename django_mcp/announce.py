@@ -161,10 +161,16 @@ async def tell(session: str, event: str, **facts: Any) -> None:
 
 async def components_changed(session: str, changes: Iterable[Change]) -> None:
     """Tell a session, by its address, which of its lists its own components have changed."""
+    messages = lists_changed(changes)
+    if messages:
+        await post(session, *messages)
+
+
+def lists_changed(changes: Iterable[Change]) -> list[dict[str, Any]]:
+    """The announcements of the lists which changes of a session's own components are about."""
     kinds = [kind for change in changes if change.area == "components" for kind in _kinds(change)]
     categories = dict.fromkeys(CATEGORIES[kind] for kind in kinds)
-    if categories:
-        await post(session, *(jsonrpc.notification(list_changed(each)) for each in categories))
+    return [jsonrpc.notification(list_changed(each)) for each in categories]
 
 
 def _kinds(change: Change) -> list[str]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import count
+from typing import TYPE_CHECKING, Any, Protocol
 
 from django_mcp import hub
 from django_mcp.protocol import jsonrpc
@@ -23,17 +24,28 @@ if TYPE_CHECKING:
 Write = Callable[[dict[str, Any]], None]
 
 
+class Asked(Protocol):
+    """Who is asked: gives each question an id, and its answer a way back."""
+
+    async def expect(self, receiver: hub.Receiver, /) -> tuple[str, Callable[[], None]]:
+        """The id for a question whose answer goes to ``receiver``, and how to stop waiting."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Respondent:
-    """Who is asked: the session of one principal on one server."""
+    """The session of one principal on one server, whose answers may reach any worker."""
 
     server: Server
     session: Session
 
-    def seal(self, address: str) -> str:
-        """The id under which this client is asked, which tells where its answer belongs."""
+    async def expect(self, receiver: hub.Receiver, /) -> tuple[str, Callable[[], None]]:
+        """An id which tells where the answer belongs, and nothing to anybody else."""
         assert self.server.sealer is not None
-        return self.server.sealer.seal(self._purpose, address)
+        ears = hub.here()
+        address = await ears.open_mailbox(receiver)
+        identity = self.server.sealer.seal(self._purpose, address)
+        return identity, lambda: ears.close_mailbox(address)
 
     def unseal(self, identity: Any) -> str | None:
         """The address in an id that this client was given, or None for any other id."""
@@ -48,6 +60,29 @@ class Respondent:
         return f"question:{self.server.name}:{session.address}:{session.principal}"
 
 
+class Returns:
+    """A client on a connection of its own, by which its answers come back."""
+
+    def __init__(self) -> None:
+        self._receivers: dict[str, hub.Receiver] = {}
+        self._numbers = count(1)
+
+    async def expect(self, receiver: hub.Receiver, /) -> tuple[str, Callable[[], None]]:
+        """An id which this connection has not used before."""
+        identity = f"question-{next(self._numbers)}"
+        self._receivers[identity] = receiver
+        return identity, lambda: self._drop(identity)
+
+    def answered(self, response: Response) -> None:
+        """Take an answer to where it is waited for, if it still is (CANC-08)."""
+        receiver = self._receivers.get(str(response.id))
+        if receiver is not None:
+            receiver(told(response))
+
+    def _drop(self, identity: str) -> None:
+        self._receivers.pop(identity, None)
+
+
 class Questions:
     """The questions of one call that wait for their answers."""
 
@@ -55,17 +90,15 @@ class Questions:
         self._waiting: set[asyncio.Future[Json]] = set()
 
     async def ask(
-        self, respondent: Respondent, write: Write, method: str, params: Json, *, timeout: float
+        self, asked: Asked, write: Write, method: str, params: Json, *, timeout: float
     ) -> Any:
         """Ask, and return the result of the answer.
 
         Raises McpError for an answer that is an error and TimeoutError for none; then, and when
         the call is cancelled, the client is told that nobody waits any more (LIFE-24).
         """
-        ears = hub.here()
         answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
-        address = await ears.open_mailbox(lambda message: _resolve(answer, message))
-        identity = respondent.seal(address)
+        identity, stop_waiting = await asked.expect(lambda message: _resolve(answer, message))
         self._waiting.add(answer)
         try:
             write(jsonrpc.request(identity, method, params))
@@ -79,7 +112,7 @@ class Questions:
             raise
         finally:
             self._waiting.discard(answer)
-            ears.close_mailbox(address)
+            stop_waiting()
         return read(response)
 
     def abandon(self, reason: str) -> None:

@@ -381,7 +381,7 @@ class Client(ABC):
         return question.method
 
     def _params(self, question: Question) -> dict[str, Any]:
-        """What is sent for ``question``; raises ValueError for what the revision cannot ask."""
+        """What is sent for ``question``; ClientCapabilityMissing if the revision cannot ask it."""
         params = self._revision.question(question.method, question.params)
         may_say = self._revision.has(Feature.SAMPLING_TOOLS)
         if may_say and "context" not in self.capabilities.get("sampling", {}):
@@ -394,9 +394,19 @@ class Client(ABC):
     def _require(self, question: Question) -> None:
         """Refuse, before anything is sent, what the client or the revision cannot be asked."""
         warn_of(self._revision, question.method)
-        known = question.method in self._revision.questions
-        if not known or questions.missing(question, self.capabilities):
+        too_old = question.method not in self._revision.questions or any(
+            question.capability == capability and not self._revision.has(feature)
+            for capability, feature in LATER
+        )
+        if too_old or questions.missing(question, self.capabilities):
             raise ClientCapabilityMissing.of(question.capability)
+
+
+LATER = (
+    (questions.PAGE, Feature.URL_ELICITATION),
+    (questions.SAMPLING_TOOLS, Feature.SAMPLING_TOOLS),
+)
+"""What a client can only be asked where its revision has it, whatever it declares."""
 
 
 class McpDeprecationWarning(DeprecationWarning):

@@ -88,6 +88,12 @@ def _seconds(value: Any) -> float:
     return float(value)
 
 
+def _switch(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("True or False")
+    return value
+
+
 def _one_of(*choices: str) -> Check:
     def check(value: Any) -> str:
         if value not in choices:
@@ -199,6 +205,10 @@ class Settings:
     log_rate_limit: int | None = _key(_optional(_at_least(1)), None)
     """Log messages per second to one client; the rest is dropped. None: nothing is."""
 
+    announce_on_start: bool = _key(_switch, True)
+    """Whether each new session is told once that the lists of tools, resources and prompts have
+    changed: clients which list them before they are ready then list them again."""
+
     # Bounds: what a client may occupy.
 
     max_body_size: int = _key(_at_least(1), 4 * 1024 * 1024)
@@ -212,6 +222,12 @@ class Settings:
 
     max_streams_per_session: int = _key(_at_least(1), 128)
     """Streams of one session whose events are kept: room for all requests in flight and more."""
+
+    max_listen_streams: int = _key(_at_least(1), 1000)
+    """Listen streams of one caller in one process, in revisions which have no sessions."""
+
+    max_subscriptions: int = _key(_at_least(1), 1000)
+    """Resources of which one session, or one listen stream, wants to hear."""
 
     max_events_per_stream: int = _key(_at_least(1), 1000)
     """Events of one stream which are kept for a client that lost its connection."""
@@ -235,6 +251,12 @@ class Settings:
 
     keepalive_interval: float | None = _key(_optional(_seconds), 15.0)
     """Between two signs of life on a silent stream: proxies cut after 30 or 60. None: no sign."""
+
+    # Transports.
+
+    http_sse: bool = _key(_switch, False)
+    """Whether clients of the first revision, with its two HTTP endpoints, are served as well.
+    Off: it is deprecated, and its connections cannot be resumed."""
 
     # Where things are kept, and where they run.
 

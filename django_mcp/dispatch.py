@@ -15,9 +15,15 @@ from django_mcp import rounds
 from django_mcp.client import current
 from django_mcp.methods import METHODS
 from django_mcp.protocol import jsonrpc, validation
-from django_mcp.protocol.errors import InternalError, McpError, MethodNotFound
-from django_mcp.protocol.revisions import NEWEST
-from django_mcp.rounds import InputRequired
+from django_mcp.protocol.errors import (
+    ClientCapabilityMissing,
+    InternalError,
+    McpError,
+    MethodNotFound,
+    UrlElicitationRequired,
+)
+from django_mcp.protocol.revisions import NEWEST, Feature
+from django_mcp.rounds import InputRequired, RoundsClient
 
 if TYPE_CHECKING:
     from django_mcp.frame import Frame
@@ -94,16 +100,37 @@ def _in_its_session(after: Frame, before: Frame) -> Frame:
 async def attempt(frame: Frame) -> Answer:
     """The result of the request, or the one which asks for what its handler needs first."""
     try:
-        return await call(frame)
+        result, after = await call(frame)
     except InputRequired as required:
         return ask(frame, required), frame
+    except UrlElicitationRequired as error:
+        return send_away(frame, error), frame
+    if isinstance(result, UrlElicitationRequired):
+        return send_away(frame, result), after
+    return result, after
+
+
+def send_away(frame: Frame, error: UrlElicitationRequired) -> dict[str, Any] | McpError:
+    """What a client is answered whose user has to visit a page first.
+
+    The error itself is for those alone who declared that they can send her there (ELIC-20).
+    """
+    declared = frame.client.capabilities.get("elicitation")
+    may_send = frame.revision.has(Feature.URL_ELICITATION)
+    if not (may_send and isinstance(declared, dict) and "url" in declared):
+        return ClientCapabilityMissing.of({"elicitation": {"url": {}}})
+    if isinstance(frame.client, RoundsClient):
+        return ask(frame, frame.client.sent_away(error.elicitations))
+    return error
 
 
 def ask(frame: Frame, required: InputRequired) -> dict[str, Any]:
-    """The result which asks the client for what a handler needs."""
+    """The result which asks the client for what a handler needs (MRTR-01)."""
     assert frame.request is not None
     assert frame.auth is not None
     request = frame.request
+    if request.method not in frame.revision.rounds:
+        raise RuntimeError(f"{request.method} may not ask the client anything")
     return rounds.result(frame.server, frame.auth.key, request.method, request.params, required)
 
 

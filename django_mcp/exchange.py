@@ -10,7 +10,9 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
+    from django_mcp.frame import Frame
     from django_mcp.protocol.headers import Mirrored
+    from django_mcp.protocol.subscriptions import Filter
 
 T = TypeVar("T")
 
@@ -53,5 +55,19 @@ class Exchange(Protocol):
 
         Raises McpError when the client answers with an error, TimeoutError when it does not
         answer, and ConnectionError when it can no longer be reached.
+        """
+        ...
+
+    async def close_stream(self, retry: int, /) -> None:
+        """Let go of the connection; the client comes back for the rest in ``retry`` milliseconds.
+
+        Nothing happens where transport or revision have no way to come back.
+        """
+        ...
+
+    async def listen(self, frame: Frame, wanted: Filter, /) -> None:
+        """Announce on this request's stream what ``wanted`` lets pass, until it is to end.
+
+        It is first acknowledged, and nothing is sent before.
         """
         ...

@@ -230,10 +230,14 @@ async def publish(name: str, message: Message) -> None:
     found in a store.
     """
     _publish_here(name, message)
-    layer = shared_layer()
-    if layer is not None:
-        wrapped = {"type": TYPE, "from": process(), "group": name, "message": dict(message)}
-        await _try(layer.group_send(name, wrapped))
+    await _publish_there(name, message)
+
+
+def publish_soon(name: str, message: Message) -> None:
+    """``publish`` for code that must not wait: in this process it is heard at once."""
+    _publish_here(name, message)
+    if shared_layer() is not None:
+        spawn(_publish_there(name, message))
 
 
 async def send(address: str, message: Message) -> bool:
@@ -285,6 +289,13 @@ def _publish_here(name: str, message: Message) -> None:
             hub.take(name, message)
         elif hub.hears(name):
             _call(loop, hub.take, name, message)
+
+
+async def _publish_there(name: str, message: Message) -> None:
+    layer = shared_layer()
+    if layer is not None:
+        wrapped = {"type": TYPE, "from": process(), "group": name, "message": dict(message)}
+        await _try(layer.group_send(name, wrapped))
 
 
 def _deliver_here(mailbox: str, message: Message) -> bool:

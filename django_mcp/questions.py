@@ -157,9 +157,14 @@ def sample(messages: str | Sequence[Json], *, max_tokens: int, **options: Any) -
     return Question(
         method="sampling/createMessage",
         params={"messages": list(messages), "maxTokens": max_tokens, **named},
-        capability=SAMPLING_TOOLS if "tools" in named or "toolChoice" in named else SAMPLING,
+        capability=SAMPLING_TOOLS if _uses_tools(messages, named) else SAMPLING,
         read=_sampled,
     )
+
+
+def _uses_tools(messages: Sequence[Json], options: Json) -> bool:
+    types = {block.get("type") for message in messages for block in _blocks(message)}
+    return bool(types & {"tool_use", "tool_result"} or options.keys() & {"tools", "toolChoice"})
 
 
 def _check_tool_uses(messages: Sequence[Json]) -> None:
@@ -175,6 +180,8 @@ def _check_tool_uses(messages: Sequence[Json]) -> None:
                 "A message that uses tools is followed by one with exactly their results"
             )
         open_uses = {block.get("id") for block in blocks if block.get("type") == "tool_use"}
+    if open_uses:
+        raise ValueError("The tool uses of the last message are not answered")
 
 
 def _blocks(message: Json) -> list[Json]:

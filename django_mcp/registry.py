@@ -89,6 +89,8 @@ def _limits(site: conf.Settings) -> Limits:
         cache_ttl_ms=site.cache_ttl_ms,
         log_rate_limit=site.log_rate_limit,
         strict=site.validation == "strict",
+        subscriptions=site.max_subscriptions,
+        announce_on_start=site.announce_on_start,
         debug=django_settings.DEBUG,
     )
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -88,8 +88,18 @@ class RoundsClient(Client):
             if answer is MISSING:
                 self._note(name, asked[name])
         if self._asked:
-            raise InputRequired(self._asked, {"given": self._used, "assigns": self._assigned})
+            raise self._required()
         return answers
+
+    def sent_away(self, pages: Sequence[Json]) -> InputRequired:
+        """What ends an attempt whose user has to visit ``pages`` before the next one."""
+        for number, page in enumerate(pages, 1):
+            asked = self._revision.question("elicitation/create", page)
+            self._asked[f"page-{number}"] = {"method": "elicitation/create", "params": asked}
+        return self._required()
+
+    def _required(self) -> InputRequired:
+        return InputRequired(self._asked, {"given": self._used, "assigns": self._assigned})
 
     def _note(self, name: str, question: Question) -> None:
         self._asked[name] = {"method": question.method, "params": self._params(question)}

@@ -42,6 +42,7 @@ class Limits:
     cache_ttl_ms: int = 0
     log_rate_limit: int | None = None
     subscriptions: int = 1000
+    announce_on_start: bool = True
     strict: bool = False
     """Whether what a server sends is checked against the revision."""
     debug: bool = False
@@ -108,7 +109,7 @@ class Server(Offering, Hooks, Calling):
         capabilities: Json | None = None,
         cache: CacheHint | None = None,
         page_size: int | None = None,
-        announce_on_start: bool = True,
+        announce_on_start: bool | None = None,
         serial: bool = False,
         keepalive_ms: int | None = None,
         log_rate_limit: int | None = None,
@@ -129,7 +130,7 @@ class Server(Offering, Hooks, Calling):
         self.middleware = tuple(middleware)
         self.cache = cache
         self.page_size = page_size
-        self.announce_on_start = announce_on_start
+        self._announce_on_start = announce_on_start
         self.serial = serial
         self.is_running = False
         """Whether ``start`` has been called in this process, and ``stop`` has not."""
@@ -174,6 +175,12 @@ class Server(Offering, Hooks, Calling):
         """How long, and by whom, results may be kept unless their component says otherwise."""
         hint = self.cache or CacheHint(ttl_ms=self.limits.cache_ttl_ms)
         return hint.to_protocol()
+
+    @property
+    def announce_on_start(self) -> bool:
+        """Whether a session that opens is told to read the lists."""
+        own = self._announce_on_start
+        return self.limits.announce_on_start if own is None else own
 
     # What it says of itself.
 

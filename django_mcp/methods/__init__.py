@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.methods import completion, lifecycle, log_level, prompts, resources, tools
+from django_mcp.methods import (
+    completion,
+    lifecycle,
+    log_level,
+    prompts,
+    resources,
+    subscriptions,
+    tools,
+)
 
 if TYPE_CHECKING:
     from django_mcp.frame import Frame
@@ -27,8 +35,11 @@ METHODS: Mapping[str, Method] = {
     "resources/list": resources.list_,
     "resources/templates/list": resources.list_templates,
     "resources/read": resources.read,
+    "resources/subscribe": subscriptions.subscribe,
+    "resources/unsubscribe": subscriptions.unsubscribe,
     "prompts/list": prompts.list_,
     "prompts/get": prompts.get,
     "completion/complete": completion.complete,
     "logging/setLevel": log_level.set_level,
+    "subscriptions/listen": subscriptions.listen,
 }

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.components.base import Component
-from django_mcp.components.resource import TemplateComponent
+from django_mcp.components.base import ArgumentsInvalid, Component
+from django_mcp.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.methods.running import params_of
 from django_mcp.protocol import cursors
 
@@ -77,6 +77,25 @@ def matching(frame: Frame, uri: str) -> list[TemplateComponent]:
     templates = catalogue(frame, TemplateComponent.kind)
     found = [t for t in templates if isinstance(t, TemplateComponent) and t.match(uri) is not None]
     return sorted(found, key=lambda template: (template.specificity, template.name))
+
+
+async def readable(frame: Frame, uri: str) -> bool:
+    """Whether ``uri`` belongs to a resource or a template which the caller may see."""
+    if await find(frame, ResourceComponent.kind, uri) is not None:
+        return True
+    for template in matching(frame, uri):
+        if _fits(template, uri) and await visible(frame, template):
+            return True
+    return False
+
+
+def _fits(template: TemplateComponent, uri: str) -> bool:
+    """Whether the parts of ``uri`` are arguments which the template's handler takes."""
+    try:
+        template.validate_input({"uri": uri, **(template.match(uri) or {})})
+    except ArgumentsInvalid:
+        return False
+    return True
 
 
 def _own(frame: Frame, kind: str, key: str) -> Component | None:

@@ -6,6 +6,7 @@ differ between revisions and are asked of them.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
@@ -256,10 +257,31 @@ class UnsupportedProtocolVersion(ProtocolError):
 
 
 class UrlElicitationRequired(ProtocolError):
-    """The user has to visit a page first; ``data.elicitations`` says which."""
+    """The user has to visit a page first; ``data.elicitations`` says which.
+
+    A client which cannot send her there is told that it lacks the capability; where a revision
+    asks by rounds, it is asked, and the handler runs again when she has been there.
+    """
 
     reason = "url_elicitation_required"
     default_message = "This request needs the user to visit a page first"
+
+    @classmethod
+    def at(
+        cls, url: str, message: str, *, elicitation_id: str | None = None
+    ) -> UrlElicitationRequired:
+        """The error which sends the user to ``url``; ``message`` tells her why.
+
+        ``elicitation_id`` is what ``notifications/elicitation/complete`` will name.
+        """
+        identity = elicitation_id or secrets.token_urlsafe(16)
+        page = {"mode": "url", "elicitationId": identity, "url": url, "message": message}
+        return cls(data={"elicitations": [page]})
+
+    @property
+    def elicitations(self) -> list[Json]:
+        """The pages to be visited, as ``elicitation/create`` would name them."""
+        return list((self.data or {}).get("elicitations", ()))
 
 
 def _paths(capabilities: Json) -> list[str]:

@@ -40,6 +40,11 @@ def priming(id: str, *, retry: int | None = None) -> bytes:
     return _fields(id, retry, None) + b"data:\n\n"
 
 
+def retry(milliseconds: int) -> bytes:
+    """The time after which to come back, without an event: the client keeps the id it has."""
+    return _fields(None, milliseconds, None) + b"\n"
+
+
 def comment(text: str = "") -> bytes:
     """A comment, which clients skip; the empty one keeps a connection alive."""
     if not text:

@@ -16,23 +16,25 @@ from typing import Any, BinaryIO, ClassVar, Protocol, TypeVar, cast
 
 from django.contrib.auth.models import AnonymousUser
 
-from django_mcp import dispatch, routing, threads, undo
+from django_mcp import conf, dispatch, routing, threads, undo
 from django_mcp.auth.base import Principal
 from django_mcp.cancellation import Cancellation
 from django_mcp.components.tool import ToolComponent
 from django_mcp.dispatch import Reply
 from django_mcp.frame import Frame
 from django_mcp.protocol import envelope, headers, jsonrpc
-from django_mcp.protocol.errors import InvalidRequest, McpError
+from django_mcp.protocol.errors import Cancelled, InvalidRequest, McpError
 from django_mcp.protocol.headers import Mirrored
 from django_mcp.protocol.jsonrpc import Notification, Request, RequestId
 from django_mcp.protocol.revisions import NEWEST, Feature, Revision
+from django_mcp.protocol.subscriptions import Filter
 from django_mcp.server import Server
 from django_mcp.stores.memory import MemorySessionStore
 from django_mcp.testing.exchange import PATIENCE, Application, Exchange, Message, http_scope
 from django_mcp.transports import base, stdio
 from django_mcp.transports.http_request import ScopeTransport
 from django_mcp.transports.streamable_http import StreamableHttpConsumer
+from django_mcp.transports.subscription import Subscription
 
 T = TypeVar("T")
 
@@ -156,6 +158,18 @@ class MemoryExchange:
             raise McpError(error["message"], code=error["code"], data=error.get("data"))
         return response["result"]
 
+    async def close_stream(self, retry: int, /) -> None:
+        """There is no stream to come back to."""
+
+    async def listen(self, frame: Frame, wanted: Filter, /) -> None:
+        """Let the client hear announcements, until it gives the request up."""
+        subscription = Subscription(frame, wanted, lambda data: self.write(jsonrpc.decode(data)))
+        try:
+            await subscription.open()
+            await self._loop.create_future()
+        finally:
+            subscription.close()
+
     def _is_here(self) -> bool:
         try:
             return asyncio.get_running_loop() is self._loop
@@ -210,10 +224,15 @@ class MemoryConnection(Connection):
             cancellation=Cancellation(),
         )
         try:
-            reply = await base.answer(await self._frame(call, request))
+            frame = await self._frame(call, request)
+            async with asyncio.timeout(conf.get().call_timeout):
+                reply = await base.answer(frame)
             reply = await self._keep(request, reply)
         except McpError as error:
             return _refusal(error, self.listener.revision, request.id)
+        except TimeoutError:
+            call.cancellation.request("The call took too long")
+            return _refusal(Cancelled(), self.listener.revision, request.id)
         except asyncio.CancelledError:
             call.cancellation.request("The client gave the request up")
             raise
@@ -337,15 +356,32 @@ class HttpConnection(Connection):
 
     async def _last(self, exchange: Exchange) -> Message:
         """The response at the end of a stream; what comes before it is taken or answered."""
+        came_to = ""
         async for event in exchange.events():
-            message: Message = json.loads(event.data)
-            if "method" not in message:
+            came_to = event.id
+            # An event without data only says from where to go on.
+            message = await self._take(json.loads(event.data)) if event.data else None
+            if message is not None:
                 return message
-            if "id" in message:
-                await self.notify(await self.listener.asked(message))
-            else:
-                self.listener.heard(message)
-        raise ConnectionError("The stream ended without the response")
+        if not came_to:
+            raise ConnectionError("The stream ended without the response")
+        return await self._go_on_after(came_to)
+
+    async def _go_on_after(self, event_id: str) -> Message:
+        """The response at the end of a stream whose connection was closed on the way."""
+        extra = {"accept": "text/event-stream", "last-event-id": event_id}
+        async with self._exchange("GET", extra, b"") as exchange:
+            return await self._last(exchange)
+
+    async def _take(self, message: Message) -> Message | None:
+        """The message if it is a response; anything else is heard, or answered."""
+        if "method" not in message:
+            return message
+        if "id" in message:
+            await self.notify(await self.listener.asked(message))
+        else:
+            self.listener.heard(message)
+        return None
 
     async def _give_up(self, exchange: Exchange, message: Any) -> None:
         """Say, as the revision has it, that nobody waits for the answer any more."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from django.utils.module_loading import import_string
 
-from django_mcp import conf, dispatch, rounds
+from django_mcp import announce, conf, dispatch, rounds
 from django_mcp.auth.base import Principal
 from django_mcp.cancellation import Cancellation
 from django_mcp.client import (
@@ -31,7 +31,13 @@ from django_mcp.exchange import Exchange
 from django_mcp.frame import Frame, RequestInfo, Transport
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.envelope import Envelope
-from django_mcp.protocol.errors import InternalError, InvalidParams, Json, McpError
+from django_mcp.protocol.errors import (
+    InternalError,
+    InvalidParams,
+    Json,
+    McpError,
+    UnsupportedProtocolVersion,
+)
 from django_mcp.protocol.jsonrpc import Notification, Request
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Opening, Revision
 from django_mcp.rounds import RoundsClient
@@ -110,9 +116,17 @@ def in_session(call: Call, request: Request | Notification, session: Session) ->
 
 
 def opening(call: Call, request: Request) -> Frame:
-    """The Frame of ``initialize``, before anything is agreed: it speaks the newest handshake."""
-    revision = call.server.revisions(Opening.HANDSHAKE)[-1]
-    return _frame(call, request, {"server": call.server, "revision": revision}, None)
+    """The Frame of ``initialize``, before anything is agreed: it speaks the newest handshake.
+
+    Raises UnsupportedProtocolVersion where no revision is served that has one (VER-08).
+    """
+    served = call.server.revisions(Opening.HANDSHAKE)
+    if not served:
+        requested = str(request.params.get("protocolVersion", ""))
+        raise UnsupportedProtocolVersion(
+            data={"supported": [*call.server.stateless], "requested": requested}
+        )
+    return _frame(call, request, {"server": call.server, "revision": served[-1]}, None)
 
 
 def local(call: Call, request: Request) -> Frame:
@@ -252,6 +266,7 @@ async def commit(store: Callable[[], SessionStore], reply: Reply) -> None:
     session_id = reply.frame.get_mcp_session_id()
     if reply.frame.changes and session_id is not None:
         await store().update(session_id, reply.frame.changes)
+        await announce.components_changed(address(session_id), reply.frame.changes)
 
 
 def unkept(reply: Reply) -> Reply:

@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
-from django_mcp import dispatch, threads, undo
+from django_mcp import dispatch
 from django_mcp.protocol import jsonrpc, sse
 from django_mcp.protocol.headers import Mirrored
+from django_mcp.transports.loop_exchange import LoopExchange
 
 logger = logging.getLogger("django_mcp")
 
-T = TypeVar("T")
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 HeaderPairs = Sequence[tuple[bytes, bytes]]
 
@@ -34,7 +34,7 @@ STREAM_HEADERS: HeaderPairs = (
 )
 
 
-class HttpExchange:
+class HttpExchange(LoopExchange):
     """The Exchange of one HTTP request, and the writer of its response."""
 
     def __init__(
@@ -45,6 +45,7 @@ class HttpExchange:
         mirrored: Mirrored | None = None,
         headers: HeaderPairs = (),
     ) -> None:
+        super().__init__()
         self.mirrored = mirrored
         self.streaming = False
         self.gone = False
@@ -52,45 +53,21 @@ class HttpExchange:
         self._send = send
         self._may_stream = may_stream
         self._headers = headers
-        self._loop = asyncio.get_running_loop()
         self._waiting: deque[bytes] = deque()
+        self._handed_over = 0
         self._pump: asyncio.Task[None] | None = None
 
     # The Exchange, as handlers use it.
-
-    async def run(self, function: Callable[..., T], /, *args: Any) -> T:
-        """Run a synchronous function in a thread of the pool."""
-        return await threads.run(function, *args)
-
-    async def attempt(self, function: Callable[..., T], /, *args: Any) -> T:
-        """Run it as ``run`` does; a question undoes what it wrote."""
-        return await undo.run(function, *args)
-
-    async def attempt_async(self, coroutine: Coroutine[Any, Any, T], /) -> T:
-        """Await ``coroutine``; a question undoes what it wrote."""
-        return await undo.run_async(coroutine)
-
-    def wait(self, coroutine: Coroutine[Any, Any, T], /) -> T:
-        """Run ``coroutine`` on the event loop from a handler's thread."""
-        if _running_loop() is self._loop:
-            coroutine.close()
-            raise RuntimeError(
-                "A synchronous call to the client would block the event loop: in an async "
-                "handler, await the method whose name begins with 'a'."
-            )
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def write(self, message: dict[str, Any], /) -> None:
         """Send a notification before the answer; the response becomes a stream."""
         if not self._may_stream or self.gone:
             return
         event = sse.event(jsonrpc.encode(message))
-        if _running_loop() is self._loop:
+        if self._is_here():
             self._enqueue(event)
             return
-        self._loop.call_soon_threadsafe(self._enqueue, event)
-        if len(self._waiting) >= MAX_WAITING:
-            self.wait(self.flush())
+        self._hand_over(self._enqueue, event)
 
     async def flush(self) -> None:
         """Wait until everything written so far has been handed to the server."""
@@ -134,13 +111,24 @@ class HttpExchange:
         self.gone = True
         self._waiting.clear()
 
+    def _hand_over(self, write: Callable[[bytes], None], event: bytes) -> None:
+        """Let the event loop write what a handler's thread said, which waits for it at times.
+
+        A thread may say much before the loop has looked once, so that the length of the queue
+        would tell it too late.
+        """
+        self.loop.call_soon_threadsafe(write, event)
+        self._handed_over += 1
+        if self._handed_over % (MAX_WAITING // 2) == 0:
+            self.wait(self.flush())
+
     def _enqueue(self, event: bytes) -> None:
         if len(self._waiting) >= MAX_WAITING:
             logger.warning("A handler says more than the network carries; some of it is left out")
             return
         self._waiting.append(event)
         if self._pump is None:
-            self._pump = self._loop.create_task(self._drain())
+            self._pump = self.loop.create_task(self._drain())
 
     async def _drain(self) -> None:
         """Hand what waits to the server; what was written meanwhile travels together."""
@@ -166,10 +154,3 @@ class HttpExchange:
 
     async def _send_body(self, body: bytes, *, more: bool) -> None:
         await self._send({"type": "http.response.body", "body": body, "more_body": more})
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

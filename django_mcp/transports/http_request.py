@@ -85,6 +85,12 @@ class HttpRequest:
             raise Refused(406, "Accept application/json and text/event-stream")
         return STREAM in accept or b"*/*" in accept
 
+    def check_accepts_stream(self) -> None:
+        """Refuse who asks for a stream and cannot take one."""
+        accept = self.headers.get(b"accept") or b""
+        if not any(kind in accept for kind in (STREAM, b"text/*", b"*/*")):
+            raise Refused(406, "Accept text/event-stream")
+
     async def body(self, limit: int) -> bytes:
         """The body; Refused when it is longer than ``limit`` bytes."""
         message = await self.receive()

@@ -9,29 +9,25 @@ while a handler runs. This one joins the channel layer only for what has to arri
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from channels.consumer import AsyncConsumer
 
-from django_mcp import conf, stores
+from django_mcp import conf, dispatch, stores
 from django_mcp.auth.base import Authenticator, Challenge, Principal
+from django_mcp.exchange import Exchange
 from django_mcp.frame import Frame
-from django_mcp.protocol import envelope, headers, jsonrpc
-from django_mcp.protocol.errors import (
-    Cancelled,
-    InvalidRequest,
-    McpError,
-    UnsupportedProtocolVersion,
-)
+from django_mcp.protocol import envelope, headers, jsonrpc, sse
+from django_mcp.protocol.errors import Cancelled, InvalidRequest, McpError
 from django_mcp.protocol.jsonrpc import Notification, Request, Response
-from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Opening, Revision
+from django_mcp.protocol.revisions import NEWEST, Revision
 from django_mcp.server import Server
-from django_mcp.session import Session
-from django_mcp.transports import base
+from django_mcp.transports import base, listening
 from django_mcp.transports.http_exchange import HttpExchange
 from django_mcp.transports.http_request import HttpRequest, Refused, ScopeTransport
+from django_mcp.transports.listening import ListenExchange
+from django_mcp.transports.session_http import SessionHttp, is_stateless
 from django_mcp.transports.watch import Watch
 
 
@@ -48,9 +44,7 @@ class StreamableHttpConsumer(AsyncConsumer):
         self.request = HttpRequest(scope, receive)
         self.send_message = send
         try:
-            verb = VERBS.get(scope["method"])
-            if verb is None:
-                raise Refused(405, "Use POST", ((b"allow", ALLOWED),))
+            verb = self._verb(scope["method"])
             self.request.check_origin(conf.get().allowed_origins)
             self.principal = await self._authenticate()
             await verb(self)
@@ -58,6 +52,15 @@ class StreamableHttpConsumer(AsyncConsumer):
             await self._refuse(refused)
         except McpError as error:
             await self._fail(error, NEWEST, getattr(error, "request_id", None))
+
+    def _verb(self, method: str) -> Verb:
+        """What the request does; without sessions there is only one thing to do (HTTP-15)."""
+        stateless = method != "POST" and is_stateless(self.request.version)
+        verb = None if stateless else VERBS.get(method)
+        if verb is None:
+            allowed = b"POST" if stateless else ALLOWED
+            raise Refused(405, "This cannot be done here", ((b"allow", allowed),))
+        return verb
 
     # Who calls.
 
@@ -77,14 +80,15 @@ class StreamableHttpConsumer(AsyncConsumer):
         self.accepts_stream = self.request.check_media_types()
         value = jsonrpc.decode(await self.request.body(conf.get().max_body_size))
         if isinstance(value, list):
-            raise InvalidRequest("Send one message at a time: this revision has no batches")
+            await self._in_session().take_batch(value)
+            return
         message = jsonrpc.read(value)
         if isinstance(message, Response):
-            await self._answered(message)
+            await self._in_session().take(message)
         elif envelope.is_enveloped(message.params, self.request.version):
             await self._enveloped(message)
         else:
-            await self._in_session(message)
+            await self._in_session().take(message)
 
     # POST, stateless: the message says everything about itself.
 
@@ -94,6 +98,9 @@ class StreamableHttpConsumer(AsyncConsumer):
             # cancellation would let one caller cancel another's work (CAN-08).
             await self._accepted()
             return
+        if message.method == listening.METHOD:
+            await self._listen(message)
+            return
         exchange = self._exchange(self.request.headers)
         try:
             opened = envelope.read(message, self.request.headers, self.server.stateless)
@@ -101,91 +108,59 @@ class StreamableHttpConsumer(AsyncConsumer):
         except McpError as error:
             await self._fail(error, NEWEST, message.id)
             return
-        await self._answer(frame, exchange)
+        await self._watched(frame, exchange)
 
-    # POST, in a session.
-
-    async def _in_session(self, message: Request | Notification) -> None:
-        if message.method == "initialize" and isinstance(message, Request):
-            await self._initialize(message)
-            return
-        session = await self._session()
-        exchange = self._exchange(None)
-        if isinstance(message, Notification):
-            await self._notified(message, session)
-            return
-        revision = BY_VERSION[session.version]
-        try:
-            frame = base.in_session(self._call(exchange), message, session)
-        except McpError as error:
-            await self._fail(error, revision, message.id)
-            return
-        await self._answer(frame, exchange)
-
-    async def _initialize(self, request: Request) -> None:
-        if self.request.header(headers.SESSION_ID) is not None:
-            raise InvalidRequest("This session is already open", request_id=request.id)
-        exchange = self._exchange(None)
-        reply = await base.answer(base.opening(self._call(exchange), request))
-        if reply.error is not None:
-            await exchange.finish(reply.message)
-            return
-        session = base.new_session(reply.frame, secrets.token_urlsafe(32))
-        await stores.sessions().create(session)
-        exchange.add_header(headers.SESSION_ID, session.id.encode())
-        await exchange.finish(reply.message)
-
-    async def _session(self) -> Session:
-        """The session which the request names; somebody else's is as unknown as none."""
-        named = self.request.header(headers.SESSION_ID)
-        if named is None:
-            raise Refused(400, "Open a session with initialize, and send its Mcp-Session-Id")
-        session = await stores.sessions().load(named)
-        if (
-            session is None
-            or session.principal != self.principal.key
-            or session.server != self.server.name
-        ):
-            raise Refused(404, "This session has ended: open a new one with initialize")
-        self._check_version_header(session)
-        return session
-
-    def _check_version_header(self, session: Session) -> None:
-        version = self.request.version
-        if version is None or version == session.version:
-            return
-        if BY_VERSION.get(version) in self.server.revisions(Opening.HANDSHAKE):
-            raise Refused(400, f"This session speaks {session.version}, not {version}")
-        raise UnsupportedProtocolVersion(
-            data={
-                "supported": [item.version for item in self.server.revisions(Opening.ENVELOPE)],
-                "requested": version,
-            }
+    async def _listen(self, message: Request) -> None:
+        """Keep a stream open for announcements; nothing ends it but its two sides."""
+        exchange = ListenExchange(
+            self.request.headers,
+            send=self.send_message,
+            receive=self.request.receive,
+            principal=self.principal,
+            recognise=self._authenticate,
         )
+        try:
+            opened = envelope.read(message, self.request.headers, self.server.stateless)
+            if not self.accepts_stream:
+                raise Refused(406, "Accept text/event-stream to listen")
+            frame = base.enveloped(self._call(exchange), message, opened)
+        except McpError as error:
+            await self._fail(error, NEWEST, message.id)
+            return
+        reply = await base.answer(frame)
+        if exchange.stream is not None:
+            await exchange.stream.finish(sse.event(dispatch.encode(reply.message)))
+        else:
+            assert reply.error is not None
+            status = frame.revision.http_status(reply.error)
+            await self._exchange(None).finish(reply.message, status)
 
-    async def _notified(self, message: Notification, session: Session) -> None:
-        if message.method == "notifications/initialized":
-            await stores.sessions().update(session.id, [base.INITIALIZED])
-        await self._accepted()
+    # In a session.
 
-    async def _answered(self, message: Response) -> None:
-        await self._session()
-        await self._accepted()
-
-    # DELETE
+    async def get(self) -> None:
+        """Open a stream of a session."""
+        await self._in_session().get()
 
     async def delete(self) -> None:
-        """End the session."""
-        session = await self._session()
-        await stores.sessions().delete(session.id)
-        await self._exchange(None).respond(204, b"", ())
+        """End a session."""
+        await self._in_session().delete()
+
+    def _in_session(self) -> SessionHttp:
+        return SessionHttp(
+            server=self.server,
+            request=self.request,
+            send=self.send_message,
+            principal=self.principal,
+            recognise=self._authenticate,
+            may_stream=self.accepts_stream,
+        )
 
     # Answering.
 
     def _exchange(self, mirrored: headers.Mirrored | None) -> HttpExchange:
         return HttpExchange(self.send_message, may_stream=self.accepts_stream, mirrored=mirrored)
 
-    def _call(self, exchange: HttpExchange) -> base.Call:
+    def _call(self, exchange: Exchange) -> base.Call:
         caller = base.Caller(
             principal=self.principal,
             transport=ScopeTransport(self.request.scope),
@@ -193,19 +168,8 @@ class StreamableHttpConsumer(AsyncConsumer):
         )
         return base.Call(server=self.server, caller=caller, exchange=exchange)
 
-    async def _answer(self, frame: Frame, exchange: HttpExchange) -> None:
-        """Answer the request on ``frame``, for as long as somebody waits for the answer.
-
-        Without sessions, a closed connection cancels the request. In a session it does not
-        (T-HTTP-28): there the work goes on in a task of its own, whatever the server does to
-        the task of the connection.
-        """
-        if frame.revision.has(Feature.DISCONNECT_CANCELS):
-            await self._watched(frame, exchange)
-        else:
-            await asyncio.shield(asyncio.ensure_future(self._watched(frame, exchange)))
-
     async def _watched(self, frame: Frame, exchange: HttpExchange) -> None:
+        """Answer the request on ``frame``, for as long as somebody waits for the answer."""
         site = conf.get()
         watch = Watch(
             self.request.receive,
@@ -249,8 +213,11 @@ class StreamableHttpConsumer(AsyncConsumer):
         )
 
 
-VERBS: Mapping[str, Callable[[StreamableHttpConsumer], Coroutine[Any, Any, None]]] = {
+Verb = Callable[[StreamableHttpConsumer], Coroutine[Any, Any, None]]
+
+VERBS: Mapping[str, Verb] = {
     "POST": StreamableHttpConsumer.post,
+    "GET": StreamableHttpConsumer.get,
     "DELETE": StreamableHttpConsumer.delete,
 }
 ALLOWED = ", ".join(VERBS).encode()

@@ -13,7 +13,7 @@ from enum import Enum, auto
 from typing import Any
 
 from django_mcp.protocol import elicitation
-from django_mcp.protocol.errors import Json, McpError
+from django_mcp.protocol.errors import ClientCapabilityMissing, Json, McpError
 from django_mcp.protocol.json_schema import is_object_root, to_object_root
 
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
@@ -186,7 +186,7 @@ class Revision:
     def question(self, method: str, params: Json) -> dict[str, Any]:
         """The parameters of a question to the client, as this revision has them.
 
-        Raises ValueError for what it cannot ask.
+        Raises ClientCapabilityMissing for what none of its clients can be asked.
         """
         asked = self.pick(method, params) if method in self.fields else dict(params)
         trim = QUESTION_TRIMS.get(method)
@@ -295,7 +295,10 @@ def _trim_form(revision: Revision, params: dict[str, Any]) -> dict[str, Any]:
     if "requestedSchema" not in params or revision.has(Feature.RICH_ELICITATION):
         return params
     if elicitation.has_several_choices(params["requestedSchema"]):
-        raise ValueError(f"MCP {revision.version} cannot ask for several choices at once")
+        raise ClientCapabilityMissing(
+            f"MCP {revision.version} cannot ask for several choices at once",
+            data={"requiredCapabilities": {"elicitation": {"form": {}}}},
+        )
     return {**params, "requestedSchema": elicitation.plain(params["requestedSchema"])}
 
 
@@ -304,11 +307,20 @@ def _trim_sampling(revision: Revision, params: dict[str, Any]) -> dict[str, Any]
     if revision.has(Feature.SAMPLING_TOOLS):
         return params
     messages = [
-        {**message, "content": block}
+        {"role": message["role"], "content": _trim_sampled(revision, block)}
         for message in params["messages"]
         for block in _as_list(message["content"])
     ]
     return {**params, "messages": messages}
+
+
+def _trim_sampled(revision: Revision, block: dict[str, Any]) -> dict[str, Any]:
+    if block["type"] not in revision.blocks:
+        raise ClientCapabilityMissing(
+            f"MCP {revision.version} cannot show a model {block['type']}",
+            data={"requiredCapabilities": {"sampling": {}}},
+        )
+    return trim_block(revision, block)
 
 
 def _as_list(content: Any) -> list[Any]:

@@ -1,0 +1,58 @@
+"""What the exchanges of all transports have in common: an event loop, and threads beside it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from django_mcp import threads, undo
+
+if TYPE_CHECKING:
+    from django_mcp.frame import Frame
+    from django_mcp.protocol.subscriptions import Filter
+
+T = TypeVar("T")
+
+
+class LoopExchange:
+    """The part of an Exchange which runs handlers, and refuses what a transport cannot do."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+
+    async def run(self, function: Callable[..., T], /, *args: Any) -> T:
+        """Run a synchronous function in a thread of the pool."""
+        return await threads.run(function, *args)
+
+    async def attempt(self, function: Callable[..., T], /, *args: Any) -> T:
+        """Run it as ``run`` does; a question undoes what it wrote."""
+        return await undo.run(function, *args)
+
+    async def attempt_async(self, coroutine: Coroutine[Any, Any, T], /) -> T:
+        """Await ``coroutine``; a question undoes what it wrote."""
+        return await undo.run_async(coroutine)
+
+    def wait(self, coroutine: Coroutine[Any, Any, T], /) -> T:
+        """Run ``coroutine`` on the event loop from a handler's thread."""
+        if self._is_here():
+            coroutine.close()
+            raise RuntimeError(
+                "A synchronous call to the client would block the event loop: in an async "
+                "handler, await the method whose name begins with 'a'."
+            )
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
+
+    async def close_stream(self, retry: int, /) -> None:
+        """There is no way to come back here, so the stream stays open."""
+
+    async def listen(self, frame: Frame, wanted: Filter, /) -> None:
+        """Nobody can be told anything later on here."""
+        raise ConnectionError("This client cannot listen over this transport")
+
+    def _is_here(self) -> bool:
+        """Whether this is the thread of the event loop."""
+        try:
+            return asyncio.get_running_loop() is self.loop
+        except RuntimeError:
+            return False

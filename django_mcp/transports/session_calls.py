@@ -1,0 +1,254 @@
+"""The calls of sessions that are being answered: by whom they may be cancelled, and from where.
+
+In a session a closed connection cancels nothing (T-HTTP-28), so each call has a task of its
+own. What cancels it is a notification, which may have reached another worker: a call that
+takes longer than most listens to its session's group. Most calls are answered before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from django_mcp import announce, conf, dispatch, hub, stores
+from django_mcp.dispatch import Reply
+from django_mcp.frame import Frame
+from django_mcp.protocol import jsonrpc
+from django_mcp.protocol.errors import Cancelled, InvalidRequest
+from django_mcp.protocol.jsonrpc import RequestId
+from django_mcp.session import Change, Session, address
+from django_mcp.transports import base
+from django_mcp.transports.http_request import Receive
+from django_mcp.transports.session_exchange import SessionExchange
+from django_mcp.transports.watch import Watch
+
+logger = logging.getLogger("django_mcp")
+
+REMEMBERED = 30.0
+"""Seconds for which it is remembered that a request was given up which was not seen to run."""
+EARLY = 1000
+"""How many of these are remembered here, of all sessions."""
+
+
+def key_of(identity: RequestId) -> str:
+    """A request's id as a text which differs for ``1`` and ``"1"``."""
+    return f"{'s' if isinstance(identity, str) else 'i'}{identity}"
+
+
+class SessionWatch(Watch):
+    """A Watch which also hears, once the call takes long, what other workers know of it."""
+
+    __slots__ = ("_call", "_joining")
+
+    def __init__(self, call: Call, receive: Receive, frame: Frame) -> None:
+        site = conf.get()
+        super().__init__(
+            receive,
+            frame,
+            call.exchange,
+            timeout=site.call_timeout,
+            keepalive=site.keepalive_interval,
+        )
+        self._call = call
+        self._joining: asyncio.Task[None] | None = None
+
+    def look(self) -> None:
+        """One round; in the first that counts, begin to listen."""
+        super().look()
+        if self._joining is None and self._task is not None:
+            self._joining = self._loop.create_task(self._join())
+
+    def end(self, reason: str) -> None:
+        """Cancel the call, and what it waits for."""
+        super().end(reason)
+        self._call.exchange.abandon(reason)
+
+    def stop(self) -> None:
+        """Stop looking and listening."""
+        super().stop()
+        if self._joining is not None:
+            self._joining.cancel()
+            hub.here().leave(announce.of_session(self._call.session), self._hear)
+
+    async def _join(self) -> None:
+        await hub.here().join(announce.of_session(self._call.session), self._hear)
+        if hub.shared_layer() is not None:
+            await self._look_back()
+
+    async def _look_back(self) -> None:
+        """See what was said on other workers before this one listened."""
+        session = await stores.sessions().load(self._call.session_id)
+        if session is None:
+            self.end(ENDED)
+        elif is_noted(session, self._call.key):
+            self.end(GIVEN_UP)
+
+    def _hear(self, message: hub.Message) -> None:
+        if message["event"] == "cancelled" and message["key"] == self._call.key:
+            self.end(message["reason"])
+        elif message["event"] == "ended":
+            self.end(ENDED)
+        elif message["event"] == "resumed" and message["stream"] == self._call.exchange.stream:
+            hub.spawn(self._call.exchange.detach())
+
+
+ENDED = "The session has ended"
+GIVEN_UP = "The client gave the request up"
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Call:
+    """One request of a session, while it is answered here."""
+
+    session_id: str
+    key: str
+    exchange: SessionExchange
+    given_up: str | None = None
+    """Why it was cancelled before it began."""
+    watch: SessionWatch | None = None
+    task: asyncio.Task[None] | None = None
+    session: str = field(init=False)
+    """The address of the session."""
+
+    def __post_init__(self) -> None:
+        self.session = address(self.session_id)
+
+    def end(self, reason: str) -> None:
+        """Cancel it."""
+        if self.watch is not None:
+            self.watch.end(reason)
+        else:
+            self.given_up = reason
+
+
+class Calls:
+    """The calls that are being answered on one event loop, by session."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, dict[str, Call]] = {}
+        self._early: OrderedDict[tuple[str, str], float] = OrderedDict()
+
+    def begin(self, call: Call, identity: RequestId) -> None:
+        """Take up a call; raises InvalidRequest when there are too many, or one of its id."""
+        running = self._running.setdefault(call.session, {})
+        if call.key in running:
+            raise InvalidRequest("A request with this id is running", request_id=identity)
+        if len(running) >= conf.get().max_in_flight:
+            raise InvalidRequest("Too many requests are running", request_id=identity)
+        running[call.key] = call
+        until = self._early.pop((call.session, call.key), None)
+        if until is not None and until > asyncio.get_running_loop().time():
+            call.given_up = GIVEN_UP
+
+    def end(self, call: Call) -> None:
+        """Let go of a call which is answered."""
+        running = self._running.get(call.session, {})
+        running.pop(call.key, None)
+        if not running:
+            self._running.pop(call.session, None)
+
+    def cancel(self, session: str, key: str, reason: str) -> bool:
+        """Cancel a call that runs here; otherwise remember for a while, and False."""
+        call = self._running.get(session, {}).get(key)
+        if call is not None:
+            call.end(reason)
+            return True
+        self._early[session, key] = asyncio.get_running_loop().time() + REMEMBERED
+        if len(self._early) > EARLY:
+            self._early.popitem(last=False)
+        return False
+
+    def cancel_all(self, session: str, reason: str) -> None:
+        """Cancel every call of a session that runs here."""
+        for call in tuple(self._running.get(session, {}).values()):
+            call.end(reason)
+
+
+_calls: WeakKeyDictionary[asyncio.AbstractEventLoop, Calls] = WeakKeyDictionary()
+
+
+def here() -> Calls:
+    """The calls on the running event loop."""
+    loop = asyncio.get_running_loop()
+    calls = _calls.get(loop)
+    if calls is None:
+        calls = _calls[loop] = Calls()
+    return calls
+
+
+async def answer(frame: Frame, exchange: SessionExchange, receive: Receive, key: str) -> None:
+    """Answer a request of a session, for as long as its connection is of use.
+
+    Raises InvalidRequest when it must not begin.
+    """
+    assert frame.request is not None
+    assert frame.request.id is not None
+    session_id = frame.get_mcp_session_id()
+    assert session_id is not None
+    call = Call(session_id=session_id, key=key, exchange=exchange)
+    here().begin(call, frame.request.id)
+    call.task = asyncio.ensure_future(_answer(call, frame, receive))
+    await exchange.until_over(call.task)
+
+
+async def _answer(call: Call, frame: Frame, receive: Receive) -> None:
+    call.watch = watch = SessionWatch(call, receive, frame)
+    try:
+        if call.given_up is not None:
+            watch.end(call.given_up)
+            await asyncio.sleep(0)  # Here the cancellation takes effect, before any handler runs.
+        reply = await _reply(frame)
+    except asyncio.CancelledError:
+        if watch.ended_by is None:
+            raise
+        watch.forgive()
+        logger.info("%s was cancelled: %s", frame, watch.ended_by)
+        reply = dispatch.refusal(frame, Cancelled())
+    finally:
+        watch.stop()
+        here().end(call)
+    await call.exchange.finish(reply.message)
+
+
+async def _reply(frame: Frame) -> Reply:
+    reply = await base.answer(frame)
+    try:
+        await base.commit(stores.sessions, reply)
+    except Exception:
+        return base.unkept(reply)
+    return reply
+
+
+async def cancel(session: Session, params: Mapping[str, Any]) -> None:
+    """Cancel what ``notifications/cancelled`` names, on whichever worker it runs.
+
+    One that names nothing is ignored (CANC-11); one that comes first is remembered.
+    """
+    identity = params.get("requestId")
+    if not jsonrpc.is_id(identity):
+        return
+    key = key_of(identity)
+    reason = str(params.get("reason") or GIVEN_UP)[:200]
+    if here().cancel(session.address, key, reason) or hub.shared_layer() is None:
+        return
+    # First the note, then the news: a call listens first and then looks for the note.
+    store = stores.sessions()
+    note = Change("cancelled", "note", key, store.now() + REMEMBERED)
+    await store.update(session.id, [note])
+    await announce.tell(session.address, "cancelled", key=key, reason=reason)
+
+
+async def end_all(session: Session) -> None:
+    """End everything that belongs to a session which has ended: its calls and its streams."""
+    here().cancel_all(session.address, ENDED)
+    await announce.tell(session.address, "ended")
+
+
+def is_noted(session: Session, key: str) -> bool:
+    """Whether a request of the session was given up before it was seen to run."""
+    return session.cancelled.get(key, 0.0) > stores.sessions().now()

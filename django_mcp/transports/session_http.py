@@ -1,0 +1,236 @@
+"""The HTTP requests of a session: opening it, its messages, its streams, its end."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+from django_mcp import announce, stores
+from django_mcp.asking import Respondent, answered
+from django_mcp.auth.base import Principal
+from django_mcp.methods import listing
+from django_mcp.protocol import headers, jsonrpc
+from django_mcp.protocol.errors import (
+    InvalidRequest,
+    McpError,
+    UnsupportedProtocolVersion,
+)
+from django_mcp.protocol.jsonrpc import Notification, Request, Response
+from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Opening, Revision
+from django_mcp.server import Server
+from django_mcp.session import Session
+from django_mcp.stores.base import StoreFull
+from django_mcp.transports import base, batches, session_calls, session_streams
+from django_mcp.transports.http_exchange import HttpExchange, Send
+from django_mcp.transports.http_request import HttpRequest, Receive, Refused, ScopeTransport
+from django_mcp.transports.open_stream import Recognise
+from django_mcp.transports.session_calls import key_of
+from django_mcp.transports.session_exchange import SessionExchange
+
+logger = logging.getLogger("django_mcp")
+
+
+class SessionHttp:
+    """One HTTP request which belongs to a session, or opens one."""
+
+    def __init__(
+        self,
+        *,
+        server: Server,
+        request: HttpRequest,
+        send: Send,
+        principal: Principal,
+        recognise: Recognise,
+        may_stream: bool,
+    ) -> None:
+        self.server = server
+        self.request = request
+        self.principal = principal
+        self._send = send
+        self._recognise = recognise
+        self._may_stream = may_stream
+
+    # One message.
+
+    async def take(self, message: Request | Notification | Response) -> None:
+        """Answer a request, or accept what is not answered."""
+        if isinstance(message, Request) and message.method == "initialize":
+            await self._initialize(message)
+            return
+        session = await self._session()
+        if isinstance(message, Request):
+            await self._request(message, session)
+        else:
+            await self._accept(message, session)
+            await self._plain().respond(202, b"", ())
+
+    async def _request(self, message: Request, session: Session) -> None:
+        exchange = self._exchange(session)
+        try:
+            await self._answer(message, session, exchange, self.request.receive)
+        except McpError as error:
+            await self._fail(error, BY_VERSION[session.version], message.id)
+
+    async def _answer(
+        self, message: Request, session: Session, exchange: SessionExchange, receive: Receive
+    ) -> None:
+        key = key_of(message.id)
+        frame = base.in_session(self._call(exchange), message, session)
+        if session.cancelled and session_calls.is_noted(session, key):
+            session_calls.here().cancel(session.address, key, session_calls.GIVEN_UP)
+        await session_calls.answer(frame, exchange, receive, key)
+
+    async def _accept(self, message: Notification | Response, session: Session) -> None:
+        """Take what is not answered; raises Refused for an answer to nothing (T-HTTP-15)."""
+        if isinstance(message, Response):
+            if not await answered(Respondent(self.server, session), message):
+                raise Refused(400, "This answers no request of ours")
+        elif message.method == "notifications/initialized":
+            await stores.sessions().update(session.id, [base.INITIALIZED])
+            await announce.tell(session.address, "initialized")
+        elif message.method == "notifications/cancelled":
+            await session_calls.cancel(session, message.params)
+
+    # Several messages.
+
+    async def take_batch(self, values: Sequence[Any]) -> None:
+        """Answer the requests of a batch, where the session's revision has batches."""
+        if self.request.header(headers.SESSION_ID) is None:
+            raise InvalidRequest(batches.NO_BATCHES)
+        session = await self._session()
+        revision = BY_VERSION[session.version]
+        if not revision.has(Feature.BATCHES):
+            raise InvalidRequest(batches.NO_BATCHES)
+        messages, errors = batches.read(values)
+        for message in messages:
+            if not isinstance(message, Request):
+                await self._accept(message, session)
+
+        async def answer_one(request: Request, exchange: SessionExchange, receive: Receive) -> None:
+            await self._answer(request, session, exchange, receive)
+
+        await batches.answer(
+            batches.requests_of(messages),
+            errors,
+            self._exchange(session),
+            Respondent(self.server, session),
+            self.request.receive,
+            answer_one,
+            revision.error,
+        )
+
+    # The session.
+
+    async def _initialize(self, request: Request) -> None:
+        if self.request.header(headers.SESSION_ID) is not None:
+            raise InvalidRequest("This session is already open", request_id=request.id)
+        exchange = self._plain()
+        try:
+            frame = base.opening(self._call(exchange), request)
+        except McpError as error:
+            spoken = (NEWEST, *self.server.revisions(Opening.HANDSHAKE))[-1]
+            await self._fail(error, spoken, request.id)
+            return
+        reply = await base.answer(frame)
+        if reply.error is not None:
+            await exchange.finish(reply.message)
+            return
+        session = base.new_session(reply.frame, secrets.token_urlsafe(32))
+        try:
+            await stores.sessions().create(session)
+        except StoreFull as error:
+            raise Refused(429, f"{error}: end one of them first") from error
+        exchange.add_header(headers.SESSION_ID, session.id.encode())
+        await exchange.finish(reply.message)
+
+    async def _session(self) -> Session:
+        """The session which the request names; somebody else's is as unknown as none."""
+        named = self.request.header(headers.SESSION_ID)
+        if named is None:
+            raise Refused(400, "Open a session with initialize, and send its Mcp-Session-Id")
+        session = await stores.sessions().load(named)
+        if (
+            session is None
+            or session.principal != self.principal.key
+            or session.server != self.server.name
+        ):
+            raise Refused(404, "This session has ended: open a new one with initialize")
+        self._check_version_header(session)
+        return session
+
+    def _check_version_header(self, session: Session) -> None:
+        version = self.request.version
+        if version is None or version == session.version:
+            return
+        if BY_VERSION.get(version) in self.server.revisions(Opening.HANDSHAKE):
+            raise Refused(400, f"This session speaks {session.version}, not {version}")
+        raise UnsupportedProtocolVersion(
+            data={
+                "supported": [item.version for item in self.server.revisions(Opening.ENVELOPE)],
+                "requested": version,
+            }
+        )
+
+    async def delete(self) -> None:
+        """End the session, and everything that belongs to it."""
+        session = await self._session()
+        await stores.sessions().delete(session.id)
+        await session_calls.end_all(session)
+        await stores.events().forget(session.address)
+        await self._plain().respond(204, b"", ())
+
+    # Its streams.
+
+    async def get(self) -> None:
+        """Open the session's own stream, or go on with one that was interrupted."""
+        self.request.check_accepts_stream()
+        session = await self._session()
+        stream = await session_streams.open_stream(
+            self.request.header(LAST_EVENT_ID),
+            server=self.server,
+            session=session,
+            may_read=self._may_read,
+            send=self._send,
+            receive=self.request.receive,
+            principal=self.principal,
+            recognise=self._recognise,
+        )
+        await stream.serve()
+
+    async def _may_read(self, principal: Principal, session: Session, uri: str) -> bool:
+        self.principal = principal
+        asked = Notification("notifications/resources/updated", {"uri": uri})
+        frame = base.in_session(self._call(self._exchange(session)), asked, session)
+        return await listing.readable(frame, uri)
+
+    # Answering.
+
+    def _call(self, exchange: HttpExchange) -> base.Call:
+        caller = base.Caller(
+            principal=self.principal,
+            transport=ScopeTransport(self.request.scope),
+            session=self.request.browser_session(),
+        )
+        return base.Call(server=self.server, caller=caller, exchange=exchange)
+
+    def _exchange(self, session: Session) -> SessionExchange:
+        respondent = Respondent(self.server, session)
+        return SessionExchange(self._send, may_stream=self._may_stream, respondent=respondent)
+
+    def _plain(self) -> HttpExchange:
+        return HttpExchange(self._send, may_stream=False)
+
+    async def _fail(self, error: McpError, revision: Revision, identity: Any) -> None:
+        message = jsonrpc.error(identity, revision.error(error))
+        await self._plain().finish(message, revision.http_status(error))
+
+
+LAST_EVENT_ID = b"last-event-id"
+
+
+def is_stateless(version: str | None) -> bool:
+    """Whether the headers name a revision which has no sessions."""
+    named = BY_VERSION.get(version) if version is not None else None
+    return named is not None and named.opening is Opening.ENVELOPE
