@@ -1,8 +1,5 @@
 """The suite's tools which make the server announce something, or let go of its stream."""
 
-# The methods which these handlers call come with the issues that make their scenarios pass.
-# mypy: disable-error-code="attr-defined"
-
 import asyncio
 
 from django_mcp import Frame

@@ -87,7 +87,7 @@ ENUMS = {
 }
 
 
-def told(answer: Elicited) -> str:
+def told(answer: Elicited[Any]) -> str:
     """An answer, as a text."""
     content = answer.content
     plain = content.model_dump() if isinstance(content, BaseModel) else content

@@ -4,7 +4,7 @@ Names, texts and schemas are those which the suite looks for, so they are no mod
 how they are produced is.
 """
 
-from example_site.conformance import prompts, resources, tools
+from example_site.conformance import announcing, asking, prompts, resources, tools
 from example_site.conformance.server import conformance
 
-__all__ = ["conformance", "prompts", "resources", "tools"]
+__all__ = ["announcing", "asking", "conformance", "prompts", "resources", "tools"]

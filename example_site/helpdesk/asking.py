@@ -6,8 +6,8 @@ from typing import Annotated
 from pydantic import Field
 
 from django_mcp import ClientCapabilityMissing, Frame, ToolError, tool
-from example_site.helpdesk.mcp import TicketSummary
 from example_site.helpdesk.models import Customer, Ticket
+from example_site.helpdesk.summaries import TicketSummary
 
 
 @tool(title="Open a ticket", destructive=False)

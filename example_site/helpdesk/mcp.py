@@ -12,36 +12,15 @@ from django.utils import timezone
 from pydantic import BaseModel, Field
 
 from django_mcp import Frame, ResourceNotFound, Response, ToolError, prompt, resource, tool
+from example_site.helpdesk import asking
 from example_site.helpdesk.models import Comment, Ticket
+from example_site.helpdesk.summaries import TicketSummary
+
+__all__ = ["asking"]  # Its tool registers itself when it is imported.
 
 REPORT_EVERY = 10  # Tickets between two reports of progress: each of them is a message.
 
 Number = Annotated[int, Field(description="The number of a ticket")]
-
-
-class TicketSummary(BaseModel):
-    """A ticket, as lists show it."""
-
-    number: int
-    subject: str
-    customer: str
-    status: Ticket.Status
-    priority: Ticket.Priority
-    assignee: str | None
-    created: datetime
-
-    @classmethod
-    def of(cls, ticket: Ticket) -> "TicketSummary":
-        """The summary of a row."""
-        return cls(
-            number=ticket.pk,
-            subject=ticket.subject,
-            customer=ticket.customer.name,
-            status=Ticket.Status(ticket.status),
-            priority=Ticket.Priority(ticket.priority),
-            assignee=ticket.assignee.get_username() if ticket.assignee else None,
-            created=ticket.created,
-        )
 
 
 class LateAnswer(BaseModel):

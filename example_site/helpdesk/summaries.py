@@ -1,0 +1,32 @@
+"""What tools say of a ticket."""
+
+from datetime import datetime
+
+from pydantic import BaseModel
+
+from example_site.helpdesk.models import Ticket
+
+
+class TicketSummary(BaseModel):
+    """A ticket, as lists show it."""
+
+    number: int
+    subject: str
+    customer: str
+    status: Ticket.Status
+    priority: Ticket.Priority
+    assignee: str | None
+    created: datetime
+
+    @classmethod
+    def of(cls, ticket: Ticket) -> "TicketSummary":
+        """The summary of a row."""
+        return cls(
+            number=ticket.pk,
+            subject=ticket.subject,
+            customer=ticket.customer.name,
+            status=Ticket.Status(ticket.status),
+            priority=Ticket.Priority(ticket.priority),
+            assignee=ticket.assignee.get_username() if ticket.assignee else None,
+            created=ticket.created,
+        )
