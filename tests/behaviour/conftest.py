@@ -24,7 +24,8 @@ def configure(settings: Settings) -> Configure:
 
     def configure(**keys: Any) -> None:
         public = ["django_mcp.auth.public.Public"]
-        settings.DJANGO_MCP = {"AUTHENTICATORS": public, "STORES": MEMORY, **keys}
+        quiet = {"ANNOUNCE_ON_START": False}
+        settings.DJANGO_MCP = {"AUTHENTICATORS": public, "STORES": MEMORY, **quiet, **keys}
 
     configure()
     return configure

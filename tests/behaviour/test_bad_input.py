@@ -116,7 +116,7 @@ async def test_batches_are_refused_where_the_revision_has_none(
 ) -> None:
     async with client_for(shop()) as client:
         data = [client.message("tools/list")] if batch == "a request" else batch
-        if mcp_version == "2025-03-26" and batch == "a request":
+        if mcp_version == "2025-03-26" and batch:
             return
         error = await answer_to(client, json.dumps(data).encode())
 
