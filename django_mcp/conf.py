@@ -249,6 +249,9 @@ class Settings:
     request_state_lifetime: float = _key(_seconds, 10 * 60.0)
     """How long a client may take to retry a call with the answers it was asked for."""
 
+    request_state_single_use: bool = _key(_switch, False)
+    """Whether such a call can be retried once only. It takes a cache that all workers share."""
+
     keepalive_interval: float | None = _key(_optional(_seconds), 15.0)
     """Between two signs of life on a silent stream: proxies cut after 30 or 60. None: no sign."""
 

@@ -59,6 +59,16 @@ def servers() -> tuple[Server, ...]:
     return tuple(_servers.values())
 
 
+def mountable() -> tuple[Server, ...]:
+    """Every server which is to be reached over HTTP.
+
+    The default one is left out where it offers nothing and nobody was named who may use it:
+    the site has servers of its own.
+    """
+    unused = not any(default.all_components()) and not conf.get().authenticators
+    return tuple(server for server in servers() if server is not default or not unused)
+
+
 def get(name: str) -> Server:
     """The server of this name; raises LookupError, which names those that exist."""
     try:

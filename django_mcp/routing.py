@@ -33,7 +33,7 @@ def urlpatterns() -> list[URLPattern]:
     """Patterns of every server's endpoint, for a URLRouter of your own."""
     return [
         re_path(rf"^{server.path.strip('/')}/?$", endpoint(server))  # type: ignore[arg-type]
-        for server in registry.servers()
+        for server in registry.mountable()
     ]
 
 
@@ -43,7 +43,7 @@ def mount(django_application: Asgi) -> Asgi:
     It also answers the server's lifespan messages, which Django's own application refuses.
     """
     endpoints: Mapping[str, Asgi] = {
-        "/" + server.path.strip("/"): endpoint(server) for server in registry.servers()
+        "/" + server.path.strip("/"): endpoint(server) for server in registry.mountable()
     }
 
     async def application(scope: Any, receive: Any, send: Any) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from hashlib import sha256
 
+from django.core.cache import cache
 from django.core.signing import BadSignature, TimestampSigner
 
 
@@ -21,6 +23,15 @@ class SiteSealer:
             return _signer(purpose).unsign(sealed, max_age=age)
         except BadSignature:
             return None
+
+
+def claim(sealed: str, lifetime: float) -> bool:
+    """Whether this is the first use of a sealed text, which may be used for ``lifetime`` seconds.
+
+    It is remembered in Django's default cache, which all workers have to share.
+    """
+    used = sha256(sealed.encode()).hexdigest()
+    return bool(cache.add(f"django_mcp.used.{used}", True, timeout=lifetime))
 
 
 def _signer(purpose: str) -> TimestampSigner:

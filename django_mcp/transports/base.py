@@ -15,7 +15,7 @@ from typing import Any
 
 from django.utils.module_loading import import_string
 
-from django_mcp import announce, conf, dispatch, rounds
+from django_mcp import announce, conf, dispatch, rounds, sealing
 from django_mcp.auth.base import Principal
 from django_mcp.cancellation import Cancellation
 from django_mcp.client import (
@@ -234,7 +234,10 @@ INITIALIZED = Change("initialized", "set", value=True)
 
 async def answer(frame: Frame) -> Reply:
     """The reply to the request on ``frame``, with what the site's frame processors bring."""
-    processors = conf.get().frame_processors
+    site = conf.get()
+    if site.request_state_single_use and not await _first_use(frame, site):
+        return dispatch.refusal(frame, InvalidParams("params.requestState was used before"))
+    processors = site.frame_processors
     if not processors:
         return await dispatch.answer(frame)
     try:
@@ -243,6 +246,16 @@ async def answer(frame: Frame) -> Reply:
         logger.exception("A frame processor failed")
         return dispatch.refusal(frame, InternalError())
     return await dispatch.answer(frame)
+
+
+async def _first_use(frame: Frame, site: conf.Settings) -> bool:
+    """Whether the state which the request brings, if it brings any, was never brought before."""
+    assert frame.request is not None
+    assert frame.exchange is not None
+    state = frame.request.params.get("requestState")
+    if state is None:
+        return True
+    return await frame.exchange.run(sealing.claim, state, site.request_state_lifetime)
 
 
 async def process(frame: Frame, processors: tuple[str, ...]) -> Frame:

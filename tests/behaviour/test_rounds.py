@@ -250,3 +250,16 @@ class TestWhatIsWrittenBeforeAQuestion:
         async with Client(server_with(write), roots=[], sync_handlers="threads") as client:
             assert (await client.call_tool("write"))["isError"]
         assert await Group.objects.acount() == 1
+
+
+class TestAStateForSingleUse:
+    async def test_is_refused_the_second_time(self, configure: Any) -> None:
+        configure(REQUEST_STATE_SINGLE_USE=True)
+        async with Client(server_with(greet), elicitation=ALICE) as client:
+            params = {"name": "greet", "arguments": {}}
+            state = (await once(client, params))["requestState"]
+            again = {**params, "inputResponses": {"name": ALICE}, "requestState": state}
+            assert text(await once(client, again)) == "Hello, Alice!"
+            with pytest.raises(ErrorResponse) as refused:
+                await once(client, again)
+        assert refused.value.code == -32602
