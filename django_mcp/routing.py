@@ -5,13 +5,18 @@ In ``asgi.py``: ``application = mount(get_asgi_application())``.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+import signal
+import threading
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from django.urls import URLPattern, re_path
 
-from django_mcp import registry
+from django_mcp import conf, registry
 from django_mcp.server import Server
+from django_mcp.transports import http_sse, open_stream
+from django_mcp.transports.http_sse import HttpSseConsumer
 from django_mcp.transports.streamable_http import StreamableHttpConsumer
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
@@ -29,21 +34,39 @@ def endpoint(server: Server) -> Asgi:
     return consumer
 
 
+def endpoints(server: Server) -> dict[str, Asgi]:
+    """The ASGI applications which answer for ``server``, by path.
+
+    There is one, and with HTTP_SSE beside it the two of the first revision.
+    """
+    path = "/" + server.path.strip("/")
+    found = {path: endpoint(server)}
+    if conf.get().http_sse:
+        facts = {"server": server, "authenticators": registry.authenticators(server)}
+        for name in http_sse.VERBS:
+            found[f"{path.rstrip('/')}/{name}"] = HttpSseConsumer.as_asgi(endpoint=name, **facts)
+    return found
+
+
 def urlpatterns() -> list[URLPattern]:
-    """Patterns of every server's endpoint, for a URLRouter of your own."""
+    """Patterns of every server's endpoints, for a URLRouter of your own."""
     return [
-        re_path(rf"^{server.path.strip('/')}/?$", endpoint(server))  # type: ignore[arg-type]
+        re_path(rf"^{path.strip('/')}/?$", application)  # type: ignore[arg-type]
         for server in registry.mountable()
+        for path, application in endpoints(server).items()
     ]
 
 
 def mount(django_application: Asgi) -> Asgi:
     """An ASGI application: every MCP server at its path, the Django application elsewhere.
 
-    It also answers the server's lifespan messages, which Django's own application refuses.
+    It also answers the server's lifespan messages, which Django's own application refuses, and
+    ends open streams properly when the server is told to stop.
     """
-    endpoints: Mapping[str, Asgi] = {
-        "/" + server.path.strip("/"): endpoint(server) for server in registry.mountable()
+    mounted = {
+        path: application
+        for server in registry.mountable()
+        for path, application in endpoints(server).items()
     }
 
     async def application(scope: Any, receive: Any, send: Any) -> None:
@@ -51,7 +74,7 @@ def mount(django_application: Asgi) -> Asgi:
             await _lifespan(receive, send)
             return
         path = scope.get("path", "")
-        found = endpoints.get(path) or endpoints.get(path.rstrip("/"))
+        found = mounted.get(path) or mounted.get(path.rstrip("/"))
         use = found if found is not None and scope["type"] == "http" else django_application
         await use(scope, receive, send)
 
@@ -62,6 +85,36 @@ async def _lifespan(receive: Any, send: Any) -> None:
     """Acknowledge start and stop."""
     while True:
         message = await receive()
+        if message["type"] == "lifespan.startup":
+            _end_streams_on_signals()
+        else:
+            open_stream.end_all()
         await send({"type": f"{message['type']}.complete"})
         if message["type"] == "lifespan.shutdown":
             return
+
+
+def _end_streams_on_signals() -> None:
+    """End open streams when the process is told to stop, before the server does what it does then.
+
+    Servers wait until every response has ended before they send ``lifespan.shutdown``, and a
+    stream would keep them waiting for as long as its client stays.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        before = signal.getsignal(number)
+        if callable(before):
+            signal.signal(number, _then(before, loop))
+
+
+def _then(before: Callable[[int, Any], Any], loop: asyncio.AbstractEventLoop) -> Any:
+    """A signal handler which ends the streams of ``loop`` and does what was done before."""
+
+    def handle(number: int, frame: Any) -> Any:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(open_stream.end_all)
+        return before(number, frame)
+
+    return handle

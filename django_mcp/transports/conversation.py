@@ -147,7 +147,7 @@ class Conversation:
 
     # In and out.
 
-    def receive(self, data: bytes) -> None:
+    def receive(self, data: bytes | str) -> None:
         """Take what came in one piece; what cannot be read is refused, and the next is read."""
         try:
             value = jsonrpc.decode(data)

@@ -5,10 +5,7 @@ Nothing of it is kept: what is announced while nobody listens is for nobody.
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from django_mcp import conf
 from django_mcp.frame import Frame
@@ -16,6 +13,7 @@ from django_mcp.protocol import sse
 from django_mcp.protocol.errors import InvalidRequest
 from django_mcp.protocol.headers import Mirrored
 from django_mcp.protocol.subscriptions import Filter
+from django_mcp.transports import open_stream
 from django_mcp.transports.loop_exchange import LoopExchange
 from django_mcp.transports.open_stream import OpenStream
 from django_mcp.transports.subscription import Subscription
@@ -71,22 +69,8 @@ class ListenExchange(LoopExchange):
 
     async def listen(self, frame: Frame, wanted: Filter, /) -> None:
         """Serve the stream; raises InvalidRequest when its caller has too many."""
-        key, open_now = self._facts["principal"].key, _open_here()
-        if open_now[key] >= conf.get().max_listen_streams:
+        principal = self._facts["principal"]
+        if open_stream.count(ListenStream, principal) >= conf.get().max_listen_streams:
             raise InvalidRequest("Too many streams are open: close one of them first")
-        open_now[key] += 1
-        try:
-            self.stream = ListenStream(frame, wanted, **self._facts)
-            await self.stream.serve()
-        finally:
-            open_now[key] -= 1
-            if not open_now[key]:
-                del open_now[key]
-
-
-_open: WeakKeyDictionary[asyncio.AbstractEventLoop, Counter[str]] = WeakKeyDictionary()
-
-
-def _open_here() -> Counter[str]:
-    """How many streams each principal has open on this event loop."""
-    return _open.setdefault(asyncio.get_running_loop(), Counter())
+        self.stream = ListenStream(frame, wanted, **self._facts)
+        await self.stream.serve()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -162,14 +163,20 @@ class _Streams:
         self._time: Callable[[], float] = loop.time
         self._timer: asyncio.TimerHandle | None = None
         self._streams: dict[OpenStream, None] = {}
+        self.counts: Counter[tuple[type, str]] = Counter()
 
     def add(self, stream: OpenStream) -> None:
         self._streams[stream] = None
+        self.counts[type(stream), stream.principal.key] += 1
         if self._timer is None:
             self._schedule()
 
     def discard(self, stream: OpenStream) -> None:
         self._streams.pop(stream, None)
+        key = type(stream), stream.principal.key
+        self.counts[key] -= 1
+        if not self.counts[key]:
+            del self.counts[key]
         if not self._streams and self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -199,6 +206,11 @@ def _streams_here() -> _Streams:
     if streams is None:
         streams = _streams[loop] = _Streams(loop)
     return streams
+
+
+def count(kind: type[OpenStream], principal: Principal) -> int:
+    """How many streams of this kind the principal has open on the running event loop."""
+    return _streams_here().counts[kind, principal.key]
 
 
 def end_all() -> int:
