@@ -16,6 +16,7 @@ from django_mcp.components.base import Component
 from django_mcp.components.prompt import PromptComponent
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.components.tool import ToolComponent
+from django_mcp.protocol import meta
 from django_mcp.session import Change
 
 if TYPE_CHECKING:
@@ -184,6 +185,14 @@ class Frame:
         return replace(self, transport=kind(**{**known, **new}))
 
     # The message.
+
+    @property
+    def trace(self) -> dict[str, str]:
+        """The trace which the request belongs to: ``traceparent`` and the like, to be passed on.
+
+        Empty when the client told of none, or of one that is not W3C Trace Context.
+        """
+        return meta.trace(self.request.params.get("_meta")) if self.request else {}
 
     def put_request(self, request: RequestInfo | Mapping[str, Any]) -> Frame:
         """Set the message being answered: its id, its method and its raw parameters."""

@@ -26,6 +26,7 @@ from django_mcp.components.base import (
     Text,
 )
 from django_mcp.components.signature import Signature
+from django_mcp.protocol import meta
 from django_mcp.protocol.content import Annotations, Icon
 from django_mcp.protocol.errors import Json
 
@@ -114,7 +115,7 @@ class Declaration:
             "title": self.get("title"),
             "description": self._description(),
             "icons": self._icons(),
-            "meta": _mapping(self.get("meta"), "meta", self.where),
+            "meta": _meta(self.get("meta"), self.where),
             "permission": self._permission(),
             "scopes": _scopes(self.get("scopes")),
             "cache": _cache(self.get("cache"), self.where),
@@ -301,10 +302,16 @@ def _line(written: Any) -> int:
         return 0
 
 
-def _mapping(value: Any, option: str, where: str) -> Json | None:
-    if value is None or isinstance(value, Mapping):
-        return value
-    raise ConfigurationError(f"The {option} of {where} is {value!r}: give a dict")
+def _meta(value: Any, where: str) -> Json | None:
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"The meta of {where} is {value!r}: give a dict")
+    try:
+        meta.check_keys(value)
+    except ValueError as error:
+        raise ConfigurationError(f"{where}: {error}") from error
+    return value
 
 
 def _is_codename(permission: Any) -> bool:

@@ -25,6 +25,7 @@ from django_mcp.protocol.content import (
     block,
 )
 from django_mcp.protocol.errors import Json
+from django_mcp.protocol.meta import check_keys
 
 MOST_COMPLETIONS = 100
 """More values than these are never sent (specification, completion, "Response Data")."""
@@ -64,7 +65,8 @@ class Response:
         return CompletionResponse(values=tuple(map(str, values)))
 
     def meta(self, meta: Json) -> Self:
-        """Add to the ``_meta`` of the result."""
+        """Add to the ``_meta`` of the result; ValueError for a key which cannot be yours."""
+        check_keys(meta)
         return replace(self, result_meta={**(self.result_meta or {}), **meta})
 
     def _finished(self, result: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from django_mcp.protocol.errors import Json
+from django_mcp.protocol.meta import check_keys
 
 Role = Literal["user", "assistant"]
 ROLES = ("user", "assistant")
@@ -119,7 +120,7 @@ class TextContent:
     meta: Json | None = None
 
     def __post_init__(self) -> None:
-        _check_annotations(self.annotations)
+        _check_extras(self.annotations, self.meta)
 
     def to_protocol(self) -> dict[str, Any]:
         """As it travels."""
@@ -137,7 +138,7 @@ class ImageContent:
 
     def __post_init__(self) -> None:
         _check_mime_type(self.mime_type)
-        _check_annotations(self.annotations)
+        _check_extras(self.annotations, self.meta)
 
     def to_protocol(self) -> dict[str, Any]:
         """As it travels."""
@@ -161,7 +162,7 @@ class AudioContent:
 
     def __post_init__(self) -> None:
         _check_mime_type(self.mime_type)
-        _check_annotations(self.annotations)
+        _check_extras(self.annotations, self.meta)
 
     def to_protocol(self) -> dict[str, Any]:
         """As it travels."""
@@ -194,7 +195,7 @@ class ResourceLink:
             raise ValueError("a resource link needs a name")
         if self.mime_type is not None:
             _check_mime_type(self.mime_type)
-        _check_annotations(self.annotations)
+        _check_extras(self.annotations, self.meta)
 
     def to_protocol(self) -> dict[str, Any]:
         """As it travels."""
@@ -231,7 +232,7 @@ class EmbeddedResource:
             raise ValueError("a resource has either a text or a blob")
         if self.mime_type is not None:
             _check_mime_type(self.mime_type)
-        _check_annotations(self.annotations)
+        _check_extras(self.annotations, self.meta)
 
     def contents(self, mime_type: str | None = None) -> dict[str, Any]:
         """What is inside, as resources/read says it; ``mime_type`` where none was given."""
@@ -299,9 +300,11 @@ def _is_priority(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
-def _check_annotations(annotations: AnyAnnotations) -> None:
+def _check_extras(annotations: AnyAnnotations, meta: Json | None) -> None:
     if annotations is not None:
         Annotations.of(annotations)
+    if meta is not None:
+        check_keys(meta)
 
 
 def _check_mime_type(mime_type: str) -> None:

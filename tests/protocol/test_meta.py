@@ -1,0 +1,94 @@
+"""The keys of ``_meta``, and the trace which some of them tell of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from django_mcp.protocol import meta
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "",
+        "a",
+        "9",
+        "progressToken",
+        "two-words_and.dots",
+        "ui/resourceUri",
+        "com.example/key",
+        "com.ex-ample2/k",
+        "com.example/",
+        "com.example.mcp/key",
+        "mcp/key",
+        "io.modelcontextprotocol/ui",
+    ],
+)
+def test_a_key_is_a_name_which_may_have_a_prefix(key: str) -> None:
+    meta.check_keys({key: 1})
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "-a",
+        "a-",
+        ".a",
+        "a b",
+        "ä",
+        "/key",
+        "9com/key",
+        "com./key",
+        "com.-x/key",
+        "com.x-/key",
+        "com/key/more",
+        "com.example/-",
+        1,
+    ],
+)
+def test_anything_else_is_none(key: Any) -> None:
+    with pytest.raises(ValueError, match="is no key of _meta"):
+        meta.check_keys({key: 1})
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "dev.mcp/key",
+        "com.mcp.tools/key",
+        "mcp.dev/key",
+        "tools.mcp.com/key",
+        "org.modelcontextprotocol.api/key",
+        "com.MCP/key",
+    ],
+)
+def test_what_the_specification_reserves_is_nobody_elses(key: str) -> None:
+    with pytest.raises(ValueError, match="is reserved"):
+        meta.check_keys({key: 1})
+
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        (None, []),
+        ({}, []),
+        ({"traceparent": PARENT}, ["traceparent"]),
+        ({"traceparent": PARENT, "tracestate": "a=1"}, ["traceparent", "tracestate"]),
+        ({"traceparent": PARENT, "baggage": "a=1", "other": "b"}, ["traceparent", "baggage"]),
+        ({"tracestate": "a=1", "baggage": "b=2"}, ["baggage"]),
+        ({"traceparent": PARENT.upper(), "tracestate": "a=1"}, []),
+        ({"traceparent": "00-" + "0" * 32 + PARENT[35:]}, []),
+        ({"traceparent": PARENT[:36] + "0" * 16 + "-01"}, []),
+        ({"traceparent": "ff" + PARENT[2:]}, []),
+        ({"traceparent": 1, "tracestate": ["a"]}, []),
+    ],
+)
+def test_a_trace_is_passed_on_as_it_came_and_a_broken_one_is_none(
+    told: Any, found: list[str]
+) -> None:
+    assert meta.trace(told) == {name: told[name] for name in found}
