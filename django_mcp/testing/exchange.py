@@ -110,6 +110,8 @@ class Exchange:
     def __init__(
         self, application: Application, scope: Message, body: bytes | Iterable[bytes] | None = b""
     ) -> None:
+        self.has_begun = False
+        """Whether the application has sent anything by now."""
         self._application = application
         self._scope = scope
         self._incoming: asyncio.Queue[Message] = asyncio.Queue()
@@ -212,11 +214,6 @@ class Exchange:
         async with asyncio.timeout(PATIENCE):
             await asyncio.shield(self._task)
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether the application has sent anything by now."""
-        return self._start is not None or not self._outgoing.empty()
-
     async def _run(self) -> None:
         try:
             await self._application(self._scope, self._incoming.get, self._send)
@@ -225,6 +222,7 @@ class Exchange:
 
     async def _send(self, message: Message) -> None:
         await self._reading.wait()
+        self.has_begun = True
         self._outgoing.put_nowait(message)
 
     async def _started(self) -> Message:

@@ -260,7 +260,7 @@ async def test_a_value_which_cannot_be_said_is_our_own_fault(
     client_for: ClientFor, value: Any
 ) -> None:
     server = shop()
-    server.tool(lambda: value, name="check")
+    server.tool(name="check")(lambda: value)
 
     async with client_for(server) as client:
         error = await refusal(client.call_tool("check"))

@@ -22,9 +22,9 @@ class Desk:
 
     def __init__(self) -> None:
         self.server = Server("desk")
-        self.server.tool(self.wait, name="wait")
-        self.server.tool(self.block, name="block")
-        self.server.tool(self.remembered, name="remembered")
+        self.server.tool(name="wait")(self.wait)
+        self.server.tool(name="block")(self.block)
+        self.server.tool(name="remembered")(self.remembered)
         self.began = asyncio.Event()
         self.stopped = asyncio.Event()
         self.loop = asyncio.get_running_loop()

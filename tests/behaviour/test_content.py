@@ -32,7 +32,7 @@ LINK_AS_TEXT = {"type": "text", "text": "Hours: shop://hours\nWhen we are open"}
 async def blocks(client_for: ClientFor, answer: ToolResponse) -> list[dict[str, Any]]:
     """The blocks which arrive of ``answer``."""
     server = Server("shop")
-    server.tool(lambda: answer, name="show")
+    server.tool(name="show")(lambda: answer)
 
     async with client_for(server) as client:
         content: list[dict[str, Any]] = (await client.call_tool("show"))["content"]

@@ -28,7 +28,7 @@ class Seen:
     def __init__(self) -> None:
         self.frames: list[Frame] = []
         self.server = Server("desk", path="/desk/mcp")
-        self.server.tool(self.look, name="look")
+        self.server.tool(name="look")(self.look)
 
     def look(self, frame: Frame, number: int = 0) -> None:
         self.frames.append(frame)

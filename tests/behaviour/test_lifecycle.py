@@ -45,8 +45,8 @@ def full() -> Server:
         website_url="https://example.com",
         instructions="Begin with search",
     )
-    server.tool(lambda: None, name="nothing")
-    server.prompt(lambda: None, name="nothing", complete={})
+    server.tool(name="nothing")(lambda: None)
+    server.prompt(name="nothing", complete={})(lambda: None)
     server.resource("desk://nothing", name="nothing")(lambda: None)
     return server
 
@@ -113,7 +113,7 @@ async def test_the_server_declares_what_it_offers(client_for: ClientFor, mcp_ver
 
 
 async def test_a_server_may_declare_more_or_less(client_for: ClientFor) -> None:
-    changed = {"logging": None, "experimental": {"com.example/key": {}}}
+    changed: dict[str, Any] = {"logging": None, "experimental": {"com.example/key": {}}}
     server = Server("desk", capabilities=changed)
 
     async with client_for(server) as client:

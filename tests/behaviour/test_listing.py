@@ -29,8 +29,8 @@ def many(count: int, **options: Any) -> Server:
     """A server which offers so many of everything."""
     server = Server("many", **options)
     for number in range(count):
-        server.tool(nothing, name=f"tool_{number}")
-        server.prompt(nothing, name=f"prompt_{number}")
+        server.tool(name=f"tool_{number}")(nothing)
+        server.prompt(name=f"prompt_{number}")(nothing)
         server.resource(f"many://{number}")(nothing)
 
         def read(page: str) -> str:
@@ -47,7 +47,7 @@ def names(listed: list[dict[str, Any]]) -> list[str]:
 async def test_everything_is_listed_by_order_and_then_by_name(client_for: ClientFor) -> None:
     server = Server("shop")
     for name, order in [("b", 0), ("z", -1), ("a", 0), ("first", -10), ("last", 5)]:
-        server.tool(nothing, name=name, order=order)
+        server.tool(name=name, order=order)(nothing)
 
     async with client_for(server) as client:
         listed = await client.list_tools()
@@ -97,7 +97,7 @@ async def test_a_cursor_goes_on_where_its_page_ended_whatever_came_and_went(
     async with client_for(server) as client:
         first = await client.request("tools/list")
         server.remove("tool", "tool_1")
-        server.tool(nothing, name="tool_0a")
+        server.tool(name="tool_0a")(nothing)
         second = await client.request("tools/list", {"cursor": first["nextCursor"]})
 
     assert names(first["tools"]) == ["tool_0", "tool_1"]
@@ -123,8 +123,8 @@ async def test_a_cursor_is_good_for_its_own_list_alone(client_for: ClientFor) ->
 
 async def test_a_cursor_is_good_for_its_own_server_alone(client_for: ClientFor) -> None:
     other = Server("other", page_size=1)
-    other.tool(nothing, name="a")
-    other.tool(nothing, name="b")
+    other.tool(name="a")(nothing)
+    other.tool(name="b")(nothing)
 
     async with client_for(many(2, page_size=1)) as client, client_for(other) as another:
         cursor = (await client.request("tools/list"))["nextCursor"]
@@ -235,7 +235,7 @@ async def test_a_description_which_is_a_function_is_asked_every_time(
 ) -> None:
     server = Server("shop")
     said = iter(["now", "later"])
-    server.tool(nothing, description=lambda: next(said))
+    server.tool(description=lambda: next(said))(nothing)
 
     async with client_for(server) as client:
         described = [(await client.list_tools())[0]["description"] for _ in range(2)]
@@ -247,7 +247,7 @@ async def test_a_component_which_took_the_place_of_another_is_listed_in_its_own_
     client_for: ClientFor,
 ) -> None:
     server = Server("shop")
-    server.tool(nothing, name="it", description="the old one")
+    server.tool(name="it", description="the old one")(nothing)
 
     async with client_for(server) as client:
         await client.list_tools()
@@ -321,7 +321,7 @@ async def test_what_a_session_registers_shadows_what_the_server_declares(
     client_for: ClientFor,
 ) -> None:
     server = Server("shop")
-    server.tool(nothing, name="it", description="declared")
+    server.tool(name="it", description="declared")(nothing)
 
     @server.tool
     def register(frame: Frame) -> Frame:

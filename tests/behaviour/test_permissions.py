@@ -126,7 +126,7 @@ async def test_pages_are_filled_with_what_the_caller_may_see(client_for: ClientF
     server = Server("desk", page_size=2)
     for number in range(6):
         permission = "desk.view_ticket" if number % 2 else None
-        server.tool(lambda: None, name=f"tool_{number}", permission=permission)
+        server.tool(name=f"tool_{number}", permission=permission)(lambda: None)
 
     async with client_for(server, user=STRANGER) as client:
         first = await client.request("tools/list")

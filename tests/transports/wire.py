@@ -1,0 +1,114 @@
+"""HTTP requests as clients of each era send them, to be spoilt before they are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import count
+from typing import Any
+
+from django_mcp import Server, routing
+from django_mcp.protocol import jsonrpc
+from django_mcp.testing.connections import mirrored
+from django_mcp.testing.exchange import Application, Exchange, Message, Reply, http_scope, perform
+
+STATELESS = "2026-07-28"
+SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
+JSON = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+VERSION = "io.modelcontextprotocol/protocolVersion"
+CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+LOG_LEVEL = "io.modelcontextprotocol/logLevel"
+
+Headers = Mapping[str, str | None]
+
+
+class Wire:
+    """One client of one server, which says exactly what a test tells it to."""
+
+    def __init__(
+        self,
+        server: Server,
+        version: str = STATELESS,
+        *,
+        application: Application | None = None,
+        always: Mapping[str, str] | None = None,
+    ) -> None:
+        self.server = server
+        self.version = version
+        self.path = "/" + server.path.strip("/")
+        self.application = application or routing.endpoint(server)
+        self.session: dict[str, str] = {}
+        self._always = always or {}
+        self._ids = count(1)
+
+    # Messages.
+
+    def message(self, method: str, params: Mapping[str, Any] | None = None) -> Message:
+        """A request of this version."""
+        return jsonrpc.request(next(self._ids), method, {**(params or {}), **self._described()})
+
+    def call(self, tool: str, **arguments: Any) -> Message:
+        """A request to call a tool."""
+        return self.message("tools/call", {"name": tool, "arguments": arguments})
+
+    def hello(self) -> Message:
+        """A request to open a session."""
+        params = {
+            "protocolVersion": self.version,
+            "capabilities": {},
+            "clientInfo": {"name": "wire", "version": "1"},
+        }
+        return jsonrpc.request(next(self._ids), "initialize", params)
+
+    def _described(self) -> Message:
+        if self.version != STATELESS:
+            return {"_meta": {"progressToken": "wire"}}
+        meta = {VERSION: STATELESS, CAPABILITIES: {}, LOG_LEVEL: "debug", "progressToken": "wire"}
+        return {"_meta": meta}
+
+    # Requests.
+
+    def headers(self, message: Any, changes: Headers | None = None) -> dict[str, str]:
+        """The headers of a message; a change to None leaves one out."""
+        usual = {**JSON, **self.session, **self._always}
+        if self.version == STATELESS:
+            usual |= mirrored(self.server, self.version, message)
+        changed = {**usual, **(changes or {})}
+        return {name: value for name, value in changed.items() if value is not None}
+
+    def scope(self, message: Any, changes: Headers | None = None, **options: Any) -> Message:
+        """The ASGI scope of a POST with a message."""
+        return http_scope(path=self.path, headers=self.headers(message, changes), **options)
+
+    async def post(
+        self,
+        message: Any,
+        changes: Headers | None = None,
+        *,
+        body: bytes | Iterable[bytes] | None = None,
+    ) -> Reply:
+        """The response to a POST with a message, or with another ``body`` instead of it."""
+        scope = self.scope(message, changes)
+        return await perform(self.application, scope, encoded(message) if body is None else body)
+
+    def exchange(self, message: Any, changes: Headers | None = None) -> Exchange:
+        """A POST with a message, whose response is read piece by piece."""
+        return Exchange(self.application, self.scope(message, changes), encoded(message))
+
+    async def request(self, method: str, changes: Headers | None = None) -> Reply:
+        """The response to a request without a body."""
+        scope = http_scope(method, self.path, headers=self.headers(None, changes))
+        return await perform(self.application, scope)
+
+    # Sessions.
+
+    async def open(self) -> Reply:
+        """Open a session, whose id all further requests bear."""
+        reply = await self.post(self.hello())
+        self.session = {"mcp-session-id": reply.headers["mcp-session-id"]}
+        await self.post(jsonrpc.notification("notifications/initialized"))
+        return reply
+
+
+def encoded(message: Any) -> bytes:
+    """The bytes of a message; bytes stay what they are."""
+    return message if isinstance(message, bytes) else jsonrpc.encode(message)
