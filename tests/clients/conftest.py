@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,36 +82,45 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 @pytest.fixture(scope="session")
 def client(kind: Kind, site: RunningSite) -> Iterator[RealClient]:
     """A client of the site's default server."""
-    with _connected(kind, site, path="/mcp", server=()) as client:
+    with connected(kind, site) as client:
         yield client
 
 
 @pytest.fixture(scope="session")
 def suite_client(kind: Kind, site: RunningSite) -> Iterator[RealClient]:
     """A client of the site's second server, whose handlers do whatever the protocol knows."""
-    with _connected(kind, site, path="/conformance", server=("--server", "conformance")) as client:
+    with connected(kind, site, "conformance") as client:
         yield client
 
 
 @pytest.fixture(scope="session")
 def old_client(site: RunningSite) -> Iterator[RealClient]:
     """A client of the first days, of the site's default server."""
-    with _connected(OLD, site, path="/mcp", server=()) as client:
+    with connected(OLD, site) as client:
         yield client
 
 
 @pytest.fixture(scope="session")
 def old_suite_client(site: RunningSite) -> Iterator[RealClient]:
     """The same, of the site's second server."""
-    with _connected(OLD, site, path="/conformance", server=("--server", "conformance")) as client:
+    with connected(OLD, site, "conformance") as client:
         yield client
 
 
-def _connected(
-    kind: Kind, site: RunningSite, *, path: str, server: tuple[str, ...]
+def connected(
+    kind: Kind, site: RunningSite, server: str | None = None, *, port: int | None = None
 ) -> AbstractContextManager[RealClient]:
-    stdio: Command = [sys.executable, ROOT / "manage.py", "mcp_stdio", *server]
-    target = [site.url(path)] if kind.over == "http" else stdio
+    """A client of one of the site's servers; `port` is that of something in between."""
+    targets = {"http": _url(site, server, port), "stdio": _stdio(server)}
     # Node looks there for packages which a script outside of them requires.
     modules = {"NODE_PATH": str(environments.CLIENTS / "ts" / "node_modules")}
-    return real_client(kind.command(list(target)), {**site.environment, **modules})
+    return real_client(kind.command(targets[kind.over]), {**site.environment, **modules})
+
+
+def _url(site: RunningSite, server: str | None, port: int | None) -> Command:
+    return [replace(site, port=port or site.port).url(f"/{server or 'mcp'}")]
+
+
+def _stdio(server: str | None) -> Command:
+    named = ["--server", server] if server else []
+    return [sys.executable, ROOT / "manage.py", "mcp_stdio", *named]

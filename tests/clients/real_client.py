@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -19,7 +19,7 @@ from typing import Any
 from tests.running_site import ROOT
 
 Json = dict[str, Any]
-PATIENCE = 30
+PATIENCE = 20
 """Seconds until a client that says nothing counts as stuck."""
 
 
@@ -65,26 +65,20 @@ class RealClient:
         """Give a request up."""
         self._tell({"cancel": identity})
 
-    def asked(self, method: str) -> Json:
-        """The next question, which has to be of this method."""
-        question = self.listen()
-        while "heard" in question:
-            question = self.listen()
-        assert question.get("asked") == method, question
-        return question
-
-    def listen(self) -> Json:
-        """The next line that the client says."""
-        line = self._said.get(timeout=PATIENCE)
-        if "ended" in line:
-            raise RuntimeError("The client has ended")
+    def asked(self) -> Json:
+        """The next question of the server."""
+        line = self._until(lambda line: "asked" in line or _is_outcome(line))[-1]
+        assert "asked" in line, line
         return line
 
-    def until_done(self, identity: int) -> list[Json]:
-        """All lines up to the outcome of this request; an error raises `Refused`."""
-        lines = [self.listen()]
-        while not (lines[-1].get("id") == identity and lines[-1].keys() & {"result", "error"}):
-            lines.append(self.listen())
+    def heard(self, method: str) -> Json:
+        """The next notification of this method."""
+        return self._until(lambda line: line.get("heard") == method)[-1]
+
+    def until_done(self, *identities: int) -> list[Json]:
+        """All lines up to the last outcome of these requests; an error raises `Refused`."""
+        waiting = set(identities)
+        lines = self._until(lambda line: _is_outcome(line) and not _without(waiting, line))
         if "error" in lines[-1]:
             raise Refused(lines[-1]["error"])
         return lines
@@ -101,6 +95,18 @@ class RealClient:
         """The result of a tool."""
         return self.request("tools/call", name=tool, arguments=arguments)
 
+    def _until(self, found: Callable[[Json], bool]) -> list[Json]:
+        lines = [self._next()]
+        while not found(lines[-1]):
+            lines.append(self._next())
+        return lines
+
+    def _next(self) -> Json:
+        line = self._said.get(timeout=PATIENCE)
+        if "ended" in line:
+            raise RuntimeError("The client has ended")
+        return line
+
     def _tell(self, line: Json) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(line) + "\n")
@@ -111,6 +117,15 @@ class RealClient:
         for line in self._process.stdout:
             self._said.put(json.loads(line))
         self._said.put({"ended": True})
+
+
+def _is_outcome(line: Json) -> bool:
+    return bool(line.keys() & {"result", "error"})
+
+
+def _without(waiting: set[int], line: Json) -> set[int]:
+    waiting.discard(line["id"])
+    return waiting
 
 
 @contextmanager
@@ -131,7 +146,7 @@ def real_client(
     with process:
         hearing.start()
         try:
-            client.connected = client.listen()
+            client.connected = client._next()
             yield client
             assert process.stdin is not None
             process.stdin.close()

@@ -1,15 +1,11 @@
 """What real clients get: results of tools, contents of resources, prompts, completions."""
 
 import json
-from typing import Any
 
 from tests.clients.conftest import Kind
-from tests.clients.real_client import RealClient
+from tests.clients.real_client import Json, RealClient
 
 AT_ONCE = 50
-
-REPORTS = 20
-"""The demo data has 200 tickets, and every tenth is reported."""
 
 
 # Tools.
@@ -72,22 +68,19 @@ def test_a_tool_answers_with_every_kind_of_content(suite_client: RealClient) -> 
 
 
 def test_many_calls_at_once_are_each_answered(client: RealClient) -> None:
-    started = {
+    wanted = {
         client.start("tools/call", name="calculator", arguments=sum_of(number, 1)): str(number + 1)
         for number in range(AT_ONCE)
     }
 
-    results = {line["id"]: line["result"]["content"][0]["text"] for line in take(client, AT_ONCE)}
+    said = client.until_done(*wanted)
 
-    assert results == started
+    results = {line["id"]: line["result"] for line in said if "result" in line}
+    assert {id: result["content"][0]["text"] for id, result in results.items()} == wanted
 
 
-def sum_of(a: int, b: int) -> dict[str, object]:
+def sum_of(a: int, b: int) -> Json:
     return {"operation": "add", "a": a, "b": b}
-
-
-def take(client: RealClient, lines: int) -> list[dict[str, Any]]:
-    return [client.listen() for _ in range(lines)]
 
 
 # What comes before the result.
@@ -97,10 +90,10 @@ def test_progress_arrives_before_the_result(client: RealClient) -> None:
     said = client.conversation("tools/call", name="check_answer_times", arguments={})
 
     progress = [line["params"] for line in said if line.get("heard") == "notifications/progress"]
-    assert [params["progress"] for params in progress] == [10 * n for n in range(1, REPORTS + 1)]
-    assert {params["total"] for params in progress} == {200}
+    checked = said[-1]["result"]["structuredContent"]["checked"]
+    assert [params["progress"] for params in progress] == [*range(10, checked, 10), checked]
+    assert {params["total"] for params in progress} == {checked}
     assert progress[-1]["message"].endswith("late answers so far")
-    assert said[-1]["result"]["structuredContent"]["checked"] == 200
 
 
 def test_log_messages_arrive_before_the_result(client: RealClient) -> None:
@@ -116,7 +109,7 @@ def test_progress_arrives_while_the_tool_works_and_others_are_answered(
     client: RealClient,
 ) -> None:
     timer = client.start("tools/call", name="timer", arguments={"seconds": 1})
-    first = client.listen()
+    first = client.heard("notifications/progress")
 
     client.call("calculator", operation="add", a=1, b=1)
     rest = client.until_done(timer)

@@ -33,6 +33,7 @@ async def main(mode: str, *target: str) -> None:
         mode=mode,
         log_level="info",
         logging_callback=logged,
+        message_handler=notified if mode == "legacy" else None,
         elicitation_callback=elicit,
         sampling_callback=sample,
         list_roots_callback=list_roots,
@@ -64,6 +65,9 @@ def methods(client: Client) -> dict[str, Any]:
         "prompts/list": lambda _, cursor=None: client.list_prompts(cursor=cursor),
         "prompts/get": lambda _, name, arguments: client.get_prompt(name, arguments),
         "completion/complete": lambda _, **params: complete(client, **params),
+        "resources/subscribe": lambda _, uri: client.subscribe_resource(uri),
+        "resources/unsubscribe": lambda _, uri: client.unsubscribe_resource(uri),
+        "subscriptions/listen": lambda _, **wanted: listen(client, **wanted),
     }
 
 
@@ -74,6 +78,22 @@ async def call(client: Client, heard: Heard, name: str, arguments: Json) -> Any:
 async def complete(client: Client, ref: Json, argument: Json, context: Json | None = None) -> Any:
     reference = REFERENCES[ref["type"]].model_validate(ref)
     return await client.complete(reference, argument, context and context["arguments"])
+
+
+async def listen(client: Client, **wanted: Any) -> Json:
+    """Say what the server agreed to, then every event, until the server ends it."""
+    async with client.listen(**wanted) as subscription:
+        say(heard="acknowledged", params=as_json(subscription.honored))
+        async for event in subscription:
+            say(heard=type(event).__name__, params=vars(event))
+    return {}
+
+
+async def notified(message: Any) -> None:
+    """Pass on what belongs to no request; log messages and progress have their own callbacks."""
+    method = getattr(message, "method", None)
+    if method not in (None, "notifications/message", "notifications/progress"):
+        say(heard=method, params=as_json(message.params) if message.params else {})
 
 
 async def logged(params: LoggingMessageNotificationParams) -> None:

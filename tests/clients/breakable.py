@@ -1,0 +1,72 @@
+"""A line between a client and the site which can be cut, as networks do."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+CHUNK = 65536
+
+
+@dataclass(slots=True)
+class BreakableLine:
+    """Listens on a port of its own, and passes on to another whatever comes."""
+
+    _site: int
+    _listener: socket.socket = field(default_factory=lambda: socket.create_server(("127.0.0.1", 0)))
+    _ends: list[socket.socket] = field(default_factory=list)
+
+    @property
+    def port(self) -> int:
+        """Where the client connects."""
+        port: int = self._listener.getsockname()[1]
+        return port
+
+    def cut(self) -> None:
+        """Break every connection there is; new ones can be made at once."""
+        while self._ends:
+            with suppress(OSError):
+                self._ends.pop().shutdown(socket.SHUT_RDWR)
+
+    def serve(self) -> None:
+        """Take connections until the listener is closed."""
+        with suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                far = socket.create_connection(("127.0.0.1", self._site))
+                self._ends += [near, far]
+                for one, other in ((near, far), (far, near)):
+                    threading.Thread(target=_pass_on, args=(one, other)).start()
+
+    def close(self) -> None:
+        """End it all."""
+        # A thread which waits in accept hears of a shutdown, but not of a close.
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+
+
+def _pass_on(one: socket.socket, other: socket.socket) -> None:
+    with suppress(OSError):
+        while data := one.recv(CHUNK):
+            other.sendall(data)
+    for end in (one, other):
+        with suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
+    one.close()
+
+
+@contextmanager
+def breakable_line(site: int) -> Iterator[BreakableLine]:
+    """A line to the site on this port."""
+    line = BreakableLine(site)
+    serving = threading.Thread(target=line.serve)
+    serving.start()
+    try:
+        yield line
+    finally:
+        line.close()
+        serving.join()

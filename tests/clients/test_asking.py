@@ -1,0 +1,132 @@
+"""Tools which ask while they work: the user, the client's model, the places to work in.
+
+The same handlers, in both eras: within a session the client is asked on the stream of its call,
+and a stateless client is told what is missing and calls again.
+"""
+
+import pytest
+
+from tests.clients.real_client import Json, RealClient
+
+SCHOOLS = ["Bluewater Sailing School", "Greenfield Primary School"]
+
+
+@pytest.fixture
+def ticket() -> Json:
+    return {"customer": "School", "subject": "No heating", "description": "It is cold."}
+
+
+def test_a_tool_asks_the_user_and_goes_on_with_the_answer(client: RealClient, ticket: Json) -> None:
+    call = client.start("tools/call", name="open_ticket", arguments=ticket)
+    question = client.asked()
+    client.answer(question, {"action": "accept", "content": {"customer": SCHOOLS[1]}})
+    result = client.until_done(call)[-1]["result"]
+
+    assert question["asked"] == "elicitation/create"
+    assert question["params"]["message"] == "Which 'School' do you mean?"
+    assert question["params"]["requestedSchema"]["properties"]["customer"]["enum"] == SCHOOLS
+    assert result["structuredContent"]["customer"] == SCHOOLS[1]
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+def test_a_user_who_does_not_answer_opens_no_ticket(
+    client: RealClient, ticket: Json, action: str
+) -> None:
+    call = client.start("tools/call", name="open_ticket", arguments=ticket)
+    client.answer(client.asked(), {"action": action})
+    result = client.until_done(call)[-1]["result"]
+
+    assert result["isError"] is True
+    assert result["content"][0]["text"].startswith("No ticket was opened")
+
+
+def test_an_answer_that_does_not_fit_is_asked_for_again(client: RealClient, ticket: Json) -> None:
+    call = client.start("tools/call", name="open_ticket", arguments=ticket)
+    first = client.asked()
+    client.answer(first, {"action": "accept", "content": {"customer": "Somebody else"}})
+    again = client.asked()
+    client.answer(again, {"action": "accept", "content": {"customer": SCHOOLS[0]}})
+    result = client.until_done(call)[-1]["result"]
+
+    assert again["params"]["message"] == first["params"]["message"]
+    assert result["structuredContent"]["customer"] == SCHOOLS[0]
+
+
+def test_a_tool_asks_the_model_of_the_client(suite_client: RealClient) -> None:
+    call = suite_client.start("tools/call", name="test_sampling", arguments={"prompt": "Say hi"})
+    question = suite_client.asked()
+    suite_client.answer(question, sampled("Hi!"))
+    result = suite_client.until_done(call)[-1]["result"]
+
+    assert question["asked"] == "sampling/createMessage"
+    assert question["params"]["maxTokens"] == 100
+    assert question["params"]["messages"][0]["content"]["text"] == "Say hi"
+    assert result["content"][0]["text"] == "LLM response: Hi!"
+
+
+def test_a_tool_asks_for_the_places_to_work_in(suite_client: RealClient) -> None:
+    call = suite_client.start(
+        "tools/call", name="test_input_required_result_list_roots", arguments={}
+    )
+    roots = {"roots": [{"uri": "file:///home/ada", "name": "Home"}]}
+    suite_client.answer(suite_client.asked(), roots)
+    result = suite_client.until_done(call)[-1]["result"]
+
+    assert result["content"][0]["text"] == "Roots: file:///home/ada"
+
+
+def test_a_tool_reports_before_it_asks(suite_client: RealClient) -> None:
+    call = suite_client.start("tools/call", name="test_streaming_elicitation", arguments={})
+    reported = suite_client.heard("notifications/progress")
+    suite_client.answer(suite_client.asked(), {"action": "accept", "content": {"ok": True}})
+    result = suite_client.until_done(call)[-1]["result"]
+
+    assert reported["params"]["message"] == "About to ask"
+    assert "'ok': True" in result["content"][0]["text"]
+
+
+def test_a_tool_asks_several_questions_together(suite_client: RealClient) -> None:
+    answers = {
+        "elicitation/create": {"action": "accept", "content": {"name": "Ada"}},
+        "sampling/createMessage": sampled("Good morning"),
+        "roots/list": {"roots": []},
+    }
+    call = suite_client.start(
+        "tools/call", name="test_input_required_result_multiple_inputs", arguments={}
+    )
+    # In any order; the Python SDK 1.x shows a question only when the one before is answered.
+    while answers:
+        question = suite_client.asked()
+        suite_client.answer(question, answers.pop(question["asked"]))
+    result = suite_client.until_done(call)[-1]["result"]
+
+    assert result["content"][0]["text"].startswith("Good morning")
+    assert "'name': 'Ada'" in result["content"][0]["text"]
+
+
+def test_a_tool_asks_one_question_after_the_other(suite_client: RealClient) -> None:
+    call = suite_client.start(
+        "tools/call", name="test_input_required_result_multi_round", arguments={}
+    )
+    for content in ({"name": "Ada"}, {"color": "green"}):
+        question = suite_client.asked()
+        suite_client.answer(question, {"action": "accept", "content": content})
+    result = suite_client.until_done(call)[-1]["result"]
+
+    text = result["content"][0]["text"]
+    assert "'name': 'Ada'" in text
+    assert "'color': 'green'" in text
+
+
+def test_a_prompt_asks_too(suite_client: RealClient) -> None:
+    call = suite_client.start("prompts/get", name="test_input_required_result_prompt", arguments={})
+    question = suite_client.asked()
+    suite_client.answer(question, {"action": "accept", "content": {"context": "tea"}})
+    result = suite_client.until_done(call)[-1]["result"]
+
+    assert result["messages"][0]["content"]["text"] == "Please write about this: tea"
+
+
+def sampled(text: str) -> Json:
+    content = {"type": "text", "text": text}
+    return {"role": "assistant", "content": content, "model": "a-model", "stopReason": "endTurn"}
