@@ -27,6 +27,10 @@ class Exchange(Protocol):
         """Run a synchronous function where it may block, and care for what it leaves open."""
         ...
 
+    async def run_async(self, coroutine: Coroutine[Any, Any, T], /) -> T:
+        """The result of ``coroutine``, caring for what it leaves open."""
+        ...
+
     async def attempt(self, function: Callable[..., T], /, *args: Any) -> T:
         """``run``, undoing what ``function`` wrote to the database if it ends with a question."""
         ...

@@ -47,19 +47,20 @@ async def run_async(coroutine: Coroutine[Any, Any, T], /) -> T:
 
     It has a thread for its database calls to itself, since transactions belong to threads.
     """
+    return await threads.run_async(_run_async(coroutine))
+
+
+async def _run_async(coroutine: Coroutine[Any, Any, T]) -> T:
     attempt = Attempt()
     token = _current.set(attempt)
+    await sync_to_async(attempt.begin)()
     try:
-        async with threads.own_connections():
-            await sync_to_async(attempt.begin)()
-            try:
-                return await coroutine
-            except InputRequired:
-                attempt.is_undone = True
-                raise
-            finally:
-                await sync_to_async(attempt.end)()
+        return await coroutine
+    except InputRequired:
+        attempt.is_undone = True
+        raise
     finally:
+        await sync_to_async(attempt.end)()
         _current.reset(token)
 
 

@@ -121,11 +121,9 @@ async def _run_async(
     handler: Handler, frame: Frame, arguments: tuple[Any, ...], read: Read, undoable: bool
 ) -> Answer:
     assert handler.invoke is not None
-    running = handler.invoke(*arguments, frame)
-    if undoable:
-        assert frame.exchange is not None
-        running = frame.exchange.attempt_async(running)
-    return conclude(await running, frame, read)
+    assert frame.exchange is not None
+    run_it = frame.exchange.attempt_async if undoable else frame.exchange.run_async
+    return conclude(await run_it(handler.invoke(*arguments, frame)), frame, read)
 
 
 async def _run_sync(

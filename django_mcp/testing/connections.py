@@ -121,6 +121,10 @@ class MemoryExchange:
         """Run a synchronous function where all synchronous handlers run."""
         return await threads.run(function, *args)
 
+    async def run_async(self, coroutine: Coroutine[Any, Any, T], /) -> T:
+        """Await ``coroutine``, with database connections of its own."""
+        return await threads.run_async(coroutine)
+
     async def attempt(self, function: Callable[..., T], /, *args: Any) -> T:
         """Run it as ``run`` does; a question undoes what it wrote."""
         return await undo.run(function, *args)

@@ -242,23 +242,23 @@ class TestOwnConnections:
         meeting = threading.Barrier(3, timeout=SECONDS)
 
         async def message() -> None:
-            async with threads.own_connections():
-                await sync_to_async(meeting.wait)()
+            await sync_to_async(meeting.wait)()
 
-        await asyncio.gather(message(), message(), message())
+        await asyncio.gather(*(threads.run_async(message()) for _ in range(3)))
 
     @kept
     async def test_connections_are_closed_in_the_end(self, database: str) -> None:
-        async with threads.own_connections():
+        async def message() -> Any:
             connection = await sync_to_async(query)(database)
             assert await sync_to_async(query)(database) is connection
             assert connection.connection is not None
-        assert connection.connection is None
+            return connection
+
+        assert (await threads.run_async(message())).connection is None
 
     async def test_no_thread_is_made_for_a_message_without_queries(self) -> None:
         before = threading.active_count()
-        async with threads.own_connections():
-            pass
+        await threads.run_async(asyncio.sleep(0))
         assert threading.active_count() == before
 
 
@@ -271,8 +271,8 @@ class TestUnderDjangosTestCase(TestCase):
         )
 
     async def call(self) -> list[str]:
-        async with threads.own_connections():
-            return await threads.run(list, McpSession.objects.values_list("address", flat=True))
+        rows = McpSession.objects.values_list("address", flat=True)
+        return await threads.run_async(threads.run(list, rows))
 
     def test_a_function_sees_what_the_test_has_written(self) -> None:
         with threads.thread_sensitive():
