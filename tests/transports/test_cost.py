@@ -1,0 +1,205 @@
+"""What one request costs: counted, so that nobody makes it dearer without noticing.
+
+``docs/design.md`` and the plan ("What it must cost") say what a request that does not stream
+may use. The requests run in the test's own task, as a server's task would run them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pydantic
+import pytest
+from channels.layers import BaseChannelLayer
+
+from django_mcp import Frame, Server
+from django_mcp.protocol import json_schema, jsonrpc
+from django_mcp.testing.exchange import Message, Reply
+from tests.transports.wire import SESSIONS, STATELESS, Wire, encoded
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+
+
+class CountingLayer(BaseChannelLayer):
+    """A channel layer which counts whoever looks at it."""
+
+    uses: Counter[str] = Counter()
+
+    def __getattribute__(self, name: str) -> Any:
+        CountingLayer.uses[name] += 1
+        return super().__getattribute__(name)
+
+
+def shop() -> Server:
+    server = Server("shop", announce_on_start=False)
+
+    @server.tool
+    async def quick(a: int) -> str:
+        return str(a)
+
+    @server.tool
+    def blocking(a: int) -> str:
+        return str(a)
+
+    @server.tool(input_schema=SCHEMA, output_schema=SCHEMA)
+    async def checked(params: dict[str, Any]) -> dict[str, Any]:
+        return params
+
+    @server.tool
+    async def remember(a: int, frame: Frame) -> tuple[str, Frame]:
+        return "kept", frame.assign("a", a)
+
+    @server.resource("shop://hours")
+    async def hours() -> str:
+        return "always"
+
+    @server.prompt
+    async def greet() -> str:
+        return "hello"
+
+    return server
+
+
+class Meter:
+    """Counts what is used from now on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.used: Counter[str] = Counter()
+        self._patch = monkeypatch
+        self._loop = asyncio.get_running_loop()
+
+    def count(self, what: str, owner: Any, name: str) -> None:
+        """Count the calls of ``owner.name`` as ``what``."""
+        original: Callable[..., Any] = getattr(owner, name)
+
+        def counting(*args: Any, **kwargs: Any) -> Any:
+            self.used[what] += 1
+            return original(*args, **kwargs)
+
+        self._patch.setattr(owner, name, counting)
+
+    def begin(self) -> None:
+        """Count everything that the tests of this file look at."""
+        self.count("thread hops", ThreadPoolExecutor, "submit")
+        self.count("decoded", jsonrpc, "from_json")
+        self.count("encoded", jsonrpc, "to_json")
+        self.count("schemas compiled", json_schema, "compile")
+        self.count("models made", pydantic.BaseModel, "__init_subclass__")
+        self.count("adapters made", pydantic.TypeAdapter, "__init__")
+        self.count("futures", self._loop, "create_future")
+        self._loop.set_task_factory(self._make_task)
+
+    def end(self) -> Counter[str]:
+        """What was used; nothing is counted any more."""
+        self._loop.set_task_factory(None)
+        self._patch.undo()
+        return self.used
+
+    def _make_task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **kwargs: Any) -> Any:
+        self.used["tasks"] += 1
+        return asyncio.Task(coroutine, loop=loop, **kwargs)
+
+
+async def cost(
+    wire: Wire, message: Message, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Reply, Counter[str]]:
+    """What answering a message uses, once everything that is made only once has been made."""
+    body = encoded(message)
+    await wire.post(message, body=body)
+    meter = Meter(monkeypatch)
+    meter.begin()
+    try:
+        reply = await wire.post(message, body=body)
+    finally:
+        used = meter.end()
+    assert reply.status == 200
+    return reply, used
+
+
+ASYNC = [
+    ("tools/call", {"name": "quick", "arguments": {"a": 1}}),
+    ("tools/list", {}),
+    ("resources/list", {}),
+    ("resources/read", {"uri": "shop://hours"}),
+    ("prompts/get", {"name": "greet"}),
+    ("server/discover", {}),
+]
+
+
+@pytest.mark.parametrize(("method", "params"), ASYNC, ids=[row[0] for row in ASYNC])
+async def test_a_stateless_request_uses_one_decoding_and_one_encoding(
+    method: str, params: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = Wire(shop())
+
+    _, used = await cost(wire, wire.message(method, params), monkeypatch)
+
+    assert used == {"decoded": 1, "encoded": 1}
+
+
+async def test_a_synchronous_handler_costs_one_hop_to_a_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wire = Wire(shop())
+
+    _, used = await cost(wire, wire.call("blocking", a=1), monkeypatch)
+
+    assert used["thread hops"] == 1
+    assert (used["decoded"], used["encoded"], used["tasks"]) == (1, 1, 0)
+
+
+async def test_schemas_are_compiled_before_anybody_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    wire = Wire(shop())
+
+    reply, used = await cost(wire, wire.call("checked", a=1), monkeypatch)
+
+    assert reply.json()["result"]["structuredContent"] == {"a": 1}
+    assert used == {"decoded": 1, "encoded": 1}
+
+
+@pytest.mark.parametrize("version", SESSIONS)
+async def test_a_request_of_a_session_has_one_task_of_its_own(
+    version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = Wire(shop(), version)
+    await wire.open()
+
+    _, used = await cost(wire, wire.call("quick", a=1), monkeypatch)
+
+    assert (used["tasks"], used["thread hops"]) == (1, 0)
+    assert (used["decoded"], used["encoded"]) == (1, 1)
+
+
+@pytest.mark.parametrize("version", [*SESSIONS, STATELESS])
+async def test_a_request_which_does_not_stream_leaves_the_channel_layer_alone(
+    version: str, settings: Any
+) -> None:
+    settings.CHANNEL_LAYERS = {"default": {"BACKEND": f"{__name__}.CountingLayer"}}
+    wire = Wire(shop(), version)
+    if version != STATELESS:
+        await wire.open()
+
+    before = CountingLayer.uses.total()
+    for tool in ("quick", "blocking", "checked", "remember"):
+        reply = await wire.post(wire.call(tool, a=1))
+        assert reply.media_type == "application/json"
+
+    assert CountingLayer.uses.total() == before
+
+
+async def test_asking_who_may_is_free_for_what_everybody_may(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = Server("shop")
+    for number in range(40):
+        server.tool(name=f"tool_{number}")(lambda: None)
+    wire = Wire(server)
+
+    reply, used = await cost(wire, wire.message("tools/list"), monkeypatch)
+
+    assert len(reply.json()["result"]["tools"]) == 40
+    assert used == {"decoded": 1, "encoded": 1}
