@@ -1,0 +1,126 @@
+"""An answer as it came over HTTP: looked at once, and given to the bare application to repeat."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from http.client import HTTPConnection, HTTPResponse
+from typing import Any
+
+from tests.benchmarks.calls import Call
+
+OF_THE_SERVER = frozenset({"date", "server", "connection", "transfer-encoding", "keep-alive"})
+"""Headers which the server adds by itself."""
+STREAM = "text/event-stream"
+PATIENCE = 30.0
+
+
+class Unfit(Exception):
+    """A server did not answer what it should: there is nothing to measure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Status, headers and body; the body of a stream event by event."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    parts: tuple[bytes, ...]
+    announcement: bytes | None = None
+    """What is written later on to a stream which stays open; None for one that ends."""
+
+    @property
+    def pairs(self) -> list[tuple[bytes, bytes]]:
+        """The headers as ASGI has them."""
+        return [(name.encode(), value.encode()) for name, value in self.headers]
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The JSON-RPC messages in it."""
+        if not dict(self.headers).get("content-type", "").startswith(STREAM):
+            return [json.loads(b"".join(self.parts))]
+        data = (line for part in self.parts for line in part.splitlines() if line[:5] == b"data:")
+        return [json.loads(line[5:]) for line in data if line[5:].strip()]
+
+    def to_json(self) -> bytes:
+        """For `from_json`, in another process."""
+        announcement = None if self.announcement is None else self.announcement.decode()
+        return json.dumps(
+            {
+                "status": self.status,
+                "headers": self.headers,
+                "parts": [part.decode() for part in self.parts],
+                "announcement": announcement,
+            }
+        ).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Answer:
+        """What `to_json` made."""
+        found = json.loads(data)
+        announcement = found["announcement"]
+        return cls(
+            status=found["status"],
+            headers=tuple((name, value) for name, value in found["headers"]),
+            parts=tuple(part.encode() for part in found["parts"]),
+            announcement=None if announcement is None else announcement.encode(),
+        )
+
+    def announcing(self, announcement: bytes) -> Answer:
+        """The same as the beginning of a stream which stays open."""
+        return replace(self, announcement=announcement)
+
+
+def ask(port: int, path: str, call: Call) -> Answer:
+    """The whole answer to a call; raises Unfit when it is not the right one."""
+    with asked(port, path, call) as response:
+        body = response.read()
+    return checked(call, _answer(response, tuple(_events(response, body))))
+
+
+def ask_for_stream(port: int, path: str, call: Call) -> Answer:
+    """The first event of a stream which stays open; raises Unfit when it is not the right one."""
+    with asked(port, path, call) as response:
+        return checked(call, _answer(response, (read_event(response),)))
+
+
+@contextmanager
+def asked(port: int, path: str, call: Call) -> Iterator[HTTPResponse]:
+    """The response to a call, of which the status and the headers have come."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    try:
+        connection.request("POST", path, call.body, call.all_headers)
+        yield connection.getresponse()
+    finally:
+        connection.close()
+
+
+def read_event(response: HTTPResponse) -> bytes:
+    """The next event of a stream with a message in it, and whatever comes before it."""
+    event = b""
+    while line := response.readline():
+        event += line
+        if not line.strip() and b"data:" in event:
+            return event
+    raise Unfit(f"The stream ended with {event!r}")
+
+
+def checked(call: Call, answer: Answer) -> Answer:
+    """The answer, if it says what the call is for; raises Unfit with what it says instead."""
+    if answer.status != 200 or not call.says(answer.messages):
+        raise Unfit(f"{call.method} was answered {answer.status}: {answer.parts[-1][:500]!r}")
+    return answer
+
+
+def _answer(response: HTTPResponse, parts: tuple[bytes, ...]) -> Answer:
+    headers = [(name.lower(), value) for name, value in response.getheaders()]
+    kept = tuple(pair for pair in headers if pair[0] not in OF_THE_SERVER)
+    return Answer(status=response.status, headers=kept, parts=parts)
+
+
+def _events(response: HTTPResponse, body: bytes) -> list[bytes]:
+    if not (response.getheader("content-type") or "").startswith(STREAM):
+        return [body]
+    return [event + b"\n\n" for event in body.replace(b"\r\n", b"\n").split(b"\n\n") if event]

@@ -1,0 +1,65 @@
+"""The bare application: it reads the body as JSON and answers with the bytes it was given.
+
+Those bytes are what the measured server answered to the same request, so both send the same,
+in the same pieces. It is what the server and the event loop cost when nothing else happens.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from tests.benchmarks.answers import Answer
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+ANNOUNCE = "/announce"
+"""The path on which the bare application is told to write to its open streams."""
+
+
+def answering(answer: Answer) -> Callable[[Any, Any, Send], Awaitable[None]]:
+    """The application which always answers `answer`."""
+    start = {"type": "http.response.start", "status": answer.status, "headers": answer.pairs}
+    stays_open = answer.announcement is not None
+    *first, last = answer.parts
+    pieces = [*(_piece(part, more=True) for part in first), _piece(last, more=stays_open)]
+    announcement = _piece(answer.announcement or b"", more=True)
+    streams: dict[Send, None] = {}
+
+    async def application(scope: Any, receive: Any, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        json.loads(await _body(receive))
+        if scope["path"] == ANNOUNCE:
+            for stream in streams:
+                await stream(announcement)
+            await _accept(send)
+            return
+        await send(start)
+        for piece in pieces:
+            await send(piece)
+        if stays_open:
+            streams[send] = None
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            del streams[send]
+
+    return application
+
+
+def _piece(body: bytes, *, more: bool) -> dict[str, Any]:
+    return {"type": "http.response.body", "body": body, "more_body": more}
+
+
+async def _body(receive: Any) -> bytes:
+    message = await receive()
+    parts = [message["body"]]
+    while message.get("more_body"):
+        message = await receive()
+        parts.append(message["body"])
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def _accept(send: Send) -> None:
+    await send({"type": "http.response.start", "status": 202, "headers": []})
+    await send({"type": "http.response.body", "body": b""})

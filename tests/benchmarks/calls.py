@@ -1,0 +1,147 @@
+"""What is asked of a server over HTTP, and how its answer shows that it did the work.
+
+An answer is looked at before anything is timed: a server which refuses is very fast.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+STATELESS = "2026-07-28"
+SESSIONS = "2025-11-25"
+
+META = "io.modelcontextprotocol/"
+NAMED = {"tools/call": "name"}
+ROWS = 500
+"""About 100 kB of them, as JSON."""
+LINES = 2500
+"""About 200 kB of them."""
+STEPS = 50
+
+Json = dict[str, Any]
+Says = Callable[[list[Json]], bool]
+"""Whether the messages of an answer are those which the call should bring."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request, and what its answer must say."""
+
+    method: str
+    params: Mapping[str, Any]
+    says: Says
+    version: str = STATELESS
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def message(self) -> Json:
+        """The request as JSON."""
+        return {"jsonrpc": "2.0", "id": 1, "method": self.method, "params": self._params()}
+
+    @property
+    def body(self) -> bytes:
+        """The request as it travels."""
+        return json.dumps(self.message, separators=(",", ":")).encode()
+
+    @property
+    def all_headers(self) -> dict[str, str]:
+        """The headers, without those which say how long the body is and where it goes."""
+        common = {
+            "content-type": "application/json",
+            "accept": "application/json, text/event-stream",
+            "mcp-protocol-version": self.version,
+        }
+        return {**common, **self._mirrored(), **self.headers}
+
+    def _params(self) -> Json:
+        if self.version != STATELESS:
+            return dict(self.params)
+        meta = {META + "protocolVersion": self.version, META + "clientCapabilities": {}}
+        return {**self.params, "_meta": {**meta, **self.params.get("_meta", {})}}
+
+    def _mirrored(self) -> dict[str, str]:
+        if self.version != STATELESS:
+            return {}
+        name = self.params.get(NAMED.get(self.method, ""))
+        return {"mcp-method": self.method, **({"mcp-name": name} if name else {})}
+
+
+def result(messages: list[Json]) -> Json:
+    """The result with which an answer ends; empty when it ends otherwise."""
+    found: Json = messages[-1].get("result", {}) if messages else {}
+    return {} if found.get("isError") else found
+
+
+def text(expected: str) -> Says:
+    """The tool's answer is this text, be it as text or as a structure around it."""
+
+    def says(messages: list[Json]) -> bool:
+        content = result(messages).get("content", [])
+        return bool(content) and expected in content[0].get("text", "")
+
+    return says
+
+
+def lists(count: int) -> Says:
+    """There are so many tools on the page."""
+    return lambda messages: len(result(messages).get("tools", ())) == count
+
+
+def structure(count: int) -> Says:
+    """The tool's answer is a list of so many."""
+
+    def says(messages: list[Json]) -> bool:
+        structured = result(messages).get("structuredContent", ())
+        rows = structured.get("result", ()) if isinstance(structured, dict) else structured
+        return len(rows) == count
+
+    return says
+
+
+def after_progress(steps: int) -> Says:
+    """So many notifications of progress come before the answer."""
+
+    def says(messages: list[Json]) -> bool:
+        methods = [message.get("method") for message in messages[:-1]]
+        return methods == ["notifications/progress"] * steps and bool(result(messages))
+
+    return says
+
+
+def acknowledged(messages: list[Json]) -> bool:
+    """The stream is open."""
+    return messages[0].get("method") == "notifications/subscriptions/acknowledged"
+
+
+def tool(name: str, says: Says, version: str = STATELESS, **arguments: Any) -> Call:
+    """A call of a tool."""
+    params = {"name": name, "arguments": arguments}
+    return Call(method="tools/call", params=params, says=says, version=version)
+
+
+ADD = tool("add", text("3"), a=1, b=2)
+ADD_SYNC = tool("add_sync", text("3"), a=1, b=2)
+ADD_IN_SESSION = tool("add", text("3"), SESSIONS, a=1, b=2)
+READ_ROW = tool("group_name", text("readers"), pk=1)
+LIST = Call(method="tools/list", params={}, says=lists(50))
+STRUCTURE = tool("rows", structure(ROWS))
+ARGUMENTS = tool("count", text(str(LINES)), lines=["x" * 76] * LINES)
+PROGRESS = Call(
+    method="tools/call",
+    params={
+        "name": "progress",
+        "arguments": {"steps": STEPS},
+        "_meta": {"progressToken": "p"},
+    },
+    says=after_progress(STEPS),
+)
+LISTEN = Call(
+    method="subscriptions/listen",
+    params={"notifications": {"toolsListChanged": True}},
+    says=acknowledged,
+)
+ANNOUNCE = tool("announce", text("said"))
+FIRST_LIST = Call(method="tools/list", params={}, says=lambda messages: bool(result(messages)))

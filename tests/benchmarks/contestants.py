@@ -1,0 +1,176 @@
+"""Who is measured: an application, the server it runs on, and what it is asked.
+
+A peer is served as well as it can be: stateless where it can, with plain JSON instead of streams
+where it can, on the server which suits it best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from tests.benchmarks.answers import Answer
+from tests.benchmarks.calls import ADD, FIRST_LIST, SESSIONS, Call
+
+SERVERS: Mapping[str, tuple[str, ...]] = {
+    "uvicorn": (
+        "-m", "uvicorn", "{application}", "--host", "127.0.0.1", "--port", "{port}",
+        "--loop", "uvloop", "--http", "httptools", "--no-access-log", "--log-level", "warning",
+    ),
+    "uvicorn-pure": (
+        "-m", "uvicorn", "{application}", "--host", "127.0.0.1", "--port", "{port}",
+        "--loop", "asyncio", "--http", "h11", "--no-access-log", "--log-level", "warning",
+    ),
+    "granian": (
+        "-m", "granian", "{application}", "--host", "127.0.0.1", "--port", "{port}",
+        "--interface", "asgi", "--workers", "1", "--loop", "uvloop", "--no-ws",
+        "--log-level", "warning",
+    ),
+    "daphne": (
+        "-m", "daphne", "--bind", "127.0.0.1", "--port", "{port}", "--verbosity", "0",
+        "{application}",
+    ),
+    "gunicorn": (
+        "-m", "gunicorn", "{application}", "--bind", "127.0.0.1:{port}", "--workers", "1",
+        "--worker-class", "gthread", "--threads", "4", "--log-level", "warning",
+    ),
+    "gunicorn-sync": (
+        "-m", "gunicorn", "{application}", "--bind", "127.0.0.1:{port}", "--workers", "1",
+        "--log-level", "warning",
+    ),
+}  # fmt: skip
+"""The arguments for Python; one process each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contestant:
+    """One application on one server, and what it is asked."""
+
+    name: str
+    environment: str
+    application: str = ""
+    """Where a server finds it: `module:name`."""
+    server: str = "uvicorn"
+    path: str = "/mcp"
+    call: Call = ADD
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables."""
+    command: tuple[str, ...] = ()
+    """The arguments for Python where it is spoken to over stdio."""
+    answer: Answer | None = None
+    """What the bare application repeats."""
+
+    @property
+    def label(self) -> str:
+        """What it is called in a table."""
+        return self.name if self.command else f"{self.name} on {self.server}"
+
+    def repeating(self, answer: Answer | None) -> Contestant:
+        """The bare application, repeating this answer; anybody else as she is."""
+        return replace(self, answer=answer) if self.name == "bare" else self
+
+
+SITE = {"DJANGO_SETTINGS_MODULE": "tests.benchmarks.site.settings"}
+
+
+def ours(call: Call, *, server: str = "uvicorn", **settings: str) -> Contestant:
+    """The project that is measured."""
+    return Contestant(
+        name="django_mcp",
+        environment="site",
+        application="tests.benchmarks.site.asgi:application",
+        server=server,
+        call=call,
+        settings=SITE | settings,
+    )
+
+
+def bare(call: Call, *, server: str = "uvicorn") -> Contestant:
+    """The bare application, on the same server with the same options."""
+    return Contestant(
+        name="bare",
+        environment="site",
+        application="tests.benchmarks.bare_asgi:application",
+        server=server,
+        call=call,
+    )
+
+
+def sdk(call: Call, **settings: str) -> Contestant:
+    """The official Python SDK."""
+    return Contestant(
+        name="official SDK",
+        environment="sdk",
+        application="tests.benchmarks.peers.sdk:application",
+        call=call,
+        settings=settings,
+    )
+
+
+def fastmcp(call: Call, **settings: str) -> Contestant:
+    """FastMCP."""
+    return Contestant(
+        name="FastMCP",
+        environment="fastmcp",
+        application="tests.benchmarks.peers.fastmcp:application",
+        call=call,
+        settings=settings,
+    )
+
+
+def mcpz(call: Call) -> Contestant:
+    """django-mcpz, which is a synchronous Django view."""
+    return Contestant(
+        name="django-mcpz",
+        environment="mcpz",
+        application="tests.benchmarks.peers.mcpz:application",
+        server="gunicorn-sync",
+        call=call,
+    )
+
+
+def django_mcp_server(call: Call) -> Contestant:
+    """django-mcp-server, a Django view around the SDK before its second version."""
+    return Contestant(
+        name="django-mcp-server",
+        environment="django_mcp_server",
+        application="tests.benchmarks.peers.django_mcp_server:application",
+        server="gunicorn-sync",
+        call=replace(call, version=SESSIONS),
+    )
+
+
+def everyone(call: Call) -> tuple[Contestant, ...]:
+    """Every peer."""
+    return sdk(call), fastmcp(call), *django_peers(call)
+
+
+def django_peers(call: Call) -> tuple[Contestant, ...]:
+    """The peers which serve a Django project."""
+    return mcpz(call), django_mcp_server(call)
+
+
+OURS_OVER_STDIO = Contestant(
+    name="django_mcp",
+    environment="site",
+    command=("-m", "django", "mcp_stdio"),
+    settings=SITE,
+)
+SDK_OVER_STDIO = Contestant(
+    name="official SDK", environment="sdk", command=("-m", "tests.benchmarks.peers.sdk")
+)
+EXAMPLE_SITE = Contestant(
+    name="example site",
+    environment="site",
+    application="example_site.asgi:application",
+    server="daphne",
+    call=FIRST_LIST,
+    settings={"DJANGO_SETTINGS_MODULE": "example_site.settings"},
+)
+BARE_PROJECT = Contestant(
+    name="bare Django project",
+    environment="site",
+    application="tests.benchmarks.bare_project:application",
+    server="daphne",
+    call=FIRST_LIST,
+)

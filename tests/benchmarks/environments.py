@@ -1,0 +1,68 @@
+"""The environments in `.bench`: the project's own, and one for each peer, whose needs are not ours.
+
+They are made when first needed, and made again when what is asked for has changed.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+import venv
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+ENVIRONMENTS = ROOT / ".bench"
+
+UVICORN = ("uvicorn", "uvloop", "httptools")
+REQUIREMENTS: Mapping[str, tuple[str, ...]] = {
+    "site": ("--editable", str(ROOT), *UVICORN, "granian", "daphne", "channels_redis"),
+    "sdk": ("mcp==2.3.0", *UVICORN),
+    "fastmcp": ("fastmcp==4.1.2", *UVICORN),
+    "mcpz": ("django-mcpz==1.2.0", "gunicorn"),
+    "django_mcp_server": ("django-mcp-server==0.5.7", "mcp==1.30.0", "gunicorn"),
+}
+
+NAMED = frozenset(
+    {
+        "channels", "daphne", "django", "django-mcp-channels", "django-mcp-server", "django-mcpz",
+        "fastmcp", "granian", "gunicorn", "httptools", "mcp", "pydantic", "pydantic-core",
+        "uvicorn", "uvloop",
+    }
+)  # fmt: skip
+"""The packages whose versions a report tells."""
+
+
+def python(name: str) -> Path:
+    """The interpreter of an environment, which is made if need be."""
+    folder = ENVIRONMENTS / name
+    made, wanted = folder / "made-from", _wanted(name)
+    if not made.exists() or made.read_text() != wanted:
+        print(f"Making {folder.relative_to(ROOT)} ...", file=sys.stderr)
+        venv.create(folder, clear=True, with_pip=True)
+        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+        subprocess.run([*pip, "--upgrade", "pip"], check=True)
+        subprocess.run([*pip, *REQUIREMENTS[name]], check=True)
+        made.write_text(wanted)
+    return folder / "bin" / "python"
+
+
+def versions(name: str) -> dict[str, str]:
+    """The versions of what matters in an environment."""
+    command = [str(python(name)), "-m", "pip", "list", "--format", "json"]
+    done = subprocess.run(command, check=True, capture_output=True)
+    found = {
+        each["name"].lower().replace("_", "-"): each["version"] for each in json.loads(done.stdout)
+    }
+    return {package: version for package, version in found.items() if package in NAMED}
+
+
+def _wanted(name: str) -> str:
+    needs = REQUIREMENTS[name]
+    if name == "site":
+        # It is installed as it stands, so only what it depends on makes a difference.
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+        needs = (*needs, *project["dependencies"])
+    return f"{sys.version} {needs}"

@@ -1,0 +1,50 @@
+"""The machine: a core for servers, another one for what asks them, and what it is called."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+_CORES = sorted(os.sched_getaffinity(0))
+
+SERVER_CORE = _CORES[0]
+"""The core on which every measured process runs."""
+LOAD_CORE = _CORES[-1]
+"""The core for everything else; the same one on a machine which has no other."""
+
+
+def pinned(core: int, *command: str | Path) -> list[str]:
+    """The command, bound to a core."""
+    return ["taskset", "--cpu-list", str(core), *map(str, command)]
+
+
+def keep_away() -> None:
+    """Move this process to the core which is not the servers'."""
+    os.sched_setaffinity(0, {LOAD_CORE})
+
+
+def memory_kb(pid: int) -> int:
+    """What a process holds in memory, in kB."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0])
+
+
+def processor_seconds(pid: int) -> float:
+    """What a process and the children that run beneath it have had of the processor."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    mine = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return mine + sum(processor_seconds(int(child)) for child in children)
+
+
+def describe() -> dict[str, str]:
+    """What a report says of the machine."""
+    info = Path("/proc/cpuinfo").read_text()
+    model = info.partition("model name")[2].partition("\n")[0].lstrip("\t: ")
+    return {
+        "processor": model or platform.machine(),
+        "cores": str(len(_CORES)),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+    }

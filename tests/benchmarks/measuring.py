@@ -1,0 +1,59 @@
+"""Measuring one case: everybody is made ready, then measured in turn, round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from tests.benchmarks.cases import Case
+from tests.benchmarks.contestants import Contestant
+from tests.benchmarks.samples import Effort, Sample, middle
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A contestant and its samples, one for each round."""
+
+    contestant: Contestant
+    samples: tuple[Sample, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a case."""
+
+    case: Case
+    subject: Measured
+    baseline: Measured | None
+    peers: tuple[Measured, ...]
+
+    @property
+    def best_peer(self) -> Measured | None:
+        """The fastest of the peers that were measured."""
+        return max(self.peers, key=lambda peer: middle(peer.samples).value, default=None)
+
+
+def measure(case: Case, effort: Effort, *, with_peers: bool, tell: Tell) -> Outcome:
+    """Measure everybody of a case; raises Unfit when one of them does not do the work."""
+    others = [case.baseline] if case.baseline is not None else []
+    peers = case.peers if with_peers else ()
+    with ExitStack() as running:
+        subject = running.enter_context(case.meter.ready(case.subject, effort))
+        ready = [(case.subject, subject)]
+        for contestant in (*others, *peers):
+            known = contestant.repeating(subject.answer)
+            ready.append((known, running.enter_context(case.meter.ready(known, effort))))
+        rounds: list[list[Sample]] = []
+        for number in range(1, effort.rounds + 1):
+            tell(f"{case.name}: round {number} of {effort.rounds}")
+            rounds.append([each.sample() for _, each in ready])
+    measured = [
+        Measured(contestant=contestant, samples=samples)
+        for (contestant, _), samples in zip(ready, zip(*rounds, strict=True), strict=True)
+    ]
+    first, *rest = measured
+    baseline = rest.pop(0) if others else None
+    return Outcome(case=case, subject=first, baseline=baseline, peers=tuple(rest))

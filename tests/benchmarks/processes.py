@@ -1,0 +1,155 @@
+"""Starting who is measured on the servers' core, and ending it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tests.benchmarks import environments, machine
+from tests.benchmarks.answers import PATIENCE, Unfit
+from tests.benchmarks.contestants import SERVERS, SITE, Contestant
+
+PAUSE = 0.002
+"""Seconds between two attempts to reach a server which is starting."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """A contestant which is running."""
+
+    contestant: Contestant
+    port: int
+    pid: int
+
+
+@contextmanager
+def serving(contestant: Contestant) -> Iterator[Served]:
+    """Serve it until the block is left; within, it listens."""
+    with starting(contestant) as (served, failed):
+        wait_for_connection(served.port, failed)
+        yield served
+
+
+@contextmanager
+def starting(contestant: Contestant) -> Iterator[tuple[Served, Callable[[], str | None]]]:
+    """Serve it until the block is left; whether it listens already is for the caller to see.
+
+    Beside it comes a function which returns what a server wrote that has ended by itself.
+    """
+    port = _free_port()
+    arguments = [
+        argument.format(application=contestant.application, port=port)
+        for argument in SERVERS[contestant.server]
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log"
+        process = subprocess.Popen(
+            command(contestant, *arguments),
+            cwd=environments.ROOT,
+            env=environment(contestant, Path(folder)),
+            stdin=subprocess.DEVNULL,
+            stdout=log.open("wb"),
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            served = Served(contestant=contestant, port=port, pid=process.pid)
+            yield served, lambda: None if process.poll() is None else log.read_text()
+        finally:
+            end(process)
+
+
+def command(contestant: Contestant, *arguments: str) -> list[str]:
+    """What is run, on the servers' core."""
+    python = environments.python(contestant.environment)
+    return machine.pinned(machine.SERVER_CORE, python, *arguments)
+
+
+def environment(contestant: Contestant, folder: Path) -> dict[str, str]:
+    """The environment variables; the answer to repeat is written into `folder`."""
+    # Byte code is kept as on any installed machine: otherwise each start would compile anew.
+    inherited = {key: text for key, text in os.environ.items() if key not in HIDDEN}
+    answer = folder / "answer.json"
+    if contestant.answer is not None:
+        answer.write_bytes(contestant.answer.to_json())
+    ours = {
+        "PYTHONPATH": str(environments.ROOT),
+        "BENCH_DATABASE": str(database()),
+        "EXAMPLE_DATABASE": str(database()),
+        "BENCH_ANSWER": str(answer),
+    }
+    return inherited | ours | dict(contestant.settings)
+
+
+HIDDEN = frozenset(
+    {
+        "DEBUG",
+        "DJANGO_SETTINGS_MODULE",
+        "PYTHONDONTWRITEBYTECODE",
+        "PYTHONPATH",
+        "REDIS_URL",
+    }
+)
+"""Variables of ours which those who are measured do not see."""
+
+
+@cache
+def database() -> Path:
+    """The SQLite file with one row to read, and the tables of the database store."""
+    folder = Path(tempfile.mkdtemp(prefix="bench-"))
+    path = folder / "db.sqlite3"
+    run = [str(environments.python("site")), "-m", "django"]
+    variables: Mapping[str, str] = {**os.environ, **SITE, "BENCH_DATABASE": str(path)}
+    for arguments in (("migrate", "--verbosity", "0"), ("shell", "--command", FIRST_ROW)):
+        subprocess.run(
+            [*run, *arguments],
+            cwd=environments.ROOT,
+            env={**variables, "PYTHONPATH": str(environments.ROOT)},
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+    return path
+
+
+FIRST_ROW = """
+from django.contrib.auth.models import Group
+Group.objects.create(pk=1, name="readers")
+"""
+
+
+def wait_for_connection(port: int, failed: Callable[[], str | None]) -> None:
+    """Wait until something listens; raises Unfit with what a server said that ended instead."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=PATIENCE).close()
+            return
+        except OSError:
+            said = failed()
+            if said is not None:
+                raise Unfit(f"The server ended at once:\n{said}") from None
+            time.sleep(PAUSE)
+    raise Unfit(f"Nothing listens after {PATIENCE:g} seconds")
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a process, gently at first."""
+    process.terminate()
+    try:
+        process.wait(2)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port

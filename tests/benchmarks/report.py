@@ -1,0 +1,156 @@
+"""What came of it, as a table for people and as JSON for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tests.benchmarks.cases import Bar
+from tests.benchmarks.measuring import Measured, Outcome
+from tests.benchmarks.samples import middle, ratio, tail, value
+
+HEADINGS = ("case", "", "django_mcp", "beside", "", "ratio", "bar", "")
+NUMERIC = (2, 4, 5)
+NOT_MEASURED = "–"
+NO_BAR: Sequence[Bar | None] = (None,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line: the subject beside one other, and the bar between them."""
+
+    outcome: Outcome
+    other: Measured | None
+    bar: Bar | None
+
+    @property
+    def ratio(self) -> float | None:
+        """The median of the ratios."""
+        if self.other is None:
+            return None
+        of = self.bar.of if self.bar is not None else value
+        return ratio(of, self.outcome.subject.samples, self.other.samples)
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the bar is kept; None where there is none, or nobody to compare with."""
+        if self.bar is None or self.ratio is None:
+            return None
+        return self.bar.holds(self.ratio)
+
+    def cells(self) -> tuple[str, ...]:
+        """The line of the table."""
+        case = self.outcome.case
+        return (
+            case.name,
+            f"{case.title}, p99" if self._is_tail else case.title,
+            self._said(self.outcome.subject),
+            self._beside(),
+            self._said(self.other),
+            NOT_MEASURED if self.ratio is None else f"{self.ratio:.2f}",
+            str(self.bar or ""),
+            {True: "ok", False: "**short**", None: ""}[self.holds],
+        )
+
+    @property
+    def _is_tail(self) -> bool:
+        return self.bar is not None and self.bar.of is tail
+
+    def _beside(self) -> str:
+        if self.other is None:
+            return "peers, not measured"
+        best = self.bar is not None and self.bar.beside_peers
+        return f"{self.other.contestant.label}{', the best peer' if best else ''}"
+
+    def _said(self, measured: Measured | None) -> str:
+        if measured is None:
+            return NOT_MEASURED
+        found, unit = middle(measured.samples), self.outcome.case.meter.unit
+        if self._is_tail:
+            return f"{found.p99:.2f} ms"
+        times = (
+            "" if found.p50 is None or unit == "ms" else f", {found.p50:.2f} / {found.p99:.2f} ms"
+        )
+        processor = "" if found.processor is None else f", {found.processor:,.0f} µs"
+        return f"{_number(found.value)} {unit}{times}{processor}"
+
+
+def rows(outcome: Outcome) -> Iterator[Row]:
+    """The lines of one case: one for each bar, and one for each peer which is not the best."""
+    bars = outcome.case.bars
+    beside_baseline = [bar for bar in bars if not bar.beside_peers]
+    if outcome.baseline is not None:
+        for bar in beside_baseline or NO_BAR:
+            yield Row(outcome=outcome, other=outcome.baseline, bar=bar)
+    for bar in bars:
+        if bar.beside_peers:
+            yield Row(outcome=outcome, other=outcome.best_peer, bar=bar)
+    for peer in outcome.peers:
+        if peer is not outcome.best_peer:
+            yield Row(outcome=outcome, other=peer, bar=None)
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """A table in Markdown, also readable as it is.
+
+    Behind a speed: p50 and p99, and what one of them took of the processor.
+    """
+    lines = [HEADINGS, *(row.cells() for outcome in outcomes for row in rows(outcome))]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
+    written = [_line(line, widths) for line in lines]
+    rule = [
+        "-" * (width - 1) + ":" if column in NUMERIC else "-" * width
+        for column, width in enumerate(widths)
+    ]
+    return "\n".join([written[0], f"| {' | '.join(rule)} |", *written[1:]])
+
+
+def as_json(
+    outcomes: Sequence[Outcome], machine: dict[str, str], versions: dict[str, dict[str, str]]
+) -> dict[str, Any]:
+    """Everything that was measured."""
+    return {
+        "machine": machine,
+        "versions": versions,
+        "cases": [_case(outcome) for outcome in outcomes],
+    }
+
+
+def _case(outcome: Outcome) -> dict[str, Any]:
+    measured = (outcome.subject, *filter(None, (outcome.baseline,)), *outcome.peers)
+    return {
+        "name": outcome.case.name,
+        "title": outcome.case.title,
+        "unit": outcome.case.meter.unit,
+        "measured": [
+            {
+                "who": each.contestant.label,
+                "median": asdict(middle(each.samples)),
+                "rounds": [asdict(sample) for sample in each.samples],
+            }
+            for each in measured
+        ],
+        "ratios": [
+            {
+                "beside": row.other and row.other.contestant.label,
+                "of": (row.bar.of if row.bar else value).__name__,
+                "ratio": row.ratio,
+                "bar": row.bar and str(row.bar),
+                "holds": row.holds,
+            }
+            for row in rows(outcome)
+        ],
+    }
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    placed = [
+        cell.rjust(width) if column in NUMERIC else cell.ljust(width)
+        for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    ]
+    return f"| {' | '.join(placed)} |"
+
+
+def _number(number: float) -> str:
+    return f"{number:,.0f}" if number >= 100 else f"{number:.1f}"

@@ -1,0 +1,11 @@
+"""The ASGI application of the project that is measured."""
+
+import os
+
+from django.core.asgi import get_asgi_application
+
+from django_mcp.routing import mount
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.benchmarks.site.settings")
+
+application = mount(get_asgi_application())

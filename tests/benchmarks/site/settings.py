@@ -1,0 +1,48 @@
+"""Settings of the project that is measured; what a case varies comes from the environment."""
+
+import os
+from typing import Any
+
+from tests.benchmarks.site.database import DATABASES as DATABASES
+
+SECRET_KEY = "only for measuring"
+ALLOWED_HOSTS = ["127.0.0.1"]
+USE_TZ = True
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django_mcp",
+    "tests.benchmarks.site",
+]
+
+STORES = {
+    "memory": ("memory.MemorySessionStore", "memory.MemoryEventStore"),
+    "database": ("database.DatabaseSessionStore", "database.DatabaseEventStore"),
+    "cache": ("cache.CacheSessionStore", "cache.CacheEventStore"),
+}
+_sessions, _events = STORES[os.environ.get("BENCH_STORE", "database")]
+
+DJANGO_MCP = {
+    "AUTHENTICATORS": ["django_mcp.auth.public.Public"],
+    "STORES": {
+        "sessions": {"BACKEND": f"django_mcp.stores.{_sessions}"},
+        "events": {"BACKEND": f"django_mcp.stores.{_events}"},
+    },
+    "SYNC_HANDLERS": os.environ.get("BENCH_SYNC_HANDLERS", "threads"),
+}
+
+REDIS_URL = os.environ.get("BENCH_REDIS")
+CACHES: dict[str, Any] = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+CHANNEL_LAYERS: dict[str, Any] = {
+    "default": {"BACKEND": "channels.layers.InMemoryChannelLayer"},
+}
+if REDIS_URL:
+    CACHES["default"] = {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": REDIS_URL,
+    }
+    CHANNEL_LAYERS["default"] = {
+        "BACKEND": "channels_redis.core.RedisChannelLayer",
+        "CONFIG": {"hosts": [REDIS_URL]},
+    }

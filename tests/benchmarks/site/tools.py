@@ -1,0 +1,73 @@
+"""The tools that are measured, and the data which they speak of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.models import Group
+
+from django_mcp import Frame, Server
+from tests.benchmarks.calls import ROWS
+
+TABLE: list[dict[str, Any]] = [
+    {
+        "id": number,
+        "subject": f"Ticket number {number} of somebody who cannot print, with all that was said",
+        "priority": "normal",
+        "open": True,
+        "comments": [number, number + 1, number + 2],
+        "assignee": {"id": 7, "name": "Somebody"},
+        "created": "2026-07-28T12:00:00Z",
+    }
+    for number in range(ROWS)
+]
+
+
+async def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def add_sync(a: int, b: int) -> int:
+    """Add two numbers, in a synchronous handler."""
+    return a + b
+
+
+def group_name(pk: int) -> str:
+    """Read one row by its primary key."""
+    return Group.objects.get(pk=pk).name
+
+
+async def rows() -> list[dict[str, Any]]:
+    """Return about 100 kB of rows."""
+    return TABLE
+
+
+async def count(lines: list[str]) -> int:
+    """Count the lines of a long text."""
+    return len(lines)
+
+
+async def progress(steps: int, frame: Frame) -> str:
+    """Say after each step how far it has come."""
+    for step in range(1, steps + 1):
+        await frame.client.aprogress(step, steps)
+    return "done"
+
+
+async def announce(frame: Frame) -> str:
+    """Tell every client that the list of tools has changed."""
+    await frame.server.anotify_tools_list_changed()
+    return "said"
+
+
+TOOLS = (add, add_sync, group_name, rows, count, progress, announce)
+
+
+def offer(server: Server, further: int = 0) -> Server:
+    """Offer every tool, or else nothing but `add` and so many `further` ones."""
+    for tool in TOOLS if not further else TOOLS[:1]:
+        server.tool(tool)
+    for number in range(1, further):
+        server.tool(name=f"tool_{number:04}")(add)
+    return server

@@ -1,0 +1,169 @@
+"""The cases make sense, and each application does in this process what is measured elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+
+from django_mcp import Server
+from django_mcp.auth.public import Public
+from django_mcp.routing import endpoint
+from django_mcp.testing.exchange import Application, Exchange, Reply, http_scope, perform
+from tests.benchmarks.answers import Answer, Unfit, checked
+from tests.benchmarks.bare import ANNOUNCE as BARE_ANNOUNCE
+from tests.benchmarks.bare import answering
+from tests.benchmarks.calls import ADD, ANNOUNCE, LISTEN, PROGRESS, STRUCTURE, Call
+from tests.benchmarks.cases import CASES, Case
+from tests.benchmarks.contestants import SERVERS, Contestant
+from tests.benchmarks.environments import REQUIREMENTS
+from tests.benchmarks.meters import load
+from tests.benchmarks.site.tools import offer
+
+OURS = {
+    case.name: contestant
+    for case in CASES
+    for contestant in (case.subject,)
+    if contestant.name == "django_mcp" and case.meter is load.METER
+}
+
+
+@pytest.fixture
+def reader(transactional_db: None) -> Group:
+    """The row which a case reads."""
+    return Group.objects.create(pk=1, name="readers")
+
+
+def everybody(case: Case) -> tuple[Contestant, ...]:
+    beside = () if case.baseline is None else (case.baseline,)
+    return (case.subject, *beside, *case.peers)
+
+
+def application(contestant: Contestant) -> Application:
+    server = Server("bench", auth=[Public()])
+    return endpoint(offer(server, int(contestant.settings.get("BENCH_TOOLS", "0"))))
+
+
+def scope(call: Call, path: str = "/mcp") -> dict[str, Any]:
+    return http_scope(path=path, headers=call.all_headers)
+
+
+def answer_of(reply: Reply) -> Answer:
+    events = [part + b"\n\n" for part in reply.body.split(b"\n\n") if part]
+    is_stream = reply.media_type == "text/event-stream"
+    return Answer(
+        status=reply.status,
+        headers=tuple(reply.headers.items()),
+        parts=tuple(events) if is_stream else (reply.body,),
+    )
+
+
+# The tables.
+
+
+def test_names_are_given_once() -> None:
+    assert len({case.name for case in CASES}) == len(CASES)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_everybody_has_an_environment_and_a_server(case: Case) -> None:
+    assert all(each.environment in REQUIREMENTS for each in everybody(case))
+    assert all(each.command or each.server in SERVERS for each in everybody(case))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_bar_has_somebody_beside_whom_it_stands(case: Case) -> None:
+    assert all(case.peers if bar.beside_peers else case.baseline for bar in case.bars)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_everybody_is_asked_the_same(case: Case) -> None:
+    asked = {(each.call.method, str(each.call.params)) for each in everybody(case)}
+    assert len(asked) == 1
+
+
+# The measured application.
+
+
+@pytest.mark.parametrize("name", OURS)
+async def test_a_call_is_answered_as_its_case_expects(name: str, reader: Group) -> None:
+    contestant = OURS[name]
+    call = contestant.call
+    reply = await perform(application(contestant), scope(call), call.body)
+    checked(call, answer_of(reply))
+
+
+async def test_progress_comes_step_by_step() -> None:
+    reply = await perform(application(OURS["progress"]), scope(PROGRESS), PROGRESS.body)
+    assert len(answer_of(reply).messages) == 51
+
+
+async def test_a_structure_is_as_large_as_promised() -> None:
+    reply = await perform(application(OURS["structure"]), scope(STRUCTURE), STRUCTURE.body)
+    # As text and as a structure; in the text each quotation mark takes a backslash.
+    assert 200_000 < len(reply.body) < 260_000
+
+
+async def test_streams_are_told_when_a_tool_announces() -> None:
+    served = application(OURS["async"])
+    async with Exchange(served, scope(LISTEN), LISTEN.body) as stream:
+        acknowledgement = await stream.event()
+        reply = await perform(served, scope(ANNOUNCE), ANNOUNCE.body)
+        changed = await stream.event()
+    checked(ANNOUNCE, answer_of(reply))
+    assert acknowledgement is not None
+    assert "acknowledged" in acknowledgement.data
+    assert changed is not None
+    assert "list_changed" in changed.data
+
+
+# The bare application.
+
+
+@pytest.mark.parametrize("call", [ADD, PROGRESS], ids=["JSON", "stream"])
+async def test_the_bare_application_repeats_an_answer(call: Call) -> None:
+    reply = await perform(application(OURS["async"]), scope(call), call.body)
+    repeated = await perform(answering(answer_of(reply)), scope(call), call.body)
+    assert repeated == reply
+
+
+async def test_the_bare_application_takes_a_body_in_pieces() -> None:
+    answer = Answer(status=200, headers=(), parts=(b"{}",))
+    pieces = [ADD.body[:10], ADD.body[10:]]
+    assert (await perform(answering(answer), scope(ADD), pieces)).body == b"{}"
+
+
+async def test_the_bare_application_tells_its_open_streams() -> None:
+    answer = Answer(status=200, headers=(), parts=(b"begun",)).announcing(b"changed")
+    bare = answering(answer)
+    async with Exchange(bare, scope(LISTEN), LISTEN.body) as stream:
+        assert await stream.read() == b"begun"
+        await perform(bare, scope(ANNOUNCE, BARE_ANNOUNCE), ANNOUNCE.body)
+        assert await stream.read() == b"changed"
+
+
+# Answers.
+
+
+def test_an_answer_survives_the_way_to_another_process() -> None:
+    answer = Answer(status=200, headers=(("a", "b"),), parts=(b"one", b"two")).announcing(b"three")
+    assert Answer.from_json(answer.to_json()) == answer
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"status": 500},
+        {"parts": (b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}',)},
+        {"parts": (b'{"id":1,"result":{"isError":true,"content":[{"text":"3"}]}}',)},
+        {"parts": (b'{"id":1,"result":{"content":[{"text":"4"}]}}',)},
+    ],
+    ids=["status", "error", "failed tool", "wrong sum"],
+)
+def test_a_wrong_answer_is_not_measured(wrong: dict[str, Any]) -> None:
+    right = Answer(status=200, headers=(), parts=(b'{"id":1,"result":{"content":[{"text":"3"}]}}',))
+    assert checked(ADD, right) is right
+    with pytest.raises(Unfit):
+        checked(ADD, replace(right, **wrong))

@@ -1,0 +1,71 @@
+"""From samples to ratios, and from ratios to what is marked in the table."""
+
+from __future__ import annotations
+
+from tests.benchmarks import report
+from tests.benchmarks.cases import BY_NAME
+from tests.benchmarks.measuring import Measured, Outcome
+from tests.benchmarks.samples import Sample, cost, middle, percentile, ratio, tail, value
+
+CASE = BY_NAME["async"]
+
+
+def measured(who: int, *speeds: float) -> Measured:
+    contestants = (CASE.subject, CASE.baseline, *CASE.peers)
+    contestant = contestants[who]
+    assert contestant is not None
+    samples = [Sample(value=speed, p50=1.0, p99=1000 / speed) for speed in speeds]
+    return Measured(contestant=contestant, samples=tuple(samples))
+
+
+def outcome(*peers: Measured) -> Outcome:
+    return Outcome(
+        case=CASE, subject=measured(0, 90, 100), baseline=measured(1, 180, 250), peers=peers
+    )
+
+
+def test_a_ratio_is_the_median_of_those_of_the_rounds() -> None:
+    mine = [Sample(value=number) for number in (10, 20, 60)]
+    theirs = [Sample(value=number) for number in (10, 10, 10)]
+    assert ratio(value, mine, theirs) == 2
+    assert ratio(cost, mine, theirs) == 0.5
+
+
+def test_the_tail_is_compared_as_a_time() -> None:
+    assert ratio(tail, [Sample(value=1, p99=6)], [Sample(value=1, p99=2)]) == 3
+
+
+def test_the_middle_leaves_out_what_was_not_measured() -> None:
+    assert middle([Sample(value=1), Sample(value=3)]) == Sample(value=2)
+
+
+def test_a_percentile_is_one_of_the_durations() -> None:
+    assert percentile([3, 1, 2], 50) == 2
+    assert percentile([3, 1, 2], 99) == 3
+
+
+def test_a_row_that_falls_short_is_marked() -> None:
+    rows = list(report.rows(outcome()))
+    assert [row.holds for row in rows] == [False, True, None]
+    assert "**short**" in report.table([outcome()])
+
+
+def test_the_best_peer_alone_has_a_bar() -> None:
+    rows = list(report.rows(outcome(measured(2, 10, 10), measured(3, 50, 50))))
+    assert [(row.bar is None, row.holds) for row in rows[2:]] == [(False, False), (True, None)]
+    assert "the best peer" in rows[2].cells()[3]
+
+
+def test_what_was_not_measured_is_said() -> None:
+    assert report.NOT_MEASURED in list(report.rows(outcome()))[2].cells()
+
+
+def test_everything_is_in_the_json() -> None:
+    told = report.as_json([outcome(measured(2, 10, 10))], {"cores": "2"}, {})
+    (case,) = told["cases"]
+    assert [each["who"] for each in case["measured"]] == [
+        "django_mcp on uvicorn",
+        "bare on uvicorn",
+        "official SDK on uvicorn",
+    ]
+    assert [each["holds"] for each in case["ratios"]] == [False, True, True]
