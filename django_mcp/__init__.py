@@ -36,6 +36,7 @@ from django_mcp.protocol.content import (
 from django_mcp.protocol.errors import (
     Cancelled,
     ClientCapabilityMissing,
+    ClientRefused,
     InvalidParams,
     McpError,
     ResourceNotFound,
@@ -63,6 +64,7 @@ __all__ = [
     "CacheHint",
     "Cancelled",
     "ClientCapabilityMissing",
+    "ClientRefused",
     "ConfigurationError",
     "EmbeddedResource",
     "Frame",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from django_mcp import hub
 from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.errors import Json, McpError
+from django_mcp.protocol.errors import ClientRefused, Json
 from django_mcp.protocol.jsonrpc import Response
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Questions:
     """The questions of one call that wait for their answers."""
 
     def __init__(self) -> None:
-        self._waiting: set[asyncio.Future[Json]] = set()
+        self._waiting: dict[asyncio.Future[Json], Callable[[str], None]] = {}
 
     async def ask(
         self, asked: Asked, write: Write, method: str, params: Json, *, timeout: float
@@ -99,34 +99,41 @@ class Questions:
         """
         answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         identity, stop_waiting = await asked.expect(lambda message: _resolve(answer, message))
-        self._waiting.add(answer)
+        self._waiting[answer] = lambda reason: write(_withdrawal(identity, reason))
         try:
             write(jsonrpc.request(identity, method, params))
             async with asyncio.timeout(timeout):
                 response = await answer
         except TimeoutError:
-            write(_withdrawal(identity, "No answer came in time"))
+            self._withdraw(answer, "No answer came in time")
             raise TimeoutError(f"The client did not answer {method} in {timeout:g} s") from None
-        except (asyncio.CancelledError, ConnectionError):
-            write(_withdrawal(identity, "The call was cancelled"))
+        except asyncio.CancelledError:
+            self._withdraw(answer, "The call was cancelled")
             raise
         finally:
-            self._waiting.discard(answer)
+            self._waiting.pop(answer, None)
             stop_waiting()
         return read(response)
 
     def abandon(self, reason: str) -> None:
-        """Let nobody wait any more: each question raises ConnectionError."""
+        """Let nobody wait any more, and say so: each question raises ConnectionError."""
         for answer in tuple(self._waiting):
+            self._withdraw(answer, reason)
             if not answer.done():
                 answer.set_exception(ConnectionError(reason))
 
+    def _withdraw(self, answer: asyncio.Future[Json], reason: str) -> None:
+        """Tell the client, once."""
+        withdraw = self._waiting.pop(answer, None)
+        if withdraw is not None:
+            withdraw(reason)
+
 
 def read(response: Json) -> Any:
-    """The result in a response; raises the error in it as McpError, whatever its code."""
+    """The result in a response; raises the error in it as ClientRefused, whatever its code."""
     error = response.get("error")
     if error is not None:
-        raise McpError(error["message"], code=error["code"], data=error.get("data"))
+        raise ClientRefused(error["message"], code=error["code"], data=error.get("data"))
     return response["result"]
 
 

@@ -251,7 +251,7 @@ class Client(ABC):
         """Ask the user to fill in a form; see ``questions.form``.
 
         ``key`` names the question among those of this handler; ``timeout`` is in seconds.
-        Raises ClientCapabilityMissing before anything is sent, McpError when the client
+        Raises ClientCapabilityMissing before anything is sent, ClientRefused when the client
         answers with an error, and TimeoutError when it does not answer.
         """
         return cast(Elicited[Any], self._one(questions.form(message, schema), key, timeout))

@@ -17,6 +17,7 @@ from django_mcp.methods import METHODS
 from django_mcp.protocol import jsonrpc, validation
 from django_mcp.protocol.errors import (
     ClientCapabilityMissing,
+    ClientRefused,
     InternalError,
     McpError,
     MethodNotFound,
@@ -135,8 +136,10 @@ def ask(frame: Frame, required: InputRequired) -> dict[str, Any]:
 
 
 def refusal(frame: Frame, error: McpError) -> Reply:
-    """The reply which is ``error``."""
+    """The reply which is ``error``; one of the client's own is none of ours."""
     assert frame.request is not None
+    if isinstance(error, ClientRefused):
+        error = InternalError(error.told)
     return Reply(jsonrpc.error(frame.request.id, frame.revision.error(error)), frame, error)
 
 

@@ -57,7 +57,7 @@ class Exchange(Protocol):
     async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         """Send a request on this request's stream and return the result that answers it.
 
-        Raises McpError when the client answers with an error, TimeoutError when it does not
+        Raises ClientRefused when the client answers with an error, TimeoutError when it does not
         answer, and ConnectionError when it can no longer be reached.
         """
         ...

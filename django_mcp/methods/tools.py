@@ -11,7 +11,13 @@ from django_mcp.components.base import ArgumentsInvalid, OutputInvalid, UnfitRes
 from django_mcp.components.tool import ToolComponent
 from django_mcp.methods import listing, running
 from django_mcp.protocol import headers
-from django_mcp.protocol.errors import InternalError, InvalidParams, McpError, ToolError
+from django_mcp.protocol.errors import (
+    ClientRefused,
+    InternalError,
+    InvalidParams,
+    McpError,
+    ToolError,
+)
 
 if TYPE_CHECKING:
     from django_mcp.frame import Frame
@@ -45,6 +51,8 @@ async def call(frame: Frame) -> Answer:
         return await running.run(_handler(frame, tool), frame, clean, read=read)
     except ToolError as error:
         return failed(str(error)), frame
+    except ClientRefused as error:
+        return failed(error.told), frame
     except McpError:
         raise
     except (OutputInvalid, UnfitResult) as error:

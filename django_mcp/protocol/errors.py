@@ -165,6 +165,19 @@ class TransportError(McpError):
     default_message = "Transport error"
 
 
+class ClientRefused(McpError):
+    """The client answered a question with an error; ``code``, ``message`` and ``data`` are its own.
+
+    They mean something in the client's answer and nothing in ours, so a handler which lets it pass
+    has failed like any other: a tool says so to the model, anything else is an internal error.
+    """
+
+    @property
+    def told(self) -> str:
+        """What is told of it."""
+        return f"The client refused what it was asked: {self.message}"
+
+
 class ProtocolError(McpError):
     """The client's fault."""
 

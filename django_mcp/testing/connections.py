@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, ClassVar, Protocol, TypeVar, cast
 
 from django.contrib.auth.models import AnonymousUser
 
-from django_mcp import conf, dispatch, routing, threads, undo
+from django_mcp import asking, conf, dispatch, routing, threads, undo
 from django_mcp.auth.base import Principal
 from django_mcp.cancellation import Cancellation
 from django_mcp.components.tool import ToolComponent
@@ -153,14 +153,11 @@ class MemoryExchange:
         await asyncio.sleep(0)
 
     async def ask(self, method: str, params: Message, /, *, timeout: float) -> Any:
-        """Ask the client; raises McpError for its refusal."""
+        """Ask the client; raises ClientRefused for its refusal."""
         question = _copied(jsonrpc.request(f"question-{next(self._asked)}", method, params))
         async with asyncio.timeout(timeout):
             response = await self._listener.asked(question)
-        if "error" in response:
-            error = response["error"]
-            raise McpError(error["message"], code=error["code"], data=error.get("data"))
-        return response["result"]
+        return asking.read(response)
 
     async def close_stream(self, retry: int, /) -> None:
         """There is no stream to come back to."""

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from django_mcp import Frame, McpError, Server, UrlElicitationRequired
+from django_mcp import ClientRefused, Frame, McpError, Server, UrlElicitationRequired
 from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
 from tests.behaviour.conftest import Configure
@@ -490,7 +490,7 @@ async def test_an_error_of_the_client_reaches_the_handler(client_for: ClientFor,
     async def think(frame: Frame) -> str:
         try:
             await frame.client.acreate_message("Well?", 50)
-        except McpError as error:
+        except ClientRefused as error:
             return f"{error.code}: {error.message}"
         return "no error"
 
@@ -499,6 +499,30 @@ async def test_an_error_of_the_client_reaches_the_handler(client_for: ClientFor,
 
     async with client_for(server, sampling=refuse) as client:
         assert text(await client.call_tool("think")) == f"{code}: No, thanks"
+
+
+@pytest.mark.parametrize("mcp_version", LIVE)
+async def test_an_error_of_the_client_is_never_one_of_ours(client_for: ClientFor) -> None:
+    server = Server("studio")
+
+    @server.tool
+    async def think(frame: Frame) -> str:
+        return (await frame.client.acreate_message("Well?", 50)).text
+
+    @server.prompt(name="think")
+    async def think_first(frame: Frame) -> str:
+        return (await frame.client.acreate_message("Well?", 50)).text
+
+    def refuse(params: dict[str, Any]) -> dict[str, Any]:
+        raise McpError("Method not found", code=-32601)
+
+    async with client_for(server, sampling=refuse) as client:
+        result = await client.call_tool("think")
+        error = await refusal(client.get_prompt("think"))
+
+    assert result["isError"]
+    assert "refused what it was asked: Method not found" in text(result)
+    assert error.code == -32603
 
 
 @pytest.mark.parametrize("mcp_version", [STATELESS])
