@@ -1,0 +1,157 @@
+"""The same conversations as each revision sees them: transcripts which are read without Python.
+
+``> `` begins what the client writes on a pipe and ``< `` what the server answers, a message each;
+it goes on in the lines below that are indented. ``{...}`` on a line of its own begins with another
+transcript. ``<name>`` stands for a text that cannot be foreseen and is the same wherever it occurs.
+``=`` is where the client closes its side, which it does at the end at the latest. What is not
+written is not said: nothing may be left then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import pytest
+
+from django_mcp import registry
+from django_mcp.protocol.revisions import BY_VERSION
+from django_mcp.testing import official
+from django_mcp.testing.exchange import PATIENCE
+from django_mcp.transports import stdio
+from tests.behaviour.conftest import MEMORY
+from tests.conversations.desk import desk
+
+if TYPE_CHECKING:
+    from pytest_django import Settings
+
+HERE = Path(__file__).parent
+TRANSCRIPTS = sorted(HERE.glob("*/*.txt"))
+PLACEHOLDER = re.compile(r"<\w+>")
+
+CLIENT, SERVER, END = "> ", "< ", "= "
+
+
+@dataclass(frozen=True)
+class Line:
+    """One message of a transcript, and where it stands."""
+
+    side: str
+    message: Any
+    where: str
+
+
+def read(path: Path) -> Iterator[Line]:
+    """The messages of a transcript, after those of the one that it begins with."""
+    texts: list[tuple[str, int]] = []
+    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if text.startswith("{"):
+            yield from read(path.parent / text.strip("{}"))
+        elif text.startswith((CLIENT, SERVER)):
+            texts.append((text, number))
+        elif text == END.strip():
+            texts.append((f"{END}null", number))
+        elif text.startswith(" "):
+            before, begun = texts.pop()
+            texts.append((f"{before} {text.strip()}", begun))
+        else:
+            assert not text or text.startswith("#"), f"{path.name}:{number}: {text}"
+    for text, number in texts:
+        yield Line(text[:2], json.loads(text[2:]), f"{path.parent.name}/{path.name}:{number}")
+
+
+@dataclass
+class Pipes:
+    """A conversation in this process, line by line."""
+
+    answers: asyncio.Queue[Any] = field(default_factory=asyncio.Queue)
+    lines: asyncio.Queue[bytes | None] = field(default_factory=asyncio.Queue)
+
+    def write(self, line: bytes) -> int:
+        self.answers.put_nowait(json.loads(line))
+        return len(line)
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+    async def read(self) -> AsyncIterator[bytes]:
+        while (line := await self.lines.get()) is not None:
+            yield line
+
+
+@dataclass
+class Known:
+    """What the placeholders of a transcript have turned out to stand for."""
+
+    values: dict[str, str] = field(default_factory=dict)
+
+    def fill(self, written: Any) -> Any:
+        """What was written, with what is known in its places."""
+        if isinstance(written, dict):
+            return {name: self.fill(member) for name, member in written.items()}
+        if isinstance(written, list):
+            return [self.fill(item) for item in written]
+        return self.values.get(written, written) if isinstance(written, str) else written
+
+    def learn(self, written: Any, said: Any) -> None:
+        """Take what stands in the places which are still open."""
+        if isinstance(written, dict) and isinstance(said, dict):
+            for name in written.keys() & said.keys():
+                self.learn(written[name], said[name])
+        elif isinstance(written, list) and isinstance(said, list):
+            for one, other in zip(written, said, strict=False):
+                self.learn(one, other)
+        elif isinstance(written, str) and isinstance(said, str) and PLACEHOLDER.fullmatch(written):
+            self.values.setdefault(written, said)
+
+
+async def play(path: Path) -> None:
+    """Say what the client says, and compare what the server answers."""
+    pipes, known = Pipes(), Known()
+    conversation = stdio.Conversation(registry.configure(desk()), cast(BinaryIO, pipes))
+    serving = asyncio.ensure_future(conversation.serve(pipes.read()))
+    methods: dict[str, str] = {}
+    for line in read(path):
+        if line.side == SERVER:
+            async with asyncio.timeout(PATIENCE):
+                said = await pipes.answers.get()
+            known.learn(line.message, said)
+            assert said == known.fill(line.message), line.where
+            _check(path.parent.name, said, methods)
+        elif line.side == END:
+            pipes.lines.put_nowait(None)
+        else:
+            _note(methods, line.message)
+            pipes.lines.put_nowait(json.dumps(known.fill(line.message)).encode() + b"\n")
+    pipes.lines.put_nowait(None)
+    async with asyncio.timeout(PATIENCE):
+        await serving
+    assert pipes.answers.empty(), pipes.answers.get_nowait()
+
+
+def _note(methods: dict[str, str], message: Any) -> None:
+    for each in message if isinstance(message, list) else [message]:
+        if isinstance(each, dict) and isinstance(each.get("method"), str):
+            methods[str(each.get("id"))] = each["method"]
+
+
+def _check(version: str, said: Any, methods: dict[str, str]) -> None:
+    """Whether what was said is what the revision's official schema allows."""
+    for each in said if isinstance(said, list) else [said]:
+        official.check(BY_VERSION[version], each, methods.get(str(each.get("id"))))
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+async def test_a_conversation_goes_as_it_is_written(path: Path, settings: Settings) -> None:
+    settings.DJANGO_MCP = {"STORES": MEMORY}
+
+    await play(path)
+
+
+def test_every_revision_has_its_transcripts() -> None:
+    assert {path.parent.name for path in TRANSCRIPTS} == {*BY_VERSION}
