@@ -61,30 +61,23 @@ async def stdin_lines(limit: int) -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=limit)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
-    while True:
-        try:
-            line = await reader.readuntil(b"\n")
-        except asyncio.IncompleteReadError as error:
-            if error.partial:
-                yield error.partial
-            return
-        except asyncio.LimitOverrunError as error:
-            await _skip_line(reader, error.consumed)
-            yield TOO_LONG
-            continue
+    while line := await _line(reader):
         yield line
 
 
-async def _skip_line(reader: asyncio.StreamReader, consumed: int) -> None:
-    """Read past the rest of a line that is too long to be kept."""
+async def _line(reader: asyncio.StreamReader) -> bytes:
+    """The next line, which at the end may lack its newline; nothing after the end."""
+    is_too_long = False
     while True:
-        await reader.readexactly(consumed)
         try:
-            await reader.readuntil(b"\n")
+            line = await reader.readuntil(b"\n")
         except asyncio.LimitOverrunError as error:
-            consumed = error.consumed
+            is_too_long = True
+            await reader.readexactly(error.consumed)
             continue
-        return
+        except asyncio.IncompleteReadError as error:
+            line = error.partial
+        return TOO_LONG if is_too_long else line
 
 
 TOO_LONG = b"A line that is longer than a message may be"
@@ -105,6 +98,7 @@ def guarded_stdout() -> Iterator[BinaryIO]:
         yield real
     finally:
         sys.stdout = printed
+        printed.flush()
         real.flush()
         os.dup2(real.fileno(), 1)
         real.close()
