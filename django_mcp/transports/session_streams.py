@@ -83,6 +83,13 @@ class SessionStream(OpenStream, ABC):
     async def check(self) -> None:
         """End the stream of a session that has ended; an open stream is use of it."""
         await super().check()
+        await self._look_again()
+
+    async def _look_again(self) -> None:
+        """Take the session as it is now: it may have begun or ended while nobody listened here.
+
+        Clients do open their stream at the moment at which they say that they are ready.
+        """
         session = await stores.sessions().load(self._session.id)
         if session is None:
             self.end()
@@ -162,6 +169,7 @@ class StandaloneStream(SessionStream):
             self._greet()
             for group, receiver in zip(groups, (self._hear, self._hear_log), strict=True):
                 await ears.join(group, receiver)
+            await self._look_again()
             await self._standing.open()
             await self.hold()
             await self._silent()
@@ -355,7 +363,7 @@ class ResumedStream(SessionStream):
             self.write(sse.KEEP_ALIVE)
             await ears.join(group, self._hear)
             await announce.tell(self._session.address, "resumed", stream=self._name, by=self._token)
-            self._wake()
+            await self._look_again()
             await self.hold()
             await self._silent()
             await self.finish()
