@@ -135,6 +135,12 @@ class SiteAnnouncer:
             await self.say(server, method)
 
 
+async def position(server: Server) -> int:
+    """How far the server's log has come: what is said from now on has higher numbers."""
+    events = await stores.events().after(log_of(server), LOG, 0)
+    return events[-1].number if events else 0
+
+
 async def post(session: str, *messages: Json) -> None:
     """Leave messages for the session of this address, for the stream that may speak."""
     try:

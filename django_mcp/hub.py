@@ -266,7 +266,7 @@ LOCAL = "process."
 
 def process() -> str:
     """A name for this process, which a forked child does not share."""
-    return f"{LOCAL}{_START}.{os.getpid()}"
+    return LOCAL + sha256(f"{_START}.{os.getpid()}".encode()).hexdigest()[:16]
 
 
 def spawn(coroutine: Coroutine[Any, Any, Any]) -> None:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.components.base import ArgumentsInvalid, Component
+from django_mcp.components.base import Component
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.methods.running import params_of
 from django_mcp.protocol import cursors
+from django_mcp.protocol.errors import ResourceNotFound
 
 if TYPE_CHECKING:
     from django_mcp.frame import Frame
@@ -93,7 +94,7 @@ def _fits(template: TemplateComponent, uri: str) -> bool:
     """Whether the parts of ``uri`` are arguments which the template's handler takes."""
     try:
         template.validate_input({"uri": uri, **(template.match(uri) or {})})
-    except ArgumentsInvalid:
+    except ResourceNotFound:
         return False
     return True
 

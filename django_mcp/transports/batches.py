@@ -13,7 +13,7 @@ from django_mcp import dispatch
 from django_mcp.asking import Respondent
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import InvalidRequest, McpError
-from django_mcp.protocol.jsonrpc import Message, Notification, Request, Response
+from django_mcp.protocol.jsonrpc import Message, Request, RequestId, Response
 from django_mcp.transports.http_request import Receive
 from django_mcp.transports.session_exchange import SessionExchange
 
@@ -107,15 +107,15 @@ class Disconnect:
 
 async def answer(
     requests: Sequence[Request],
-    errors: Sequence[McpError],
+    errors: Sequence[InvalidRequest],
     whole: SessionExchange,
     respondent: Respondent,
     receive: Receive,
     answer_one: Callable[[Request, SessionExchange, Receive], Awaitable[None]],
-    refuse: Callable[[McpError], dict[str, Any]],
+    refuse: Callable[[McpError, RequestId | None], dict[str, Any]],
 ) -> None:
     """Answer the requests at once, and send all responses when the last one is there."""
-    replies = [jsonrpc.encode(refuse(error)) for error in errors]
+    replies = [jsonrpc.encode(refuse(error, error.request_id)) for error in errors]
     client = Disconnect(receive)
 
     async def one(request: Request) -> None:
@@ -123,7 +123,7 @@ async def answer(
         try:
             await answer_one(request, part, client.receive)
         except McpError as error:
-            replies.append(jsonrpc.encode(refuse(error)))
+            replies.append(jsonrpc.encode(refuse(error, request.id)))
 
     try:
         await asyncio.gather(*map(one, requests))
@@ -135,8 +135,3 @@ async def answer(
 def requests_of(messages: Sequence[Message]) -> list[Request]:
     """The messages to be answered."""
     return [message for message in messages if isinstance(message, Request)]
-
-
-def notifications_of(messages: Sequence[Message]) -> list[Notification]:
-    """The messages which say something."""
-    return [message for message in messages if isinstance(message, Notification)]

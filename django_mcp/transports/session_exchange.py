@@ -88,6 +88,8 @@ class SessionExchange(HttpExchange):
         """Note that the client has gone; it may come back for what is said from now on."""
         super().disconnected()
         self._leave_to_others()
+        if self._log is not None:
+            hub.spawn(self._log.tell())
         self._release()
 
     async def detach(self) -> None:
@@ -130,7 +132,12 @@ class SessionExchange(HttpExchange):
         """Wait until the connection is not needed any more; the answering may go on."""
         self._over = self.loop.create_future()
         answering.add_done_callback(self._release)
-        await self._over
+        try:
+            await self._over
+        except asyncio.CancelledError:
+            # Servers cancel the task of a connection that was closed, not what it started.
+            self.disconnected()
+            raise
         if answering.done():
             answering.result()
 

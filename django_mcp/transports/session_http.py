@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from django_mcp import announce, stores
@@ -118,7 +119,7 @@ class SessionHttp:
             Respondent(self.server, session),
             self.request.receive,
             answer_one,
-            revision.error,
+            lambda error, identity: jsonrpc.error(identity, revision.error(error)),
         )
 
     # The session.
@@ -138,6 +139,8 @@ class SessionHttp:
             await exchange.finish(reply.message)
             return
         session = base.new_session(reply.frame, secrets.token_urlsafe(32))
+        if not self.server.announce_on_start:
+            session = replace(session, heard=await announce.position(self.server))
         try:
             await stores.sessions().create(session)
         except StoreFull as error:

@@ -38,6 +38,8 @@ MayRead = Callable[[Principal, Session, str], Awaitable[bool]]
 
 PREFIX = "g"
 """How the names of standalone streams begin, which are born from a GET."""
+CLAIM_AGAIN = 0.3
+"""Seconds after which a stream that was resumed says so a second time."""
 NOTHING = "n"
 """What stands in an event id for a client that was told nothing yet."""
 
@@ -362,13 +364,21 @@ class ResumedStream(SessionStream):
         try:
             self.write(sse.KEEP_ALIVE)
             await ears.join(group, self._hear)
-            await announce.tell(self._session.address, "resumed", stream=self._name, by=self._token)
+            self._claim()
+            # Once more, since a call listens only when it has been running for a moment.
+            asyncio.get_running_loop().call_later(CLAIM_AGAIN, self._claim)
             await self._look_again()
             await self.hold()
             await self._silent()
             await self.finish()
         finally:
             ears.leave(group, self._hear)
+
+    def _claim(self) -> None:
+        """Let whoever else has the stream leave it to this one."""
+        if not self.gone:
+            told = {"event": "resumed", "stream": self._name, "by": self._token}
+            hub.publish_soon(announce.of_session(self._session.address), told)
 
     def _hear(self, message: hub.Message) -> None:
         if message["event"] == "appended" and message["stream"] == self._name:
