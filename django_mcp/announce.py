@@ -165,18 +165,25 @@ async def tell(session: str, event: str, **facts: Any) -> None:
     await hub.publish(of_session(session), {"event": event, **facts})
 
 
-async def components_changed(session: str, changes: Iterable[Change]) -> None:
+async def components_changed(server: Server, session: str, changes: Iterable[Change]) -> None:
     """Tell a session, by its address, which of its lists its own components have changed."""
-    messages = lists_changed(changes)
+    messages = lists_changed(server, changes)
     if messages:
         await post(session, *messages)
 
 
-def lists_changed(changes: Iterable[Change]) -> list[dict[str, Any]]:
-    """The announcements of the lists which changes of a session's own components are about."""
+def lists_changed(server: Server, changes: Iterable[Change]) -> list[dict[str, Any]]:
+    """The announcements of the lists which changes of a session's own components are about.
+
+    A list that the server does not declare is nothing which a client would read again.
+    """
     kinds = [kind for change in changes if change.area == "components" for kind in _kinds(change)]
-    categories = dict.fromkeys(CATEGORIES[kind] for kind in kinds)
-    return [jsonrpc.notification(list_changed(each)) for each in categories]
+    if not kinds:
+        return []
+    changed, capabilities = {CATEGORIES[kind] for kind in kinds}, server.get_capabilities()
+    categories = [each for each in dict.fromkeys(CATEGORIES.values()) if each in changed]
+    declared = [each for each in categories if has_flag(capabilities, each)]
+    return [jsonrpc.notification(list_changed(each)) for each in declared]
 
 
 def _kinds(change: Change) -> list[str]:

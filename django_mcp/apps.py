@@ -15,13 +15,16 @@ class SimpleMcpConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register the system checks, let servers announce from everywhere, and ask by forms."""
+        """Register the system checks, let servers announce and be called from everywhere."""
         import_module("django_mcp.checks")
         import_module("django_mcp.questions").SHAPES[:] = [
             import_module("django_mcp.forms").shape_of
         ]
         announcer = import_module("django_mcp.announce").SiteAnnouncer()
         import_module("django_mcp.announcer").Announcing.announcer = announcer
+        import_module("django_mcp.calling").Calling.local = import_module(
+            "django_mcp.local"
+        ).SiteCalls()
 
 
 class McpConfig(SimpleMcpConfig):

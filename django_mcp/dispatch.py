@@ -95,7 +95,9 @@ def _in_its_session(after: Frame, before: Frame) -> Frame:
     session_id = before.get_mcp_session_id()
     if after.get_mcp_session_id() == session_id:
         return after
-    return after if session_id is None else after.put_private(session_id=session_id)
+    if session_id is None:
+        return after
+    return after.put_private(session_id=session_id, server=before.server, revision=before.revision)
 
 
 async def attempt(frame: Frame) -> Answer:

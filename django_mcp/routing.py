@@ -6,18 +6,21 @@ In ``asgi.py``: ``application = mount(get_asgi_application())``.
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from django.urls import URLPattern, re_path
 
-from django_mcp import conf, registry
+from django_mcp import conf, lifespan, registry
 from django_mcp.server import Server
 from django_mcp.transports import http_sse, open_stream
 from django_mcp.transports.http_sse import HttpSseConsumer
 from django_mcp.transports.streamable_http import StreamableHttpConsumer
+
+logger = logging.getLogger("django_mcp")
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -82,13 +85,15 @@ def mount(django_application: Asgi) -> Asgi:
 
 
 async def _lifespan(receive: Any, send: Any) -> None:
-    """Acknowledge start and stop."""
+    """Start the servers, without any of which nothing is served, and stop them."""
     while True:
         message = await receive()
-        if message["type"] == "lifespan.startup":
-            _end_streams_on_signals()
-        else:
-            open_stream.end_all()
+        try:
+            await STEPS[message["type"]]()
+        except Exception as error:
+            logger.exception("An MCP server could not be started")
+            await send({"type": f"{message['type']}.failed", "message": repr(error)})
+            return
         await send({"type": f"{message['type']}.complete"})
         if message["type"] == "lifespan.shutdown":
             return
@@ -118,3 +123,20 @@ def _then(before: Callable[[int, Any], Any], loop: asyncio.AbstractEventLoop) ->
         return before(number, frame)
 
     return handle
+
+
+async def _start_all() -> None:
+    _end_streams_on_signals()
+    for server in registry.servers():
+        await lifespan.start(server)
+
+
+async def _stop_all() -> None:
+    open_stream.end_all()
+    await lifespan.stop_all()
+
+
+STEPS: Mapping[str, Callable[[], Awaitable[None]]] = {
+    "lifespan.startup": _start_all,
+    "lifespan.shutdown": _stop_all,
+}

@@ -47,6 +47,10 @@ class Session:
     client_capabilities: Json = field(default_factory=dict)
     init_meta: Json = field(default_factory=dict)
     initialized: bool = False
+    initializer: str = ""
+    """Who called the server's ``init``: whoever was the first to say so."""
+    turn: Json = field(default_factory=dict)
+    """Who answers a request of this session, where they are answered one after the other."""
     log_level: str | None = None
     pagination_limit: int | None = None
     assigns: Json = field(default_factory=dict)
@@ -113,6 +117,24 @@ def _note(session: Session, change: Change) -> Session:
     return _with(session, change.area, dict([*area.items()][-NOTES:]))
 
 
+def _claim(session: Session, change: Change) -> Session:
+    """Whoever is first has it."""
+    return session if getattr(session, change.area) else _with(session, change.area, change.value)
+
+
+def _lease(session: Session, change: Change) -> Session:
+    """Whoever is first has it, until she gives it back or her time is over."""
+    held = getattr(session, change.area)
+    is_held = bool(held) and held["by"] != change.key and held["until"] > change.value["now"]
+    lease = {"by": change.key, "until": change.value["until"]}
+    return session if is_held else _with(session, change.area, lease)
+
+
+def _give_back(session: Session, change: Change) -> Session:
+    held = getattr(session, change.area)
+    return _with(session, change.area, {}) if held.get("by") == change.key else session
+
+
 def _include(session: Session, change: Change) -> Session:
     return _with(session, change.area, getattr(session, change.area) | {change.key})
 
@@ -127,11 +149,15 @@ ACTIONS: Mapping[str, Callable[[Session, Change], Session]] = {
     "remove": _remove,
     "clear": _clear,
     "note": _note,
+    "claim": _claim,
+    "lease": _lease,
+    "give_back": _give_back,
     "include": _include,
     "exclude": _exclude,
 }
 """``set`` replaces an area; ``put``, ``remove`` and ``clear`` work on mappings, and ``note``, which
-keeps the newest few; ``include`` and ``exclude`` work on sets."""
+keeps the newest few; ``include`` and ``exclude`` work on sets. ``claim``, ``lease`` and
+``give_back`` settle who has something that only one can have."""
 
 NOTES = 20
 """How many notes an area keeps which clients write without being asked."""

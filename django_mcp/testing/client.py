@@ -92,7 +92,6 @@ class Client:
         validation: Literal["off", "strict"] = "strict",
     ) -> None:
         self.server = registry.configure(_server(server))
-        self.server.limits = replace(self.server.limits, strict=validation == "strict")
         self.revision: Revision = NEWEST if version is None else BY_VERSION[version]
         self.notifications: list[Message] = []
         self.welcome: dict[str, Any] = {}
@@ -113,6 +112,8 @@ class Client:
             session=session,
         )
         self.connection = CONNECTIONS[transport](facts, self)
+        # Only now: to mount a server over HTTP gives it the site's settings.
+        self.server.limits = replace(self.server.limits, strict=validation == "strict")
 
     async def __aenter__(self) -> Self:
         await self.open()

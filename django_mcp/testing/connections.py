@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, BinaryIO, ClassVar, Protocol, TypeVar, cast
 
 from django.contrib.auth.models import AnonymousUser
 
-from django_mcp import asking, conf, dispatch, routing, threads, undo
+from django_mcp import announce, asking, conf, dispatch, routing, threads, undo
 from django_mcp.auth.base import Principal
 from django_mcp.cancellation import Cancellation
 from django_mcp.components.tool import ToolComponent
@@ -29,10 +30,12 @@ from django_mcp.protocol.jsonrpc import Notification, Request, RequestId
 from django_mcp.protocol.revisions import NEWEST, Feature, Revision
 from django_mcp.protocol.subscriptions import Filter
 from django_mcp.server import Server
+from django_mcp.session import Change, Session
 from django_mcp.stores.memory import MemorySessionStore
 from django_mcp.testing.exchange import PATIENCE, Application, Exchange, Message, http_scope
-from django_mcp.transports import base, stdio
+from django_mcp.transports import base, session_hooks, stdio, turns
 from django_mcp.transports.http_request import ScopeTransport
+from django_mcp.transports.session_hooks import Keeper
 from django_mcp.transports.streamable_http import StreamableHttpConsumer
 from django_mcp.transports.subscription import Subscription
 
@@ -226,9 +229,11 @@ class MemoryConnection(Connection):
         )
         try:
             frame = await self._frame(call, request)
-            async with asyncio.timeout(conf.get().call_timeout):
-                reply = await base.answer(frame)
-            reply = await self._keep(request, reply)
+            async with (
+                asyncio.timeout(conf.get().call_timeout),
+                turns.taken(frame, self._load, shared=False) as ready,
+            ):
+                reply = await self._keep(request, await base.answer(ready))
         except McpError as error:
             return _refusal(error, self.listener.revision, request.id)
         except TimeoutError:
@@ -246,7 +251,7 @@ class MemoryConnection(Connection):
             return base.enveloped(call, request, envelope.read(request, None, served))
         if request.method == "initialize" and self.session_id is None:
             return base.opening(call, request)
-        session = await self._store.load(self.session_id or "")
+        session = await self._load()
         if session is None or request.method == "initialize":
             raise InvalidRequest("A session is opened with initialize, first and once")
         return base.in_session(call, request, session)
@@ -254,17 +259,39 @@ class MemoryConnection(Connection):
     async def _keep(self, request: Request, reply: Reply) -> Reply:
         """Remember what the answer changed, or the session which it opened."""
         if request.method == "initialize" and reply.error is None:
-            await self._store.create(base.new_session(reply.frame, "memory"))
-            self.session_id = "memory"
-        try:
-            await base.commit(lambda: self._store, reply)
-        except Exception:
-            return base.unkept(reply)
+            identity = announce.CONNECTION_BOUND.join(("memory", secrets.token_urlsafe(9)))
+            await self._store.create(base.new_session(reply.frame, identity))
+            self.session_id = identity
+        elif self.session_id is not None and reply.frame.changes:
+            try:
+                await self._change(reply.frame.changes)
+            except Exception:
+                return base.unkept(reply)
+            await self._tell(reply.frame.changes)
         return reply
 
+    async def _load(self) -> Session | None:
+        return await self._store.load(self.session_id or "")
+
+    async def _change(self, changes: Sequence[Change]) -> Session | None:
+        return await self._store.update(self.session_id or "", changes)
+
+    async def _tell(self, changes: Sequence[Change]) -> None:
+        for message in announce.lists_changed(self.facts.server, changes):
+            self.listener.heard(message)
+
     async def _notified(self, message: Notification) -> None:
-        if message.method == "notifications/initialized" and self.session_id is not None:
-            await self._store.update(self.session_id, [base.INITIALIZED])
+        session = await self._load()
+        if session is None:
+            return
+        call = base.Call(
+            server=self.facts.server, caller=self._caller, exchange=MemoryExchange(self.listener)
+        )
+        keeper = Keeper(keep=self._change, tell=self._tell)
+        if message.method != "notifications/initialized":
+            await session_hooks.notified(call, message, session, keeper)
+        elif not await session_hooks.initialized(call, message, session, keeper):
+            await self._store.delete(session.id)
 
 
 # Over HTTP.

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
 from inspect import isawaitable
 from typing import Any
 
 from django.utils.module_loading import import_string
 
-from django_mcp import announce, conf, dispatch, rounds, sealing
+from django_mcp import announce, conf, dispatch, lifespan, rounds, sealing
 from django_mcp.auth.base import Principal
 from django_mcp.cancellation import Cancellation
 from django_mcp.client import (
@@ -90,9 +90,31 @@ def enveloped(call: Call, request: Request, envelope: Envelope) -> Frame:
 
 def in_session(call: Call, request: Request | Notification, session: Session) -> Frame:
     """The Frame of a message in a session."""
+    return _frame(
+        call,
+        request,
+        _private(call.server, session),
+        session_level(session),
+        assigns=session.assigns,
+        initialized=session.initialized,
+    )
+
+
+def refreshed(frame: Frame, session: Session) -> Frame:
+    """The Frame of the same message, with what its session remembers now."""
+    return replace(
+        frame,
+        assigns=session.assigns,
+        initialized=session.initialized,
+        private=_private(frame.server, session),  # type: ignore[arg-type]
+    )
+
+
+def _private(server: Server, session: Session) -> dict[str, Any]:
+    """What the framework knows of a message in a session."""
     private = {
         **session.private,
-        "server": call.server,
+        "server": server,
         "revision": BY_VERSION[session.version],
         "protocol_version": session.version,
         "client_capabilities": session.client_capabilities,
@@ -105,14 +127,7 @@ def in_session(call: Call, request: Request | Notification, session: Session) ->
     }
     if session.pagination_limit is not None:
         private["pagination_limit"] = session.pagination_limit
-    return _frame(
-        call,
-        request,
-        private,
-        session_level(session),
-        assigns=session.assigns,
-        initialized=session.initialized,
-    )
+    return private
 
 
 def opening(call: Call, request: Request) -> Frame:
@@ -131,7 +146,7 @@ def opening(call: Call, request: Request) -> Frame:
 
 def local(call: Call, request: Request) -> Frame:
     """The Frame of a request which has neither a session nor an envelope, and no client."""
-    revision = (call.server.revisions(Opening.HANDSHAKE) or (NEWEST,))[-1]
+    revision = handshake_revision(call.server)
     private = {
         "server": call.server,
         "revision": revision,
@@ -139,6 +154,11 @@ def local(call: Call, request: Request) -> Frame:
         "client_capabilities": {},
     }
     return _frame(call, request, private, None)
+
+
+def handshake_revision(server: Server) -> Revision:
+    """What is spoken with whoever says nothing of it: the newest that has a handshake."""
+    return (server.revisions(Opening.HANDSHAKE) or (NEWEST,))[-1]
 
 
 def _frame(
@@ -237,15 +257,20 @@ async def answer(frame: Frame) -> Reply:
     site = conf.get()
     if site.request_state_single_use and not await _first_use(frame, site):
         return dispatch.refusal(frame, InvalidParams("params.requestState was used before"))
-    processors = site.frame_processors
-    if not processors:
-        return await dispatch.answer(frame)
     try:
-        frame = await process(frame, processors)
-    except Exception:
-        logger.exception("A frame processor failed")
+        frame = await prepared(frame)
+    except Exception as error:
+        frame.server.report("A message could not be prepared to be answered", error)
         return dispatch.refusal(frame, InternalError())
     return await dispatch.answer(frame)
+
+
+async def prepared(frame: Frame) -> Frame:
+    """The Frame with what the site's frame processors bring, its server having been started."""
+    if not frame.server.is_running:
+        await lifespan.start(frame.server)
+    processors = conf.get().frame_processors
+    return await process(frame, processors) if processors else frame
 
 
 async def _first_use(frame: Frame, site: conf.Settings) -> bool:
@@ -279,7 +304,8 @@ async def commit(store: Callable[[], SessionStore], reply: Reply) -> None:
     session_id = reply.frame.get_mcp_session_id()
     if reply.frame.changes and session_id is not None:
         await store().update(session_id, reply.frame.changes)
-        await announce.components_changed(address(session_id), reply.frame.changes)
+        server, changes = reply.frame.server, reply.frame.changes
+        await announce.components_changed(server, address(session_id), changes)
 
 
 def unkept(reply: Reply) -> Reply:

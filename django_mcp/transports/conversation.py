@@ -25,10 +25,11 @@ from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestI
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Opening, Revision
 from django_mcp.protocol.subscriptions import UPDATED, Filter
 from django_mcp.server import Server
-from django_mcp.session import Session
+from django_mcp.session import Change, Session
 from django_mcp.stores.base import pack, unpack
-from django_mcp.transports import base, batches
+from django_mcp.transports import base, batches, session_hooks, turns
 from django_mcp.transports.loop_exchange import LoopExchange
+from django_mcp.transports.session_hooks import Keeper
 from django_mcp.transports.subscription import Subscription
 
 logger = logging.getLogger("django_mcp")
@@ -144,6 +145,8 @@ class Conversation:
         self._early: OrderedDict[Place, None] = OrderedDict()
         self._joined: dict[str, hub.Receiver] = {}
         self._is_open = True
+        self._initializing: asyncio.Future[None] | None = None
+        """What the session waits for before it is answered, since its client is ready."""
 
     # In and out.
 
@@ -247,7 +250,7 @@ class Conversation:
             reply(jsonrpc.encode(refused.message))
 
     def _frame(self, request: Request, exchange: PipeExchange) -> Frame:
-        call = base.Call(server=self.server, caller=self._caller, exchange=exchange)
+        call = self._call(exchange)
         if envelope.is_enveloped(request.params, None):
             return base.enveloped(call, request, self._envelope(request))
         if request.method == "initialize" and self.session is not None:
@@ -269,7 +272,7 @@ class Conversation:
     ) -> None:
         try:
             async with asyncio.timeout(conf.get().call_timeout) as exchange.clock:
-                answer = await base.answer(frame)
+                answer = await self._answer_in_turn(frame)
         except asyncio.CancelledError:
             # Whoever cancelled does not want an answer (CANC-06, STD-05).
             return
@@ -278,13 +281,25 @@ class Conversation:
             return
         if frame.cancellation.requested:
             return
-        answer = await self._keep(frame, answer)
         reply(dispatch.encode(answer.message))
-        for message in announce.lists_changed(answer.frame.changes):
-            self._tell(message["method"], jsonrpc.encode(message))
+        await self._tell_changed(answer.frame.changes)
         if exchange.is_listening:
             # Only after the result: clients take the notification alone for a loss (CAN-05).
             self._end_subscription(frame)
+
+    async def _answer_in_turn(self, frame: Frame) -> Reply:
+        """Answer, after what has to be finished before, and remember what that changed."""
+        if self._initializing is not None and frame.get_mcp_session_id() is not None:
+            await asyncio.shield(self._initializing)
+            if self.session is None:
+                return dispatch.refusal(frame, InvalidRequest("The session has ended"))
+            frame = base.refreshed(frame, self.session)
+        async with turns.taken(frame, self._load, shared=False) as ready:
+            reply = await base.answer(ready)
+            return reply if frame.cancellation.requested else await self._keep(frame, reply)
+
+    async def _load(self) -> Session | None:
+        return self.session
 
     def _end(self, frame: Frame, exchange: PipeExchange, reply: Callable[[bytes], None]) -> None:
         """Tell a client which still waits that it waits for nothing."""
@@ -300,12 +315,18 @@ class Conversation:
             await self._open_session(reply.frame)
         elif self.session is not None and frame.get_mcp_session_id() is not None:
             try:
-                changed = pack(self.session.apply(reply.frame.changes))
+                await self._change(reply.frame.changes)
             except TypeError:
                 return base.unkept(reply)
+        return reply
+
+    async def _change(self, changes: Sequence[Change]) -> Session | None:
+        """Apply changes to the session; raises TypeError for what JSON cannot say."""
+        if self.session is not None:
+            changed = pack(self.session.apply(changes))
             self.session = unpack(changed, session_id=self.session.id)
             await self._hear_of(self.session.subscriptions)
-        return reply
+        return self.session
 
     async def _open_session(self, frame: Frame) -> None:
         identity = announce.CONNECTION_BOUND.join((self._scheme, secrets.token_urlsafe(24)))
@@ -324,10 +345,27 @@ class Conversation:
         if message.method == "notifications/cancelled":
             self._cancel(message.params)
         elif message.method == "notifications/initialized" and self.session is not None:
-            was_ready = self.session.initialized
-            self.session = self.session.apply([base.INITIALIZED])
-            if not was_ready:
-                hub.spawn(self._begin_to_announce())
+            if self._initializing is None:
+                self._initializing = asyncio.ensure_future(self._initialized(message))
+        elif self.session is not None:
+            call = self._call(PipeExchange(self))
+            hub.spawn(session_hooks.notified(call, message, self.session, self._keeper))
+
+    async def _initialized(self, message: Notification) -> None:
+        """Begin to announce, unless the server's author finds that the session must end."""
+        assert self.session is not None
+        call = self._call(PipeExchange(self))
+        if await session_hooks.initialized(call, message, self.session, self._keeper):
+            await self._begin_to_announce()
+        else:
+            self.session, self._initializing = None, None
+
+    @property
+    def _keeper(self) -> Keeper:
+        return Keeper(keep=self._change, tell=self._tell_changed)
+
+    def _call(self, exchange: PipeExchange) -> base.Call:
+        return base.Call(server=self.server, caller=self._caller, exchange=exchange)
 
     def _cancel(self, params: Mapping[str, Any]) -> None:
         """Stop the request which the client has given up; an unknown one is ignored (CANC-11)."""
@@ -373,10 +411,14 @@ class Conversation:
         if self.session is None:
             return
         asked = Notification(UPDATED, {"uri": uri})
-        call = base.Call(server=self.server, caller=self._caller, exchange=PipeExchange(self))
+        call = self._call(PipeExchange(self))
         if await listing.readable(base.in_session(call, asked, self.session), uri):
             message = jsonrpc.notification(UPDATED, {"uri": uri})
             self._tell(UPDATED, jsonrpc.encode(message))
+
+    async def _tell_changed(self, changes: Sequence[Change]) -> None:
+        for message in announce.lists_changed(self.server, changes):
+            self._tell(message["method"], jsonrpc.encode(message))
 
     def _tell(self, method: str, message: bytes) -> None:
         # Before a client is ready it should be sent nothing (LIFE-10).

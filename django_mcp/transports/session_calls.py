@@ -12,6 +12,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -22,7 +23,7 @@ from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import Cancelled, InvalidRequest
 from django_mcp.protocol.jsonrpc import RequestId
 from django_mcp.session import Change, Session, address
-from django_mcp.transports import base
+from django_mcp.transports import base, turns
 from django_mcp.transports.http_request import Receive
 from django_mcp.transports.session_exchange import SessionExchange
 from django_mcp.transports.watch import Watch
@@ -216,7 +217,18 @@ async def _answer(call: Call, frame: Frame, receive: Receive) -> None:
 
 
 async def _reply(frame: Frame) -> Reply:
-    reply = await base.answer(frame)
+    session_id = frame.get_mcp_session_id()
+    assert session_id is not None
+    try:
+        async with turns.taken(frame, partial(stores.sessions().load, session_id), shared=True) as (
+            ready
+        ):
+            return await _kept(await base.answer(ready))
+    except InvalidRequest as error:
+        return dispatch.refusal(frame, error)
+
+
+async def _kept(reply: Reply) -> Reply:
     try:
         await base.commit(stores.sessions, reply)
     except Exception:

@@ -180,3 +180,20 @@ class SessionExchange(HttpExchange):
     def _release(self, _: Any = None) -> None:
         if self._over is not None and not self._over.done():
             self._over.set_result(None)
+
+
+class NotificationExchange(SessionExchange):
+    """The Exchange of a notification, whose response can say nothing.
+
+    What is said, and what is asked, goes to the session's own stream.
+    """
+
+    def __init__(self, send: Send, *, respondent: Respondent) -> None:
+        super().__init__(send, may_stream=False, respondent=respondent)
+
+    def write(self, message: dict[str, Any], /) -> None:
+        """Leave a notification for the session's own stream."""
+        if self._is_here():
+            self._post(message)
+        else:
+            self.loop.call_soon_threadsafe(self._post, message)

@@ -23,12 +23,13 @@ from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Opening, 
 from django_mcp.server import Server
 from django_mcp.session import Session
 from django_mcp.stores.base import StoreFull
-from django_mcp.transports import base, batches, session_calls, session_streams
+from django_mcp.transports import base, batches, session_calls, session_hooks, session_streams
 from django_mcp.transports.http_exchange import HttpExchange, Send
 from django_mcp.transports.http_request import HttpRequest, Receive, Refused, ScopeTransport
 from django_mcp.transports.open_stream import Recognise
 from django_mcp.transports.session_calls import key_of
-from django_mcp.transports.session_exchange import SessionExchange
+from django_mcp.transports.session_exchange import NotificationExchange, SessionExchange
+from django_mcp.transports.session_hooks import Keeper
 
 logger = logging.getLogger("django_mcp")
 
@@ -89,10 +90,32 @@ class SessionHttp:
             if not await answered(Respondent(self.server, session), message):
                 raise Refused(400, "This answers no request of ours")
         elif message.method == "notifications/initialized":
-            await stores.sessions().update(session.id, [base.INITIALIZED])
-            await announce.tell(session.address, "initialized")
+            await self._initialized(message, session)
         elif message.method == "notifications/cancelled":
             await session_calls.cancel(session, message.params)
+        else:
+            await session_hooks.notified(
+                self._aside(session), message, session, self._keeper(session)
+            )
+
+    async def _initialized(self, message: Notification, session: Session) -> None:
+        """Begin to announce, unless the server's author finds that the session must end."""
+        call = self._aside(session)
+        if await session_hooks.initialized(call, message, session, self._keeper(session)):
+            await announce.tell(session.address, "initialized")
+        else:
+            await self._end(session)
+
+    def _keeper(self, session: Session) -> Keeper:
+        return Keeper(
+            keep=lambda changes: stores.sessions().update(session.id, changes),
+            tell=lambda changes: announce.components_changed(self.server, session.address, changes),
+        )
+
+    def _aside(self, session: Session) -> base.Call:
+        """What a notification's Frame is made with."""
+        respondent = Respondent(self.server, session)
+        return self._call(NotificationExchange(self._send, respondent=respondent))
 
     # Several messages.
 
@@ -178,11 +201,13 @@ class SessionHttp:
 
     async def delete(self) -> None:
         """End the session, and everything that belongs to it."""
-        session = await self._session()
+        await self._end(await self._session())
+        await self._plain().respond(204, b"", ())
+
+    async def _end(self, session: Session) -> None:
         await stores.sessions().delete(session.id)
         await session_calls.end_all(session)
         await stores.events().forget(session.address)
-        await self._plain().respond(204, b"", ())
 
     # Its streams.
 

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from django.contrib.auth.models import AnonymousUser
 
-from django_mcp import conf
+from django_mcp import conf, lifespan
 from django_mcp.auth.base import Principal
 from django_mcp.frame import StdioTransport
 from django_mcp.server import Server
@@ -106,4 +106,8 @@ def guarded_stdout() -> Iterator[BinaryIO]:
 
 async def serve(server: Server, out: BinaryIO) -> None:
     """Serve ``server`` to the client on standard input, writing messages to ``out``."""
-    await Conversation(server, out).serve(stdin_lines(conf.get().max_body_size))
+    await lifespan.start(server)
+    try:
+        await Conversation(server, out).serve(stdin_lines(conf.get().max_body_size))
+    finally:
+        await lifespan.stop(server)

@@ -1,0 +1,241 @@
+"""One after the other: servers which answer the requests of a session in turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from django_mcp import Frame, Server, stores
+from django_mcp.session import Change, Session
+from django_mcp.testing import Client
+from django_mcp.testing.plugin import ClientFor
+from django_mcp.transports import turns
+from tests.refusals import refusal
+
+SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
+in_sessions = pytest.mark.parametrize("mcp_version", SESSIONS)
+
+
+def counting(**options: Any) -> Server:
+    server = Server("counting", **options)
+
+    @server.tool
+    async def count(frame: Frame) -> Any:
+        seen = frame.assigns.get("count", 0) + 1
+        await asyncio.sleep(0)
+        return str(seen), frame.assign(count=seen)
+
+    return server
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    """Wait for what nothing tells of, for a bounded while."""
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+def text(result: dict[str, Any]) -> str:
+    return str(result["content"][0]["text"])
+
+
+@in_sessions
+async def test_each_call_sees_what_the_one_before_it_left_behind(client_for: ClientFor) -> None:
+    async with client_for(counting(serial=True)) as client:
+        results = await asyncio.gather(*(client.call_tool("count") for _ in range(5)))
+
+    assert [text(result) for result in results] == ["1", "2", "3", "4", "5"]
+
+
+@in_sessions
+async def test_otherwise_calls_run_at_once(client_for: ClientFor) -> None:
+    server, both, arrived = Server("parallel"), asyncio.Event(), []
+
+    @server.tool
+    async def meet() -> str:
+        arrived.append(1)
+        if len(arrived) == 2:
+            both.set()
+        async with asyncio.timeout(10):
+            await both.wait()
+        return "met"
+
+    async with client_for(server) as client:
+        results = await asyncio.gather(client.call_tool("meet"), client.call_tool("meet"))
+
+    assert [text(result) for result in results] == ["met", "met"]
+
+
+@in_sessions
+async def test_sessions_do_not_wait_for_each_other(client_for: ClientFor) -> None:
+    server, may_go = Server("patient", serial=True), asyncio.Event()
+
+    @server.tool
+    async def wait() -> str:
+        await may_go.wait()
+        return "waited"
+
+    @server.tool
+    async def go() -> str:
+        may_go.set()
+        return "went"
+
+    async with client_for(server) as one, client_for(server) as other:
+        results = await asyncio.gather(one.call_tool("wait"), other.call_tool("go"))
+
+    assert [text(result) for result in results] == ["waited", "went"]
+
+
+@in_sessions
+async def test_a_ping_waits_for_nobody(client_for: ClientFor) -> None:
+    server, began, may_go = Server("patient", serial=True), asyncio.Event(), asyncio.Event()
+
+    @server.tool
+    async def wait() -> str:
+        began.set()
+        await may_go.wait()
+        return "waited"
+
+    async with client_for(server) as client:
+        waiting = asyncio.ensure_future(client.call_tool("wait"))
+        await began.wait()
+        assert await client.request("ping") == {}
+        may_go.set()
+        assert text(await waiting) == "waited"
+
+
+@in_sessions
+async def test_a_call_which_is_given_up_while_it_waits_is_never_made(
+    client_for: ClientFor,
+) -> None:
+    server, began, may_go = Server("patient", serial=True), asyncio.Event(), asyncio.Event()
+    called: list[str] = []
+
+    @server.tool
+    async def wait(name: str) -> str:
+        called.append(name)
+        began.set()
+        await may_go.wait()
+        return name
+
+    async with client_for(server) as client:
+        first = asyncio.ensure_future(client.call_tool("wait", {"name": "first"}))
+        await began.wait()
+        second = asyncio.ensure_future(client.call_tool("wait", {"name": "second"}))
+        await until(lambda: any(lock._waiters for lock in turns._locks.values()))
+        second.cancel()
+        await asyncio.gather(second, return_exceptions=True)
+        may_go.set()
+        assert text(await first) == "first"
+        assert text(await client.call_tool("wait", {"name": "third"})) == "third"
+
+    assert called == ["first", "third"]
+
+
+async def some_more(looks: list[str]) -> None:
+    """Wait until somebody has looked a few times more."""
+    seen = len(looks)
+    await until(lambda: len(looks) > seen + 5)
+
+
+class TestBetweenWorkers:
+    """Another worker is somebody who has the lease in the session."""
+
+    @pytest.fixture(autouse=True)
+    def looks(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """Every look whether the session is free, or is kept."""
+        looks: list[str] = []
+        ask = turns._ask
+
+        async def look(session_id: str, token: str) -> Session | None:
+            looks.append(token)
+            return await ask(session_id, token)
+
+        monkeypatch.setattr(turns, "_ask", look)
+        monkeypatch.setattr(turns, "PAUSES", (0.001,))
+        monkeypatch.setattr(turns, "RENEWAL", 0.001)
+        return looks
+
+    @pytest.fixture
+    def clock(self, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+        """The time, which passes when the test says so."""
+        time = [1000.0]
+        monkeypatch.setattr(stores.sessions(), "now", lambda: time[0])
+        return time
+
+    def client(self, server: Server) -> Client:
+        return Client(server, version=SESSIONS[-1], transport="http")
+
+    async def lease(self, client: Client, *, seconds: float) -> Session:
+        assert client.session_id is not None
+        store = stores.sessions()
+        held = {"now": store.now(), "until": store.now() + seconds}
+        session = await store.update(client.session_id, [Change("turn", "lease", OTHER, held)])
+        assert session is not None
+        return session
+
+    async def test_a_call_waits_until_another_worker_has_finished(self, looks: list[str]) -> None:
+        async with self.client(counting(serial=True)) as client:
+            await self.lease(client, seconds=60)
+            waiting = asyncio.ensure_future(client.call_tool("count"))
+            await some_more(looks)
+            was_done = waiting.done()
+            finished = [Change("turn", "give_back", OTHER), Change("assigns", "put", "count", 41)]
+            await stores.sessions().update(client.session_id or "", finished)
+            result = await waiting
+
+        assert not was_done
+        assert text(result) == "42"
+
+    async def test_a_worker_which_died_does_not_keep_its_turn(
+        self, looks: list[str], clock: list[float]
+    ) -> None:
+        async with self.client(counting(serial=True)) as client:
+            await self.lease(client, seconds=60)
+            waiting = asyncio.ensure_future(client.call_tool("count"))
+            await some_more(looks)
+            clock[0] += 61
+            result = await waiting
+
+        assert text(result) == "1"
+
+    async def test_a_worker_which_lives_keeps_its_turn_until_it_has_finished(
+        self, looks: list[str], clock: list[float]
+    ) -> None:
+        server, may_go = Server("slow", serial=True), asyncio.Event()
+
+        @server.tool
+        async def wait() -> str:
+            await may_go.wait()
+            return "waited"
+
+        async with self.client(server) as client:
+            waiting = asyncio.ensure_future(client.call_tool("wait"))
+            for _ in range(3):
+                await some_more(looks)
+                clock[0] += turns.LEASE - 1
+            during = await self.lease(client, seconds=60)
+            may_go.set()
+            await waiting
+            after = await self.lease(client, seconds=60)
+
+        assert during.turn["by"] != OTHER
+        assert after.turn["by"] == OTHER
+
+    async def test_a_session_which_ended_meanwhile_is_said_to_have_ended(
+        self, looks: list[str]
+    ) -> None:
+        async with self.client(counting(serial=True)) as client:
+            await self.lease(client, seconds=60)
+            waiting = asyncio.ensure_future(client.call_tool("count"))
+            await some_more(looks)
+            await stores.sessions().delete(client.session_id or "")
+            error = await refusal(waiting)
+
+        assert (error.code, error.message) == (-32600, "The session has ended")
+
+
+OTHER = "another worker"
