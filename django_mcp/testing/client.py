@@ -147,7 +147,8 @@ class Client:
         """End the conversation, and with it the session."""
         if self._is_open:
             self._is_open = False
-            await self.connection.close()
+            with self._threads():
+                await self.connection.close()
 
     async def _initialize(self) -> None:
         params = {
@@ -241,7 +242,8 @@ class Client:
     async def notify(self, method: str, params: Json | None = None) -> None:
         """Say something that is not answered."""
         await self.open()
-        await self.connection.notify(jsonrpc.notification(method, params))
+        with self._threads():
+            await self.connection.notify(jsonrpc.notification(method, params))
 
     async def send(self, data: bytes | Any) -> dict[str, Any] | None:
         """Send a message as it is, however wrong: bytes, or what JSON can say.

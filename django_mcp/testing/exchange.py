@@ -123,6 +123,7 @@ class Exchange:
         self._start: Message | None = None
         self._complete = False
         self._connected = True
+        self._has_told = False
         self._task: asyncio.Task[None] | None = None
         for piece in () if body is None else _pieces(body):
             self._incoming.put_nowait(piece)
@@ -142,7 +143,7 @@ class Exchange:
         self.disconnect()
         self._task.cancel()
         await asyncio.wait([self._task])
-        if error is None and not self._task.cancelled():
+        if error is None and not self._has_told and not self._task.cancelled():
             self._task.result()
 
     # The request.
@@ -212,7 +213,9 @@ class Exchange:
         """Wait until the application is done with the request."""
         assert self._task is not None
         async with asyncio.timeout(PATIENCE):
-            await asyncio.shield(self._task)
+            await asyncio.wait([self._task])
+        self._has_told = True
+        self._task.result()
 
     async def _run(self) -> None:
         try:

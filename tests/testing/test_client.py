@@ -1,0 +1,286 @@
+"""The test client itself: what it says, what it answers, and what it takes notice of."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+import pytest
+
+from django_mcp import Frame, McpError, Server
+from django_mcp.protocol.revisions import Revision
+from django_mcp.testing import (
+    Client,
+    ErrorResponse,
+    SyncClient,
+    accept,
+    cancel,
+    decline,
+    official,
+)
+from django_mcp.testing.official import Unofficial
+from django_mcp.testing.plugin import ClientFor
+from tests.behaviour.conftest import Configure, configure
+from tests.refusals import refusal
+
+__all__ = ["configure"]
+
+NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+ROOTS = [{"uri": "file:///home", "name": "Home"}]
+SAMPLED = {"role": "assistant", "content": {"type": "text", "text": "Yes"}, "model": "m"}
+
+
+def curious() -> Server:
+    """A server which asks everything that can be asked."""
+    server = Server("curious")
+
+    @server.tool
+    async def name(frame: Frame) -> str:
+        answer = await frame.client.aelicit("Your name?", NAME)
+        return f"{answer.action} {answer.content}"
+
+    @server.tool
+    def sample(frame: Frame) -> str:
+        return frame.client.create_message("Are you there?", 10).text
+
+    @server.tool
+    async def roots(frame: Frame) -> str:
+        return ", ".join(root.uri for root in await frame.client.alist_roots())
+
+    return server
+
+
+def said(result: dict[str, Any]) -> str:
+    return str(result["content"][0]["text"])
+
+
+# What it answers.
+
+
+async def test_questions_are_answered_with_what_was_given(
+    client_for: ClientFor, mcp_version: str
+) -> None:
+    answers: dict[str, Any] = {"sampling": SAMPLED, "roots": ROOTS}
+    if mcp_version >= "2025-06-18":
+        answers["elicitation"] = accept(name="Ada")
+
+    async with client_for(curious(), **answers) as client:
+        assert said(await client.call_tool("sample")) == "Yes"
+        assert said(await client.call_tool("roots")) == "file:///home"
+        if "elicitation" in answers:
+            assert said(await client.call_tool("name")) == "accept {'name': 'Ada'}"
+
+
+@pytest.mark.parametrize("mcp_version", ["2025-11-25", "2026-07-28"])
+async def test_an_answer_may_be_a_function_of_the_question(client_for: ClientFor) -> None:
+    asked: list[str] = []
+
+    async def answer(params: dict[str, Any]) -> Any:
+        asked.append(params["message"])
+        return accept(name="Ada") if len(asked) == 1 else decline()
+
+    async with client_for(curious(), elicitation=answer) as client:
+        first = said(await client.call_tool("name"))
+        second = said(await client.call_tool("name"))
+
+    assert (first, second) == ("accept {'name': 'Ada'}", "decline None")
+    assert asked == ["Your name?", "Your name?"]
+
+
+@pytest.mark.parametrize("mcp_version", ["2025-11-25", "2026-07-28"])
+async def test_a_user_may_close_a_question(client_for: ClientFor) -> None:
+    async with client_for(curious(), elicitation=lambda params: cancel()) as client:
+        assert said(await client.call_tool("name")) == "cancel None"
+
+
+async def test_what_it_was_given_no_answer_to_it_does_not_declare(client_for: ClientFor) -> None:
+    async with client_for(curious(), roots=ROOTS) as client:
+        error = await refusal(client.call_tool("sample"))
+        assert said(await client.call_tool("roots")) == "file:///home"
+
+    assert error.data == {"requiredCapabilities": {"sampling": {}}}
+
+
+@pytest.mark.parametrize("mcp_version", ["2025-11-25"])
+async def test_a_question_which_it_cannot_answer_is_refused(client_for: ClientFor) -> None:
+    async with client_for(curious(), capabilities={"sampling": {}}) as client:
+        result = await client.call_tool("sample")
+
+    assert result["isError"] is True
+
+
+async def test_a_server_which_never_stops_asking_is_not_asked_for_ever() -> None:
+    server = Server("curious")
+    count = iter(range(100))
+
+    @server.tool
+    def ask(frame: Frame) -> str:
+        frame.client.elicit("Another?", NAME, key=f"question-{next(count)}")
+        return "never"
+
+    async with Client(server, elicitation=accept(name="Ada")) as client:
+        with pytest.raises(AssertionError, match="was not answered in 10 rounds"):
+            await client.call_tool("ask")
+
+
+# What it takes notice of.
+
+with_schemas = pytest.mark.skipif(
+    official.FOLDER not in os.environ, reason="the official schemas are not here"
+)
+
+
+@with_schemas
+async def test_what_is_not_of_the_revision_fails_the_test(
+    client_for: ClientFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with client_for(Server("odd"), validation="off") as client:
+        monkeypatch.setattr(Revision, "finish", lambda *_, **__: {"tools": "none"})
+        with pytest.raises(Unofficial, match="tools"):
+            await client.list_tools()
+
+
+@with_schemas
+async def test_a_notification_which_is_not_of_the_revision_fails_the_test(
+    client_for: ClientFor,
+) -> None:
+    server = Server("odd")
+
+    @server.tool
+    def speak(frame: Frame) -> None:
+        frame.client.notify("notifications/progress", {"progress": "half"})
+
+    async with client_for(server, validation="off") as client:
+        with pytest.raises(Unofficial, match="ProgressNotification"):
+            await client.call_tool("speak")
+
+
+async def test_without_the_official_schemas_nothing_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("DJANGO_MCP_SPEC_SCHEMAS", raising=False)
+
+    async with Client(Server("odd"), validation="off") as client:
+        monkeypatch.setattr(Revision, "finish", lambda *_, **__: {"tools": ["anything"]})
+        listed: list[Any] = await client.list_tools()
+
+    assert listed == ["anything"]
+
+
+# What it raises.
+
+
+async def test_an_error_is_raised_as_it_came(client_for: ClientFor, mcp_transport: str) -> None:
+    async with client_for(Server("empty")) as client:
+        with pytest.raises(McpError) as caught:
+            await client.call_tool("nothing")
+
+    error = caught.value
+    assert isinstance(error, ErrorResponse)
+    assert str(error) == "-32602: Unknown tool: nothing"
+    assert (error.status is None) == (mcp_transport != "http")
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+async def test_a_request_which_http_refuses_raises_with_its_status(version: str) -> None:
+    server = Server("closed", auth=["django_mcp.auth.django_session.DjangoSession"])
+    client = Client(server, version=version, transport="http")
+
+    error = await refusal(client.list_tools())
+
+    assert error.status == 401
+
+
+async def test_a_server_which_does_not_answer_fails_the_test(client_for: ClientFor) -> None:
+    server = Server("slow")
+
+    @server.tool
+    async def sleep() -> None:
+        await asyncio.Event().wait()
+
+    async with client_for(server, timeout=0.2) as client:
+        with pytest.raises(TimeoutError):
+            await client.call_tool("sleep")
+
+
+# Coming and going.
+
+
+async def test_the_first_call_opens_the_conversation(client_for: ClientFor) -> None:
+    client = client_for(Server("empty"))
+
+    assert await client.list_tools() == []
+    await client.close()
+    await client.close()
+
+
+async def test_servers_may_be_called_by_name() -> None:
+    async with Client() as one, Client("mcp") as other:
+        assert one.server is other.server
+
+    with pytest.raises(LookupError, match="There is no MCP server 'nobody'"):
+        Client("nobody")
+
+
+@pytest.mark.parametrize("mcp_version", ["2025-11-25"])
+@pytest.mark.parametrize("mcp_transport", ["http"])
+async def test_a_stream_which_the_server_closes_is_resumed(client_for: ClientFor) -> None:
+    server = Server("slow")
+
+    @server.tool
+    async def work(frame: Frame) -> str:
+        frame.client.progress(1)
+        await frame.client.aclose_stream(retry=0)
+        frame.client.progress(2)
+        return "done"
+
+    async with client_for(server) as client:
+        assert said(await client.call_tool("work")) == "done"
+        assert [each["progress"] for each in client.progress] == [1, 2]
+
+
+def test_a_pipe_is_for_asynchronous_tests() -> None:
+    with pytest.raises(ValueError, match="use Client in an async test"):
+        SyncClient(Server("empty"), transport="stdio")
+
+
+@pytest.mark.parametrize("transport", ["memory", "http"])
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25", "2026-07-28"])
+def test_a_synchronous_test_does_the_same(
+    transport: str, version: str, configure: Configure
+) -> None:
+    server = curious()
+
+    @server.tool
+    def count(frame: Frame) -> tuple[str, Frame]:
+        number = frame.assigns.get("number", 0) + 1
+        frame.client.progress(number)
+        frame.client.log("info", "counted")
+        return str(number), frame.assign("number", number)
+
+    server.prompt(name="greet", complete={"name": lambda value: ["Ada"]})(_greet)
+    server.resource("curious://{name}", name="names")(_greet)
+    server.resource("curious://all", name="all")(lambda: "all")
+
+    with SyncClient(server, transport=transport, version=version, sampling=SAMPLED) as client:
+        numbers = [said(client.call_tool("count")) for _ in range(2)]
+        assert said(client.call_tool("sample")) == "Yes"
+        assert len(client.list_tools()) == 4
+        assert len(client.list_prompts()) == 1
+        assert len(client.list_resources()) == len(client.list_resource_templates()) == 1
+        assert client.get_prompt("greet", {"name": "Ada"})["messages"]
+        assert client.read_resource("curious://Ada")["contents"][0]["text"] == "Ada"
+        assert client.complete("greet", "name")["values"] == ["Ada"]
+        answer = client.send({"jsonrpc": "2.0", "id": 1})
+        assert answer is not None
+        assert answer["error"]["code"] == -32600
+        client.notify("notifications/cancelled", {"requestId": 99})
+
+    assert numbers == (["1", "1"] if version == "2026-07-28" else ["1", "2"])
+    assert len(client.progress) == len(client.logs) == 2
+    assert len(client.notifications) == 4
+
+
+def _greet(name: str) -> str:
+    return name

@@ -1,0 +1,125 @@
+"""The test client in Django's own TestCase: handlers see what the test has written."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.contrib.auth.models import Group, Permission, User
+from django.test import Client as Browser
+from django.test import TestCase
+
+from django_mcp import Frame, Server
+from django_mcp.testing import Client, SyncClient
+
+
+def library() -> Server:
+    server = Server("library")
+
+    @server.tool
+    def groups() -> int:
+        return Group.objects.count()
+
+    @server.tool
+    async def agroups() -> int:
+        return await Group.objects.acount()
+
+    @server.tool
+    def found(name: str, frame: Frame) -> tuple[str, Frame]:
+        group = Group.objects.create(name=name)
+        return group.name, frame.assign("founded", group.pk)
+
+    @server.tool(permission="auth.view_group")
+    def secret(frame: Frame) -> str:
+        return str(frame.user)
+
+    @server.tool
+    def visits(frame: Frame) -> int:
+        frame.session["visits"] = frame.session.get("visits", 0) + 1
+        frame.session.save()
+        return int(frame.session["visits"])
+
+    return server
+
+
+def said(result: dict[str, Any]) -> str:
+    return str(result["content"][0]["text"])
+
+
+class SynchronousTests(TestCase):
+    """What most people write."""
+
+    server: ClassVar[Server]
+    member: ClassVar[User]
+    stranger: ClassVar[User]
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.server = library()
+        cls.member = User.objects.create_user("member")
+        cls.member.user_permissions.add(Permission.objects.get(codename="view_group"))
+        cls.stranger = User.objects.create_user("stranger")
+        Group.objects.create(name="readers")
+
+    def test_handlers_see_what_the_test_has_written(self) -> None:
+        for transport in ("memory", "http"):
+            with SyncClient(self.server, transport=transport) as client:
+                assert said(client.call_tool("groups")) == "1"
+                assert said(client.call_tool("agroups")) == "1"
+
+    def test_the_test_sees_what_handlers_have_written(self) -> None:
+        for transport in ("memory", "http"):
+            for version in ("2025-11-25", "2026-07-28"):
+                with SyncClient(self.server, transport=transport, version=version) as client:
+                    client.call_tool("found", {"name": f"{transport} {version}"})
+
+        assert Group.objects.count() == 5
+
+    def test_it_is_undone_for_the_next_test(self) -> None:
+        assert Group.objects.count() == 1
+
+    def test_permissions_are_those_of_the_user(self) -> None:
+        for transport in ("memory", "http"):
+            with SyncClient(self.server, transport=transport, user=self.member) as client:
+                assert said(client.call_tool("secret")) == "member"
+            with SyncClient(self.server, transport=transport, user=self.stranger) as client:
+                assert "secret" not in [tool["name"] for tool in client.list_tools()]
+
+    def test_a_browser_may_lend_its_session(self) -> None:
+        browser = Browser()
+        browser.force_login(self.member)
+        cookie = {"Cookie": f"sessionid={browser.cookies['sessionid'].value}"}
+
+        with SyncClient(self.server, transport="http", headers=cookie) as client:
+            assert said(client.call_tool("secret")) == "member"
+            assert said(client.call_tool("visits")) == "1"
+            assert said(client.call_tool("visits")) == "2"
+
+        assert browser.session["visits"] == 2
+
+    def test_a_session_may_be_given(self) -> None:
+        session = Browser().session
+
+        with SyncClient(self.server, session=session) as client:
+            client.call_tool("visits")
+
+        assert session["visits"] == 1
+
+
+class AsynchronousTests(TestCase):
+    """The same, where the test itself is a coroutine."""
+
+    async def test_handlers_see_what_the_test_has_written(self) -> None:
+        await Group.objects.acreate(name="readers")
+
+        async with Client(library()) as client:
+            assert said(await client.call_tool("groups")) == "1"
+            assert said(await client.call_tool("agroups")) == "1"
+
+    async def test_over_a_pipe_too(self) -> None:
+        await Group.objects.acreate(name="readers")
+
+        async with Client(library(), transport="stdio", version="2025-06-18") as client:
+            assert said(await client.call_tool("groups")) == "1"
+            assert said(await client.call_tool("found", {"name": "writers"})) == "writers"
+
+        assert await Group.objects.acount() == 2
