@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 
+from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.session import Change, Session, address
 from django_mcp.stores.base import ABANDONED, Event, EventStore, SessionStore, StoreFull
 
@@ -46,7 +47,7 @@ class Clock:
 
 def a_session(number: int = 1, **members: Any) -> Session:
     """A session as ``initialize`` makes it."""
-    values = {"server": "shop", "principal": "user:7", "version": "2025-11-25", **members}
+    values = {"server": "shop", "principal": "user:7", "version": REVISIONS[0].version, **members}
     return Session(id=f"secret-{number}", **values)
 
 

@@ -1,0 +1,68 @@
+"""Habits of the code which a machine can look after."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from django_mcp.protocol.revisions import BY_VERSION
+from tests.architecture.test_imports import PACKAGE, sources
+
+VERSION = re.compile("|".join(map(re.escape, BY_VERSION)))
+DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def constants(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Every text and every bytes in a module, with its line; docstrings are not looked at."""
+    spared = {id(node) for node in documentation(tree)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in spared:
+            value = node.value
+            if isinstance(value, bytes):
+                yield node.lineno, value.decode("latin-1")
+            elif isinstance(value, str):
+                yield node.lineno, value
+
+
+def documentation(tree: ast.Module) -> Iterator[ast.AST]:
+    """The docstrings, and the texts which stand below a field or a constant to explain it."""
+    for node in ast.walk(tree):
+        if isinstance(node, DOCUMENTED):
+            for statement in node.body:
+                if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                    yield statement.value
+
+
+def named(paths: list[Path]) -> list[object]:
+    return [pytest.param(path, id=str(path.relative_to(PACKAGE))) for path in paths]
+
+
+@pytest.mark.parametrize(
+    "path", named([path for path in sources() if path.parent.name != "revisions"])
+)
+def test_a_version_is_written_down_under_revisions_alone(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+
+    found = [(line, text) for line, text in constants(tree) if VERSION.search(text)]
+
+    assert found == [], "Ask the revision a question instead"
+
+
+@pytest.mark.parametrize(
+    "path", named([path for path in sources() if path.parent.name != "migrations"])
+)
+def test_a_file_opens_by_saying_what_it_is(path: Path) -> None:
+    text = path.read_text()
+
+    if text:
+        first = (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
+        assert first.endswith((".", "?", ":")), f"It opens with {first!r}"
+
+
+@pytest.mark.parametrize("path", named(sources()))
+def test_nothing_is_left_for_later(path: Path) -> None:
+    assert re.findall(r"TODO|FIXME|XXX|NotImplementedError", path.read_text()) == []

@@ -1,0 +1,119 @@
+"""What may be imported when, and what comes with it. Who may know whom: see ``lint-imports``."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "django_mcp"
+
+NEEDS_APPS = {
+    "django_mcp.admin",
+    "django_mcp.auth.public",  # Its user is a class of an app.
+    "django_mcp.checks",
+    "django_mcp.local",
+    "django_mcp.management.commands",
+    "django_mcp.migrations",
+    "django_mcp.models",
+    "django_mcp.stores.database",
+    "django_mcp.testing",
+    "django_mcp.transports.stdio",
+}
+"""Modules, and families of them, which are imported when Django is ready, by Django or by tests."""
+
+TELLING = """
+import importlib, json, sys
+failed = {}
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except Exception as error:
+        failed[name] = f"{type(error).__name__}: {error}"
+print(json.dumps({"failed": failed, "loaded": sorted(sys.modules)}))
+"""
+
+
+def modules() -> list[str]:
+    """Every module of the package."""
+    names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in sources()]
+    return [name.removesuffix(".__init__") for name in names]
+
+
+def sources() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def needs_apps(name: str) -> bool:
+    return any(name == known or name.startswith(f"{known}.") for known in NEEDS_APPS)
+
+
+def python(code: str, *arguments: str, **environment: str) -> Any:
+    """What a fresh interpreter without settings prints, as JSON."""
+    inherited = {name: value for name, value in os.environ.items() if "DJANGO" not in name}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=ROOT,
+        env={**inherited, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_modules_are_imported_before_there_are_settings() -> None:
+    found = python(TELLING, *[name for name in modules() if not needs_apps(name)])
+
+    assert found["failed"] == {}
+
+
+@pytest.mark.parametrize(
+    "module", ["django_mcp", "django_mcp.protocol.revisions", "django_mcp.frame"]
+)
+def test_the_conversation_brings_no_django_along(module: str) -> None:
+    loaded = python(TELLING, module)["loaded"]
+
+    packages = {name.partition(".")[0] for name in loaded}
+    assert packages & {"django", "channels", "daphne", "asgiref"} == set()
+
+
+SERVING = """
+import asyncio, json, sys
+from django.conf import settings
+settings.configure(
+    INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "django_mcp"],
+    DJANGO_MCP={"AUTHENTICATORS": ["django_mcp.auth.public.Public"]},
+    ALLOWED_HOSTS=["testserver"],
+    SECRET_KEY="secret",
+)
+import django
+django.setup()
+from django_mcp import Server
+from django_mcp.testing import SyncClient
+
+server = Server("shop")
+
+@server.tool
+def add(a: int, b: int) -> int:
+    return a + b
+
+with SyncClient(server, transport="http") as client:
+    text = client.call_tool("add", {"a": 1, "b": 2})["content"][0]["text"]
+print(json.dumps({"text": text, "loaded": sorted(sys.modules)}))
+"""
+
+
+def test_the_test_client_needs_no_server_of_others_and_no_pytest() -> None:
+    found = python(SERVING)
+
+    packages = {name.partition(".")[0] for name in found["loaded"]}
+    assert found["text"] == "3"
+    assert packages & {"daphne", "twisted", "pytest", "uvicorn"} == set()
+    assert "channels.testing" not in found["loaded"]
