@@ -180,6 +180,10 @@ class Client(ABC):
             self._revision.pick("progress", {"progressToken": self._progress_token, **params}),
         )
 
+    def stop_progress(self) -> None:
+        """Report no more: the request is answered, whatever its handler left running."""
+        self._progress_token = None
+
     async def aprogress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:

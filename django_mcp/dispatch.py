@@ -52,6 +52,7 @@ async def answer(frame: Frame) -> Reply:
     try:
         return await _answer(frame)
     finally:
+        frame.client.stop_progress()
         current.reset(token)
 
 

@@ -49,7 +49,7 @@ class HttpExchange(LoopExchange):
         self.mirrored = mirrored
         self.streaming = False
         self.gone = False
-        """Whether the client has closed the connection."""
+        """Whether nothing can be sent any more: the client has gone, or was answered."""
         self._send = send
         self._may_stream = may_stream
         self._headers = headers
@@ -86,6 +86,8 @@ class HttpExchange(LoopExchange):
             await self.flush()
         if self.gone:
             return
+        # What a handler left behind may still say something, to which nobody listens.
+        self.gone = True
         if self.streaming:
             await self._send_body(sse.event(dispatch.encode(message)), more=False)
         else:
@@ -123,6 +125,8 @@ class HttpExchange(LoopExchange):
             self.wait(self.flush())
 
     def _enqueue(self, event: bytes) -> None:
+        if self.gone:
+            return
         if len(self._waiting) >= MAX_WAITING:
             logger.warning("A handler says more than the network carries; some of it is left out")
             return
