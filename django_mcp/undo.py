@@ -7,6 +7,7 @@ question undoes: what is written before any other error stays, as it does in a s
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import ContextVar
@@ -73,10 +74,22 @@ class Attempt:
 
     def __init__(self) -> None:
         self.is_undone = False
+        self._thread: int | None = None
+        """The thread on which it uses databases, as long as it runs."""
         self._begun: list[tuple[BaseDatabaseWrapper, transaction.Atomic, bool]] = []
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this thread connects for the handler.
+
+        What a handler sets in motion inherits its context, and with it the attempt: a store
+        that keeps an announcement, for one, on a thread whose connection nobody would end.
+        """
+        return self._thread == threading.get_ident()
 
     def begin(self) -> None:
         """Begin a transaction on each database that this thread is connected to."""
+        self._thread = threading.get_ident()
         for connection in connections.all(initialized_only=True):
             if connection.connection is not None:
                 # One that does not work any more is for the handler to notice, if it uses it.
@@ -92,6 +105,7 @@ class Attempt:
 
     def end(self) -> None:
         """Commit, or after a question roll back."""
+        self._thread = None
         for connection, block, is_outermost in reversed(self._begun):
             if is_outermost:
                 # A block which connected the database saw a transaction that it did not
@@ -104,7 +118,7 @@ class Attempt:
 
 def _begin_on_new(*, connection: BaseDatabaseWrapper, **_: Any) -> None:
     attempt = _current.get()
-    if attempt is not None:
+    if attempt is not None and attempt.is_here:
         attempt.begin_on(connection)
 
 
