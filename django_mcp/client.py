@@ -17,6 +17,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from django_mcp import questions
@@ -83,6 +84,16 @@ class Allowance:
             return self._left >= 0
 
 
+class Told:
+    """What the copies of one call's client share: how far it has come, and whether it is over."""
+
+    __slots__ = ("is_over", "progress")
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self.progress = -inf
+
+
 class Client(ABC):
     """The other side of one request.
 
@@ -96,13 +107,13 @@ class Client(ABC):
     __slots__ = (
         "_allowance",
         "_exchange",
-        "_last_progress",
         "_log_level",
         "_logger",
         "_progress_token",
         "_revision",
         "_strict",
         "_timeout",
+        "_told",
         "capabilities",
     )
 
@@ -127,8 +138,8 @@ class Client(ABC):
         self._log_level = log_level
         self._logger = logger
         self._progress_token = progress_token
-        self._last_progress: float | None = None
         self._timeout = timeout
+        self._told = Told()
 
     # Inform it.
 
@@ -166,13 +177,13 @@ class Client(ABC):
     ) -> None:
         """Say how far the work has come: silent unless the client asked for it.
 
-        The number must grow; one that does not is left out.
+        The number must grow; one that does not, or is none, is left out.
         """
-        if self._progress_token is None:
+        if self._progress_token is None or not self._told.progress < progress < inf:
             return
-        if self._last_progress is not None and progress <= self._last_progress:
-            return
-        self._last_progress = progress
+        self._told.progress = progress
+        if total is not None and not isfinite(total):
+            total = None
         told = {"progress": progress, "total": total, "message": message}
         params = {name: value for name, value in told.items() if value is not None}
         self.notify(
@@ -192,8 +203,13 @@ class Client(ABC):
         await self._exchange.flush()
 
     def notify(self, method: str, params: Json | None = None) -> None:
-        """Send any notification on this request's stream, where the revision knows it."""
+        """Send any notification on this request's stream, where the revision knows it.
+
+        Nothing is sent any more when the request has been answered or given up.
+        """
         if method not in self._revision.announcements and method.startswith("notifications/"):
+            return
+        if self._told.is_over:
             return
         if self._strict and _is_unfit(method, validation.notification, self._revision, params):
             return
@@ -203,6 +219,10 @@ class Client(ABC):
         """``notify``, and wait until the stream has room again."""
         self.notify(method, params)
         await self._exchange.flush()
+
+    def over(self) -> None:
+        """Say nothing more: the request is answered, or nobody waits for its answer."""
+        self._told.is_over = True
 
     def close_stream(self, *, retry: int = 1000) -> None:
         """Let go of this request's connection while the work goes on.

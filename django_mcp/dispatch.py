@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp import rounds
 from django_mcp.client import current
-from django_mcp.methods import METHODS
+from django_mcp.methods import CAPABILITIES, METHODS
 from django_mcp.protocol import jsonrpc, validation
 from django_mcp.protocol.errors import (
     ClientCapabilityMissing,
@@ -54,6 +54,9 @@ async def answer(frame: Frame) -> Reply:
     finally:
         frame.client.stop_progress()
         current.reset(token)
+        if current.get() is None:
+            # A call within a call leaves the last word to the outer one.
+            frame.client.over()
 
 
 async def _answer(frame: Frame) -> Reply:
@@ -104,7 +107,7 @@ def _in_its_session(after: Frame, before: Frame) -> Frame:
 async def attempt(frame: Frame) -> Answer:
     """The result of the request, or the one which asks for what its handler needs first."""
     try:
-        result, after = await call(frame)
+        result, after = await call(frame, call_offered)
     except InputRequired as required:
         return ask(frame, required), frame
     except UrlElicitationRequired as error:
@@ -155,9 +158,9 @@ def encode(message: dict[str, Any]) -> bytes:
         return jsonrpc.encode(jsonrpc.error(message["id"], NEWEST.error(InternalError())))
 
 
-async def call(frame: Frame) -> Answer:
-    """Pass the request through the server's middleware to its method."""
-    step: CallNext = call_method
+async def call(frame: Frame, step: CallNext | None = None) -> Answer:
+    """Pass the request through the server's middleware to its method, or to ``step``."""
+    step = step or call_method
     for middleware in reversed(frame.server.middleware):
         step = _around(middleware, step)
     return await step(frame)
@@ -168,6 +171,19 @@ def _around(middleware: Middleware, call_next: CallNext) -> CallNext:
         return middleware(frame, call_next)
 
     return step
+
+
+async def call_offered(frame: Frame) -> Answer:
+    """``call_method`` for clients, who have no use of what the server does not declare.
+
+    What a session has of its own was offered to that session.
+    """
+    assert frame.request is not None
+    method = frame.request.method
+    capability = CAPABILITIES.get(method.partition("/")[0])
+    if capability is None or frame.server.serves(capability) or frame.private.get("components"):
+        return await call_method(frame)
+    raise MethodNotFound(f"Method not found: {method}, since there are no {capability}")
 
 
 async def call_method(frame: Frame) -> Answer:

@@ -17,7 +17,7 @@ from django_mcp.components.prompt import PromptComponent
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.components.tool import ToolComponent
 from django_mcp.hooks import HookOptions, Hooks
-from django_mcp.offering import KINDS, Offering
+from django_mcp.offering import Offering
 from django_mcp.protocol.revisions import REVISIONS, Opening, Revision, opened_by
 
 if TYPE_CHECKING:
@@ -200,8 +200,7 @@ class Server(Offering, Hooks, Calling):
         """
         if self._replaced is not None:
             return dict(self._replaced)
-        offered = {name: flags for name, (flags, some) in self._offered().items() if some}
-        amended = {"logging": {}, **offered, **(self._amended or {})}
+        amended = {**self._offered(), **(self._amended or {})}
         experimental = {**self._experimental(), **(amended.pop("experimental", None) or {})}
         if experimental:
             amended["experimental"] = experimental
@@ -211,29 +210,24 @@ class Server(Offering, Hooks, Calling):
         """Declare exactly these to the clients that come from now on; None computes them again."""
         self._replaced = capabilities
 
-    def _offered(self) -> Mapping[str, tuple[dict[str, Any], bool]]:
-        """Each capability with its flags, and whether there is or may be what it is about."""
-        has = {kind: bool(self.components(kind)) for kind in KINDS}
-        resources = has[ResourceComponent.kind] or has[TemplateComponent.kind]
-        return {
-            "tools": (
-                {"listChanged": True},
-                has[ToolComponent.kind] or self._may_register("handle_tool_call"),
-            ),
-            "resources": (
-                {"listChanged": True, "subscribe": True},
-                resources or self._may_register("handle_resource_read"),
-            ),
-            "prompts": (
-                {"listChanged": True},
-                has[PromptComponent.kind] or self._may_register("handle_prompt_get"),
-            ),
-            "completions": (
-                {},
-                self.has_hook("handle_completion")
-                or any(item.complete for item in self.all_components()),
-            ),
-        }
+    def serves(self, capability: str) -> bool:
+        """Whether the capability of this name is among ``get_capabilities``."""
+        if self._replaced is not None:
+            return capability in self._replaced
+        if self._amended is not None and capability in self._amended:
+            return self._amended[capability] is not None
+        has = HAS.get(capability)
+        return has is not None and has(self)
+
+    def _offered(self) -> dict[str, dict[str, Any]]:
+        """Each capability of which there is, or may be, what it is about, with its flags."""
+        return {name: dict(FLAGS.get(name, {})) for name, has in HAS.items() if has(self)}
+
+    def _has_components(self, *kinds: str) -> bool:
+        return any(self.components(kind) for kind in kinds)
+
+    def _completes(self) -> bool:
+        return any(item.complete for item in self.all_components())
 
     def _may_register(self, hook: str) -> bool:
         """Whether sessions may get components of their own, which nothing declared yet shows."""
@@ -285,3 +279,26 @@ class Server(Offering, Hooks, Calling):
     def stateless(self) -> Mapping[str, Revision]:
         """The revisions served which need no handshake, by version."""
         return {item.version: item for item in self.revisions(Opening.ENVELOPE)}
+
+
+HAS: Mapping[str, Callable[[Server], bool]] = {
+    "logging": lambda _: True,
+    "tools": lambda server: (
+        server._has_components(ToolComponent.kind) or server._may_register("handle_tool_call")
+    ),
+    "resources": lambda server: (
+        server._has_components(ResourceComponent.kind, TemplateComponent.kind)
+        or server._may_register("handle_resource_read")
+    ),
+    "prompts": lambda server: (
+        server._has_components(PromptComponent.kind) or server._may_register("handle_prompt_get")
+    ),
+    "completions": lambda server: server.has_hook("handle_completion") or server._completes(),
+}
+"""The capabilities, and whether a server has, or may get, what each is about."""
+
+FLAGS: Mapping[str, Json] = {
+    "tools": {"listChanged": True},
+    "resources": {"listChanged": True, "subscribe": True},
+    "prompts": {"listChanged": True},
+}

@@ -43,3 +43,12 @@ METHODS: Mapping[str, Method] = {
     "logging/setLevel": log_level.set_level,
     "subscriptions/listen": subscriptions.listen,
 }
+
+CAPABILITIES: Mapping[str, str] = {
+    "tools": "tools",
+    "resources": "resources",
+    "prompts": "prompts",
+    "completion": "completions",
+    "logging": "logging",
+}
+"""The capability which a server has to declare for the methods of a namespace."""

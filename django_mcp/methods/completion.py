@@ -10,7 +10,7 @@ from django_mcp.components.base import Component
 from django_mcp.components.prompt import PromptComponent
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.methods import listing, running
-from django_mcp.protocol.errors import InvalidParams, MethodNotFound
+from django_mcp.protocol.errors import InvalidParams
 from django_mcp.protocol.revisions import Feature
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 async def complete(frame: Frame) -> Answer:
     """Proposals for one argument of a prompt or of a resource template."""
-    if "completions" not in frame.server.get_capabilities():
-        raise MethodNotFound("This server offers no completion")
     ref = running.object_param(frame, "ref")
     component = await _referred(frame, ref)
     name, value = _argument(running.object_param(frame, "argument"))

@@ -176,7 +176,7 @@ def _frame(
         revision=private["revision"],
         capabilities=private.get("client_capabilities", {}),
         exchange=call.exchange,
-        log_level=log_level,
+        log_level=log_level if call.server.serves("logging") else None,
         logger=call.server.name,
         progress_token=progress_token(params) if "_meta" in params else None,
         timeout=call.server.limits.request_timeout,

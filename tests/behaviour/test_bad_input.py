@@ -206,7 +206,10 @@ async def test_arguments_which_do_not_fit_are_told_to_the_model(
 
 @pytest.mark.parametrize("uri", [None, 7, {}])
 async def test_an_address_which_is_no_string_is_refused(client_for: ClientFor, uri: Any) -> None:
-    async with client_for(shop()) as client:
+    server = shop()
+    server.resource("shop://hours", name="hours")(lambda: "9 to 5")
+
+    async with client_for(server) as client:
         error = await refusal(client.request("resources/read", {"uri": uri}))
 
     assert (error.code, error.message) == (INVALID_PARAMS, "params.uri must be a string")
@@ -305,7 +308,7 @@ async def test_middleware_which_raises_is_our_own_fault(
             raise RuntimeError("the password is xyzzy")
         return await call_next(frame)
 
-    server = Server("shop", middleware=[stumble])
+    server = Server("shop", middleware=[stumble], capabilities={"tools": {}})
 
     async with client_for(server) as client:
         error = await refusal(client.call_tool("add"))

@@ -473,7 +473,7 @@ class TestStartAndStop:
         self, mcp_transport: Transport
     ) -> None:
         attempts = iter([LookupError("not yet"), LookupError("nor now")])
-        server = Server("shop")
+        server = Server("shop", capabilities={"tools": {}})
 
         @server.hook
         def start() -> None:

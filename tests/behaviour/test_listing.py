@@ -133,13 +133,32 @@ async def test_a_cursor_is_good_for_its_own_server_alone(client_for: ClientFor) 
     assert error.code == -32602
 
 
-async def test_an_empty_server_lists_nothing_and_declares_nothing(client_for: ClientFor) -> None:
+async def test_an_empty_server_declares_nothing_and_knows_no_lists(client_for: ClientFor) -> None:
     async with client_for(Server("empty")) as client:
-        listed = [(await client.request(method))[member] for method, member in LISTS.items()]
+        errors = [await refusal(client.request(method)) for method in LISTS]
         greeting = client.welcome or await client.request("server/discover")
 
-    assert listed == [[], [], [], []]
+    assert {error.code for error in errors} == {-32601}
     assert set(greeting["capabilities"]) == {"logging"}
+
+
+async def test_a_list_of_what_is_declared_may_be_empty(client_for: ClientFor) -> None:
+    server = Server("empty", capabilities={"tools": {}, "resources": {}, "prompts": {}})
+
+    async with client_for(server) as client:
+        listed = [(await client.request(method))[member] for method, member in LISTS.items()]
+
+    assert listed == [[], [], [], []]
+
+
+async def test_what_a_server_no_longer_declares_it_does_not_list(client_for: ClientFor) -> None:
+    server = Server("shop", capabilities={"tools": None})
+    server.tool(name="hidden")(lambda: None)
+
+    async with client_for(server) as client:
+        errors = [await refusal(client.list_tools()), await refusal(client.call_tool("hidden"))]
+
+    assert {error.code for error in errors} == {-32601}
 
 
 TOOL: dict[str, set[str]] = {

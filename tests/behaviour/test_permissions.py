@@ -109,7 +109,12 @@ async def test_those_who_may_not_are_answered_as_if_it_did_not_exist(
             ]
         return [(error.code, error.message) for error in errors]
 
-    assert await refusals(desk(permission)) == await refusals(Server("desk"))
+    others = Server("desk")
+    others.tool(name="other")(lambda: None)
+    others.resource("desk://other", name="other")(lambda: None)
+    others.prompt(name="other")(lambda: None)
+
+    assert await refusals(desk(permission)) == await refusals(others)
 
 
 async def test_completion_of_what_is_hidden_is_refused_like_that_of_nothing(

@@ -144,7 +144,10 @@ async def test_a_value_which_cannot_be_converted_is_no_resource(
 async def test_an_unknown_address_is_refused_with_its_name(
     client_for: ClientFor, mcp_version: str
 ) -> None:
-    async with client_for(Server("empty")) as client:
+    server = Server("shop")
+    server.resource("shop://hours", name="hours")(lambda: "9 to 5")
+
+    async with client_for(server) as client:
         error = await refusal(client.read_resource("shop://nowhere"))
 
     assert (error.code, error.data) == (not_found(mcp_version), {"uri": "shop://nowhere"})

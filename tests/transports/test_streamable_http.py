@@ -496,7 +496,7 @@ async def test_a_name_which_is_not_ours_is_refused(method: str) -> None:
 
 
 async def test_strangers_are_asked_who_they_are() -> None:
-    wire = Wire(Server("shop", auth=[Named()]))
+    wire = Wire(Server("shop", auth=[Named()], capabilities={"tools": {}}))
 
     stranger = await wire.post(wire.message("tools/list"))
     impostor = await wire.post(wire.message("tools/list"), {"x-name": "wrong"})
