@@ -37,6 +37,17 @@ def test_every_revision_has_a_number_for_every_named_error(revision: Revision) -
     assert numbers <= {*range(-32768, -31999)}
 
 
+@pytest.mark.parametrize("code", [-1, 0, 429, 1234, -40000, -32602])
+def test_a_number_of_ones_own_is_kept(code: int) -> None:
+    assert OLD.error_code(McpError(code=code)) == NEW.error_code(McpError(code=code)) == code
+
+
+@pytest.mark.parametrize("code", [-32000, -32002, -32019, -32020, -32022, -32042, -32099])
+def test_what_belongs_to_the_specification_cannot_be_ones_own(code: int) -> None:
+    assert NEW.error_code(McpError(code=code)) == -32603
+    assert OLD.error_code(McpError(code=code)) == (-32603 if code == -32042 else code)
+
+
 @pytest.mark.parametrize(
     "reason",
     [

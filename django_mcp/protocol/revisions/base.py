@@ -100,6 +100,8 @@ class Revision:
     http_statuses: Mapping[str, int]
     """The HTTP status of an error by its reason; every other is 200."""
     features: frozenset[Feature]
+    reserved_codes: frozenset[int] = frozenset()
+    """Codes which mean one certain thing, so that a handler cannot give them to its own errors."""
     deprecated: frozenset[str] = frozenset()
     """Questions and announcements which still work, and which new code should not use."""
     rounds: frozenset[str] = frozenset()
@@ -194,7 +196,10 @@ class Revision:
 
     def error_code(self, error: McpError) -> int:
         """The number of ``error``: its own, or the one this revision has for its reason."""
-        return self.error_codes[error.reason] if error.code is None else error.code
+        own = error.code
+        if own is None or own in self.reserved_codes:
+            return self.error_codes[error.reason]
+        return own
 
     def error(self, error: McpError) -> dict[str, Any]:
         """The JSON-RPC error object for ``error``."""

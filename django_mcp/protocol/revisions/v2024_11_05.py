@@ -100,5 +100,7 @@ V2024_11_05 = Revision(
         "url_elicitation_required": -32600,
     },
     http_statuses={"parse_error": 400},
+    # A later revision's, by which a client is sent to a page and nothing else (ELIC-20).
+    reserved_codes=frozenset({-32042}),
     features=frozenset({Feature.UNDECLARED_COMPLETION}),
 )

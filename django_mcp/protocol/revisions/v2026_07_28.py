@@ -38,6 +38,8 @@ V2026_07_28 = V2025_11_25.revise(
             "unsupported_protocol_version": 400,
             "method_not_found": 404,
         },
+        # Legacy ground, and what belongs to the specification (ERR-01 to ERR-03).
+        "reserved_codes": range(-32099, -31999),
         "features": {
             Feature.RESULT_TYPES,
             Feature.MIRRORED_HEADERS,
