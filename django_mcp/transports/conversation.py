@@ -28,6 +28,7 @@ from django_mcp.server import Server
 from django_mcp.session import Change, Session
 from django_mcp.stores.base import pack, unpack
 from django_mcp.transports import base, batches, session_hooks, turns
+from django_mcp.transports.keepalive import Keepalive
 from django_mcp.transports.loop_exchange import LoopExchange
 from django_mcp.transports.session_hooks import Keeper
 from django_mcp.transports.subscription import Subscription
@@ -46,8 +47,17 @@ Place = tuple[type, RequestId]
 class Pipe(Protocol):
     """The way out: whole messages, one after the other."""
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether what was written before has not been taken yet."""
+        ...
+
     def write(self, message: bytes, /) -> None:
         """Send one message; never blocks for long."""
+        ...
+
+    def end(self) -> None:
+        """Close the connection, because nobody seems to be there."""
         ...
 
 
@@ -147,6 +157,7 @@ class Conversation:
         self._is_open = True
         self._initializing: asyncio.Future[None] | None = None
         """What the session waits for before it is answered, since its client is ready."""
+        self._keepalive = Keepalive(server, send=self._send_keepalive, give_up=self._give_up)
 
     # In and out.
 
@@ -168,6 +179,7 @@ class Conversation:
 
     async def close(self, *, grace: float = GRACE) -> None:
         """End it: subscriptions with their results, calls when they are done or time is up."""
+        self._keepalive.stop()
         for running in tuple(self._running.values()):
             running.exchange.end_listening()
         tasks = [running.task for running in self._running.values()]
@@ -383,6 +395,7 @@ class Conversation:
     # Announcements.
 
     async def _begin_to_announce(self) -> None:
+        self._keepalive.start()
         await self._join(announce.of_server(self.server), self._hear_all)
         for method in announce.advertised(self.server) if self.server.announce_on_start else ():
             self._tell(method, jsonrpc.encode(jsonrpc.notification(method)))
@@ -425,6 +438,16 @@ class Conversation:
         session = self.session
         if session is not None and session.initialized and announce.knows(session, method):
             self.write(message)
+
+    def _send_keepalive(self, message: bytes) -> bool:
+        if self._pipe.is_stuck:
+            return False
+        self.write(message)
+        return True
+
+    async def _give_up(self) -> None:
+        await self.close(grace=0)
+        self._pipe.end()
 
     async def _join(self, group: str, receiver: hub.Receiver) -> None:
         self._joined[group] = receiver

@@ -157,6 +157,15 @@ class EventPipe:
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the client does not take what it is sent."""
+        return self._stream.is_stuck
+
+    def end(self) -> None:
+        """End the stream, and with it the connection."""
+        self._stream.end()
+
     def write(self, message: bytes, /) -> None:
         """Send one message as an event."""
         self._stream.write(sse.event(message, event="message"))

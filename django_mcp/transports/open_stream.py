@@ -81,6 +81,11 @@ class OpenStream:
         if self._pump is None:
             self._pump = asyncio.ensure_future(self._drain())
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether what was written before has not been taken yet."""
+        return self.gone or self._pump is not None
+
     async def flush(self) -> None:
         """Wait until everything written so far has been handed to the server."""
         while self._pump is not None:

@@ -6,6 +6,7 @@ import logging
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from django_mcp import announce, stores
@@ -220,6 +221,7 @@ class SessionHttp:
             server=self.server,
             session=session,
             may_read=self._may_read,
+            end_session=partial(self._end, session),
             send=self._send,
             receive=self.request.receive,
             principal=self.principal,

@@ -27,6 +27,7 @@ from django_mcp.session import Change, Session
 from django_mcp.stores.base import Event, StoreFull
 from django_mcp.transports import stream_log
 from django_mcp.transports.http_request import Refused
+from django_mcp.transports.keepalive import Keepalive
 from django_mcp.transports.open_stream import OpenStream
 from django_mcp.transports.session_exchange import RETRY
 from django_mcp.transports.standing import Position, Standing
@@ -137,6 +138,7 @@ class StandaloneStream(SessionStream):
     __slots__ = (
         "_catch_up",
         "_heard",
+        "_keepalive",
         "_kept_heard",
         "_last",
         "_may_read",
@@ -147,9 +149,16 @@ class StandaloneStream(SessionStream):
     )
 
     def __init__(
-        self, *, server: Server, may_read: MayRead, resumed: Place | None, **facts: Any
+        self,
+        *,
+        server: Server,
+        may_read: MayRead,
+        end_session: Callable[[], Awaitable[None]],
+        resumed: Place | None,
+        **facts: Any,
     ) -> None:
         super().__init__(**facts)
+        self._keepalive = Keepalive(server, send=self._send_keepalive, give_up=end_session)
         self._server = server
         self._may_read = may_read
         self._resumed = resumed
@@ -173,10 +182,12 @@ class StandaloneStream(SessionStream):
                 await ears.join(group, receiver)
             await self._look_again()
             await self._standing.open()
+            self._keepalive.start()
             await self.hold()
             await self._silent()
             await self.finish(self._farewell())
         finally:
+            self._keepalive.stop()
             for group, receiver in zip(groups, (self._hear, self._hear_log), strict=True):
                 ears.leave(group, receiver)
             # The server may cancel this task, which would leave the session's word with us.
@@ -333,6 +344,14 @@ class StandaloneStream(SessionStream):
 
     def _say(self, text: str, *, identity: str | None) -> None:
         self.write(sse.event(text, id=identity))
+
+    def _send_keepalive(self, message: bytes) -> bool:
+        """Send it if it is for this stream to speak; whether the client takes what it is sent."""
+        if self.is_stuck:
+            return False
+        if self._may_speak:
+            self.write(sse.event(message))
+        return True
 
     @property
     def _id(self) -> str:

@@ -25,8 +25,18 @@ from django_mcp.transports import base, conversation
 class LinePipe:
     """The way out: whole lines, one after the other, whoever writes them."""
 
+    is_stuck = False
+    """Writing blocks until it is taken, or fails."""
+
     def __init__(self, out: BinaryIO) -> None:
         self._out = out
+        self.reading: asyncio.Future[None] | None = None
+        """What goes on until the client closes its side."""
+
+    def end(self) -> None:
+        """Read no more."""
+        if self.reading is not None:
+            self.reading.cancel()
 
     def write(self, message: bytes, /) -> None:
         """Write one message as a line (T-STDIO-01, -02)."""
@@ -44,16 +54,24 @@ class Conversation(conversation.Conversation):
             principal=principal or Principal(scheme="stdio", user=AnonymousUser()),
             transport=StdioTransport(env=dict(os.environ), os_pid=os.getpid()),
         )
-        super().__init__(server, LinePipe(out), caller, scheme="stdio")
+        self._lines = LinePipe(out)
+        super().__init__(server, self._lines, caller, scheme="stdio")
 
     async def serve(self, lines: AsyncIterator[bytes]) -> None:
-        """Answer line after line, many at once, until the client closes its side."""
+        """Answer line after line, many at once, until the client closes its side, or we do."""
+        self._lines.reading = reading = asyncio.ensure_future(self._read(lines))
         try:
-            async for line in lines:
-                if line.strip():
-                    self.receive(line)
+            await asyncio.wait([reading])
+            if not reading.cancelled():
+                reading.result()
         finally:
+            reading.cancel()
             await self.close()
+
+    async def _read(self, lines: AsyncIterator[bytes]) -> None:
+        async for line in lines:
+            if line.strip():
+                self.receive(line)
 
 
 async def stdin_lines(limit: int) -> AsyncIterator[bytes]:

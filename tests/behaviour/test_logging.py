@@ -26,7 +26,9 @@ class TestHowMuchIsSent:
     @pytest.fixture(autouse=True)
     def standstill(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """However slow these tests are, all of it happens in the same second."""
-        monkeypatch.setitem(Allowance.__init__.__kwdefaults__, "now", lambda: 100.0)
+        defaults = Allowance.__init__.__kwdefaults__
+        assert defaults is not None
+        monkeypatch.setitem(defaults, "now", lambda: 100.0)
 
     def test_so_many_in_a_second_and_as_many_in_the_next(self) -> None:
         time = [100.0]

@@ -1,0 +1,73 @@
+"""The experimental ``notifications/keepalive`` of the seeds, on one connection of a session.
+
+A server has it when it says so (``Server.set_keepalive``). The signs of life which every open
+stream gives, whatever its client knows, are another matter: they are comments.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from django_mcp import hub
+from django_mcp.protocol import jsonrpc
+from django_mcp.server import Server
+
+METHOD = "notifications/keepalive"
+
+GIVEN_UP = "Keepalive failure threshold reached; closing transport"
+"""What the server's ``handle_error`` is told, in the words of the seeds."""
+
+
+class Keepalive:
+    """Sends the notification again and again, until it fails too often in a row."""
+
+    def __init__(
+        self,
+        server: Server,
+        *,
+        send: Callable[[bytes], bool],
+        give_up: Callable[[], Awaitable[None]],
+    ) -> None:
+        """``send`` sends a message, and says whether the one before it has left.
+
+        ``give_up`` closes the connection and ends its session.
+        """
+        self._server = server
+        self._send = send
+        self._give_up = give_up
+        self._failures = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Begin, if the server has it and this has not begun."""
+        if self._server.keepalive is not None and self._timer is None:
+            self._schedule(self._server.keepalive.interval_ms)
+
+    def stop(self) -> None:
+        """Send no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _schedule(self, interval_ms: int) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(interval_ms / 1000, self._beat)
+
+    def _beat(self) -> None:
+        self._timer = None
+        keepalive = self._server.keepalive
+        if keepalive is None:
+            return
+        self._failures = 0 if self._succeeds() else self._failures + 1
+        if self._failures < keepalive.failure_threshold:
+            self._schedule(keepalive.interval_ms)
+            return
+        self._server.report(GIVEN_UP)
+        hub.spawn(self._give_up())  # type: ignore[arg-type]
+
+    def _succeeds(self) -> bool:
+        try:
+            return self._send(jsonrpc.encode(jsonrpc.notification(METHOD)))
+        except OSError:
+            return False
