@@ -12,11 +12,11 @@ from django.utils import timezone
 from pydantic import BaseModel, Field
 
 from django_mcp import Frame, ResourceNotFound, Response, ToolError, prompt, resource, tool
-from example_site.helpdesk import asking
+from example_site.helpdesk import announcing, asking
 from example_site.helpdesk.models import Comment, Ticket
 from example_site.helpdesk.summaries import TicketSummary
 
-__all__ = ["asking"]  # Its tool registers itself when it is imported.
+__all__ = ["announcing", "asking"]  # What they have to offer begins when they are imported.
 
 REPORT_EVERY = 10  # Tickets between two reports of progress: each of them is a message.
 

@@ -70,7 +70,8 @@ def site() -> Iterator[RunningSite]:
     """The example site, served by daphne."""
     with running_site(demo_data=True) as site:
         yield site
-    assert "Traceback" not in "".join(site.log)
+    logged = "".join(site.log)
+    assert "Traceback" not in logged, logged
 
 
 @pytest.fixture(scope="session", params=KINDS)

@@ -47,6 +47,7 @@ class RealClient:
 
     _process: subprocess.Popen[str]
     _said: Queue[Json] = field(default_factory=Queue)
+    _passed: list[Json] = field(default_factory=list)
     _ids: Iterator[int] = field(default_factory=lambda: count(1))
     connected: Json = field(default_factory=dict)
     """What the SDK knows of the server once it is connected."""
@@ -72,8 +73,15 @@ class RealClient:
         return line
 
     def heard(self, method: str) -> Json:
-        """The next notification of this method."""
-        return self._until(lambda line: line.get("heard") == method)[-1]
+        """The next notification of this method; one of no request may have come before."""
+        for line in self._passed:
+            if line["heard"] == method:
+                self._passed.remove(line)
+                return line
+        line = self._until(lambda line: line.get("heard") == method)[-1]
+        if line in self._passed:
+            self._passed.remove(line)
+        return line
 
     def until_done(self, *identities: int) -> list[Json]:
         """All lines up to the last outcome of these requests; an error raises `Refused`."""
@@ -105,6 +113,8 @@ class RealClient:
         line = self._said.get(timeout=PATIENCE)
         if "ended" in line:
             raise RuntimeError("The client has ended")
+        if "heard" in line and "id" not in line:
+            self._passed.append(line)
         return line
 
     def _tell(self, line: Json) -> None:

@@ -1,0 +1,94 @@
+"""Clients hear of changes unasked: in a session by subscribing, without one by listening."""
+
+import pytest
+
+from tests.clients.conftest import KINDS, connected
+from tests.clients.real_client import RealClient
+from tests.running_site import RunningSite
+
+LISTS = ["tools", "resources", "prompts"]
+
+with_sessions = pytest.mark.parametrize(
+    "kind", [name for name, kind in KINDS.items() if kind.sessions], indirect=True
+)
+stateless = pytest.mark.parametrize(
+    "kind", [name for name, kind in KINDS.items() if not kind.sessions], indirect=True
+)
+
+
+@with_sessions
+def test_a_session_is_told_at_first_that_lists_may_have_changed(client: RealClient) -> None:
+    for name in LISTS:
+        client.heard(f"notifications/{name}/list_changed")
+
+
+@with_sessions
+def test_a_client_hears_of_a_resource_which_it_subscribed_to(client: RealClient) -> None:
+    client.request("resources/subscribe", uri="ticket://20")
+
+    client.call("add_comment", number=19, text="Nobody wants to hear of this.")
+    client.call("add_comment", number=20, text="Something new.")
+
+    assert updated(client) == "ticket://20"
+    ticket = client.request("resources/read", uri="ticket://20")
+    assert "Something new." in ticket["contents"][0]["text"]
+    client.request("resources/unsubscribe", uri="ticket://20")
+
+
+@with_sessions
+def test_a_client_which_unsubscribed_hears_no_more(client: RealClient) -> None:
+    client.request("resources/subscribe", uri="ticket://21")
+    client.request("resources/subscribe", uri="ticket://22")
+    client.request("resources/unsubscribe", uri="ticket://21")
+
+    client.call("add_comment", number=21, text="Not heard.")
+    client.call("add_comment", number=22, text="Heard.")
+
+    assert updated(client) == "ticket://22"
+    client.request("resources/unsubscribe", uri="ticket://22")
+
+
+@stateless
+def test_a_client_hears_of_what_it_listens_to_until_it_gives_up(client: RealClient) -> None:
+    listening = client.start("subscriptions/listen", resource_subscriptions=["ticket://23"])
+    agreed = client.heard("acknowledged")["params"]
+
+    client.call("add_comment", number=19, text="Nobody wants to hear of this.")
+    client.call("add_comment", number=23, text="Something new.")
+
+    assert agreed == {"resourceSubscriptions": ["ticket://23"]}
+    assert client.heard("ResourceUpdated")["params"] == {"uri": "ticket://23"}
+    client.cancel(listening)
+    assert client.call("calculator", operation="add", a=1, b=1)["content"][0]["text"] == "2"
+
+
+@stateless
+def test_a_client_hears_of_the_lists_that_it_listens_to(suite_client: RealClient) -> None:
+    listening = suite_client.start("subscriptions/listen", tools_list_changed=True)
+    agreed = suite_client.heard("acknowledged")["params"]
+
+    suite_client.call("test_trigger_prompt_change")
+    suite_client.call("test_trigger_tool_change")
+
+    assert agreed == {"toolsListChanged": True}
+    suite_client.heard("ToolsListChanged")
+    suite_client.cancel(listening)
+
+
+def test_each_client_hears_of_what_another_one_changed(site: RunningSite) -> None:
+    newest, older = KINDS["python_2_http"], KINDS["typescript_http"]
+    with connected(newest, site) as listening, connected(older, site) as in_session:
+        listening.start("subscriptions/listen", resource_subscriptions=["ticket://24"])
+        listening.heard("acknowledged")
+        in_session.request("resources/subscribe", uri="ticket://25")
+
+        in_session.call("add_comment", number=24, text="From the one to the other.")
+        listening.call("add_comment", number=25, text="And back.")
+
+        assert listening.heard("ResourceUpdated")["params"] == {"uri": "ticket://24"}
+        assert updated(in_session) == "ticket://25"
+
+
+def updated(client: RealClient) -> str:
+    uri: str = client.heard("notifications/resources/updated")["params"]["uri"]
+    return uri
