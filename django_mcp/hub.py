@@ -143,10 +143,13 @@ class Hub:
         return self._channel
 
     async def _receive(self, layer: BaseChannelLayer, channel: str) -> None:
-        while True:
+        while self._channel == channel:
             try:
                 message = await layer.receive(channel)
             except Exception:
+                # A layer may also answer so when it is cancelled, because we have stopped.
+                if self._channel != channel:
+                    return
                 logger.warning("The channel layer fails; trying again", exc_info=True)
                 await asyncio.sleep(PAUSE)
                 self._schedule_refresh(0)
@@ -188,16 +191,15 @@ class Hub:
                 if layer is not None and self._channel is not None:
                     await _try(layer.group_discard(name, self._channel))
             if not (self._receivers or self._mailboxes):
-                await self._stop()
+                self._stop()
 
-    async def _stop(self) -> None:
+    def _stop(self) -> None:
         ear, self._ear, self._channel = self._ear, None, None
         if self._refresh is not None:
             self._refresh.cancel()
             self._refresh = None
         if ear is not None:
             ear.cancel()
-            await asyncio.wait([ear])
 
     @property
     def channel(self) -> str | None:

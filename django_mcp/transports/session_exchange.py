@@ -157,6 +157,12 @@ class SessionExchange(HttpExchange):
             self._log = StreamLog(self._respondent.session.address)
             self._enqueue(sse.priming(str(self._log.last), retry=RETRY))
 
+    async def _drain(self) -> None:
+        if self._log is not None and not self.streaming:
+            # The client may come back at once, and then the store has to know the stream.
+            await self._log.kept()
+        await super()._drain()
+
     def _post(self, message: dict[str, Any]) -> None:
         hub.spawn(announce.post(self._respondent.session.address, message))
 

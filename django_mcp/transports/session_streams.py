@@ -394,10 +394,11 @@ class ResumedStream(SessionStream):
             ears.leave(group, self._hear)
 
     def _claim(self) -> None:
-        """Let whoever else has the stream leave it to this one."""
+        """Let whoever else has the stream leave it to this one, and read what there is."""
         if not self.gone:
             told = {"event": "resumed", "stream": self._name, "by": self._token}
             hub.publish_soon(announce.of_session(self._session.address), told)
+            self._wake()
 
     def _hear(self, message: hub.Message) -> None:
         if message["event"] == "appended" and message["stream"] == self._name:

@@ -116,6 +116,7 @@ async def test_nobody_answers_for_another_session(desk: Desk) -> None:
         question = await message_of(call)
         assert (await other.post(response(question))).status == 400
         assert (await mine.post(response(question))).status == 202
+        assert text_of(await message_of(call)) == "accept: {'name': 'Ann'}"
 
 
 async def test_nobody_answers_for_another_principal(desk: Desk) -> None:
@@ -125,6 +126,8 @@ async def test_nobody_answers_for_another_principal(desk: Desk) -> None:
         question = await message_of(call)
         bob = Peer(desk.server, session=ann.session, headers={"x-name": "bob"})
         assert (await bob.post(response(question))).status == 404
+        assert (await ann.post(response(question))).status == 202
+        assert text_of(await message_of(call)) == "accept: {'name': 'Ann'}"
 
 
 async def test_a_late_answer_is_dropped(desk: Desk, configure: Any) -> None:

@@ -1,0 +1,288 @@
+"""What crosses processes: two workers of one site, with a database and Redis between them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from django_mcp.protocol import envelope, sse
+from tests.databases import why_not
+from tests.running_site import ROOT, RunningSite, manage, serving
+from tests.transports.driving import MODERN, PRIMED
+
+REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379")
+redis = urlsplit(REDIS_URL)
+why_not_redis = why_not("channels_redis", redis.hostname or "127.0.0.1", redis.port or 6379)
+pytestmark = pytest.mark.skipif(why_not_redis is not None, reason=str(why_not_redis))
+
+PATH = "/conformance"
+PATIENCE = 10.0
+TOOLS = "notifications/tools/list_changed"
+JSON = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[tuple[RunningSite, RunningSite]]:
+    """Two processes of one site."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        environment = os.environ | {
+            "DJANGO_SETTINGS_MODULE": "tests.transports.two_workers",
+            "EXAMPLE_DATABASE": str(Path(folder) / "db.sqlite3"),
+            "REDIS_URL": REDIS_URL,
+        }
+        python = Path(sys.executable)
+        manage(python, ROOT, environment, "migrate", "--verbosity", "0")
+        serve = ("example_site.asgi:application", python, ROOT, environment)
+        yield stack.enter_context(serving(*serve)), stack.enter_context(serving(*serve))
+
+
+class Client:
+    """One client, which chooses the worker for each of its requests."""
+
+    def __init__(self, workers: tuple[RunningSite, RunningSite], http: httpx.AsyncClient) -> None:
+        self.workers = workers
+        self.http = http
+        self.session: dict[str, str] = {}
+        self._ids = count(1)
+
+    def message(self, method: str, params: Any = None, *, id: Any = None) -> dict[str, Any]:
+        identity = next(self._ids) if id is None else id
+        return {"jsonrpc": "2.0", "id": identity, "method": method, "params": params or {}}
+
+    def call(self, tool: str, *, id: Any = None, **arguments: Any) -> dict[str, Any]:
+        return self.message("tools/call", {"name": tool, "arguments": arguments}, id=id)
+
+    async def initialize(self) -> None:
+        hello = {
+            "protocolVersion": PRIMED,
+            "capabilities": {"elicitation": {}},
+            "clientInfo": {"name": "two", "version": "1"},
+        }
+        reply = await self.post(0, self.message("initialize", hello))
+        self.session = {"mcp-session-id": reply.headers["mcp-session-id"]}
+        await self.post(1, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    async def post(self, worker: int, message: Any, **headers: str) -> httpx.Response:
+        url = self.workers[worker].url(PATH)
+        sent = {**JSON, **self.session, **headers}
+        return await self.http.post(url, json=message, headers=sent)
+
+    @asynccontextmanager
+    async def posting(
+        self, worker: int, message: Any, **headers: str
+    ) -> AsyncIterator[AsyncIterator[sse.Event]]:
+        url = self.workers[worker].url(PATH)
+        sent = {**JSON, **self.session, **headers}
+        async with self.http.stream("POST", url, json=message, headers=sent) as response:
+            yield _events(response)
+
+    @asynccontextmanager
+    async def getting(
+        self, worker: int, path: str = PATH, **headers: str
+    ) -> AsyncIterator[AsyncIterator[sse.Event]]:
+        sent = {"accept": "text/event-stream", **self.session, **headers}
+        url = self.workers[worker].url(path)
+        async with self.http.stream("GET", url, headers=sent) as response:
+            assert response.status_code == 200
+            yield _events(response)
+
+    @asynccontextmanager
+    async def settled(self, worker: int) -> AsyncIterator[AsyncIterator[sse.Event]]:
+        """A standalone stream which has the word: what it is told proves it."""
+        async with self.getting(worker) as events:
+            await self.post(1 - worker, self.call("test_trigger_prompt_change"))
+            while (await message_of(events))["method"] != "notifications/prompts/list_changed":
+                pass
+            yield events
+
+
+async def _events(response: httpx.Response) -> AsyncIterator[sse.Event]:
+    parser = sse.Parser()
+    async for chunk in response.aiter_raw():
+        for event in parser.feed(chunk):
+            yield event
+
+
+async def message_of(events: AsyncIterator[sse.Event]) -> dict[str, Any]:
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            event = await anext(events)
+            if event.data:
+                message: dict[str, Any] = json.loads(event.data)
+                return message
+
+
+@pytest.fixture
+async def client(workers: tuple[RunningSite, RunningSite]) -> AsyncIterator[Client]:
+    async with httpx.AsyncClient(timeout=PATIENCE) as http:
+        client = Client(workers, http)
+        await client.initialize()
+        yield client
+
+
+def modern(message: dict[str, Any], **headers: str) -> dict[str, str]:
+    """The headers of a message of the stateless era, which describes itself from now on."""
+    message["params"]["_meta"] = {envelope.VERSION: MODERN, envelope.CAPABILITIES: {}}
+    return {"mcp-protocol-version": MODERN, "mcp-method": message["method"], **headers}
+
+
+async def test_an_announcement_reaches_the_sessions_stream_on_another_worker(
+    client: Client,
+) -> None:
+    async with client.settled(1) as events:
+        await client.post(0, client.call("test_trigger_tool_change"))
+        assert (await message_of(events))["method"] == TOOLS
+
+
+async def test_it_reaches_listeners_on_both_workers(client: Client) -> None:
+    client.session = {}
+    listens = [
+        client.message("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+        for _ in range(2)
+    ]
+    one, two = (modern(each) for each in listens)
+    async with (
+        client.posting(0, listens[0], **one) as here,
+        client.posting(1, listens[1], **two) as there,
+    ):
+        for events in (here, there):
+            assert "acknowledged" in (await message_of(events))["method"]
+        trigger = client.call("test_trigger_tool_change")
+        await client.post(0, trigger, **modern(trigger, **{"mcp-name": "test_trigger_tool_change"}))
+        for events in (here, there):
+            assert (await message_of(events))["method"] == TOOLS
+
+
+async def test_a_command_in_a_third_process_announces(client: Client) -> None:
+    async with client.settled(0) as events:
+        said = (
+            "from example_site.conformance.server import conformance; "
+            "conformance.notify_tools_list_changed()"
+        )
+        await asyncio.to_thread(client.workers[0].manage, "shell", "-c", said)
+        assert (await message_of(events))["method"] == TOOLS
+
+
+async def test_a_question_is_answered_through_another_worker(client: Client) -> None:
+    call = client.call("test_elicitation", message="Who are you?")
+    async with client.posting(0, call) as events:
+        question = await message_of(events)
+        assert question["method"] == "elicitation/create"
+        content = {"username": "ann", "email": "ann@example.com"}
+        result = {"action": "accept", "content": content}
+        answer = {"jsonrpc": "2.0", "id": question["id"], "result": result}
+        assert (await client.post(1, answer)).status_code == 202
+        text = (await message_of(events))["result"]["content"][0]["text"]
+        assert "ann@example.com" in text
+
+
+@pytest.mark.parametrize("pause", [0, 0.3])
+async def test_a_call_is_cancelled_through_another_worker(client: Client, pause: float) -> None:
+    call = client.call("test_elicitation", message="Who are you?", id="long")
+    async with client.posting(0, call) as events:
+        await message_of(events)
+        await asyncio.sleep(pause)  # Before and after the call listens to its session.
+        cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
+        reply = await client.post(1, {**cancelled, "params": {"requestId": "long"}})
+        assert reply.status_code == 202
+        assert (await message_of(events))["method"] == "notifications/cancelled"
+        assert (await message_of(events))["error"] == {"code": -32603, "message": "Cancelled"}
+
+
+async def test_a_cancellation_may_reach_another_worker_first(client: Client) -> None:
+    cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
+    await client.post(1, {**cancelled, "params": {"requestId": "early"}})
+    reply = await client.post(0, client.call("test_simple_text", id="early"))
+    assert reply.json()["error"] == {"code": -32603, "message": "Cancelled"}
+
+
+async def test_an_interrupted_answer_is_fetched_from_another_worker(client: Client) -> None:
+    async with client.posting(0, client.call("test_reconnection", id=99)) as events:
+        first = await anext(events)
+        assert [event async for event in events if event.data] == []
+    async with client.getting(1, **{"last-event-id": first.id}) as events:
+        assert (await message_of(events))["id"] == 99
+        assert [event async for event in events] == []
+
+
+async def test_a_lost_stream_goes_on_at_another_worker(client: Client) -> None:
+    call = client.call("test_elicitation", message="Who are you?")
+    async with client.posting(0, call) as events:
+        first = await anext(events)
+        question = await message_of(events)
+    async with client.getting(1, **{"last-event-id": first.id}) as events:
+        assert (await message_of(events))["id"] == question["id"]
+        answer = {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}}
+        await client.post(1, answer)
+        assert "decline" in (await message_of(events))["result"]["content"][0]["text"]
+
+
+async def test_the_newest_stream_speaks_on_whichever_worker_it_is(client: Client) -> None:
+    async with client.settled(0) as older:
+        async with client.settled(1) as newer:
+            await client.post(0, client.call("test_trigger_tool_change"))
+            assert (await message_of(newer))["method"] == TOOLS
+        await _until_it_passed_the_word_back()
+        await client.post(1, client.call("test_trigger_tool_change"))
+        heard = await message_of(older)
+        assert heard["method"] == TOOLS
+        await client.post(1, client.call("test_trigger_prompt_change"))
+        assert (await message_of(older))["method"] == "notifications/prompts/list_changed"
+
+
+async def _until_it_passed_the_word_back() -> None:
+    """Nothing the client can see tells when a server has noticed that a connection is closed."""
+    await asyncio.sleep(0.5)
+
+
+async def test_the_end_of_a_session_ends_its_streams_everywhere(client: Client) -> None:
+    async with client.settled(0) as one, client.getting(1) as two:
+        url = client.workers[1].url(PATH)
+        reply = await client.http.delete(url, headers=client.session)
+        assert reply.status_code == 204
+        async with asyncio.timeout(PATIENCE):
+            assert [event async for event in one if event.data] == []
+            _ = [event async for event in two]
+    reply = await client.post(0, client.message("ping"))
+    assert reply.status_code == 404
+
+
+async def test_a_session_is_told_of_updates_on_another_worker(client: Client) -> None:
+    uri = "test://watched-resource"
+    await client.post(0, client.message("resources/subscribe", {"uri": uri}))
+    async with client.settled(1) as events:
+        said = (
+            "from example_site.conformance.server import conformance; "
+            f"conformance.notify_resource_updated({uri!r})"
+        )
+        await asyncio.to_thread(client.workers[0].manage, "shell", "-c", said)
+        assert (await message_of(events))["params"] == {"uri": uri}
+
+
+async def test_an_old_client_posts_to_another_worker(client: Client) -> None:
+    client.session = {}
+    async with client.getting(0, f"{PATH}/sse") as events:
+        address = (await anext(events)).data
+        url = client.workers[1].url(address)
+        hello = {
+            "protocolVersion": "2024-11-05",
+            "capabilities": {},
+            "clientInfo": {"name": "old", "version": "1"},
+        }
+        reply = await client.http.post(url, json=client.message("initialize", hello))
+        assert reply.status_code == 202
+        assert (await message_of(events))["result"]["protocolVersion"] == "2024-11-05"
+        await client.http.post(url, json=client.message("ping", id="p"))
+        assert (await message_of(events))["id"] == "p"
