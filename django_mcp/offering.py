@@ -33,9 +33,11 @@ class Catalogue:
     walked through on one thread may be added to on another.
     """
 
-    __slots__ = ("by_key", "ordered")
+    __slots__ = ("by_key", "is_used", "ordered")
 
     def __init__(self) -> None:
+        self.is_used = False
+        """Whether there ever was a component: clients have been told, and may go on asking."""
         self.by_key: Mapping[str, Component] = {}
         self.ordered: Sequence[Component] = ()
 
@@ -51,6 +53,7 @@ class Catalogue:
 
     def replace(self, component: Component) -> None:
         """Keep a component, in the place of the one with its key if there is one."""
+        self.is_used = True
         self._keep({**self.by_key, component.key: component})
 
     def discard(self, key: str) -> Component | None:
@@ -223,6 +226,10 @@ class Offering(Announcing):
     def components(self, kind: str) -> Sequence[Component]:
         """The components of this kind in the order in which they are listed."""
         return self._catalogues[kind].ordered
+
+    def has_offered(self, kind: str) -> bool:
+        """Whether there is, or was, a component of this kind."""
+        return self._catalogues[kind].is_used
 
     def all_components(self) -> Iterable[Component]:
         """Every component, kind by kind."""

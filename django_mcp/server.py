@@ -224,7 +224,7 @@ class Server(Offering, Hooks, Calling):
         return {name: dict(FLAGS.get(name, {})) for name, has in HAS.items() if has(self)}
 
     def _has_components(self, *kinds: str) -> bool:
-        return any(self.components(kind) for kind in kinds)
+        return any(self.has_offered(kind) for kind in kinds)
 
     def _completes(self) -> bool:
         return any(item.complete for item in self.all_components())
