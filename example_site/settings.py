@@ -51,6 +51,8 @@ DJANGO_MCP = {
         "django_mcp.auth.django_session.DjangoSession",
         "django_mcp.auth.public.Public",
     ],
+    # Clients of the first revision read from /mcp/sse, and post to /mcp/messages.
+    "HTTP_SSE": True,
 }
 
 ASGI_APPLICATION = "example_site.asgi.application"

@@ -62,7 +62,10 @@ KINDS = {
     "python_1_stdio": Kind(command=_python_1, over="stdio", version="2025-11-25"),
     "typescript_http": Kind(command=_typescript, over="http", version="2025-11-25"),
 }
-OLD = Kind(command=_python_1_1, over="stdio", version="2024-11-05")
+OLD_KINDS = {
+    "python_1_1_sse": Kind(command=_python_1_1, over="sse", version="2024-11-05"),
+    "python_1_1_stdio": Kind(command=_python_1_1, over="stdio", version="2024-11-05"),
+}
 
 
 @pytest.fixture(scope="session")
@@ -94,17 +97,23 @@ def suite_client(kind: Kind, site: RunningSite) -> Iterator[RealClient]:
         yield client
 
 
+@pytest.fixture(scope="session", params=OLD_KINDS)
+def old_kind(request: pytest.FixtureRequest) -> Kind:
+    """Each way in which a client of the first days reaches the site."""
+    return OLD_KINDS[request.param]
+
+
 @pytest.fixture(scope="session")
-def old_client(site: RunningSite) -> Iterator[RealClient]:
+def old_client(old_kind: Kind, site: RunningSite) -> Iterator[RealClient]:
     """A client of the first days, of the site's default server."""
-    with connected(OLD, site) as client:
+    with connected(old_kind, site) as client:
         yield client
 
 
 @pytest.fixture(scope="session")
-def old_suite_client(site: RunningSite) -> Iterator[RealClient]:
+def old_suite_client(old_kind: Kind, site: RunningSite) -> Iterator[RealClient]:
     """The same, of the site's second server."""
-    with connected(OLD, site, "conformance") as client:
+    with connected(old_kind, site, "conformance") as client:
         yield client
 
 
@@ -112,14 +121,15 @@ def connected(
     kind: Kind, site: RunningSite, server: str | None = None, *, port: int | None = None
 ) -> AbstractContextManager[RealClient]:
     """A client of one of the site's servers; `port` is that of something in between."""
-    targets = {"http": _url(site, server, port), "stdio": _stdio(server)}
+    url = _url(site, server, port)
+    targets: dict[str, Command] = {"http": [url], "sse": [f"{url}/sse"], "stdio": _stdio(server)}
     # Node looks there for packages which a script outside of them requires.
     modules = {"NODE_PATH": str(environments.CLIENTS / "ts" / "node_modules")}
     return real_client(kind.command(targets[kind.over]), {**site.environment, **modules})
 
 
-def _url(site: RunningSite, server: str | None, port: int | None) -> Command:
-    return [replace(site, port=port or site.port).url(f"/{server or 'mcp'}")]
+def _url(site: RunningSite, server: str | None, port: int | None) -> str:
+    return replace(site, port=port or site.port).url(f"/{server or 'mcp'}")
 
 
 def _stdio(server: str | None) -> Command:

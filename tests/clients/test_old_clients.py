@@ -109,3 +109,31 @@ def test_arguments_that_do_not_fit_are_told_to_the_model(old_client: RealClient)
     result = old_client.call("calculator", operation="add", a="one", b=1)
 
     assert result["isError"] is True
+
+
+def test_an_old_client_is_asked_for_its_roots(old_suite_client: RealClient) -> None:
+    call = old_suite_client.start(
+        "tools/call", name="test_input_required_result_list_roots", arguments={}
+    )
+    question = old_suite_client.asked()
+    old_suite_client.answer(question, {"roots": [{"uri": "file:///home/ada", "name": "Home"}]})
+    result = old_suite_client.until_done(call)[-1]["result"]
+
+    assert question["asked"] == "roots/list"
+    assert result["content"][0]["text"] == "Roots: file:///home/ada"
+
+
+def test_an_old_client_which_cannot_be_asked_lets_the_model_decide(old_client: RealClient) -> None:
+    result = old_client.call("open_ticket", customer="School", subject="a", description="b")
+
+    assert result["isError"] is True
+    assert result["content"][0]["text"].startswith("Several customers fit: ")
+
+
+def test_an_old_client_hears_of_a_resource_which_it_subscribed_to(old_client: RealClient) -> None:
+    old_client.request("resources/subscribe", uri="ticket://30")
+
+    old_client.call("add_comment", number=30, text="Something new.")
+
+    heard = old_client.heard("notifications/resources/updated")
+    assert heard["params"]["uri"] == "ticket://30"
