@@ -242,10 +242,20 @@ class Offering(Announcing):
         # Others are computed at each listing, or translated into the reader's language.
         is_plain = type(component.description) is str and type(component.title) in (str, NoneType)
         if not lasts or not is_plain:
-            return revision.describe(component.kind, component.descriptor())
+            return self._describe(revision, component)
         place = (revision.version, component.kind, component.key)
         described = self._described.get(place)
         if described is None:
-            described = revision.describe(component.kind, component.descriptor())
-            self._described[place] = described
+            described = self._described[place] = self._describe(revision, component)
         return described
+
+    def _describe(self, revision: Revision, component: Component) -> dict[str, Any]:
+        described = revision.describe(component.kind, component.descriptor())
+        if "execution" in described and not self.serves_tasks(revision):
+            # Without tasks every tool is as if it had forbidden them.
+            del described["execution"]
+        return described
+
+    def serves_tasks(self, revision: Revision) -> bool:
+        """Whether clients of ``revision`` may call tools as tasks."""
+        return False

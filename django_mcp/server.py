@@ -209,6 +209,13 @@ class Server(Offering, Hooks, Calling):
     def set_capabilities(self, capabilities: Json | None) -> None:
         """Declare exactly these to the clients that come from now on; None computes them again."""
         self._replaced = capabilities
+        self._described.clear()
+
+    def serves_tasks(self, revision: Revision) -> bool:
+        """Whether clients of ``revision`` are told that they may call tools as tasks."""
+        declared = revision.describe_capabilities(self.get_capabilities())
+        requests = declared.get("tasks", {}).get("requests", {})
+        return "call" in requests.get("tools", {})
 
     def serves(self, capability: str) -> bool:
         """Whether the capability of this name is among ``get_capabilities``."""
