@@ -1,0 +1,191 @@
+"""The examples of the documentation: found in its pages, and run as the project they describe.
+
+A page is run from top to bottom. A Python block belongs to the file which its first line names
+(``# shop/mcp.py``), else to that of the block before it; several blocks of a file continue it.
+What ``mcp.py`` registers meets an empty registry, what ``settings.py`` says holds for the rest of
+the page, what ``tests.py`` tests is tested. A command whose output is shown is run.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import linecache
+import re
+import shlex
+import shutil
+import sys
+import textwrap
+import unittest
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from os import environ, pathsep
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.core.management import CommandError, call_command, get_commands
+
+from django_mcp import registry, stores
+from django_mcp.testing import Client
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = Path(__file__).resolve().parent / "project"
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+
+FENCE = re.compile(r"^( *)```([^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"# (\w+(?:/\w+)*)\.py\n")
+ELSEWHERE = ("client",)
+"""Files which need what is not installed here: ``test_tutorial`` runs them."""
+PROGRAMS = pathsep.join([str(ROOT / "scripts"), f"{sys.prefix}/bin", environ.get("PATH", "")])
+MEMORY = {
+    "sessions": {"BACKEND": "django_mcp.stores.memory.MemorySessionStore"},
+    "events": {"BACKEND": "django_mcp.stores.memory.MemoryEventStore"},
+}
+GIVEN: Mapping[str, Any] = {"client_for": Client}
+"""What stands for the fixtures of pytest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block of a page."""
+
+    place: str
+    label: str
+    text: str
+
+    @property
+    def file(self) -> str | None:
+        """The module of the file which it names, or None."""
+        named = FILE.match(self.text)
+        return named[1].replace("/", ".") if named else None
+
+    def fail(self, why: str) -> AssertionError:
+        """What is wrong with it, and where it stands."""
+        return AssertionError(f"{self.place}: {why}")
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    """The fenced blocks of a page, from top to bottom."""
+    text = page.read_text()
+    for found in FENCE.finditer(text):
+        line = text.count("\n", 0, found.start()) + 1
+        yield Block(f"{page.relative_to(ROOT)}:{line}", found[2], textwrap.dedent(found[3]))
+
+
+def commands(block: Block) -> Iterator[tuple[list[str], str]]:
+    """The commands of a console, as words, each with the output that is shown below it."""
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        command, _, shown = part.partition("\n")
+        while command.count('"') % 2:  # A quotation goes on in the next line.
+            line, _, shown = shown.partition("\n")
+            command = f"{command}\n{line}"
+        yield shlex.split(command), shown.strip()
+
+
+class Project:
+    """The project of one page, which grows with every block."""
+
+    def __init__(self, settings: Any) -> None:
+        self.settings = settings
+        self.file = "page"
+        self.written: dict[str, str] = {}
+        """The text of each file so far, by the name of its module."""
+
+    def run(self, page: Path) -> None:
+        """Do what every block of the page says."""
+        for block in blocks(page):
+            if block.label not in TAKE:
+                raise block.fail(f"label it as one of {', '.join(TAKE)}, not {block.label!r}")
+            try:
+                TAKE[block.label](self, block)
+            except Exception as error:
+                error.add_note(f"This is shown at {block.place}")
+                raise
+
+    def python(self, block: Block) -> None:
+        """Run it as a part of its file; what stands in the folder ``project`` is compared."""
+        self.file = block.file or self.file
+        present = PROJECT / f"{self.file.replace('.', '/')}.py"
+        if present.exists() and present.read_text().strip() not in block.text:
+            raise block.fail(f"show what stands in {present.relative_to(ROOT)}")
+        if not present.exists() and self.file not in ELSEWHERE:
+            self._continue(sys.modules.setdefault(self.file, ModuleType(self.file)), block.text)
+
+    def _continue(self, module: ModuleType, more: str) -> None:
+        before, present = dict(vars(module)), self.written.get(self.file, "")
+        self.written[self.file] = text = f"{present}{more}\n"
+        # Numbered as in the file, and known to whoever shows a traceback.
+        name, numbered = f"{self.file}.py", "\n" * present.count("\n") + more
+        linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+        exec(compile(numbered, name, "exec", dont_inherit=True), vars(module))
+        new = {name: it for name, it in vars(module).items() if before.get(name) is not it}
+        take = TAKE_FILE.get(self.file.rpartition(".")[2])
+        if take is not None:
+            take(self, module, new)
+
+    def _apply(self, module: ModuleType, new: Mapping[str, Any]) -> None:
+        for name, value in new.items():
+            if name == "DJANGO_MCP":
+                # Another thread could not see what a test has written.
+                self.settings.DJANGO_MCP = {"STORES": MEMORY, **value}
+            elif name.isupper() and name != "INSTALLED_APPS":
+                setattr(self.settings, name, value)
+        stores.sessions()
+        stores.events()
+
+    def _register(self, module: ModuleType, new: Mapping[str, Any]) -> None:
+        registry.adopt(module)
+
+    def _test(self, module: ModuleType, new: Mapping[str, Any]) -> None:
+        for name, test in new.items():
+            if isinstance(test, type) and issubclass(test, unittest.TestCase):
+                result = unittest.TestResult()
+                unittest.defaultTestLoader.loadTestsFromTestCase(test).run(result)
+                assert result.wasSuccessful(), result.errors + result.failures
+            elif name.startswith("test_"):
+                given = {each: GIVEN[each] for each in inspect.signature(test).parameters}
+                (async_to_sync(test) if inspect.iscoroutinefunction(test) else test)(**given)
+
+    def console(self, block: Block) -> None:
+        """See that each command exists; run it and compare where the page shows its output."""
+        for words, shown in commands(block):
+            if words[:2] == ["python", "manage.py"]:
+                _manage(block, words[2:], shown)
+            elif words[0] != "source" and not shutil.which(Path(words[0]).name, path=PROGRAMS):
+                raise block.fail(f"there is no program {words[0]}: name one that readers have")
+
+    def json(self, block: Block) -> None:
+        """See that it is JSON."""
+        json.loads(block.text)
+
+    def text(self, block: Block) -> None:
+        """It is for readers alone."""
+
+
+TAKE: Mapping[str, Callable[[Project, Block], None]] = {
+    "python": Project.python,
+    "console": Project.console,
+    "json": Project.json,
+    **dict.fromkeys(("", "nginx", "text"), Project.text),
+}
+TAKE_FILE: Mapping[str, Callable[[Project, ModuleType, Mapping[str, Any]], None]] = {
+    "settings": Project._apply,
+    "mcp": Project._register,
+    "tests": Project._test,
+}
+
+
+def _manage(block: Block, words: list[str], shown: str) -> None:
+    if words[0] not in get_commands():
+        raise block.fail(f"manage.py has no command {words[0]}: see manage.py help")
+    if shown:
+        out = io.StringIO()
+        try:
+            call_command(*words, stdout=out, stderr=out, no_color=True)
+        except CommandError as error:
+            out.write(f"CommandError: {error}")
+        if out.getvalue().strip() != shown:
+            raise block.fail(f"show what {words[0]} prints:\n{out.getvalue()}")

@@ -1,0 +1,145 @@
+"""The parts of the documentation which the package itself writes.
+
+They stand between ``<!-- generated: api django_mcp.Frame -->``, for instance, and
+``<!-- end -->``. After a change, ``python -m tests.docs.generated`` writes them anew.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pkgutil import resolve_name
+from typing import Any
+
+import django
+
+from django_mcp.protocol.revisions import REVISIONS, Feature, Revision
+
+PART = re.compile(r"(<!-- generated: (\w+) ([\w.\s]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def current(page: str) -> str:
+    """A page with its generated parts as they should be."""
+
+    def written(part: re.Match[str]) -> str:
+        return f"{part[1]}\n{WRITE[part[2]](*part[3].split())}\n\n{part[4]}"
+
+    return PART.sub(written, page)
+
+
+# Which revision has what.
+
+
+def revisions(field: str) -> str:
+    """A table of one field of the revisions, with a column for each of them."""
+    versions = [each.version for each in REVISIONS]
+    lines = [["", *versions], ["---"] * (len(versions) + 1), *ROWS.get(field, _entries)(field)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _rules(field: str) -> Iterator[list[str]]:
+    yield ["Opened by", *(each.opening.name.lower() for each in REVISIONS)]
+    yield ["Structured content of a tool", *(each.structured.name.lower() for each in REVISIONS)]
+    # What a feature is stands below its name.
+    written = re.findall(r'(\w+) = auto\(\)\n +"""(.*?)\.?"""', inspect.getsource(Feature), re.S)
+    for name, words in written:
+        yield [words, *(_yes(each.has(Feature[name])) for each in REVISIONS)]
+
+
+def _entries(field: str) -> Iterator[list[str]]:
+    values = [getattr(each, field) for each in REVISIONS]
+    for name in sorted({name for each in values for name in each}):
+        yield [f"`{name}`", *(_told(each, getattr(each, field), name) for each in REVISIONS)]
+
+
+def _members(field: str) -> Iterator[list[str]]:
+    """The members of objects; those which every revision has are left out."""
+    for kind in sorted({kind for each in REVISIONS for kind in each.fields}):
+        having = [each.fields[kind] for each in REVISIONS if each.fields.get(kind)]
+        for name in sorted(frozenset().union(*having) - frozenset.intersection(*having)):
+            cells = (_yes(name in each.fields.get(kind, ())) for each in REVISIONS)
+            yield [f"`{name}` of `{kind}`", *cells]
+
+
+def _told(revision: Revision, value: Any, name: str) -> str:
+    if name in revision.deprecated:
+        return "deprecated"
+    if isinstance(value, Mapping) and isinstance(value.get(name), int):
+        return str(value[name])
+    return _yes(name in value)
+
+
+def _yes(fact: bool) -> str:
+    return "yes" if fact else ""
+
+
+ROWS: Mapping[str, Callable[[str], Iterator[list[str]]]] = {"rules": _rules, "fields": _members}
+
+
+# What is public.
+
+
+@dataclass(frozen=True)
+class _Bare:
+    """What is shown of an annotation or a default: as it was written, without quotes."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def api(name: str, *members: str) -> str:
+    """What is found under a dotted name: how it is called and what it says; or its members."""
+    it = resolve_name(name)
+    if members:
+        return "\n".join(_member(member, getattr(it, member)) for member in members)
+    return f"```text\n{_call(name.rpartition('.')[2], it)}\n```\n\n{inspect.getdoc(it)}"
+
+
+def _member(name: str, it: Any) -> str:
+    call = _call(name, it) if callable(it) else name
+    return f"* `{call}`: {' '.join((inspect.getdoc(it) or '').split())}"
+
+
+def _call(name: str, it: Any) -> str:
+    try:
+        found = inspect.signature(it)
+    except ValueError:
+        return name  # An exception, which is made as all of them are.
+    returns = inspect.Signature.empty if isinstance(it, type) else _bare(found.return_annotation)
+    taken = [
+        each.replace(annotation=_bare(each.annotation), default=_named(each.default))
+        for each in found.parameters.values()
+        if each.name != "self"
+    ]
+    return f"{name}{found.replace(parameters=taken, return_annotation=returns)}"
+
+
+def _bare(annotation: Any) -> Any:
+    return _Bare(annotation) if isinstance(annotation, str) else annotation
+
+
+def _named(default: Any) -> Any:
+    return _Bare(default.name) if isinstance(default, Enum) else default
+
+
+WRITE: Mapping[str, Callable[..., str]] = {"revisions": revisions, "api": api}
+
+
+def main() -> None:
+    """Write every page anew which has generated parts."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "example_site.settings")
+    django.setup()
+    from tests.docs.examples import PAGES
+
+    for page in PAGES:
+        page.write_text(current(page.read_text()))
+
+
+if __name__ == "__main__":
+    main()

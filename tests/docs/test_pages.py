@@ -1,0 +1,168 @@
+"""The pages of the documentation: what they show runs, where they point is something."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.apps import apps
+from django.db import connection
+from django.test import override_settings
+
+import django_mcp
+from django_mcp import conf, registry
+from django_mcp.components.prompt import PromptOptions
+from django_mcp.components.resource import ResourceOptions
+from django_mcp.components.tool import ToolOptions
+from django_mcp.hooks import HOOKS
+from django_mcp.server import Server
+from tests.docs.examples import MEMORY, PAGES, PROJECT, ROOT, Project
+from tests.docs.generated import PART, current
+
+if TYPE_CHECKING:
+    from pytest_django import Settings
+
+DOCS = ROOT / "docs"
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+def title(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+SHELF: Sequence[Mapping[str, Any]] = (
+    {"name": "Green tea", "price": "4.50", "stock": 12},
+    {"name": "Black tea", "price": "3.90", "stock": 0},
+    {"name": "Teapot", "price": "24.00", "stock": 3},
+)
+"""The products which the pages speak of."""
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=title)
+
+
+@pytest.fixture(scope="module")
+def shop(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """The app of which the pages speak, installed and with its table."""
+    sys.path.insert(0, str(PROJECT))
+    installed = [*(each.name for each in apps.get_app_configs()), "shop"]
+    with override_settings(INSTALLED_APPS=installed), django_db_blocker.unblock():
+        product = importlib.import_module("shop.models").Product
+        with connection.schema_editor() as editor:
+            editor.create_model(product)
+        yield
+        with connection.schema_editor() as editor:
+            editor.delete_model(product)
+    sys.path.remove(str(PROJECT))
+
+
+@pytest.fixture
+def project(
+    shop: None, db: None, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Project]:
+    """A project in which nothing is registered, with a few products on its shelf."""
+    default = Server("mcp")
+    for name in ("tool", "resource", "prompt"):
+        monkeypatch.setattr(registry, name, getattr(default, name))
+    monkeypatch.setattr(registry, "default", default)
+    monkeypatch.setattr(registry, "_servers", {default.name: default})
+    public = ["django_mcp.auth.public.Public"]
+    settings.DJANGO_MCP = {"AUTHENTICATORS": public, "STORES": MEMORY}
+    product = importlib.import_module("shop.models").Product
+    for number, shelf in enumerate(SHELF, start=1):
+        product.objects.create(pk=number, **shelf)
+    project = Project(settings)
+    yield project
+    for name in project.written:
+        sys.modules.pop(name, None)
+
+
+@every_page
+def test_what_a_page_shows_works(page: Path, project: Project) -> None:
+    project.run(page)
+
+
+@every_page
+def test_a_page_points_to_what_is_there(page: Path) -> None:
+    for link in LINK.findall(page.read_text()):
+        place, _, part = link.partition("#")
+        if "://" in place:
+            continue
+        target = (page.parent / place).resolve() if place else page
+        assert target.exists(), f"{title(page)} points to {link}, which is not there: correct it"
+        if part:
+            assert part in anchors(target), f"{title(page)}: {link} names no heading of that page"
+
+
+def anchors(page: Path) -> set[str]:
+    """The names by which headings are pointed to."""
+    headings = HEADING.findall(page.read_text())
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+@every_page
+def test_what_the_package_writes_of_itself_is_current(page: Path) -> None:
+    text = page.read_text()
+    assert text == current(text), "Run: .venv/bin/python -m tests.docs.generated"
+
+
+def test_every_page_is_found_from_the_index() -> None:
+    index = DOCS / "index.md"
+    listed = {(DOCS / link.partition("#")[0]).resolve() for link in LINK.findall(index.read_text())}
+    missing = [title(page) for page in PAGES[1:] if page not in listed and page != index]
+    assert not missing, f"docs/index.md does not list {missing}: add them"
+
+
+def test_every_setting_stands_in_its_reference_with_its_default() -> None:
+    rows = re.findall(r"^\| `([A-Z_]+)` \| `([^|]+)` \|", reference("settings"), re.MULTILINE)
+    assert dict(rows) == {key: default(key) for key in conf.KEYS}, (
+        "docs/reference/settings.md has a row | `KEY` | `default` | … for each key of conf.KEYS"
+    )
+
+
+def default(key: str) -> str:
+    """The default of a setting as its reference shows it."""
+    return SHOWN.get(key) or repr(getattr(conf.Settings(name="", validation="off"), key.lower()))
+
+
+SHOWN = {
+    "NAME": "the package of ROOT_URLCONF",
+    "PROTOCOL_VERSIONS": "all of them",
+    "VALIDATION": '"strict" under DEBUG, else "off"',
+    "STORES": "the database",
+    "SYNC_THREADS": "processors + 4, at most 32",
+}
+"""Defaults which are made, or too long to be shown."""
+
+
+def test_every_public_name_stands_in_its_reference() -> None:
+    shown = {part[3].split()[0] for part in PART.finditer(reference("api"))}
+    named = {f"django_mcp.{name}" for name in django_mcp.__all__ if name != "questions"}
+    assert named <= shown, (
+        f"docs/reference/api.md lacks {sorted(named - shown)}: give each <!-- generated: api … --> "
+        "and <!-- end -->, then run python -m tests.docs.generated"
+    )
+
+
+@pytest.mark.parametrize("options", [ToolOptions, ResourceOptions, PromptOptions])
+def test_every_option_and_hook_stands_in_the_reference(options: Any) -> None:
+    text = reference("api")
+    missing = [each for each in (*options.__annotations__, *HOOKS) if f"`{each}" not in text]
+    assert not missing, f"docs/reference/api.md does not name {missing}: add them"
+
+
+def test_every_command_stands_in_its_reference() -> None:
+    text = reference("commands")
+    folder = ROOT / "django_mcp" / "management" / "commands"
+    commands = [each.stem for each in folder.glob("mcp_*.py")]
+    missing = [name for name in commands if f"## {name}" not in text]
+    assert not missing, f"docs/reference/commands.md has no heading for {missing}: add it"
+
+
+def reference(name: str) -> str:
+    return (DOCS / "reference" / f"{name}.md").read_text()

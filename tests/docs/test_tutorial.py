@@ -1,0 +1,84 @@
+"""The tutorial, followed to the letter in an empty folder, with the real client at its end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.clients import environments
+from tests.docs.examples import ROOT, Block, blocks, commands
+from tests.running_site import serving
+
+MADE = ("source", "env/bin/python", "-m pip", "-m venv")
+"""Environments are there already."""
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[Reader]:
+    with ExitStack() as stack:
+        yield Reader(tmp_path, stack)
+
+
+def test_the_tutorial_works_as_it_is_written(reader: Reader) -> None:
+    for block in blocks(ROOT / "docs" / "tutorial.md"):
+        {"python": reader.write, "console": reader.enter}[block.label](block)
+
+
+class Reader:
+    """Somebody who does what the page says."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self.folder = folder
+        self.file = folder
+        self.port = "8000"
+        self._stack = stack
+        ours = ("DJANGO_SETTINGS_MODULE", "PYTHONPATH")
+        self._environment = {name: it for name, it in os.environ.items() if name not in ours}
+
+    def write(self, block: Block) -> None:
+        """Write a file; what is said of the settings, or of no file, continues one."""
+        if block.file is not None:
+            self.file = self.folder / f"{block.file.replace('.', '/')}.py"
+        goes_on = block.file is None or self.file.name == "settings.py"
+        present = self.file.read_text() if goes_on else ""
+        text = block.text.replace(":8000/mcp", f":{self.port}/mcp")
+        self.file.write_text(f"{present}\n{text}")
+
+    def enter(self, block: Block) -> None:
+        """Enter commands, and see that they print what is shown."""
+        for words, shown in commands(block):
+            line = " ".join(words)
+            if line.endswith("runserver"):
+                self._serve()
+            elif not any(each in line for each in MADE):
+                printed = self._run(words)
+                assert not shown or printed.strip() == shown, f"{block.place}: {line}: {printed}"
+
+    def _serve(self) -> None:
+        python = Path(sys.executable)
+        site = serving("mysite.asgi:application", python, self.folder, self._environment)
+        self.port = str(self._stack.enter_context(site).port)
+
+    def _run(self, words: list[str]) -> str:
+        done = subprocess.run(
+            [*PROGRAMS[words[0]](), *words[1:]],
+            cwd=self.folder,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        return done.stdout
+
+
+PROGRAMS: Mapping[str, Callable[[], list[str | Path]]] = {
+    "python": lambda: [sys.executable],
+    "django-admin": lambda: [sys.executable, "-m", "django"],
+    "client/bin/python": lambda: [environments.python("sdk2")],
+}

@@ -1,0 +1,24 @@
+"""The store which the documentation writes keeps the contract of stores."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+from tests.docs.examples import ROOT, blocks
+
+
+def shown(page: str, *files: str) -> list[ModuleType]:
+    """What a page shows of some files, each as a module which the next may import."""
+    made = {name: ModuleType(name) for name in files}
+    sys.modules |= made
+    for block in blocks(ROOT / "docs" / page):
+        if block.file in made:
+            code = compile(block.text, block.place, "exec", dont_inherit=True)
+            exec(code, vars(made[block.file]))
+    for name in files:
+        del sys.modules[name]
+    return [*made.values()]
+
+
+TestFolderSessions = shown("writing/store.md", "shop.stores", "shop.tests")[1].TestFolderSessions
