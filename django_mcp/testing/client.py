@@ -9,8 +9,17 @@ It answers the server's questions with what the test gave it, and collects what 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections import Counter
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from functools import update_wrapper
 from inspect import isawaitable
@@ -25,7 +34,7 @@ from django_mcp import registry, threads
 from django_mcp.auth.base import Principal
 from django_mcp.protocol import envelope, jsonrpc
 from django_mcp.protocol.errors import Json, McpError
-from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Opening, Revision
+from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Opening, Revision
 from django_mcp.server import Server
 from django_mcp.testing import official
 from django_mcp.testing.connections import CONNECTIONS, Facts
@@ -104,6 +113,9 @@ class Client:
         self._ids = count(1)
         self._problems: list[AssertionError] = []
         self._is_open = False
+        self._news = asyncio.Event()
+        self._acknowledged = asyncio.Event()
+        self._awaited: Counter[str] = Counter()
         facts = Facts(
             server=self.server,
             principal=_principal(user, frozenset(scopes)),
@@ -270,6 +282,48 @@ class Client:
 
     # Hearing.
 
+    @asynccontextmanager
+    async def listening(self, *uris: str) -> AsyncIterator[Self]:
+        """Hear, within the block, of changes: of all lists, and of the resources at ``uris``.
+
+        What is announced comes at its own time: await ``until`` to see it.
+        """
+        await self.open()
+        ready = asyncio.Event()
+        task = asyncio.ensure_future(self._listen(uris, ready))
+        task.add_done_callback(lambda _: ready.set())
+        try:
+            async with asyncio.timeout(self._timeout):
+                await ready.wait()
+            if task.done():
+                task.result()
+            yield self
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _listen(self, uris: Sequence[str], ready: asyncio.Event) -> None:
+        with self._threads():
+            if self.revision.has(Feature.LISTEN_STREAMS):
+                self._acknowledged = ready
+                wanted = {**EVERY_LIST, "resourceSubscriptions": [*uris]}
+                message = self.message("subscriptions/listen", {"notifications": wanted})
+                await self.connection.request(message)
+            else:
+                for uri in uris:
+                    await self.request("resources/subscribe", {"uri": uri})
+                await self.connection.listen(ready.set)
+
+    async def until(self, method: str) -> dict[str, Any]:
+        """The parameters of the next notification of this method; waits for it to come."""
+        number = self._awaited[method]
+        self._awaited[method] += 1
+        async with asyncio.timeout(self._timeout):
+            while len(heard := self._heard(method)) <= number:
+                self._news.clear()
+                await self._news.wait()
+        return heard[number]
+
     @property
     def progress(self) -> list[dict[str, Any]]:
         """How far the server said that its work had come."""
@@ -288,6 +342,9 @@ class Client:
     def heard(self, message: Message) -> None:
         """Take a notification of the server; the connection calls this."""
         self.notifications.append(message)
+        self._news.set()
+        if message["method"] == "notifications/subscriptions/acknowledged":
+            self._acknowledged.set()
         self._note_misfit(message, None)
 
     async def asked(self, message: Message) -> Message:
@@ -301,7 +358,7 @@ class Client:
         return jsonrpc.result(message["id"], result)
 
     def _heard(self, method: str) -> list[dict[str, Any]]:
-        return [each["params"] for each in self.notifications if each["method"] == method]
+        return [each.get("params", {}) for each in self.notifications if each["method"] == method]
 
     # The steps of a request.
 
@@ -378,6 +435,9 @@ class Client:
     def _is_sensitive(self) -> bool:
         return self._sync_handlers == "thread_sensitive"
 
+
+EVERY_LIST = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
+"""What a client may listen to beside the changes of single resources."""
 
 CLIENT_INFO = {"name": "django-mcp-test-client", "version": "1"}
 

@@ -10,14 +10,14 @@ import asyncio
 import json
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, BinaryIO, ClassVar, Protocol, TypeVar, cast
 
 from django.contrib.auth.models import AnonymousUser
 
-from django_mcp import announce, asking, conf, dispatch, routing, threads, undo
+from django_mcp import announce, asking, conf, dispatch, hub, routing
 from django_mcp.auth.base import Principal
 from django_mcp.cancellation import Cancellation
 from django_mcp.components.tool import ToolComponent
@@ -28,13 +28,14 @@ from django_mcp.protocol.errors import Cancelled, InvalidRequest, McpError
 from django_mcp.protocol.headers import Mirrored
 from django_mcp.protocol.jsonrpc import Notification, Request, RequestId
 from django_mcp.protocol.revisions import NEWEST, Feature, Revision
-from django_mcp.protocol.subscriptions import Filter
+from django_mcp.protocol.subscriptions import UPDATED, Filter
 from django_mcp.server import Server
 from django_mcp.session import Change, Session
 from django_mcp.stores.memory import MemorySessionStore
 from django_mcp.testing.exchange import PATIENCE, Application, Exchange, Message, http_scope
 from django_mcp.transports import base, session_hooks, stdio, turns
 from django_mcp.transports.http_request import ScopeTransport
+from django_mcp.transports.loop_exchange import LoopExchange
 from django_mcp.transports.session_hooks import Keeper
 from django_mcp.transports.streamable_http import StreamableHttpConsumer
 from django_mcp.transports.subscription import Subscription
@@ -102,6 +103,11 @@ class Connection(ABC):
     async def notify(self, message: Message) -> None:
         """Say something that is not answered: a notification, or a response."""
 
+    async def listen(self, ready: Callable[[], None]) -> None:
+        """Hear what belongs to no request, until cancelled; calls ``ready`` when it can."""
+        ready()
+        await _for_ever()
+
     @abstractmethod
     async def send(self, data: bytes) -> Message | None:
         """Send bytes as they are, however wrong; what the server answers, if it does."""
@@ -110,38 +116,14 @@ class Connection(ABC):
 # By a call.
 
 
-class MemoryExchange:
+class MemoryExchange(LoopExchange):
     """The Exchange of one request whose client is in the same process."""
 
     mirrored: Mirrored | None = None
 
     def __init__(self, listener: Listener) -> None:
+        super().__init__()
         self._listener = listener
-        self._loop = asyncio.get_running_loop()
-        self._asked = count(1)
-
-    async def run(self, function: Callable[..., T], /, *args: Any) -> T:
-        """Run a synchronous function where all synchronous handlers run."""
-        return await threads.run(function, *args)
-
-    async def run_async(self, coroutine: Coroutine[Any, Any, T], /) -> T:
-        """Await ``coroutine``, with database connections of its own."""
-        return await threads.run_async(coroutine)
-
-    async def attempt(self, function: Callable[..., T], /, *args: Any) -> T:
-        """Run it as ``run`` does; a question undoes what it wrote."""
-        return await undo.run(function, *args)
-
-    async def attempt_async(self, coroutine: Coroutine[Any, Any, T], /) -> T:
-        """Await ``coroutine``; a question undoes what it wrote."""
-        return await undo.run_async(coroutine)
-
-    def wait(self, coroutine: Coroutine[Any, Any, T], /) -> T:
-        """Run ``coroutine`` on the event loop from a handler's thread."""
-        if self._is_here():
-            coroutine.close()
-            raise RuntimeError("In an async handler, await the method whose name begins with 'a'")
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def write(self, message: Message, /) -> None:
         """Let the client hear a notification, as it would read it."""
@@ -149,7 +131,7 @@ class MemoryExchange:
         if self._is_here():
             self._listener.heard(copied)
         else:
-            self._loop.call_soon_threadsafe(self._listener.heard, copied)
+            self.loop.call_soon_threadsafe(self._listener.heard, copied)
 
     async def flush(self) -> None:
         """There is always room."""
@@ -157,28 +139,23 @@ class MemoryExchange:
 
     async def ask(self, method: str, params: Message, /, *, timeout: float) -> Any:
         """Ask the client; raises ClientRefused for its refusal."""
-        question = _copied(jsonrpc.request(f"question-{next(self._asked)}", method, params))
+        question = _copied(jsonrpc.request(f"question-{next(NUMBERS)}", method, params))
         async with asyncio.timeout(timeout):
             response = await self._listener.asked(question)
         return asking.read(response)
-
-    async def close_stream(self, retry: int, /) -> None:
-        """There is no stream to come back to."""
 
     async def listen(self, frame: Frame, wanted: Filter, /) -> None:
         """Let the client hear announcements, until it gives the request up."""
         subscription = Subscription(frame, wanted, lambda data: self.write(jsonrpc.decode(data)))
         try:
             await subscription.open()
-            await self._loop.create_future()
+            await _for_ever()
         finally:
             subscription.close()
 
-    def _is_here(self) -> bool:
-        try:
-            return asyncio.get_running_loop() is self._loop
-        except RuntimeError:
-            return False
+
+NUMBERS = count(1)
+"""Of the questions which servers ask; none is used twice."""
 
 
 class MemoryConnection(Connection):
@@ -218,6 +195,32 @@ class MemoryConnection(Connection):
         if isinstance(message, Notification):
             await self._notified(message)
         return None
+
+    async def listen(self, ready: Callable[[], None]) -> None:
+        session = await self._load()
+        assert session is not None
+        groups = [
+            announce.of_server(self.facts.server),
+            announce.of_session(session.address),
+            *(announce.of_resource(self.facts.server, uri) for uri in session.subscriptions),
+        ]
+        for group in groups:
+            await hub.here().join(group, self._hear)
+        try:
+            ready()
+            await _for_ever()
+        finally:
+            for group in groups:
+                hub.here().leave(group, self._hear)
+
+    def _hear(self, message: hub.Message) -> None:
+        """Take what is announced to everybody, to this session, or of a resource."""
+        if "text" in message:
+            self.listener.heard(json.loads(message["text"]))
+        elif "said" in message:
+            self.listener.heard(message["said"])
+        elif "uri" in message:
+            self.listener.heard(jsonrpc.notification(UPDATED, {"uri": message["uri"]}))
 
     async def _answer(self, request: Request) -> Message:
         """The response to a request, made in the task of whoever awaits it."""
@@ -336,6 +339,16 @@ class HttpConnection(Connection):
         except McpError:
             message = None
         return await self._post(data, message)
+
+    async def listen(self, ready: Callable[[], None]) -> None:
+        async with self._exchange("GET", {"accept": "text/event-stream"}, b"") as exchange:
+            self.status = await exchange.status()
+            if self.status != 200:
+                raise ConnectionError(f"HTTP {self.status}: {await exchange.body()!r}")
+            ready()
+            async for event in exchange.events():
+                if event.data:
+                    await self._take(json.loads(event.data))
 
     async def close(self) -> None:
         """End the session."""
@@ -588,6 +601,10 @@ def _cancelled(message: Message) -> Message:
 
 def _refusal(error: McpError, revision: Revision, identity: RequestId | None) -> Message:
     return jsonrpc.error(identity, base.refusal(error, revision))
+
+
+async def _for_ever() -> None:
+    await asyncio.get_running_loop().create_future()
 
 
 def _copied(message: Message) -> Message:

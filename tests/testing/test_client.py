@@ -51,6 +51,13 @@ def curious() -> Server:
     return server
 
 
+def small(**options: Any) -> Server:
+    """A server with one tool."""
+    server = Server("small", **options)
+    server.tool(name="nothing")(lambda: None)
+    return server
+
+
 def said(result: dict[str, Any]) -> str:
     return str(result["content"][0]["text"])
 
@@ -135,7 +142,7 @@ with_schemas = pytest.mark.skipif(
 async def test_what_is_not_of_the_revision_fails_the_test(
     client_for: ClientFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with client_for(Server("odd"), validation="off") as client:
+    async with client_for(small(), validation="off") as client:
         monkeypatch.setattr(Revision, "finish", lambda *_, **__: {"tools": "none"})
         with pytest.raises(Unofficial, match="tools"):
             await client.list_tools()
@@ -161,24 +168,50 @@ async def test_without_the_official_schemas_nothing_is_looked_at(
 ) -> None:
     monkeypatch.delenv("DJANGO_MCP_SPEC_SCHEMAS", raising=False)
 
-    async with Client(Server("odd"), validation="off") as client:
+    async with Client(small(), validation="off") as client:
         monkeypatch.setattr(Revision, "finish", lambda *_, **__: {"tools": ["anything"]})
         listed: list[Any] = await client.list_tools()
 
     assert listed == ["anything"]
 
 
+async def test_what_is_announced_is_heard_by_who_listens(client_for: ClientFor) -> None:
+    server = Server("desk")
+    server.tool(name="nothing")(lambda: None)
+    server.resource("desk://tickets", name="tickets")(lambda: "")
+    server.resource("desk://others", name="others")(lambda: "")
+
+    async with client_for(server) as client:
+        async with client.listening("desk://tickets"):
+            await server.anotify_tools_list_changed()
+            await client.until("notifications/tools/list_changed")
+            await server.anotify_resource_updated("desk://others")
+            await server.anotify_resource_updated("desk://tickets")
+            first = await client.until("notifications/resources/updated")
+            await server.anotify_resource_updated("desk://tickets")
+            second = await client.until("notifications/resources/updated")
+        assert len(await client.list_tools()) == 1
+
+    assert (first["uri"], second["uri"]) == ("desk://tickets", "desk://tickets")
+
+
+async def test_who_waits_for_what_never_comes_waits_in_vain(client_for: ClientFor) -> None:
+    async with client_for(Server("desk"), timeout=0.2) as client, client.listening():
+        with pytest.raises(TimeoutError):
+            await client.until("notifications/tools/list_changed")
+
+
 # What it raises.
 
 
 async def test_an_error_is_raised_as_it_came(client_for: ClientFor, mcp_transport: str) -> None:
-    async with client_for(Server("empty")) as client:
+    async with client_for(small()) as client:
         with pytest.raises(McpError) as caught:
-            await client.call_tool("nothing")
+            await client.call_tool("anything")
 
     error = caught.value
     assert isinstance(error, ErrorResponse)
-    assert str(error) == "-32602: Unknown tool: nothing"
+    assert str(error) == "-32602: Unknown tool: anything"
     assert (error.status is None) == (mcp_transport != "http")
 
 
@@ -204,13 +237,69 @@ async def test_a_server_which_does_not_answer_fails_the_test(client_for: ClientF
             await client.call_tool("sleep")
 
 
+@pytest.mark.parametrize(
+    ("status", "media_type", "body"),
+    [
+        (200, "text/html", b"<h1>Welcome</h1>"),
+        (500, "text/plain", b""),
+        (202, "application/json", b""),
+        (200, "text/event-stream", b'data: {"method":"notifications/message"}\n\n'),
+    ],
+)
+async def test_what_is_no_answer_over_http_fails_the_test(
+    status: int, media_type: str, body: bytes
+) -> None:
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        headers = [(b"content-type", media_type.encode())]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    client = Client(Server("odd"), transport="http")
+    client.connection._application = application  # type: ignore[attr-defined]
+
+    with pytest.raises((ConnectionError, Unofficial)):
+        await client.list_tools()
+    if status != 202:
+        with pytest.raises(ConnectionError):
+            await client.notify("notifications/cancelled")
+
+
+@pytest.mark.parametrize("mcp_version", ["2024-11-05", "2025-11-25"])
+async def test_an_async_handler_which_would_wait_for_itself_is_stopped(
+    client_for: ClientFor, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = Server("odd")
+
+    @server.tool
+    async def ask(frame: Frame) -> str:
+        return frame.client.create_message("Are you there?", 10).text
+
+    async with client_for(server, sampling=SAMPLED) as client:
+        assert (await client.call_tool("ask"))["isError"] is True
+
+    assert "await the method whose name begins with 'a'" in caplog.text
+
+
+@pytest.mark.parametrize("mcp_version", ["2024-11-05", "2025-11-25"])
+async def test_it_answers_pings(client_for: ClientFor) -> None:
+    server = Server("odd")
+
+    @server.tool
+    async def ping(frame: Frame) -> str:
+        await frame.client.aping()
+        return "there"
+
+    async with client_for(server) as client:
+        assert said(await client.call_tool("ping")) == "there"
+
+
 # Coming and going.
 
 
 async def test_the_first_call_opens_the_conversation(client_for: ClientFor) -> None:
-    client = client_for(Server("empty"))
+    client = client_for(small())
 
-    assert await client.list_tools() == []
+    assert len(await client.list_tools()) == 1
     await client.close()
     await client.close()
 
