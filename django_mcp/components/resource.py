@@ -26,7 +26,7 @@ from django_mcp.components.signature import Signature
 from django_mcp.components.specs import SPECS_KEPT, canonical, restored
 from django_mcp.protocol.content import Annotations
 from django_mcp.protocol.errors import Json, ResourceNotFound
-from django_mcp.protocol.uri_templates import UriTemplate
+from django_mcp.protocol.uri_templates import UriTemplate, climbs
 
 URI = "uri"
 """The parameter by which a handler asks for the address that is read."""
@@ -129,8 +129,11 @@ class TemplateComponent(ReadComponent):
         return self.template.specificity
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """The variables in ``uri``, or None when it is not of this form."""
-        return self.template.match(uri)
+        """The variables in ``uri``, or None when it is not of this form, or leads upwards."""
+        variables = self.template.match(uri)
+        if variables is None or any(map(climbs, (uri, *variables.values()))):
+            return None
+        return variables
 
     def descriptor(self) -> dict[str, Any]:
         """How it is listed, in the words of the newest revision."""

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import quote, unquote, unquote_to_bytes
 
 MAX_LENGTH = 8192
 MAX_VARIABLES = 50
@@ -159,6 +159,17 @@ class UriTemplate:
             _quoted(part.text, _RESERVED) if isinstance(part, _Literal) else _expanded(part, values)
             for part in self._parts
         )
+
+
+def climbs(text: str) -> bool:
+    """Whether one of the steps of a path is ``..``, written out or encoded, to either slash.
+
+    No address that anybody was given leads upwards: who asks for one wants out of a folder.
+    """
+    return ".." in _SLASH.split(unquote(text))
+
+
+_SLASH = re.compile(r"[/\\]")
 
 
 # Reading a template.

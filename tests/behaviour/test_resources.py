@@ -239,3 +239,42 @@ async def test_a_hint_for_caches_is_that_of_the_resource(
         assert (result["ttlMs"], result["cacheScope"]) == (99, "public")
     else:
         assert set(result) == {"contents"}
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "files://docs/..",
+        "files://docs/%2e%2e",
+        "files://docs/..%2F..%2Fetc",
+        "files://docs/a%2F..%5C..",
+        "files://tree/../etc/passwd",
+        "files://tree/a/%2E./b",
+        "files://found?path=..%2Fetc",
+        "files://found?path=a/../b",
+        "ftp://docs/a",
+        "files://docs/%00",
+        "files://docs/%FF",
+        "files://docs/a\nb/c",
+        "",
+        "files:",
+    ],
+)
+async def test_an_address_which_leads_elsewhere_is_none(client_for: ClientFor, uri: str) -> None:
+    server = Server("files")
+    read: list[str] = []
+
+    @server.resource("files://docs/{name}")
+    @server.resource("files://tree/{+name}")
+    @server.resource("files://found{?name}")
+    def document(name: str = "") -> str:
+        read.append(name)
+        return name
+
+    async with client_for(server) as client:
+        error = await refusal(client.read_resource(uri.replace("path=", "name=")))
+        fine = await client.read_resource("files://tree/a/..b/c..")
+
+    assert error.code in (-32002, -32602)
+    assert read == ["a/..b/c.."]
+    assert fine["contents"][0]["text"] == "a/..b/c.."
