@@ -143,23 +143,33 @@ class Hub:
         return self._channel
 
     async def _receive(self, layer: BaseChannelLayer, channel: str) -> None:
+        is_failing = False
         while self._channel == channel:
             try:
                 message = await layer.receive(channel)
-            except Exception:
+            except Exception as error:
                 # A layer may also answer so when it is cancelled, because we have stopped.
                 if self._channel != channel:
                     return
-                logger.warning("The channel layer fails; trying again", exc_info=True)
+                if not is_failing and _is_only_silence(error):
+                    await asyncio.sleep(0)
+                    continue
+                if not is_failing:
+                    logger.warning("The channel layer fails; trying again", exc_info=True)
+                is_failing = True
                 await asyncio.sleep(PAUSE)
                 self._schedule_refresh(0)
                 continue
-            if message.get("from") == process():
-                continue
-            if "mailbox" in message:
-                self.deliver(message["mailbox"], message["message"])
-            else:
-                self.take(message["group"], message["message"])
+            is_failing = False
+            self._received(message)
+
+    def _received(self, message: Message) -> None:
+        if message.get("from") == process():
+            return
+        if "mailbox" in message:
+            self.deliver(message["mailbox"], message["message"])
+        else:
+            self.take(message["group"], message["message"])
 
     def _schedule_refresh(self, delay: float) -> None:
         if self._refresh is not None:
@@ -337,6 +347,15 @@ async def _try(action: Coroutine[Any, Any, Any]) -> bool:
         logger.warning("The channel layer fails", exc_info=True)
         return False
     return True
+
+
+def _is_only_silence(error: Exception) -> bool:
+    """Whether a layer only means that nothing came for a while.
+
+    From version 8 on, redis-py gives a connection up on which nothing came for five seconds,
+    and that is as long as channels_redis waits at a time.
+    """
+    return type(error).__name__ == "TimeoutError"
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

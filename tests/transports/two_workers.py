@@ -4,4 +4,4 @@ from example_site.settings import *  # noqa: F403 - settings are extended in thi
 from example_site.settings import DJANGO_MCP
 
 DJANGO_MCP["AUTHENTICATORS"] = ["django_mcp.auth.public.Public"]
-DJANGO_MCP["HTTP_SSE"] = True  # type: ignore[assignment]
+DJANGO_MCP["HTTP_SSE"] = True
