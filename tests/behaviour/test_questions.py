@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Literal
 
 import pytest
@@ -540,3 +541,66 @@ async def test_nothing_but_a_call_may_be_answered_with_a_question(
 
     assert error.code == -32603
     assert "may not ask" in caplog.text
+
+
+# How long a question waits, and whose it is.
+
+
+@pytest.mark.parametrize("mcp_version", LIVE)
+@pytest.mark.parametrize("mcp_transport", ["http", "stdio"])
+async def test_a_question_may_have_a_time_of_its_own(client_for: ClientFor) -> None:
+    server = Server("studio")
+    given_up = asyncio.Event()
+
+    @server.tool
+    async def think(frame: Frame) -> str:
+        try:
+            await frame.client.acreate_message("Well?", 50, timeout=0.05)
+        except TimeoutError as error:
+            given_up.set()
+            return str(error)
+        return "no error"
+
+    async def ponder(params: dict[str, Any]) -> dict[str, Any]:
+        async with asyncio.timeout(10):
+            await given_up.wait()
+        return said("Too late.")
+
+    async with client_for(server, sampling=ponder) as client:
+        result = await client.call_tool("think")
+
+    (withdrawn,) = [
+        heard["params"]
+        for heard in client.notifications
+        if heard["method"] == "notifications/cancelled"
+    ]
+    assert text(result) == "The client did not answer sampling/createMessage in 0.05 s"
+    assert withdrawn["reason"] == "No answer came in time"
+
+
+@pytest.mark.parametrize("mcp_version", LIVE)
+@pytest.mark.parametrize("mcp_transport", ["http", "stdio"])
+async def test_no_two_questions_of_a_session_have_one_id(
+    client_for: ClientFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server("studio")
+
+    @server.tool
+    async def think(frame: Frame) -> str:
+        said = [await frame.client.acreate_message("Well?", 50) for _ in range(3)]
+        return str(len(said))
+
+    ids: list[Any] = []
+    client = client_for(server, sampling=said())
+    answer = client.asked
+
+    async def asked(message: dict[str, Any]) -> dict[str, Any]:
+        ids.append(message["id"])
+        return await answer(message)
+
+    monkeypatch.setattr(client, "asked", asked)
+    async with client:
+        await asyncio.gather(*(client.call_tool("think") for _ in range(3)))
+
+    assert len(set(ids)) == len(ids) == 9
+    assert all(isinstance(each, str) and each for each in ids)
