@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import AnonymousUser
-from django.core import signing
 
 from django_mcp import Frame, Server
 from django_mcp.testing import Client
@@ -117,7 +116,7 @@ async def test_a_state_is_good_on_any_worker_and_after_a_new_key(
 async def test_a_state_grows_too_old(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
     configure(REQUEST_STATE_LIFETIME=60)
     now = 1_000_000.0
-    monkeypatch.setattr(signing.time, "time", lambda: now)
+    monkeypatch.setattr("django.core.signing.time.time", lambda: now)
 
     async with asking(shop(), 1) as client:
         state = (await once(client, "tools/call", name="greet"))["result"]["requestState"]
