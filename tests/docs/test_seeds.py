@@ -1,0 +1,126 @@
+"""The page on the design seeds: its names can be imported, its tests exist, none is missing."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "reference" / "seeds.md"
+SEEDS = ROOT.parent / "shared" / "seeds"
+CODE = re.compile(r"`([^`]+)`")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table."""
+
+    seed: str
+    here: str
+    test: str
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name in CODE.findall(self.here) if name.startswith("django_mcp")]
+
+    @property
+    def tests(self) -> list[str]:
+        return CODE.findall(self.test)
+
+
+def rows() -> list[Row]:
+    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")]
+    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    return [Row(*(cell.strip("| ") for cell in row)) for row in cells if row[0] != "in the seed"]
+
+
+every_row = pytest.mark.parametrize("row", rows(), ids=lambda row: row.seed)
+
+
+@every_row
+def test_what_it_names_can_be_imported(row: Row) -> None:
+    for name in row.names:
+        found(name)
+
+
+def found(name: str) -> Any:
+    """What a dotted name means: something that can be imported, or a field of a class."""
+    try:
+        return resolve_name(name)
+    except AttributeError:
+        owner, _, field = name.rpartition(".")
+        hints = resolve_name(owner).__annotations__
+        assert field in hints, f"{owner} has no {field}"
+        return hints[field]
+
+
+@every_row
+def test_it_names_a_test_which_exists(row: Row) -> None:
+    assert row.tests
+    for test in row.tests:
+        path, _, name = test.partition("::")
+        assert name in defined(ROOT / "tests" / path), test
+
+
+@cache
+def defined(path: Path) -> frozenset[str]:
+    """The tests of a file, those of classes with the name of the class before them."""
+    names: set[str] = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ClassDef):
+            names |= {f"{node.name}::{name}" for each in node.body for name in function(each)}
+        names.update(function(node))
+    return frozenset(names)
+
+
+def function(node: ast.AST) -> list[str]:
+    """The name of a function; nothing of anything else."""
+    return [node.name] if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else []
+
+
+def test_every_row_has_a_name_or_says_why_not() -> None:
+    assert [row.seed for row in rows() if not row.names and len(row.here.split()) < 3] == []
+
+
+@pytest.mark.skipif(not SEEDS.is_dir(), reason="the seeds are not part of this repository")
+class TestNothingIsMissing:
+    def told(self) -> str:
+        return "\n".join(row.seed for row in rows())
+
+    def seed(self, number: int) -> str:
+        (path,) = SEEDS.glob(f"{number:03}_*.txt")
+        return path.read_text()
+
+    def test_of_the_frame(self) -> None:
+        headings = set(re.findall(r"^# `(\w+)`$", self.seed(0), re.MULTILINE))
+
+        assert {name for name in headings if name not in self.told()} == set()
+        assert len(headings) > 25
+
+    def test_of_its_options_and_fields(self) -> None:
+        options = set(re.findall(r"\{:(\w+),", self.seed(0)))
+        fields = set(re.findall(r"^  \* `(\w+)` - ", self.seed(0), re.MULTILINE))
+
+        assert {name for name in options | fields if name not in self.told()} == set()
+
+    def test_of_the_tool(self) -> None:
+        headings = set(re.findall(r"^# `(\w+)`$", self.seed(2), re.MULTILINE))
+        fields = set(re.findall(r"^  (\w+): ", self.seed(2), re.MULTILINE))
+
+        assert {name for name in headings | fields if name not in self.told()} == set()
+
+    def test_of_the_server(self) -> None:
+        text = self.seed(4)
+        functions = set(re.findall(r"^- [\w:<>]+(?: const)? (\w+)\(", text, re.MULTILINE))
+        functions |= set(re.findall(r"^- std::\w+<[^(]*> (\w+)\(", text, re.MULTILINE))
+        types = set(re.findall(r"^- using (\w+) =", text, re.MULTILINE))
+
+        assert {name for name in functions | types if name not in self.told()} == set()
+        assert len(functions) > 30

@@ -1,0 +1,115 @@
+"""What a session remembers is the same in every process: two workers and their database."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.running_site import ROOT, RunningSite, manage, serving
+from tests.transports.driving import ACCEPT, PRIMED
+
+PATIENCE = 60.0
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[tuple[RunningSite, RunningSite]]:
+    """Two processes of the example site."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        environment = {name: value for name, value in os.environ.items() if name != "REDIS_URL"}
+        environment |= {
+            "DJANGO_SETTINGS_MODULE": "example_site.settings",
+            "EXAMPLE_DATABASE": str(Path(folder) / "db.sqlite3"),
+        }
+        python = Path(sys.executable)
+        manage(python, ROOT, environment, "migrate", "--verbosity", "0")
+        serve = ("example_site.asgi:application", python, ROOT, environment)
+        yield stack.enter_context(serving(*serve)), stack.enter_context(serving(*serve))
+
+
+class Client:
+    """One client, which chooses the worker for each of its requests."""
+
+    def __init__(self, workers: tuple[RunningSite, RunningSite]) -> None:
+        self.urls = [worker.url("/mcp") for worker in workers]
+        self.headers = {"accept": ACCEPT}
+        self._ids = count(1)
+        hello = {
+            "protocolVersion": PRIMED,
+            "capabilities": {},
+            "clientInfo": {"name": "two", "version": "1"},
+        }
+        reply = self._post(0, "initialize", hello)
+        self.headers["mcp-session-id"] = reply.headers["mcp-session-id"]
+
+    def result(self, worker: int, method: str, **params: Any) -> dict[str, Any]:
+        result: dict[str, Any] = self._post(worker, method, params).json()["result"]
+        return result
+
+    def call(self, worker: int, tool: str, **arguments: Any) -> str:
+        result = self.result(worker, "tools/call", name=tool, arguments=arguments)
+        return str(result["content"][0]["text"])
+
+    def notes(self, worker: int) -> set[str]:
+        listed = self.result(worker, "resources/list")["resources"]
+        return {each["name"] for each in listed if each["uri"].startswith("note:")}
+
+    def _post(self, worker: int, method: str, params: Any) -> httpx.Response:
+        message = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params}
+        return httpx.post(
+            self.urls[worker], json=message, headers=self.headers, timeout=PATIENCE
+        ).raise_for_status()
+
+
+@pytest.fixture
+def client(workers: tuple[RunningSite, RunningSite]) -> Client:
+    return Client(workers)
+
+
+def test_what_is_assigned_on_one_worker_is_there_on_the_other(client: Client) -> None:
+    client.call(0, "calculator", operation="add", a=40, b=2)
+
+    assert client.call(1, "last_calculation") == "42"
+
+
+def test_what_is_registered_on_one_worker_can_be_used_on_the_other(client: Client) -> None:
+    client.call(0, "take_note", title="milk", text="Two pints")
+
+    assert client.notes(1) == {"milk"}
+    (contents,) = client.result(1, "resources/read", uri="note://milk")["contents"]
+    assert contents["text"] == "Two pints"
+
+
+def test_calls_which_run_at_once_on_both_workers_lose_nothing_of_each_other(
+    client: Client,
+) -> None:
+    titles = [f"note-{number}" for number in range(12)]
+
+    def take(numbered: tuple[int, str]) -> str:
+        number, title = numbered
+        return client.call(number % 2, "take_note", title=title, text=title)
+
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(take, enumerate(titles))) == ["Noted."] * 12
+
+    assert client.notes(0) == client.notes(1) == {*titles}
+    read = [client.result(1, "resources/read", uri=f"note://{title}") for title in titles]
+    assert [each["contents"][0]["text"] for each in read] == titles
+
+
+def test_another_session_has_none_of_it(workers: tuple[RunningSite, RunningSite]) -> None:
+    one, other = Client(workers), Client(workers)
+    one.call(0, "take_note", title="mine", text="secret")
+    one.call(0, "calculator", operation="add", a=1, b=1)
+
+    assert other.notes(0) == other.notes(1) == set()
+    assert "Nothing was calculated" in other.call(0, "last_calculation")
