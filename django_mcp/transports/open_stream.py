@@ -161,11 +161,12 @@ class OpenStream:
 
 
 class _Streams:
-    """The open streams of an event loop, and the timer that looks at them all."""
+    """The open streams of an event loop, and the timer that looks at them all.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._call_later: Callable[..., asyncio.TimerHandle] = loop.call_later
-        self._time: Callable[[], float] = loop.time
+    While there are none it keeps no reference to its loop, by whose end it is forgotten.
+    """
+
+    def __init__(self) -> None:
         self._timer: asyncio.TimerHandle | None = None
         self._streams: dict[OpenStream, None] = {}
         self.counts: Counter[tuple[type, str]] = Counter()
@@ -193,11 +194,12 @@ class _Streams:
         return len(streams)
 
     def _schedule(self) -> None:
-        self._timer = self._call_later(conf.get().keepalive_interval or BEAT, self._beat)
+        interval = conf.get().keepalive_interval or BEAT
+        self._timer = asyncio.get_running_loop().call_later(interval, self._beat)
 
     def _beat(self) -> None:
         self._schedule()
-        now, sign = self._time(), conf.get().keepalive_interval is not None
+        now, sign = asyncio.get_running_loop().time(), conf.get().keepalive_interval is not None
         for stream in tuple(self._streams):
             stream.beat(now, sign=sign)
 
@@ -209,7 +211,7 @@ def _streams_here() -> _Streams:
     loop = asyncio.get_running_loop()
     streams = _streams.get(loop)
     if streams is None:
-        streams = _streams[loop] = _Streams(loop)
+        streams = _streams[loop] = _Streams()
     return streams
 
 

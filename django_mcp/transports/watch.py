@@ -7,7 +7,6 @@ cost as much as its answer, so one timer for all walks over those that are still
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
 from django_mcp.frame import Frame
@@ -58,7 +57,7 @@ class Watch:
         self._next_sign = keepalive
         self._rounds = 0
         self._task: asyncio.Task[None] | None = None
-        _rounds_of(self._loop).add(self)
+        _rounds_of(self._loop).add(self, self._loop)
 
     def stop(self) -> None:
         """Stop looking: the answer is there, or never will be."""
@@ -100,25 +99,30 @@ class Watch:
 
 
 class Rounds:
-    """The one timer of an event loop, which runs while there is anything to look at."""
+    """The one timer of an event loop, which runs while there is anything to look at.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._call_later: Callable[..., asyncio.TimerHandle] = loop.call_later
+    It keeps no reference to its loop, by whose end it is forgotten.
+    """
+
+    def __init__(self) -> None:
         self._watches: dict[Watch, None] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self._is_walking = False
 
-    def add(self, watch: Watch) -> None:
+    def add(self, watch: Watch, loop: asyncio.AbstractEventLoop) -> None:
         """Look at this call from now on."""
         self._watches[watch] = None
-        if self._timer is None:
-            self._timer = self._call_later(TICK, self._walk)
+        if not self._is_walking:
+            self._is_walking = True
+            loop.call_later(TICK, self._walk, loop)
 
     def discard(self, watch: Watch) -> None:
         """Look at this call no more."""
         self._watches.pop(watch, None)
 
-    def _walk(self) -> None:
-        self._timer = self._call_later(TICK, self._walk) if self._watches else None
+    def _walk(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._is_walking = bool(self._watches)
+        if self._is_walking:
+            loop.call_later(TICK, self._walk, loop)
         for watch in tuple(self._watches):
             watch.look()
 
@@ -129,5 +133,5 @@ _rounds: WeakKeyDictionary[asyncio.AbstractEventLoop, Rounds] = WeakKeyDictionar
 def _rounds_of(loop: asyncio.AbstractEventLoop) -> Rounds:
     rounds = _rounds.get(loop)
     if rounds is None:
-        rounds = _rounds[loop] = Rounds(loop)
+        rounds = _rounds[loop] = Rounds()
     return rounds

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
+import weakref
 from typing import Any
 
 import pytest
@@ -369,6 +371,27 @@ def test_a_synchronous_test_does_the_same(
     assert numbers == (["1", "1"] if version == "2026-07-28" else ["1", "2"])
     assert len(client.progress) == len(client.logs) == 2
     assert len(client.notifications) == 4
+
+
+@pytest.mark.parametrize("transport", ["memory", "http"])
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+def test_the_event_loop_of_each_call_is_forgotten(
+    transport: str, version: str, configure: Configure
+) -> None:
+    server = Server("shop")
+    loops: list[weakref.ref[asyncio.AbstractEventLoop]] = []
+
+    @server.tool
+    async def note() -> None:
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+
+    with SyncClient(server, transport=transport, version=version) as client:
+        for _ in range(10):
+            client.call_tool("note")
+    gc.collect()
+
+    assert len(loops) == 10
+    assert sum(loop() is not None for loop in loops) <= 1
 
 
 def _greet(name: str) -> str:
