@@ -111,12 +111,17 @@ class SiteAnnouncer:
 
         await Questions().ask(Respondent(server, session), write, "ping", {}, timeout=timeout)
 
+    def wait(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Do it now; raises RuntimeError in a thread that runs an event loop."""
+        if hub.running_loop() is not None:
+            coroutine.close()
+            raise RuntimeError("This would wait for its own event loop: await its twin with 'a'")
+        async_to_sync(_await)(coroutine)
+
     def run(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Do it now, or soon in a thread that runs an event loop."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            async_to_sync(_await)(coroutine)
+        if hub.running_loop() is None:
+            self.wait(coroutine)
         else:
             hub.spawn(coroutine)
 

@@ -61,6 +61,10 @@ class Announcer(Protocol):
         """Have a coroutine done for synchronous code."""
         ...
 
+    def wait(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Have a coroutine done for synchronous code which must know how it ended."""
+        ...
+
     def changed(self, server: Server, category: str) -> None:
         """Tell every client soon that a list has changed: once for several changes."""
         ...
@@ -140,6 +144,11 @@ class Announcing:
             await self._say(method, params)
         elif self.announcer is not None:
             await self.announcer.say_to(self._server, named, method, params)
+
+    def ping(self, session_id: str, *, timeout: float = 10.0) -> None:
+        """``aping`` for synchronous code; RuntimeError in a thread that runs an event loop."""
+        if self.announcer is not None:
+            self.announcer.wait(self.announcer.ping(self._server, session_id, timeout))
 
     async def aping(self, session_id: str, *, timeout: float = 10.0) -> None:
         """Ask the client of a session whether it is there.

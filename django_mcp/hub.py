@@ -174,7 +174,7 @@ class Hub:
     def _schedule_refresh(self, delay: float) -> None:
         if self._refresh is not None:
             self._refresh.cancel()
-        loop = asyncio.get_running_loop()
+        loop = asyncio.getrunning_loop()
         self._refresh = loop.call_later(delay, lambda: spawn(self._enter_again()))
 
     async def _enter_again(self) -> None:
@@ -219,7 +219,7 @@ class Hub:
 
 def here() -> Hub:
     """The hub of the running event loop."""
-    loop = asyncio.get_running_loop()
+    loop = asyncio.getrunning_loop()
     hub = _hubs.get(loop)
     if hub is None:
         with _guard:
@@ -229,7 +229,7 @@ def here() -> Hub:
 
 def any_loop() -> asyncio.AbstractEventLoop | None:
     """An event loop of this process in which somebody listens, the running one first."""
-    running = _running_loop()
+    running = running_loop()
     if running is not None:
         return running
     return next((loop for loop, _ in _all() if loop.is_running()), None)
@@ -295,7 +295,7 @@ def _spent(task: asyncio.Task[Any]) -> None:
 
 
 def _publish_here(name: str, message: Message) -> None:
-    running = _running_loop()
+    running = running_loop()
     for loop, hub in _all():
         if loop is running:
             hub.take(name, message)
@@ -311,7 +311,7 @@ async def _publish_there(name: str, message: Message) -> None:
 
 
 def _deliver_here(mailbox: str, message: Message) -> bool:
-    running = _running_loop()
+    running = running_loop()
     for loop, hub in _all():
         if loop is running and hub.deliver(mailbox, message):
             return True
@@ -358,9 +358,10 @@ def _is_only_silence(error: Exception) -> bool:
     return type(error).__name__ == "TimeoutError"
 
 
-def _running_loop() -> asyncio.AbstractEventLoop | None:
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop that runs in this thread, or None."""
     try:
-        return asyncio.get_running_loop()
+        return asyncio.getrunning_loop()
     except RuntimeError:
         return None
 

@@ -143,7 +143,7 @@ class OpenStream:
         """One look: give a sign of life, and see now and then whether all is still well."""
         if sign and self._started:
             self.write(sse.KEEP_ALIVE)
-        if now - self._checked_at >= CHECK_AFTER:
+        if now - self._checked_at >= _often_enough(CHECK_AFTER):
             self._checked_at = now
             hub.spawn(self.check())
 
@@ -194,7 +194,7 @@ class _Streams:
         return len(streams)
 
     def _schedule(self) -> None:
-        interval = conf.get().keepalive_interval or BEAT
+        interval = _often_enough(conf.get().keepalive_interval or BEAT)
         self._timer = asyncio.get_running_loop().call_later(interval, self._beat)
 
     def _beat(self) -> None:
@@ -202,6 +202,11 @@ class _Streams:
         now, sign = asyncio.get_running_loop().time(), conf.get().keepalive_interval is not None
         for stream in tuple(self._streams):
             stream.beat(now, sign=sign)
+
+
+def _often_enough(seconds: float) -> float:
+    """The interval, or a shorter one: an open stream must not let its session expire."""
+    return min(seconds, conf.get().session_idle_timeout / 3)
 
 
 _streams: WeakKeyDictionary[asyncio.AbstractEventLoop, _Streams] = WeakKeyDictionary()

@@ -299,6 +299,11 @@ async def test_a_client_without_a_session_is_told_nothing_later(shop: Server) ->
         await shop.asend_notification("x/y", session_id=None)
 
 
+async def test_a_ping_waits_in_no_event_loop(shop: Server) -> None:
+    with pytest.raises(RuntimeError, match="await its twin"):
+        shop.ping("session")
+
+
 async def test_an_unknown_session_is_told_nothing(shop: Server) -> None:
     await shop.asend_notification("x/y", session_id="unknown")
     await shop.asend_notification("x/y", session_id="stdio.unknown")

@@ -197,6 +197,9 @@ async def test_so_may_anybody_who_knows_the_session(desk: Desk) -> None:
         pinging = asyncio.ensure_future(desk.server.aping(peer.session))
         await peer.post(response(await message_of(stream), {}))
         await pinging
+        pinging = asyncio.ensure_future(asyncio.to_thread(desk.server.ping, peer.session))
+        await peer.post(response(await message_of(stream), {}))
+        await pinging
         with pytest.raises(TimeoutError):
             await desk.server.aping(peer.session, timeout=0.02)
     with pytest.raises(LookupError):

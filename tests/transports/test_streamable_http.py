@@ -14,6 +14,8 @@ from django_mcp import Frame, McpError, Server, registry, routing
 from django_mcp.auth.base import Challenge, Principal
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import ClientCapabilityMissing, InternalError
+from django_mcp.session import Session
+from django_mcp.stores.memory import MemorySessionStore
 from django_mcp.testing.exchange import Exchange, http_scope, perform
 from tests.behaviour.conftest import Configure
 from tests.transports.wire import (
@@ -901,3 +903,45 @@ async def test_the_patterns_lead_to_every_endpoint() -> None:
         assert pattern.resolve(path) is not None
         assert pattern.resolve(f"{path}/") is not None
         assert pattern.resolve(f"{path}/x") is None
+
+
+# When something of ours breaks.
+
+
+class Broken(MemorySessionStore):
+    """A store whose place cannot be reached."""
+
+    async def load(self, session_id: str) -> Session | None:
+        raise ConnectionRefusedError("the password is xyzzy")
+
+
+class Undecided:
+    """An authenticator which cannot find out."""
+
+    async def authenticate(self, scope: Mapping[str, Any], /) -> Principal:
+        raise RuntimeError("the password is xyzzy")
+
+
+async def test_a_store_which_cannot_be_reached_is_our_own_fault(
+    configure: Configure, caplog: pytest.LogCaptureFixture
+) -> None:
+    wire = await opened("2025-11-25")
+    configure(STORES={"sessions": {"BACKEND": f"{__name__}.Broken"}})
+
+    reply = await wire.post(wire.message("ping"))
+
+    assert (reply.status, reply.json()["error"]["code"]) == (500, -32603)
+    assert b"xyzzy" not in reply.body
+    assert "xyzzy" in caplog.text
+
+
+async def test_an_authenticator_which_fails_lets_nobody_in(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    wire = Wire(Server("shop", auth=[Undecided()]))
+
+    reply = await wire.post(wire.message("tools/list"))
+
+    assert (reply.status, reply.json()["error"]["code"]) == (500, -32603)
+    assert b"xyzzy" not in reply.body
+    assert "xyzzy" in caplog.text

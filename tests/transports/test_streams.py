@@ -418,6 +418,16 @@ async def test_a_stream_ends_when_its_session_is_gone(desk: Desk) -> None:
         assert await stream.event() is None
 
 
+async def test_an_open_stream_keeps_its_session(desk: Desk, configure: Any) -> None:
+    configure(SESSION_IDLE_TIMEOUT=0.3)
+    peer, forgotten = await ready(desk), await ready(desk)
+    async with peer.stream() as stream:
+        await methods_of(stream, 3)
+        await asyncio.sleep(0.8)
+        assert (await peer.post(peer.request("ping"))).status == 200
+        assert (await forgotten.post(forgotten.request("ping"))).status == 404
+
+
 async def test_a_stream_ends_when_its_caller_loses_her_rights(desk: Desk) -> None:
     desk.server.auth = [Named()]
     peer = await ready(desk, headers={"x-name": "ann"})
