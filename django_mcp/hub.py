@@ -174,7 +174,7 @@ class Hub:
     def _schedule_refresh(self, delay: float) -> None:
         if self._refresh is not None:
             self._refresh.cancel()
-        loop = asyncio.getrunning_loop()
+        loop = asyncio.get_running_loop()
         self._refresh = loop.call_later(delay, lambda: spawn(self._enter_again()))
 
     async def _enter_again(self) -> None:
@@ -219,7 +219,7 @@ class Hub:
 
 def here() -> Hub:
     """The hub of the running event loop."""
-    loop = asyncio.getrunning_loop()
+    loop = asyncio.get_running_loop()
     hub = _hubs.get(loop)
     if hub is None:
         with _guard:
@@ -361,7 +361,7 @@ def _is_only_silence(error: Exception) -> bool:
 def running_loop() -> asyncio.AbstractEventLoop | None:
     """The event loop that runs in this thread, or None."""
     try:
-        return asyncio.getrunning_loop()
+        return asyncio.get_running_loop()
     except RuntimeError:
         return None
 
