@@ -9,6 +9,7 @@ while a handler runs. This one joins the channel layer only for what has to arri
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
@@ -19,7 +20,7 @@ from django_mcp.auth.base import Authenticator, Challenge, Principal
 from django_mcp.exchange import Exchange
 from django_mcp.frame import Frame
 from django_mcp.protocol import envelope, headers, jsonrpc, sse
-from django_mcp.protocol.errors import Cancelled, InvalidRequest, McpError
+from django_mcp.protocol.errors import Cancelled, InternalError, InvalidRequest, McpError
 from django_mcp.protocol.jsonrpc import Notification, Request, Response
 from django_mcp.protocol.revisions import NEWEST, Revision
 from django_mcp.server import Server
@@ -29,6 +30,8 @@ from django_mcp.transports.http_request import HttpRequest, Refused, ScopeTransp
 from django_mcp.transports.listening import ListenExchange
 from django_mcp.transports.session_http import SessionHttp, is_stateless
 from django_mcp.transports.watch import Watch
+
+logger = logging.getLogger("django_mcp")
 
 
 class StreamableHttpConsumer(AsyncConsumer):
@@ -42,7 +45,8 @@ class StreamableHttpConsumer(AsyncConsumer):
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer the request; whatever goes wrong becomes an answer as well."""
         self.request = HttpRequest(scope, receive)
-        self.send_message = send
+        self._send = send
+        self._has_begun = False
         try:
             verb = self._verb(scope["method"])
             self.request.check_origin(conf.get().allowed_origins)
@@ -52,6 +56,16 @@ class StreamableHttpConsumer(AsyncConsumer):
             await self._refuse(refused)
         except McpError as error:
             await self._fail(error, NEWEST, getattr(error, "request_id", None))
+        except Exception:
+            # What breaks off a response, a client that went for instance, is the server's business.
+            if self._has_begun:
+                raise
+            await self._break_down()
+
+    async def send_message(self, message: dict[str, Any]) -> None:
+        """Hand a part of the response to the server."""
+        self._has_begun = True
+        await self._send(message)
 
     def _verb(self, method: str) -> Verb:
         """What the request does; without sessions there is only one thing to do (HTTP-15)."""
@@ -204,6 +218,12 @@ class StreamableHttpConsumer(AsyncConsumer):
     async def _fail(self, error: McpError, revision: Revision, identity: Any) -> None:
         message = jsonrpc.error(identity, revision.error(error))
         await self._exchange(None).finish(message, revision.http_status(error))
+
+    async def _break_down(self) -> None:
+        """Say of what is broken here no more than that; the log says what it is."""
+        logger.exception("An HTTP request could not be answered")
+        body = jsonrpc.encode(jsonrpc.error(None, NEWEST.error(InternalError())))
+        await self._exchange(None).respond(500, body)
 
     async def _refuse(self, refused: Refused) -> None:
         error = InvalidRequest(refused.message)
