@@ -62,6 +62,13 @@ KINDS = {
     "python_1_stdio": Kind(command=_python_1, over="stdio", version="2025-11-25"),
     "typescript_http": Kind(command=_typescript, over="http", version="2025-11-25"),
 }
+with_sessions = pytest.mark.parametrize(
+    "kind", [name for name, kind in KINDS.items() if kind.sessions], indirect=True
+)
+stateless = pytest.mark.parametrize(
+    "kind", [name for name, kind in KINDS.items() if not kind.sessions], indirect=True
+)
+
 OLD_KINDS = {
     "python_1_1_sse": Kind(command=_python_1_1, over="sse", version="2024-11-05"),
     "python_1_1_stdio": Kind(command=_python_1_1, over="stdio", version="2024-11-05"),

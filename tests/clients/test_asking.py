@@ -75,16 +75,6 @@ def test_a_tool_asks_for_the_places_to_work_in(suite_client: RealClient) -> None
     assert result["content"][0]["text"] == "Roots: file:///home/ada"
 
 
-def test_a_tool_reports_before_it_asks(suite_client: RealClient) -> None:
-    call = suite_client.start("tools/call", name="test_streaming_elicitation", arguments={})
-    reported = suite_client.heard("notifications/progress")
-    suite_client.answer(suite_client.asked(), {"action": "accept", "content": {"ok": True}})
-    result = suite_client.until_done(call)[-1]["result"]
-
-    assert reported["params"]["message"] == "About to ask"
-    assert "'ok': True" in result["content"][0]["text"]
-
-
 def test_a_tool_asks_several_questions_together(suite_client: RealClient) -> None:
     answers = {
         "elicitation/create": {"action": "accept", "content": {"name": "Ada"}},

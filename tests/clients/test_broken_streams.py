@@ -6,10 +6,14 @@ import pytest
 
 from tests.clients.breakable import BreakableLine, breakable_line
 from tests.clients.conftest import KINDS, Kind, connected
-from tests.clients.real_client import Json, RealClient
+from tests.clients.real_client import RealClient
 from tests.running_site import RunningSite
 
-RESUMING = ["python_1_http", "python_2_handshake_http", "typescript_http"]
+resuming = pytest.mark.parametrize(
+    "kind",
+    [name for name, kind in KINDS.items() if kind.sessions and kind.over == "http"],
+    indirect=True,
+)
 
 
 @pytest.fixture
@@ -18,35 +22,24 @@ def line(site: RunningSite) -> Iterator[BreakableLine]:
         yield line
 
 
-@pytest.fixture(params=RESUMING)
-def kind(request: pytest.FixtureRequest) -> Kind:
-    return KINDS[request.param]
-
-
-@pytest.fixture
-def client(kind: Kind, site: RunningSite, line: BreakableLine) -> Iterator[RealClient]:
+@resuming
+def test_a_call_goes_on_where_its_stream_broke(
+    kind: Kind, site: RunningSite, line: BreakableLine
+) -> None:
     with connected(kind, site, port=line.port) as client:
-        yield client
+        timer = client.start("tools/call", name="timer", arguments={"seconds": 2})
+        said = [client.heard("notifications/progress")]
 
+        line.cut()
+        said += client.until_done(timer)
 
-def test_a_call_goes_on_where_its_stream_broke(client: RealClient, line: BreakableLine) -> None:
-    timer = client.start("tools/call", name="timer", arguments={"seconds": 2})
-    said = [client.heard("notifications/progress")]
-
-    line.cut()
-    said += client.until_done(timer)
-
-    assert progress(said) == ["2 s to go", "1 s to go"]
+    heard = [each for each in said if each.get("heard") == "notifications/progress"]
+    assert [each["params"]["message"] for each in heard] == ["2 s to go", "1 s to go"]
     assert said[-1]["result"]["content"][0]["text"] == "2 s are over."
 
 
-def test_a_call_goes_on_where_the_server_closed_its_stream(kind: Kind, site: RunningSite) -> None:
-    with connected(kind, site, "conformance") as client:
-        result = client.call("test_reconnection")
+@resuming
+def test_a_call_goes_on_where_the_server_closed_its_stream(suite_client: RealClient) -> None:
+    result = suite_client.call("test_reconnection")
 
     assert result["content"][0]["text"] == "The stream was closed and taken up again."
-
-
-def progress(said: list[Json]) -> list[str]:
-    heard = [line for line in said if line.get("heard") == "notifications/progress"]
-    return [line["params"]["message"] for line in heard]

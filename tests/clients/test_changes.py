@@ -1,19 +1,10 @@
 """Clients hear of changes unasked: in a session by subscribing, without one by listening."""
 
-import pytest
-
-from tests.clients.conftest import KINDS, connected
+from tests.clients.conftest import KINDS, connected, stateless, with_sessions
 from tests.clients.real_client import RealClient
 from tests.running_site import RunningSite
 
 LISTS = ["tools", "resources", "prompts"]
-
-with_sessions = pytest.mark.parametrize(
-    "kind", [name for name, kind in KINDS.items() if kind.sessions], indirect=True
-)
-stateless = pytest.mark.parametrize(
-    "kind", [name for name, kind in KINDS.items() if not kind.sessions], indirect=True
-)
 
 
 @with_sessions

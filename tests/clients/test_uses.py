@@ -2,7 +2,7 @@
 
 import json
 
-from tests.clients.conftest import Kind
+from tests.clients.conftest import Kind, stateless, with_sessions
 from tests.clients.real_client import Json, RealClient
 
 AT_ONCE = 50
@@ -105,6 +105,7 @@ def test_log_messages_arrive_before_the_result(client: RealClient) -> None:
     assert logged[0]["data"].endswith("was answered late")
 
 
+@stateless
 def test_progress_arrives_while_the_tool_works_and_others_are_answered(
     client: RealClient,
 ) -> None:
@@ -117,6 +118,18 @@ def test_progress_arrives_while_the_tool_works_and_others_are_answered(
     assert first["id"] == timer
     assert first["params"] == {"progress": 0, "total": 1, "message": "1 s to go"}
     assert rest[-1]["result"]["content"][0]["text"] == "1 s are over."
+
+
+@with_sessions
+def test_progress_arrives_while_the_tool_waits_for_an_answer(suite_client: RealClient) -> None:
+    call = suite_client.start("tools/call", name="test_streaming_elicitation", arguments={})
+    reported = suite_client.heard("notifications/progress")
+    # Only now can the tool go on.
+    suite_client.answer(suite_client.asked(), {"action": "accept", "content": {"ok": True}})
+    result = suite_client.until_done(call)[-1]["result"]
+
+    assert reported["params"]["message"] == "About to ask"
+    assert "'ok': True" in result["content"][0]["text"]
 
 
 # Resources.
