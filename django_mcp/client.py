@@ -191,10 +191,6 @@ class Client(ABC):
             self._revision.pick("progress", {"progressToken": self._progress_token, **params}),
         )
 
-    def stop_progress(self) -> None:
-        """Report no more: the request is answered, whatever its handler left running."""
-        self._progress_token = None
-
     async def aprogress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
@@ -221,7 +217,7 @@ class Client(ABC):
         await self._exchange.flush()
 
     def over(self) -> None:
-        """Say nothing more: the request is answered, or nobody waits for its answer."""
+        """Say nothing more, whatever was left running: nobody waits for this request any more."""
         self._told.is_over = True
 
     def close_stream(self, *, retry: int = 1000) -> None:

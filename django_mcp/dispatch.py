@@ -6,6 +6,7 @@ reply comes out.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable
 from dataclasses import dataclass, replace
@@ -51,8 +52,11 @@ async def answer(frame: Frame) -> Reply:
     token = current.set(frame.client)
     try:
         return await _answer(frame)
+    except asyncio.CancelledError:
+        if frame.cancellation.requested:
+            logger.info("%r was cancelled: %r", frame, frame.cancellation.reason)
+        raise
     finally:
-        frame.client.stop_progress()
         current.reset(token)
         if current.get() is None:
             # A call within a call leaves the last word to the outer one.

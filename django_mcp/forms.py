@@ -48,6 +48,11 @@ def _problems(form: forms.BaseForm) -> Iterable[str]:
 
 
 def _described(name: str, field: forms.Field) -> Described:
+    if getattr(field.widget, "input_type", None) == "password":
+        raise ConfigurationError(
+            f"The field {name!r} asks for a secret, which must not pass through the client: send "
+            "the user to a page with elicit_url"
+        )
     describe = next((DESCRIBED[kind] for kind in type(field).__mro__ if kind in DESCRIBED), None)
     if describe is None:
         raise ConfigurationError(

@@ -6,7 +6,6 @@ read. How it gets there and back is the client's business (``client``).
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
@@ -126,8 +125,10 @@ def page(message: str, url: str, *, elicitation_id: str | None = None) -> Questi
 
     ``elicitation_id`` names it where the revision has ids; by default it is a new one.
     """
-    identity = elicitation_id or secrets.token_urlsafe(16)
-    params = {"message": message, "url": url, "mode": "url", "elicitationId": identity}
+    try:
+        params = elicitation.page(url, message, elicitation_id)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from error
     return Question(
         method="elicitation/create",
         params=params,

@@ -12,12 +12,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from django_mcp.calling import Calling
-from django_mcp.components.base import CacheHint
+from django_mcp.components.base import CacheHint, ConfigurationError
 from django_mcp.components.prompt import PromptComponent
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.components.tool import ToolComponent
 from django_mcp.hooks import HookOptions, Hooks
 from django_mcp.offering import Offering
+from django_mcp.protocol import meta
 from django_mcp.protocol.revisions import REVISIONS, Opening, Revision, opened_by
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ class Server(Offering, Hooks, Calling):
         """Whether ``start`` has been called in this process, and ``stop`` has not."""
         self.limits = Limits()
         self.sealer: Sealer | None = None
-        self._amended = capabilities
+        self._amended = _checked(capabilities)
         self._replaced: Json | None = None
         self.set_keepalive(keepalive_ms)
         self.set_log_rate_limit(log_rate_limit)
@@ -208,7 +209,7 @@ class Server(Offering, Hooks, Calling):
 
     def set_capabilities(self, capabilities: Json | None) -> None:
         """Declare exactly these to the clients that come from now on; None computes them again."""
-        self._replaced = capabilities
+        self._replaced = _checked(capabilities)
         self._described.clear()
 
     def serves_tasks(self, revision: Revision) -> bool:
@@ -286,6 +287,15 @@ class Server(Offering, Hooks, Calling):
     def stateless(self) -> Mapping[str, Revision]:
         """The revisions served which need no handshake, by version."""
         return {item.version: item for item in self.revisions(Opening.ENVELOPE)}
+
+
+def _checked(capabilities: Json | None) -> Json | None:
+    """Capabilities as an author gave them; raises ConfigurationError for what clients refuse."""
+    try:
+        meta.check_extensions((capabilities or {}).get("extensions") or {})
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from error
+    return capabilities
 
 
 HAS: Mapping[str, Callable[[Server], bool]] = {

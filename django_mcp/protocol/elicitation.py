@@ -6,10 +6,13 @@ Clients draw forms themselves, so a schema for one is much less than JSON Schema
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from django_mcp.protocol.errors import Json
+if TYPE_CHECKING:
+    from django_mcp.protocol.errors import Json
 
 Property = dict[str, Any]
 
@@ -43,6 +46,11 @@ def flat(schema: Json) -> dict[str, Any]:
 
 def _property(name: str, member: Json, definitions: Json) -> Property:
     resolved = _resolved(member, definitions)
+    if resolved.get("writeOnly") or resolved.get("format") == "password":
+        raise ValueError(
+            f"{name!r} is a secret, which must not pass through the client (ELIC-03): send the "
+            "user to a page with elicit_url"
+        )
     kind = str(resolved.get("type"))
     if kind not in MEMBERS or (kind == "array" and not _offers(resolved, definitions)):
         raise ValueError(
@@ -116,3 +124,12 @@ def _enumerated(choices: Sequence[Json]) -> Property:
 def has_several_choices(schema: Json) -> bool:
     """Whether a property is a choice of several, which older revisions cannot ask."""
     return any(member["type"] == "array" for member in schema["properties"].values())
+
+
+def page(url: str, message: str, identity: str | None = None) -> dict[str, Any]:
+    """What asks for a visit to a page; raises ValueError for what is no address of one."""
+    parts = urlsplit(url)
+    if not (parts.scheme and parts.netloc):
+        raise ValueError(f"{url!r} is no page: give a whole address, https://…")
+    identity = identity or secrets.token_urlsafe(16)
+    return {"mode": "url", "elicitationId": identity, "url": url, "message": message}

@@ -6,9 +6,10 @@ differ between revisions and are asked of them.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
+
+from django_mcp.protocol import elicitation
 
 Json = Mapping[str, Any]
 
@@ -287,9 +288,7 @@ class UrlElicitationRequired(ProtocolError):
 
         ``elicitation_id`` is what ``notifications/elicitation/complete`` will name.
         """
-        identity = elicitation_id or secrets.token_urlsafe(16)
-        page = {"mode": "url", "elicitationId": identity, "url": url, "message": message}
-        return cls(data={"elicitations": [page]})
+        return cls(data={"elicitations": [elicitation.page(url, message, elicitation_id)]})
 
     @property
     def elicitations(self) -> list[Json]:

@@ -31,6 +31,16 @@ def check_keys(meta: Mapping[str, Any]) -> None:
             raise ValueError(f"The key {key!r} of _meta is reserved by the specification of MCP")
 
 
+def check_extensions(extensions: Mapping[str, Any]) -> None:
+    """Raise ValueError for an extension whose id or settings a client could not read (VER-05)."""
+    check_keys(extensions)
+    for identity, settings in extensions.items():
+        if "/" not in identity.strip("/") or not isinstance(settings, Mapping):
+            raise ValueError(
+                f"{identity!r} is no extension: write {{'com.example/name': {{…its settings…}}}}"
+            )
+
+
 def _is_reserved(prefix: str) -> bool:
     """Whether a prefix is the specification's in any revision.
 

@@ -8,7 +8,6 @@ takes longer than most listens to its session's group. Most calls are answered b
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,8 +26,6 @@ from django_mcp.transports import base, turns
 from django_mcp.transports.http_request import Receive
 from django_mcp.transports.session_exchange import SessionExchange
 from django_mcp.transports.watch import Watch
-
-logger = logging.getLogger("django_mcp")
 
 REMEMBERED = 30.0
 """Seconds for which it is remembered that a request was given up which was not seen to run."""
@@ -208,7 +205,6 @@ async def _answer(call: Call, frame: Frame, receive: Receive) -> None:
         if watch.ended_by is None:
             raise
         watch.forgive()
-        logger.info("%s was cancelled: %s", frame, watch.ended_by)
         reply = dispatch.refusal(frame, Cancelled())
     finally:
         watch.stop()

@@ -169,3 +169,18 @@ async def test_a_call_which_takes_too_long_is_ended(client_for: ClientFor, confi
 
     assert (error.code, error.message) == (-32603, "Cancelled")
     assert desk.stopped.is_set()
+
+
+@pytest.mark.parametrize("mcp_transport", ["http", "stdio"])
+async def test_why_a_request_was_given_up_is_logged(
+    client_for: ClientFor, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "django_mcp")
+    desk = Desk()
+
+    async with client_for(desk.server) as client:
+        await give_up(client, desk, "wait")
+
+    (said,) = [record.getMessage() for record in caplog.records if "cancelled" in record.msg]
+    assert said.startswith("<Frame tools/call ")
+    assert said.endswith(f"was cancelled: {desk.reasons[0]!r}")

@@ -86,3 +86,23 @@ def test_a_key_that_cannot_be_ours_is_refused_where_it_is_written(key: str) -> N
         TextContent("Hm.", meta={key: 1})
     with pytest.raises(ValueError, match="_meta"):
         Response.tool().meta({key: 1})
+
+
+@pytest.mark.parametrize("identity", ["mine", "dev.mcp/x"])
+def test_an_extension_that_clients_could_not_read_is_refused(identity: str) -> None:
+    with pytest.raises(ConfigurationError, match=identity):
+        Server("shop", capabilities={"extensions": {identity: {}}})
+    with pytest.raises(ConfigurationError, match=identity):
+        Server("shop").set_capabilities({"extensions": {identity: {}}})
+
+
+async def test_extensions_are_declared_where_the_revision_has_them(
+    client_for: ClientFor, mcp_version: str
+) -> None:
+    mine = {"com.example/mine": {"depth": 7}}
+
+    async with client_for(Server("shop", capabilities={"extensions": mine})) as client:
+        greeting = client.welcome or await client.request("server/discover")
+
+    declared = greeting["capabilities"].get("extensions")
+    assert declared == (mine if mcp_version == "2026-07-28" else None)

@@ -69,6 +69,33 @@ class TestAForm:
         with pytest.raises(ValueError, match="'a' cannot be asked in a form"):
             elicitation.flat({"properties": {"a": member}})
 
+    @pytest.mark.parametrize(
+        "member", [{"type": "string", "format": "password"}, {"type": "string", "writeOnly": True}]
+    )
+    def test_never_asks_for_a_secret(self, member: Any) -> None:
+        with pytest.raises(ValueError, match="'a' is a secret"):
+            elicitation.flat({"properties": {"a": member}})
+
+
+class TestAPage:
+    def test_is_named_by_a_whole_address_and_an_id(self) -> None:
+        page = elicitation.page("https://example.com/pay?x=1", "Pay", "visit-1")
+        assert page == {
+            "mode": "url",
+            "elicitationId": "visit-1",
+            "url": "https://example.com/pay?x=1",
+            "message": "Pay",
+        }
+
+    def test_has_an_id_of_its_own_where_nobody_gives_it_one(self) -> None:
+        ids = {elicitation.page("https://x.example", "Pay")["elicitationId"] for _ in range(9)}
+        assert len(ids) == 9
+
+    @pytest.mark.parametrize("url", ["", "/pay", "example.com/pay", "https:", "pay me"])
+    def test_cannot_be_a_part_of_an_address(self, url: str) -> None:
+        with pytest.raises(ValueError, match="is no page"):
+            elicitation.page(url, "Pay")
+
 
 class TestAPlainForm:
     def test_names_its_choices_as_older_clients_know_them(self) -> None:

@@ -69,6 +69,19 @@ def test_what_the_specification_reserves_is_nobody_elses(key: str) -> None:
         meta.check_keys({key: 1})
 
 
+def test_an_extension_has_an_id_with_a_prefix_and_settings() -> None:
+    meta.check_extensions({"com.example/mine": {}, "io.modelcontextprotocol/ui": {"a": 1}})
+
+
+@pytest.mark.parametrize(
+    "extensions",
+    [{"mine": {}}, {"com.example/": {}}, {"com.mcp.tools/x": {}}, {"com.example/mine": True}],
+)
+def test_anything_else_is_no_extension(extensions: Any) -> None:
+    with pytest.raises(ValueError, match=r"is no extension|is reserved"):
+        meta.check_extensions(extensions)
+
+
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 

@@ -74,6 +74,11 @@ class TestAFormIsShown:
         with pytest.raises(ConfigurationError, match="'file' is a FileField"):
             questions.form("Which?", form)
 
+    def test_but_not_with_a_field_for_a_secret(self) -> None:
+        field = forms.CharField(widget=forms.PasswordInput)
+        with pytest.raises(ConfigurationError, match="'pin' asks for a secret"):
+            questions.form("Which?", type("Login", (forms.Form,), {"pin": field}))
+
     def test_but_not_with_a_hundred_choices_and_more(self) -> None:
         many = forms.ChoiceField(choices=[(str(n), n) for n in range(101)])
         with pytest.raises(ConfigurationError, match="101 choices"):
