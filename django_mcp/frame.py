@@ -266,8 +266,9 @@ class Frame:
         """Offer a tool in this session.
 
         Options: description, input_schema, output_schema (a JSON Schema or a pydantic model),
-        title, annotations, meta, task_support, icons, and ``handler``, the dotted path of a
-        function; without one, the call goes to the server's ``handle_tool_call``.
+        title, annotations, meta, task_support, icons, and ``handler``, a function at the top
+        of a module or its dotted path; without one, the call goes to the server's
+        ``handle_tool_call``. Where the revision has no sessions, it lasts for this call.
         """
         return self._register(ToolComponent.kind, {"name": name, **options})
 

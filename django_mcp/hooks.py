@@ -98,7 +98,7 @@ class Hooks:
         return ()
 
     def handle_notification(self, method: str, params: Json, frame: Frame) -> Any:
-        """Called for a notification which the framework does not act upon itself.
+        """Called for a notification in a session which the framework does not act upon itself.
 
         It may return a Frame. Notifications are never answered: an exception is logged.
         """

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -429,6 +432,22 @@ class TestHandleError:
         assert isinstance(told[0], LookupError)
 
 
+LEAVING = """
+import django
+django.setup()
+from django_mcp import Server
+
+async def astop():
+    print("astopped")
+
+one = Server("one", start=lambda: print("started"), stop=lambda: print("stopped"))
+one.register_tool("call", lambda: print("called"))
+one.call_tool("call")
+other = Server("other", stop=astop)
+other.list_tools()
+"""
+
+
 class TestStartAndStop:
     async def test_a_server_is_started_before_its_first_answer_and_once(
         self, client_for: ClientFor
@@ -502,6 +521,17 @@ class TestStartAndStop:
 
         assert happened == ["start", "stop", "start", "stop"]
         assert server.is_running is False
+
+    def test_what_nobody_has_stopped_is_stopped_when_python_exits(self) -> None:
+        done = subprocess.run(
+            [sys.executable, "-c", LEAVING],
+            env={**os.environ, "DJANGO_SETTINGS_MODULE": "example_site.settings"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+
+        assert done.stdout.split() == ["started", "called", "astopped", "stopped"]
 
     async def test_a_stop_that_fails_keeps_no_other_from_being_stopped(self) -> None:
         happened: list[str] = []
