@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
@@ -76,11 +77,30 @@ class Conversation(conversation.Conversation):
 
 async def stdin_lines(limit: int) -> AsyncIterator[bytes]:
     """The lines of standard input; one longer than ``limit`` bytes is answered as unreadable."""
-    loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=limit)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
+    await _connect(reader)
     while line := await _line(reader):
         yield line
+
+
+async def _connect(reader: asyncio.StreamReader) -> None:
+    """Let ``reader`` read standard input: a pipe or, where no event loop can, by a thread."""
+    loop = asyncio.get_running_loop()
+    try:
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
+    except (ValueError, OSError, NotImplementedError):
+        # It is a file, or we are on Windows.
+        threading.Thread(target=_feed, args=(reader, loop), daemon=True).start()
+
+
+def _feed(reader: asyncio.StreamReader, loop: asyncio.AbstractEventLoop) -> None:
+    while data := os.read(sys.stdin.fileno(), CHUNK):
+        loop.call_soon_threadsafe(reader.feed_data, data)
+    loop.call_soon_threadsafe(reader.feed_eof)
+
+
+CHUNK = 65536
+"""Bytes which a thread reads at once."""
 
 
 async def _line(reader: asyncio.StreamReader) -> bytes:

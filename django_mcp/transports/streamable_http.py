@@ -48,8 +48,8 @@ class StreamableHttpConsumer(AsyncConsumer):
         self._send = send
         self._has_begun = False
         try:
-            verb = self._verb(scope["method"])
             self.request.check_origin(conf.get().allowed_origins)
+            verb = self._verb(scope["method"])
             self.principal = await self._authenticate()
             await verb(self)
         except Refused as refused:

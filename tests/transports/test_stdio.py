@@ -261,3 +261,23 @@ async def test_a_server_which_does_not_exist_is_named_with_those_that_do() -> No
     assert code == 1
     assert "There is no MCP server 'nobody'; there are: mcp" in server.errors
     assert "Traceback" not in server.errors
+
+
+async def test_a_file_is_read_like_a_pipe(tmp_path: Path) -> None:
+    questions = tmp_path / "questions"
+    asked = [jsonrpc.request(number, "server/discover", DESCRIBED) for number in (1, 2)]
+    questions.write_bytes(b"".join(jsonrpc.encode(line) + b"\n" for line in asked))
+    with questions.open("rb") as file:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("manage.py", "mcp_stdio"),
+            cwd=ROOT,
+            env={**os.environ, "DJANGO_SETTINGS_MODULE": "example_site.settings"},
+            stdin=file,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        async with asyncio.timeout(PATIENCE):
+            output, _ = await process.communicate()
+    assert [json.loads(line)["id"] for line in output.splitlines()] == [1, 2]
+    assert process.returncode == 0

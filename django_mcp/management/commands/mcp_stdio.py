@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from contextlib import suppress
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -35,7 +36,8 @@ class Command(BaseCommand):
 async def _serve(server: Server) -> None:
     with stdio.guarded_stdout() as out:
         serving = asyncio.ensure_future(stdio.serve(server, out))
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
+        with suppress(NotImplementedError):  # Windows has no such signal.
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
         try:
             await serving
         except asyncio.CancelledError:
