@@ -11,16 +11,17 @@ from django.dispatch import Signal
 
 tool_called = Signal()
 """A tool was called. With ``name``, ``user`` (Django's, or None), ``principal`` (its key),
-``outcome`` ("ok", "error" as the tool itself reports it, "refused" before it ran, "failed" by
-an exception, or "cancelled") and ``duration`` in seconds."""
+``outcome`` ("ok", "error" which the model reads, "asked" where the client is asked first,
+"refused" by an error for the client, "failed" by one of ours, or "cancelled") and ``duration``
+in seconds."""
 
 resource_read = Signal()
-"""A resource was read. With ``uri``, ``user``, ``principal``, ``outcome`` ("ok", "refused",
-"failed" or "cancelled") and ``duration``."""
+"""A resource was read. With ``uri``, ``user``, ``principal``, ``outcome`` and
+``duration`` as for a tool."""
 
 prompt_got = Signal()
-"""A prompt was got. With ``name``, ``user``, ``principal``, ``outcome`` ("ok", "refused",
-"failed" or "cancelled") and ``duration``."""
+"""A prompt was got. With ``name``, ``user``, ``principal``, ``outcome`` and
+``duration`` as for a tool."""
 
 session_started = Signal()
 """A session was opened. With ``address`` (never its id), ``version`` (of the protocol),

@@ -44,6 +44,7 @@ from django_mcp.rounds import RoundsClient
 from django_mcp.server import Server
 from django_mcp.session import Change, Session, address
 from django_mcp.stores.base import SessionStore
+from django_mcp.transports import records
 
 logger = logging.getLogger("django_mcp")
 
@@ -262,6 +263,8 @@ async def answer(frame: Frame) -> Reply:
     except Exception as error:
         frame.server.report("A message could not be prepared to be answered", error)
         return dispatch.refusal(frame, InternalError())
+    if records.is_told(frame):
+        return await records.told(frame, dispatch.answer)
     return await dispatch.answer(frame)
 
 

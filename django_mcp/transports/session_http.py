@@ -24,7 +24,14 @@ from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Opening, 
 from django_mcp.server import Server
 from django_mcp.session import Session
 from django_mcp.stores.base import StoreFull
-from django_mcp.transports import base, batches, session_calls, session_hooks, session_streams
+from django_mcp.transports import (
+    base,
+    batches,
+    records,
+    session_calls,
+    session_hooks,
+    session_streams,
+)
 from django_mcp.transports.http_exchange import HttpExchange, Send
 from django_mcp.transports.http_request import HttpRequest, Receive, Refused, ScopeTransport
 from django_mcp.transports.open_stream import Recognise
@@ -169,6 +176,7 @@ class SessionHttp:
             await stores.sessions().create(session)
         except StoreFull as error:
             raise Refused(429, f"{error}: end one of them first") from error
+        await records.session_started(reply.frame, session)
         exchange.add_header(headers.SESSION_ID, session.id.encode())
         await exchange.finish(reply.message)
 
@@ -207,6 +215,7 @@ class SessionHttp:
 
     async def _end(self, session: Session) -> None:
         await stores.sessions().delete(session.id)
+        await records.session_ended(self.server, session)
         await session_calls.end_all(session)
         await stores.events().forget(session.address)
 
