@@ -291,6 +291,33 @@ async def test_lists_say_how_long_they_may_be_kept_where_the_revision_has_it(
     assert hints == [expected] * 4
 
 
+@pytest.mark.parametrize("mcp_version", ["2026-07-28"])
+async def test_all_pages_of_a_list_are_for_the_same_readers(client_for: ClientFor) -> None:
+    pages = []
+
+    async with client_for(many(5, page_size=2, cache=CacheHint(9, "public"))) as client:
+        page = await client.request("tools/list")
+        pages.append(page)
+        while "nextCursor" in page:
+            page = await client.request("tools/list", {"cursor": page["nextCursor"]})
+            pages.append(page)
+
+    assert [(page["ttlMs"], page["cacheScope"]) for page in pages] == [(9, "public")] * 3
+
+
+async def test_names_which_differ_in_case_are_two(client_for: ClientFor) -> None:
+    server = Server("shop")
+    server.tool(name="Find")(lambda: "one")
+    server.tool(name="find")(lambda: "other")
+
+    async with client_for(server) as client:
+        listed = [tool["name"] for tool in await client.list_tools()]
+        found = [(await client.call_tool(name))["content"][0]["text"] for name in ("find", "Find")]
+        await refusal(client.call_tool("FIND"))
+
+    assert (listed, found) == (["Find", "find"], ["other", "one"])
+
+
 async def test_lists_are_private_and_stale_at_once_unless_somebody_says_otherwise() -> None:
     async with Client(many(1)) as client:
         page = await client.request("tools/list")

@@ -1,0 +1,113 @@
+"""Each message travels on one stream: an answer on its own, and what belongs to none on another."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from django_mcp import Frame, Server
+from django_mcp.protocol import jsonrpc
+from tests.transports.driving import PRIMED, Peer, message_of
+from tests.transports.test_streams import silent
+from tests.transports.wire import Wire
+
+pytestmark = pytest.mark.usefixtures("configure")
+
+STREAMABLE = ["2025-03-26", "2025-06-18", "2025-11-25"]
+
+
+def counting() -> Server:
+    server = Server("shop", announce_on_start=False)
+
+    @server.tool
+    async def count(name: str, frame: Frame) -> str:
+        for number in range(3):
+            await frame.client.alog("error", f"{name} {number}")
+            await asyncio.sleep(0)
+        return name
+
+    return server
+
+
+async def said_on(exchange: Any) -> list[Any]:
+    """What a stream says until it ends: texts of log messages, and results."""
+    messages = [json.loads(event.data) async for event in exchange.events() if event.data]
+    return [
+        message["params"]["data"]
+        if "method" in message
+        else message["result"]["content"][0]["text"]
+        for message in messages
+    ]
+
+
+@pytest.mark.parametrize("version", STREAMABLE)
+async def test_what_a_call_says_is_said_on_its_own_stream_alone(version: str) -> None:
+    peer = Peer(counting(), version)
+    await peer.initialize()
+
+    async with (
+        peer.stream() as standalone,
+        peer.posting(peer.call("count", name="a")) as one,
+        peer.posting(peer.call("count", name="b")) as other,
+    ):
+        heard = [*await asyncio.gather(said_on(one), said_on(other))]
+        await peer.server.anotify_tools_list_changed()
+        told = await message_of(standalone)
+        assert await silent(standalone)
+
+    assert heard == [["a 0", "a 1", "a 2", "a"], ["b 0", "b 1", "b 2", "b"]]
+    assert told["method"] == "notifications/tools/list_changed"
+
+
+async def test_a_resumed_stream_says_what_was_its_own_alone() -> None:
+    peer = Peer(counting(), PRIMED)
+    await peer.initialize()
+
+    firsts = []
+    for name in ("a", "b"):
+        async with peer.posting(peer.call("count", name=name)) as stream:
+            primed = await stream.event()
+            assert primed is not None
+            firsts.append(primed.id)
+            await said_on(stream)
+    again = []
+    for last in firsts:
+        async with peer.stream(last=last) as stream:
+            again.append(await said_on(stream))
+
+    assert again == [["a 0", "a 1", "a 2", "a"], ["b 0", "b 1", "b 2", "b"]]
+
+
+async def test_a_page_that_was_visited_is_told_to_the_session_that_was_sent_there() -> None:
+    server = Server("shop", announce_on_start=False)
+    one, other = Peer(server, PRIMED), Peer(server, PRIMED)
+    for peer in (one, other):
+        await peer.initialize()
+    visited = "notifications/elicitation/complete"
+
+    async with one.stream() as ones, other.stream() as others:
+        await others.event()
+        await server.asend_notification(
+            visited, {"elicitationId": "visit-1"}, session_id=one.session
+        )
+        told = await message_of(ones)
+        assert await silent(others)
+
+    assert (told["method"], told["params"]) == (visited, {"elicitationId": "visit-1"})
+
+
+async def test_without_sessions_nothing_is_resumed_and_no_answer_is_taken() -> None:
+    wire = Wire(counting())
+
+    resumed = await wire.post(wire.call("count", name="a"), {"last-event-id": "pstream.1"})
+    answered = await wire.post(jsonrpc.result(1, {"action": "accept"}))
+    refused = [await wire.request(method) for method in ("GET", "DELETE")]
+
+    assert resumed.body.count(b"data:") == 4
+    assert b"id:" not in resumed.body.replace(b'"id":', b"")
+    assert answered.status == 400
+    assert answered.json()["error"]["code"] == -32600
+    assert [reply.status for reply in refused] == [405, 405]
