@@ -192,6 +192,22 @@ async def test_too_many_resources_are_refused(desk: Desk, configure: Any) -> Non
     assert (reply.status, reply.json()["error"]["code"]) == (400, -32602)
 
 
+async def test_who_does_not_read_loses_the_stream(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(open_stream, "TOO_MUCH", 1000)
+    peer = peer_of(desk)
+    async with peer.posting(peer.listen(id=1, toolsListChanged=True)) as stream:
+        await message_of(stream)
+        stream.stop_reading()
+        for _ in range(50):
+            await desk.server.anotify_tools_list_changed()
+            await asyncio.sleep(0)
+        stream.go_on_reading()
+        assert len([event async for event in stream.events()]) < 50
+    assert "does not read" in caplog.text
+
+
 async def test_who_takes_no_stream_cannot_listen(desk: Desk) -> None:
     peer = peer_of(desk)
     message = peer.listen(id=1)

@@ -455,6 +455,64 @@ async def test_streams_give_signs_of_life(desk: Desk, configure: Any) -> None:
         assert primed.data == ""
 
 
+async def test_who_reads_slowly_is_told_the_same_thing_once(desk: Desk) -> None:
+    peer = await ready(desk)
+    async with peer.stream() as stream:
+        await methods_of(stream, 3)
+        stream.stop_reading()
+        for _ in range(50):
+            await desk.server.anotify_tools_list_changed()
+            await asyncio.sleep(0)
+        await desk.server.asend_notification("x/y")
+        stream.go_on_reading()
+        heard = []
+        while "x/y" not in heard:
+            heard += await methods_of(stream, 1)
+        assert 0 < len(heard) < 10
+
+
+async def test_a_server_that_says_so_when_its_client_has_gone_is_believed(desk: Desk) -> None:
+    peer = await ready(desk)
+    scope = peer._scope("GET", None, {"accept": "text/event-stream"})
+    sent: list[Any] = []
+    gone = asyncio.Event()
+
+    async def receive() -> Any:
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+        if len(sent) > 2:
+            raise BrokenPipeError
+
+    serving = asyncio.ensure_future(peer._application(scope, receive, send))
+    while len(sent) < 2:
+        await asyncio.sleep(0)
+    for _ in range(3):
+        await desk.server.anotify_tools_list_changed()
+        await asyncio.sleep(0)
+    gone.set()
+    await serving
+    assert len(sent) == 3
+
+
+async def test_what_cannot_be_kept_is_said_nevertheless(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(*_: Any) -> None:
+        raise RuntimeError("no store")
+
+    peer = await ready(desk)
+    desk.go_on.set()
+    monkeypatch.setattr(stores.events(), "append", broken)
+    monkeypatch.setattr(stores.events(), "close", broken)
+    async with peer.posting(peer.call("work")) as call:
+        heard = [event async for event in call.events() if event.data]
+    assert len(heard) == 3
+    assert "cannot be kept, and so not be resumed" in caplog.text
+
+
 # Batches.
 
 
@@ -484,6 +542,33 @@ async def test_a_batch_in_which_something_is_said_is_a_stream(desk: Desk) -> Non
         messages = [json.loads(event.data) async for event in stream.events()]
     assert sorted(each["id"] for each in messages if "id" in each) == [1, 2]
     assert len(messages) == 4
+
+
+async def test_a_batch_outlives_its_connection(desk: Desk) -> None:
+    peer = await ready(desk, version="2025-03-26")
+    async with peer.posting([peer.call("work", id=1), peer.call("work_silently", id=2)]) as stream:
+        await message_of(stream)
+        await asyncio.sleep(0.15)  # The calls look for their client after two ticks.
+        stream.disconnect()
+        await asyncio.sleep(0.05)
+    assert desk.ended == []
+    desk.go_on.set()
+
+
+async def test_an_id_is_used_once_in_a_batch(desk: Desk) -> None:
+    peer = await ready(desk, version="2025-03-26")
+    desk.go_on.set()
+    calls = [peer.call("work_silently", id=1), peer.call("work_silently", id=1)]
+    answers = (await peer.post(calls)).json()
+    assert sorted("error" in each for each in answers) == [False, True]
+
+
+async def test_in_a_batch_one_may_ask(desk: Desk) -> None:
+    peer = await ready(desk, version="2025-03-26")
+    async with peer.posting([peer.call("ping_client", id=1), peer.request("ping", id=2)]) as stream:
+        ping = await message_of(stream)
+        await peer.post([{"jsonrpc": "2.0", "id": ping["id"], "result": {}}])
+        assert sorted([(await message_of(stream))["id"] for _ in range(2)]) == [1, 2]
 
 
 async def test_a_batch_of_notifications_is_accepted(desk: Desk) -> None:
