@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp import CacheHint, Frame, Server
+from django_mcp import CacheHint, ConfigurationError, Frame, Server
 from django_mcp.components.tool import tool_component
 from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
@@ -316,6 +316,34 @@ async def test_names_which_differ_in_case_are_two(client_for: ClientFor) -> None
         await refusal(client.call_tool("FIND"))
 
     assert (listed, found) == (["Find", "find"], ["other", "one"])
+
+
+@pytest.mark.parametrize("name", ["a", "Z9", "a.b-c_d", "_", "1", "x" * 128])
+async def test_a_name_is_of_letters_digits_and_three_signs(
+    client_for: ClientFor, name: str
+) -> None:
+    server = Server("shop")
+    server.tool(name=name)(nothing)
+
+    async with client_for(server) as client:
+        assert names(await client.list_tools()) == [name]
+
+
+@pytest.mark.parametrize("name", ["x" * 129, "a b", "a,b", "a/b", "ä", "a\n", "a:b", "a@b"])
+def test_any_other_name_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be used"):
+        Server("shop").tool(name=name)(nothing)
+
+
+def test_a_name_is_given_once_and_who_gives_it_again_is_told_where() -> None:
+    server = Server("shop")
+    server.tool(name="find")(nothing)
+    server.prompt(name="find")(nothing)
+
+    with pytest.raises(ConfigurationError, match="'find' is registered twice") as refused:
+        server.tool(name="find")(lambda: None)
+
+    assert str(refused.value).count(f"{__name__}:") == 2
 
 
 async def test_lists_are_private_and_stale_at_once_unless_somebody_says_otherwise() -> None:
