@@ -5,13 +5,20 @@ How it reaches them, on which worker and over which transport, is the business o
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Coroutine, Mapping
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from django_mcp.protocol import validation
+from django_mcp.protocol.revisions import NEWEST
+
 if TYPE_CHECKING:
     from django_mcp.protocol.errors import Json
     from django_mcp.server import Server
+
+
+logger = logging.getLogger("django_mcp")
 
 
 class Everyone(Enum):
@@ -140,6 +147,8 @@ class Announcing:
     ) -> None:
         """``send_notification`` for asynchronous code."""
         named = _named(session_id)
+        if self._is_unfit(method, params):
+            return
         if named is EVERYONE:
             await self._say(method, params)
         elif self.announcer is not None:
@@ -163,6 +172,15 @@ class Announcing:
         """Announce a component that was added or removed while clients may be listening."""
         if self._is_open and self.announcer is not None:
             self.announcer.changed(self._server, CATEGORIES[kind])
+
+    def _is_unfit(self, method: str, params: Json | None) -> bool:
+        """Whether it does not fit the protocol, which strict mode looks at and logs."""
+        if not self._server.limits.strict:
+            return False
+        misfits = validation.notification(NEWEST, method, params)
+        if misfits:
+            logger.error("%s does not fit the protocol: %s", method, "; ".join(misfits))
+        return bool(misfits)
 
     async def _say(self, method: str, params: Json | None = None) -> None:
         if self.announcer is not None:

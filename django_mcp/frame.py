@@ -232,11 +232,18 @@ class Frame:
         """Set data which belongs to the framework and not to handlers; later values win.
 
         It is for middleware and the like. What a site adds under keys of its own is remembered
-        by the session as assigns are; the framework's own keys hold for this message alone.
+        by the session as assigns are, and must be JSON as they are; the framework's own keys
+        hold for this message alone.
         """
         new = _pairs(key, value, more)
-        own = {name: item for name, item in new.items() if name not in Private.__annotations__}
-        private: Any = {**self.private, **new}
+        present: Mapping[str, Any] = self.private
+        # Middleware says the same at every message, which is no change.
+        own = {
+            name: item
+            for name, item in new.items()
+            if name not in Private.__annotations__ and present.get(name, UNSET) != item
+        }
+        private: Any = {**present, **new}
         return replace(self, private=private).record(
             *(Change("private", "put", name, item) for name, item in own.items())
         )
@@ -333,6 +340,8 @@ class Frame:
         """The revision in force."""
         return self.private["revision"]
 
+
+UNSET = object()
 
 TRANSPORTS: Mapping[str, Any] = {"http": HttpTransport, "stdio": StdioTransport}
 

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from inspect import isawaitable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from django_mcp import threads
 from django_mcp.components.signature import is_async
@@ -54,7 +55,8 @@ async def stop(server: Server) -> None:
     server.is_running = False
     _running.pop(server, None)
     try:
-        await _call(server.stop)
+        if server.has_hook("stop"):
+            await _call(server.stop)
     except Exception as error:
         server.report(f"The server {server.name!r} could not be stopped properly", error)
 
@@ -68,7 +70,8 @@ async def stop_all() -> None:
 async def _start(server: Server) -> None:
     if server.is_running:
         return
-    await _call(server.start)
+    if server.has_hook("start"):
+        await _call(server.start)
     server.is_running = True
     _running[server] = None
 
@@ -97,7 +100,7 @@ async def _wait_for(awaitable: Awaitable[Any]) -> None:
     await awaitable
 
 
-_running: dict[Server, None] = {}
+_running: WeakKeyDictionary[Server, None] = WeakKeyDictionary()
 _starting: dict[Server, Future[None]] = {}
 _guard = threading.Lock()
 

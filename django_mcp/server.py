@@ -16,7 +16,7 @@ from django_mcp.components.base import CacheHint, ConfigurationError
 from django_mcp.components.prompt import PromptComponent
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.components.tool import ToolComponent
-from django_mcp.hooks import HookOptions, Hooks
+from django_mcp.hooks import HOOKS, HookOptions, Hooks
 from django_mcp.offering import Offering
 from django_mcp.protocol import meta
 from django_mcp.protocol.revisions import REVISIONS, Opening, Revision, opened_by
@@ -141,6 +141,8 @@ class Server(Offering, Hooks, Calling):
         self._replaced: Json | None = None
         self.set_keepalive(keepalive_ms)
         self.set_log_rate_limit(log_rate_limit)
+        if unknown := sorted(hooks.keys() - {*HOOKS}):
+            raise TypeError(f"A Server has no option and no hook {unknown[0]!r}")
         for hook, function in hooks.items():
             self._hook(hook, function)  # type: ignore[arg-type]
 

@@ -301,11 +301,12 @@ class Conversation:
 
     async def _answer_in_turn(self, frame: Frame) -> Reply:
         """Answer, after what has to be finished before, and remember what that changed."""
-        if self._initializing is not None and frame.get_mcp_session_id() is not None:
+        in_session = frame.get_mcp_session_id() is not None
+        if in_session and self._initializing is not None and not frame.initialized:
             await asyncio.shield(self._initializing)
-            if self.session is None:
-                return dispatch.refusal(frame, InvalidRequest("The session has ended"))
-            frame = base.refreshed(frame, self.session)
+            frame = frame if self.session is None else base.refreshed(frame, self.session)
+        if in_session and self.session is None:
+            return dispatch.refusal(frame, InvalidRequest("The session has ended"))
         async with turns.taken(frame, self._load, shared=False) as ready:
             reply = await base.answer(ready)
             return reply if frame.cancellation.requested else await self._keep(frame, reply)

@@ -19,7 +19,7 @@ from django_mcp import announce, conf, dispatch, hub, stores
 from django_mcp.dispatch import Reply
 from django_mcp.frame import Frame
 from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.errors import Cancelled, InvalidRequest
+from django_mcp.protocol.errors import Cancelled, InternalError, InvalidRequest
 from django_mcp.protocol.jsonrpc import RequestId
 from django_mcp.session import Change, Session, address
 from django_mcp.transports import base, turns
@@ -222,6 +222,9 @@ async def _reply(frame: Frame) -> Reply:
             return await _kept(await base.answer(ready))
     except InvalidRequest as error:
         return dispatch.refusal(frame, error)
+    except Exception as error:
+        frame.server.report("A request could not be answered in its turn", error)
+        return dispatch.refusal(frame, InternalError())
 
 
 async def _kept(reply: Reply) -> Reply:

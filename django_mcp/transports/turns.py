@@ -7,6 +7,7 @@ the session settles whose turn it is; there, who waits longest need not be the f
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -17,6 +18,8 @@ from django_mcp.frame import Frame
 from django_mcp.protocol.errors import InvalidRequest
 from django_mcp.session import Change, Session, address
 from django_mcp.transports import base
+
+logger = logging.getLogger("django_mcp")
 
 Load = Callable[[], Awaitable[Session | None]]
 """The session as it is now, or None when it has ended."""
@@ -72,7 +75,15 @@ async def _leased(session_id: str) -> AsyncIterator[Session]:
         renewing.cancel()
         with suppress(asyncio.CancelledError):
             await renewing
+        await _give_back(session_id, token)
+
+
+async def _give_back(session_id: str, token: str) -> None:
+    try:
         await stores.sessions().update(session_id, [Change("turn", "give_back", token)])
+    except Exception:
+        # What was answered stays answered; the others wait until the lease is over.
+        logger.exception("A turn cannot be given back")
 
 
 async def _lease(session_id: str, token: str) -> Session:
@@ -95,7 +106,10 @@ async def _ask(session_id: str, token: str) -> Session | None:
 async def _renew(session_id: str, token: str) -> None:
     while True:
         await asyncio.sleep(RENEWAL)
-        await _ask(session_id, token)
+        try:
+            await _ask(session_id, token)
+        except Exception:
+            logger.exception("A turn cannot be kept")
 
 
 def _alive(session: Session | None) -> Session:

@@ -72,6 +72,10 @@ class TestFillingThemIn:
         with pytest.raises(ConfigurationError, match="handle_tool_call"):
             Server("shop").hook(handle_everything)
 
+    def test_an_option_which_is_neither_is_refused(self) -> None:
+        with pytest.raises(TypeError, match="no option and no hook 'titel'"):
+            Server("shop", titel="Shop")  # type: ignore[call-arg]
+
     def test_it_is_known_which_are_filled_in(self) -> None:
         server = Server("shop", init=lambda client_info, frame: frame)
 

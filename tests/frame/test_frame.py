@@ -230,6 +230,11 @@ class TestPrivate:
             Change("private", "put", "tenant", 1),
         )
 
+    def test_what_is_there_already_is_no_change(self) -> None:
+        frame = Frame(private={"tenant": None}).put_private(tenant=None)  # type: ignore[typeddict-unknown-key]
+
+        assert frame.changes == ()
+
     def test_before_initialize_every_getter_answers_none(self) -> None:
         frame = Frame()
 

@@ -179,6 +179,19 @@ async def test_a_server_may_tell_nothing_first() -> None:
         assert await methods_of(stream, 1) == FIRST[2:]
 
 
+async def test_what_does_not_fit_the_protocol_is_not_announced_in_strict_mode(
+    desk: Desk, configure: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    configure(VALIDATION="strict")
+    peer = await ready(desk)
+    async with peer.stream() as stream:
+        await methods_of(stream, 3)
+        await desk.server.asend_notification("notifications/resources/updated", {"url": "a:b"})
+        await desk.server.asend_notification("example/any", {"url": "a:b"})
+        assert await methods_of(stream, 1) == ["example/any"]
+    assert "uri is missing" in caplog.text
+
+
 # One stream for each message.
 
 
