@@ -160,7 +160,8 @@ async def test_the_stream_outlives_the_longest_call(desk: Desk, configure: Any) 
     peer = peer_of(desk)
     async with peer.posting(peer.listen(id=1, toolsListChanged=True)) as stream:
         await message_of(stream)
-        await asyncio.sleep(0.2)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(stream.ended(), 0.2)
         await desk.server.anotify_tools_list_changed()
         assert (await message_of(stream))["method"] == "notifications/tools/list_changed"
 

@@ -78,7 +78,6 @@ async def test_the_newer_is_given_the_word_and_how_far_the_client_was_told() -> 
     await until(lambda: speaking(older))
     older.sentence = asyncio.Event()
     newer = await Stream("b").open()
-    await asyncio.sleep(0.1)
     assert speaking(older, newer) == []  # The older one has not finished its sentence.
     older.sentence.set()
     await until(lambda: speaking(older, newer) == ["b"])
@@ -109,8 +108,8 @@ async def test_a_stream_in_the_middle_that_closes_changes_nothing() -> None:
 async def test_of_those_which_open_at_once_one_speaks() -> None:
     streams = [Stream(name) for name in "abcd"]
     await asyncio.gather(*(stream.open() for stream in streams))
-    await until(lambda: speaking(*streams))
-    await asyncio.sleep(0.2)
+    await until(lambda: speaking(*streams) == ["d"])
+    await until(lambda: not any(stream.standing._is_waiting for stream in streams))
     assert speaking(*streams) == ["d"]
 
 
@@ -141,7 +140,7 @@ async def test_a_dead_stream_is_noticed() -> None:
     await newer.open()
     await until(lambda: speaking(older, newer) == ["b"])
     older.standing.probe()
-    await asyncio.sleep(0.1)
+    await until(lambda: not older.standing._is_waiting)
     assert speaking(older, newer) == ["b"]
     newer.die()
     older.standing.probe()

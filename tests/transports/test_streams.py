@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from django_mcp import Server, stores
+from django_mcp import Server, announce, hub, stores
 from django_mcp.auth.base import Principal
 from django_mcp.protocol.sse import EventId, Parser
+from django_mcp.session import address
 from django_mcp.transports import open_stream
+from tests.site.test_hub import until
 from tests.transports.desk import Desk
 from tests.transports.driving import (
     MODERN,
@@ -40,6 +42,12 @@ async def quiet(peer: Peer) -> None:
     """Let the session be told what it is told first."""
     async with peer.stream() as stream:
         await methods_of(stream, 3)
+
+
+def hears_of(peer: Peer) -> bool:
+    """Whether something of the client's session listens, such as a call that takes long."""
+    assert peer.session is not None
+    return hub.here().hears(announce.of_session(address(peer.session)))
 
 
 async def silent(*streams: Any) -> bool:
@@ -365,7 +373,7 @@ async def test_a_stream_is_read_in_one_place_alone(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.posting(peer.call("work")) as stream:
         begun = await event_of(stream)
-        await asyncio.sleep(0.15)  # The call listens to its session after two ticks.
+        await until(lambda: hears_of(peer))
         async with peer.stream(last=begun.id) as second:
             assert await stream.event() is None
             async with peer.stream(last=begun.id) as third:
@@ -432,11 +440,12 @@ async def test_a_stream_ends_when_its_session_is_gone(desk: Desk) -> None:
 
 
 async def test_an_open_stream_keeps_its_session(desk: Desk, configure: Any) -> None:
-    configure(SESSION_IDLE_TIMEOUT=0.3)
+    configure(SESSION_IDLE_TIMEOUT=0.15, KEEPALIVE_INTERVAL=None)
     peer, forgotten = await ready(desk), await ready(desk)
     async with peer.stream() as stream:
         await methods_of(stream, 3)
-        await asyncio.sleep(0.8)
+        opened = stores.sessions().now()
+        await until(lambda: stores.sessions().now() > opened + 0.5)
         assert (await peer.post(peer.request("ping"))).status == 200
         assert (await forgotten.post(forgotten.request("ping"))).status == 404
 
@@ -561,9 +570,9 @@ async def test_a_batch_outlives_its_connection(desk: Desk) -> None:
     peer = await ready(desk, version="2025-03-26")
     async with peer.posting([peer.call("work", id=1), peer.call("work_silently", id=2)]) as stream:
         await message_of(stream)
-        await asyncio.sleep(0.15)  # The calls look for their client after two ticks.
+        await until(lambda: hears_of(peer))  # From then on, the calls look for their client.
         stream.disconnect()
-        await asyncio.sleep(0.05)
+        await until(stream._incoming.empty)
     assert desk.ended == []
     desk.go_on.set()
 
