@@ -13,6 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -41,6 +42,7 @@ def workers() -> Iterator[tuple[RunningSite, RunningSite]]:
             "DJANGO_SETTINGS_MODULE": "tests.transports.two_workers",
             "EXAMPLE_DATABASE": str(Path(folder) / "db.sqlite3"),
             "REDIS_URL": REDIS_URL,
+            "LAYER_PREFIX": f"test-{uuid4().hex}",
         }
         python = Path(sys.executable)
         manage(python, ROOT, environment, "migrate", "--verbosity", "0")

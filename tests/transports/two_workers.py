@@ -1,7 +1,13 @@
 """Settings of the example site for two processes which share a channel layer and a database."""
 
+import os
+
 from example_site.settings import *  # noqa: F403 - settings are extended in this way.
-from example_site.settings import DJANGO_MCP
+from example_site.settings import CHANNEL_LAYERS, DJANGO_MCP
 
 DJANGO_MCP["AUTHENTICATORS"] = ["django_mcp.auth.public.Public"]
 DJANGO_MCP["HTTP_SSE"] = True
+
+if "LAYER_PREFIX" in os.environ:
+    # Others who use this Redis at the same time are another site.
+    CHANNEL_LAYERS["default"]["CONFIG"]["prefix"] = os.environ["LAYER_PREFIX"]
