@@ -1,0 +1,138 @@
+"""``tests/requirements.py`` names every requirement, and tests that exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.requirements import SESSION, STATELESS, Requirement
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "tests"
+SPEC = ROOT.parent / "shared" / "spec"
+CONTRACTS = ROOT / "django_mcp" / "testing" / "contracts.py"
+
+ALL = [
+    pytest.param(requirement, id=f"{name}:{identity}")
+    for name, checklist in (("session", SESSION), ("stateless", STATELESS))
+    for identity, requirement in checklist.items()
+]
+LEVELS = {"MUST", "SHOULD", "MAY", "CLIENT", "PRACTICE"}
+
+HEADING = re.compile(r"## (\d+(?:\.\d+)?)")
+ROW = re.compile(r"\| (?P<id>[A-Z]+(?:-[A-Z]+)*-[0-9A-Z]+) \| (?P<level>[^|]+) \|")
+ITEM = re.compile(r"- \*\*(?P<id>[A-Z]+-\d+)\*\* (?P<level>[^·]+)·")
+
+
+@pytest.mark.parametrize("requirement", ALL)
+def test_each_is_shown_or_has_a_reason(requirement: Requirement) -> None:
+    assert requirement.level in LEVELS
+    assert requirement.tests or requirement.because.strip(), "neither a test nor a reason"
+    assert not requirement.because or requirement.because.strip().endswith(".")
+
+
+@pytest.mark.parametrize("requirement", ALL)
+def test_what_shows_it_exists(requirement: Requirement) -> None:
+    missing = [node for node in requirement.tests if not exists(node)]
+
+    assert not missing
+    assert len(set(requirement.tests)) == len(requirement.tests)
+
+
+def test_reasons_without_a_test_are_rare() -> None:
+    musts = [each for each in (*SESSION.values(), *STATELESS.values()) if each.level == "MUST"]
+    unshown = [each for each in musts if not each.tests]
+
+    assert len(unshown) < len(musts) / 10
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "left_out", "ends", "listed"),
+    [
+        ("session-revisions.md", ROW, {"18", "19", "20"}, "## (a)", SESSION),
+        ("2026-07-28.md", ITEM, {"2.18"}, "# 3.", STATELESS),
+    ],
+)
+def test_the_checklists_have_the_same_rows(
+    name: str,
+    pattern: re.Pattern[str],
+    left_out: set[str],
+    ends: str,
+    listed: Mapping[str, Requirement],
+) -> None:
+    if not SPEC.is_dir():
+        pytest.skip("the checklists are not part of the repository, and are not beside it here")
+
+    demanded = dict(rows(SPEC / name, pattern, left_out, ends))
+
+    assert sorted(listed.keys() - demanded.keys()) == []
+    assert sorted(demanded.keys() - listed.keys()) == []
+    assert {i: listed[i].level for i in listed} == {i: demanded[i] for i in listed}
+
+
+def rows(
+    path: Path, pattern: re.Pattern[str], left_out: set[str], ends: str
+) -> Iterator[tuple[str, str]]:
+    """The ids of a checklist and their levels, without the sections which are left out."""
+    section = ""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith(ends):
+            return
+        heading = HEADING.match(line)
+        section = heading[1] if heading else section
+        row = pattern.match(line)
+        if row and section not in left_out:
+            yield row["id"], level(row["level"])
+
+
+def level(written: str) -> str:
+    """How strong a requirement is: the strongest of the words which it is given."""
+    words = written.strip()
+    if words.startswith("C:"):
+        return "CLIENT"
+    for name in ("MUST", "SHOULD", "MAY"):
+        if name in words:
+            return name
+    return "PRACTICE"
+
+
+def exists(node: str) -> bool:
+    """Whether a test of this name is there to be collected, by its file's text alone."""
+    file, _, name = node.partition("::")
+    path = TESTS / file
+    return path.is_file() and name in names(path)
+
+
+@cache
+def names(path: Path) -> frozenset[str]:
+    """The tests of a file, those of its classes with what these inherit from the contracts."""
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    found = {*functions(body)}
+    for item in body:
+        if isinstance(item, ast.ClassDef) and item.name.startswith("Test"):
+            bases = [base.id for base in item.bases if isinstance(base, ast.Name)]
+            inherited = [method for base in bases for method in contract(base)]
+            found |= {f"{item.name}::{method}" for method in (*functions(item.body), *inherited)}
+    return frozenset(found)
+
+
+def functions(body: list[ast.stmt]) -> list[str]:
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return [item.name for item in body if isinstance(item, kinds) and item.name.startswith("test_")]
+
+
+@cache
+def contract(name: str) -> list[str]:
+    """The tests which a class of the contracts hands down."""
+    classes = ast.parse(CONTRACTS.read_text(encoding="utf-8")).body
+    return [
+        method
+        for item in classes
+        if isinstance(item, ast.ClassDef) and item.name == name
+        for method in functions(item.body)
+    ]
