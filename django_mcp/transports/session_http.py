@@ -157,6 +157,7 @@ class SessionHttp:
 
     async def _initialize(self, request: Request) -> None:
         if self.request.header(headers.SESSION_ID) is not None:
+            await self._session()  # One that has ended is answered like any other request to it.
             raise InvalidRequest("This session is already open", request_id=request.id)
         exchange = self._plain()
         try:

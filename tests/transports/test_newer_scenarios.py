@@ -210,6 +210,32 @@ async def test_a_header_in_a_session_which_names_no_version_is_refused(version: 
     assert (reply.status, again.status) == (400, 200)
 
 
+@pytest.mark.parametrize("version", SESSIONS)
+@pytest.mark.parametrize("header", ["not-a-version", "2099-12-31", "2024-11-05", "2025-11-25", ""])
+async def test_a_greeting_agrees_a_version_whatever_its_header_says(
+    version: str, header: str
+) -> None:
+    wire = Wire(Server("shop"), version)
+
+    reply = await wire.post(wire.hello(), {"mcp-protocol-version": header})
+
+    assert reply.status == 200
+    assert reply.json()["result"]["protocolVersion"] == version
+
+
+@pytest.mark.parametrize("version", SESSIONS)
+async def test_a_greeting_in_a_session_that_has_ended_is_not_found(version: str) -> None:
+    wire = Wire(Server("shop"), version)
+    await wire.open()
+    await wire.request("DELETE")
+
+    reply = await wire.post(wire.hello())
+    wire.session = {}
+    again = await wire.post(wire.hello())
+
+    assert (reply.status, again.status) == (404, 200)
+
+
 # session-isolation
 
 
