@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from asgiref.sync import async_to_sync
 
@@ -67,7 +68,9 @@ class SiteAnnouncer:
     """The Announcer of a Django site."""
 
     def __init__(self) -> None:
-        self._pending: dict[tuple[Server, str], None] = {}
+        self._pending: WeakKeyDictionary[
+            asyncio.AbstractEventLoop, dict[tuple[Server, str], None]
+        ] = WeakKeyDictionary()
 
     async def say(self, server: Server, method: str, params: Json | None = None) -> None:
         """Tell every client of the server."""
@@ -127,16 +130,22 @@ class SiteAnnouncer:
 
     def changed(self, server: Server, category: str) -> None:
         """Tell every client soon; of what changes meanwhile it is told together."""
-        self._pending[server, list_changed(category)] = None
-        loop = hub.any_loop()
+        method, loop = list_changed(category), hub.any_loop()
         if loop is None:
-            self.run(self._say_pending())
+            self.run(self.say(server, method))
         else:
-            loop.call_soon_threadsafe(lambda: hub.spawn(self._say_pending()))
+            loop.call_soon_threadsafe(self._note, loop, server, method)
 
-    async def _say_pending(self) -> None:
-        pending, self._pending = self._pending, {}
-        for server, method in pending:
+    def _note(self, loop: asyncio.AbstractEventLoop, server: Server, method: str) -> None:
+        """Remember what is to be said, in the loop's own thread."""
+        # By loop: what one did not come to say when it ended is not for another to say.
+        pending = self._pending.setdefault(loop, {})
+        if not pending:
+            hub.spawn(self._say_pending(loop))
+        pending[server, method] = None
+
+    async def _say_pending(self, loop: asyncio.AbstractEventLoop) -> None:
+        for server, method in self._pending.pop(loop, {}):
             await self.say(server, method)
 
 
