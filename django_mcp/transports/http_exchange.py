@@ -25,7 +25,11 @@ HeaderPairs = Sequence[tuple[bytes, bytes]]
 MAX_WAITING = 1000
 """How many notifications may wait for the network before their author has to."""
 
-JSON_HEADERS: HeaderPairs = ((b"content-type", b"application/json"),)
+JSON_HEADERS: HeaderPairs = (
+    (b"content-type", b"application/json"),
+    # What one caller may see is no proxy's to keep: cacheScope means nothing to those.
+    (b"cache-control", b"no-store"),
+)
 STREAM_HEADERS: HeaderPairs = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),

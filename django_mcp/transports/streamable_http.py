@@ -25,7 +25,7 @@ from django_mcp.protocol.jsonrpc import Notification, Request, Response
 from django_mcp.protocol.revisions import NEWEST, Revision
 from django_mcp.server import Server
 from django_mcp.transports import base, listening
-from django_mcp.transports.http_exchange import HttpExchange
+from django_mcp.transports.http_exchange import JSON_HEADERS, HttpExchange
 from django_mcp.transports.http_request import HttpRequest, Refused, ScopeTransport
 from django_mcp.transports.listening import ListenExchange
 from django_mcp.transports.session_http import SessionHttp, is_stateless
@@ -228,9 +228,8 @@ class StreamableHttpConsumer(AsyncConsumer):
     async def _refuse(self, refused: Refused) -> None:
         error = InvalidRequest(refused.message)
         body = jsonrpc.encode(jsonrpc.error(None, NEWEST.error(error)))
-        await self._exchange(None).respond(
-            refused.status, body, ((b"content-type", b"application/json"), *refused.headers)
-        )
+        pairs = (*JSON_HEADERS, *refused.headers)
+        await self._exchange(None).respond(refused.status, body, pairs)
 
 
 Verb = Callable[[StreamableHttpConsumer], Coroutine[Any, Any, None]]

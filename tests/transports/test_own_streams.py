@@ -12,7 +12,7 @@ from django_mcp import Frame, Server
 from django_mcp.protocol import jsonrpc
 from tests.transports.driving import PRIMED, Peer, message_of
 from tests.transports.test_streams import silent
-from tests.transports.wire import Wire
+from tests.transports.wire import STATELESS, Wire
 
 pytestmark = pytest.mark.usefixtures("configure")
 
@@ -111,3 +111,20 @@ async def test_without_sessions_nothing_is_resumed_and_no_answer_is_taken() -> N
     assert answered.status == 400
     assert answered.json()["error"]["code"] == -32600
     assert [reply.status for reply in refused] == [405, 405]
+
+
+@pytest.mark.parametrize("version", [*STREAMABLE, STATELESS])
+async def test_no_proxy_keeps_what_one_caller_was_told(version: str) -> None:
+    wire = Wire(counting(), version)
+    if version != STATELESS:
+        await wire.open()
+
+    replies = [
+        await wire.post(wire.message("tools/list")),
+        await wire.post(wire.message("tools/forget")),
+        await wire.post(wire.message("tools/list"), {"origin": "https://elsewhere.example"}),
+    ]
+    stream = await wire.post(wire.call("count", name="a"))
+
+    assert {reply.headers["cache-control"] for reply in replies} == {"no-store"}
+    assert stream.headers["cache-control"] == "no-cache, no-transform"
