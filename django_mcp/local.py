@@ -71,7 +71,7 @@ class SiteCalls:
         scopes: Iterable[str],
         frame: Frame | None,
     ) -> dict[str, Any]:
-        """The result of a method, in the words of the newest revision; raises McpError."""
+        """The result of a method, as the newest revision with sessions has it; raises McpError."""
         _make_ready(server)
         if frame is None:
             inner = base.local(_call(server, user, scopes), Request(LOCAL, method, params))
