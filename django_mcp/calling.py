@@ -29,7 +29,7 @@ class Local(Protocol):
         scopes: Iterable[str],
         frame: Frame | None,
     ) -> dict[str, Any]:
-        """The result of a method, in the words of the newest revision with sessions; raises McpError."""
+        """The result of a method, as the newest revision with sessions has it; raises McpError."""
         ...
 
     async def handle(
