@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
@@ -17,6 +18,7 @@ import pytest
 
 from tests.running_site import ROOT, RunningSite, manage, serving
 from tests.transports.driving import ACCEPT, PRIMED
+from tests.transports.wire import CAPABILITIES, STATELESS, VERSION
 
 PATIENCE = 60.0
 
@@ -113,3 +115,75 @@ def test_another_session_has_none_of_it(workers: tuple[RunningSite, RunningSite]
 
     assert other.notes(0) == other.notes(1) == set()
     assert "Nothing was calculated" in other.call(0, "last_calculation")
+
+
+QUESTIONS = "test_input_required_result_multi_round"
+ANSWERS = {"step1": {"name": "Ada"}, "step2": {"color": "green"}}
+
+
+def answer(key: str) -> dict[str, Any]:
+    return {"action": "accept", "content": ANSWERS[key]}
+
+
+def test_two_questions_are_asked_by_rounds_which_alternate_between_the_workers(
+    workers: tuple[RunningSite, RunningSite],
+) -> None:
+    capabilities: dict[str, Any] = {"elicitation": {"form": {}}}
+    params: dict[str, Any] = {
+        "name": QUESTIONS,
+        "arguments": {},
+        "_meta": {VERSION: STATELESS, CAPABILITIES: capabilities},
+    }
+    headers = {
+        "accept": ACCEPT,
+        "mcp-protocol-version": STATELESS,
+        "mcp-method": "tools/call",
+        "mcp-name": QUESTIONS,
+    }
+    asked: list[str] = []
+    for round_ in range(len(ANSWERS) + 1):
+        message = {"jsonrpc": "2.0", "id": round_, "method": "tools/call", "params": params}
+        url = workers[round_ % 2].url("/conformance")
+        reply = httpx.post(url, json=message, headers=headers, timeout=PATIENCE).raise_for_status()
+        result = reply.json()["result"]
+        if result["resultType"] == "complete":
+            break
+        (key,) = result["inputRequests"]
+        asked.append(key)
+        params["inputResponses"] = {key: answer(key)}
+        params["requestState"] = result["requestState"]
+
+    assert asked == [*ANSWERS]
+    assert "Ada" in result["content"][0]["text"]
+    assert "green" in result["content"][0]["text"]
+
+
+def test_the_same_tool_asks_both_in_a_live_session(
+    workers: tuple[RunningSite, RunningSite],
+) -> None:
+    url = workers[0].url("/conformance")
+    headers = {"accept": ACCEPT}
+    hello = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {"elicitation": {}},
+        "clientInfo": {"name": "live", "version": "1"},
+    }
+    opening = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}
+    opened = httpx.post(url, json=opening, headers=headers, timeout=PATIENCE)
+    headers["mcp-session-id"] = opened.headers["mcp-session-id"]
+    call = {"name": QUESTIONS, "arguments": {}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    answers = iter(ANSWERS)
+    with httpx.stream("POST", url, json=message, headers=headers, timeout=PATIENCE) as stream:
+        for line in stream.iter_lines():
+            if not line.startswith("data: {"):
+                continue
+            said = json.loads(line.removeprefix("data: "))
+            if said.get("method") == "elicitation/create":
+                reply = {"jsonrpc": "2.0", "id": said["id"], "result": answer(next(answers))}
+                httpx.post(url, json=reply, headers=headers, timeout=PATIENCE).raise_for_status()
+            elif said.get("id") == 1:
+                result = said["result"]
+
+    assert "Ada" in result["content"][0]["text"]
+    assert "green" in result["content"][0]["text"]
