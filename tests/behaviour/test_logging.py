@@ -181,7 +181,10 @@ def logger() -> Iterator[logging.Logger]:
     handler = ClientHandler()
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)
+    # The root may be bridged as well, by the settings that an example of the documentation shows.
+    logger.propagate = False
     yield logger
+    logger.propagate = True
     logger.removeHandler(handler)
     logger.setLevel(logging.NOTSET)
 
