@@ -15,8 +15,10 @@ SESSIONS = "2025-11-25"
 
 META = "io.modelcontextprotocol/"
 NAMED = {"tools/call": "name"}
-ROWS = 500
-"""About 100 kB of them, as JSON."""
+ROWS = 100
+"""Of text: about 100 kB of them, as JSON."""
+MANY_ROWS = 1200
+"""Of numbers: about 100 kB of them, too."""
 LINES = 2500
 """About 200 kB of them."""
 STEPS = 50
@@ -127,7 +129,8 @@ ADD_SYNC = tool("add_sync", text("3"), a=1, b=2)
 ADD_IN_SESSION = tool("add", text("3"), SESSIONS, a=1, b=2)
 READ_ROW = tool("group_name", text("readers"), pk=1)
 LIST = Call(method="tools/list", params={}, says=lists(50))
-STRUCTURE = tool("rows", structure(ROWS))
+STRUCTURE = tool("tickets", structure(ROWS))
+FINE_STRUCTURE = tool("prices", structure(MANY_ROWS))
 ARGUMENTS = tool("count", text(str(LINES)), lines=["x" * 76] * LINES)
 PROGRESS = Call(
     method="tools/call",

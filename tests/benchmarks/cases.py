@@ -15,6 +15,7 @@ from tests.benchmarks.calls import (
     ADD_IN_SESSION,
     ADD_SYNC,
     ARGUMENTS,
+    FINE_STRUCTURE,
     LIST,
     LISTEN,
     PROGRESS,
@@ -206,6 +207,12 @@ CASES: tuple[Case, ...] = (
         bars=(at_most(1.5),),
     ),
     # For those who choose a server, a kind of handler or a store: nothing is promised here.
+    Case(
+        name="fine-structure",
+        title="the same of numbers instead of text",
+        subject=ours(FINE_STRUCTURE),
+        baseline=bare(FINE_STRUCTURE),
+    ),
     Case(
         name="granian",
         title="async tool under granian",

@@ -8,10 +8,10 @@ from typing import Any
 
 from tests.benchmarks.cases import Bar
 from tests.benchmarks.measuring import Measured, Outcome
-from tests.benchmarks.samples import middle, ratio, tail, value
+from tests.benchmarks.samples import cost, middle, ratio, tail, value
 
-HEADINGS = ("case", "", "django_mcp", "beside", "", "ratio", "bar", "")
-NUMERIC = (2, 4, 5)
+HEADINGS = ("case", "", "django_mcp", "beside", "", "ratio", "by processor", "bar", "")
+NUMERIC = (2, 4, 5, 6)
 NOT_MEASURED = "–"
 NO_BAR: Sequence[Bar | None] = (None,)
 
@@ -33,6 +33,17 @@ class Row:
         return ratio(of, self.outcome.subject.samples, self.other.samples)
 
     @property
+    def by_processor(self) -> float | None:
+        """The same ratio by what each took of the processor, where that was measured.
+
+        On a machine which does other things besides, it is the one to look at.
+        """
+        mine, theirs = self._processor(self.outcome.subject), self._processor(self.other)
+        if mine is None or theirs is None or self._is_tail:
+            return None
+        return mine / theirs if self.bar is not None and self.bar.of is cost else theirs / mine
+
+    @property
     def holds(self) -> bool | None:
         """Whether the bar is kept; None where there is none, or nobody to compare with."""
         if self.bar is None or self.ratio is None:
@@ -49,9 +60,13 @@ class Row:
             self._beside(),
             self._said(self.other),
             NOT_MEASURED if self.ratio is None else f"{self.ratio:.2f}",
+            "" if self.by_processor is None else f"{self.by_processor:.2f}",
             str(self.bar or ""),
             {True: "ok", False: "**short**", None: ""}[self.holds],
         )
+
+    def _processor(self, measured: Measured | None) -> float | None:
+        return None if measured is None else middle(measured.samples).processor
 
     @property
     def _is_tail(self) -> bool:
@@ -136,6 +151,7 @@ def _case(outcome: Outcome) -> dict[str, Any]:
                 "beside": row.other and row.other.contestant.label,
                 "of": (row.bar.of if row.bar else value).__name__,
                 "ratio": row.ratio,
+                "by_processor": row.by_processor,
                 "bar": row.bar and str(row.bar),
                 "holds": row.holds,
             }

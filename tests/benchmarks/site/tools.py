@@ -7,19 +7,27 @@ from typing import Any
 from django.contrib.auth.models import Group
 
 from django_mcp import Frame, Server
-from tests.benchmarks.calls import ROWS
+from tests.benchmarks.calls import MANY_ROWS, ROWS
 
-TABLE: list[dict[str, Any]] = [
+TICKETS: list[dict[str, Any]] = [
     {
         "id": number,
-        "subject": f"Ticket number {number} of somebody who cannot print, with all that was said",
-        "priority": "normal",
+        "subject": f"Ticket number {number}",
         "open": True,
-        "comments": [number, number + 1, number + 2],
-        "assignee": {"id": 7, "name": "Somebody"},
         "created": "2026-07-28T12:00:00Z",
+        "said": "It does not print. " * 47,
     }
     for number in range(ROWS)
+]
+PRICES: list[dict[str, Any]] = [
+    {
+        "id": number,
+        "name": f"Article {number}",
+        "price": number / 4,
+        "stock": [number, number + 1, number + 2],
+        "in_sale": True,
+    }
+    for number in range(MANY_ROWS)
 ]
 
 
@@ -38,9 +46,14 @@ def group_name(pk: int) -> str:
     return Group.objects.get(pk=pk).name
 
 
-async def rows() -> list[dict[str, Any]]:
-    """Return about 100 kB of rows."""
-    return TABLE
+async def tickets() -> list[dict[str, Any]]:
+    """Return about 100 kB of rows which are mostly text."""
+    return TICKETS
+
+
+async def prices() -> list[dict[str, Any]]:
+    """Return about 100 kB of rows which are mostly numbers and names of columns."""
+    return PRICES
 
 
 async def count(lines: list[str]) -> int:
@@ -61,7 +74,7 @@ async def announce(frame: Frame) -> str:
     return "said"
 
 
-TOOLS = (add, add_sync, group_name, rows, count, progress, announce)
+TOOLS = (add, add_sync, group_name, tickets, prices, count, progress, announce)
 
 
 def offer(server: Server, further: int = 0) -> Server:
