@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from django_mcp.exchange import Exchange
     from django_mcp.protocol.errors import Json
     from django_mcp.protocol.revisions import Revision
+    from django_mcp.server import Server
 
 logger = logging.getLogger("django_mcp")
 
@@ -108,37 +109,30 @@ class Client(ABC):
         "_allowance",
         "_exchange",
         "_log_level",
-        "_logger",
         "_progress_token",
         "_revision",
-        "_strict",
-        "_timeout",
+        "_server",
         "_told",
         "capabilities",
     )
 
     def __init__(
         self,
-        *,
+        server: Server,
         revision: Revision,
         capabilities: Json,
         exchange: Exchange,
-        log_level: str | None,
-        logger: str,
         progress_token: str | int | None = None,
-        timeout: float = 60.0,
+        log_level: str | None = None,
         allowance: Allowance | None = None,
-        strict: bool = False,
     ) -> None:
         self.capabilities = capabilities
-        self._allowance = allowance
-        self._strict = strict
+        self._server = server
         self._revision = revision
         self._exchange = exchange
-        self._log_level = log_level
-        self._logger = logger
         self._progress_token = progress_token
-        self._timeout = timeout
+        self._log_level = log_level
+        self._allowance = allowance
         self._told = Told()
 
     # Inform it.
@@ -162,7 +156,7 @@ class Client(ABC):
             "notifications/message",
             {
                 "level": name,
-                "logger": logger or self._logger,
+                "logger": logger or self._server.name,
                 "data": message if data is None else data,
             },
         )
@@ -207,7 +201,8 @@ class Client(ABC):
             return
         if self._told.is_over:
             return
-        if self._strict and _is_unfit(method, validation.notification, self._revision, params):
+        strict = self._server.limits.strict
+        if strict and _is_unfit(method, validation.notification, self._revision, params):
             return
         self._exchange.write(jsonrpc.notification(method, params))
 
@@ -391,7 +386,8 @@ class Client(ABC):
     async def _aask(self, asked: Mapping[str, Question], timeout: float | None) -> dict[str, Any]:
         for question in asked.values():
             self._require(question)
-        return await self._answers(asked, self._timeout if timeout is None else timeout)
+        own = self._server.limits.request_timeout
+        return await self._answers(asked, own if timeout is None else timeout)
 
     @abstractmethod
     async def _answers(self, asked: Mapping[str, Question], timeout: float) -> dict[str, Any]:
@@ -407,7 +403,8 @@ class Client(ABC):
         if may_say and "context" not in self.capabilities.get("sampling", {}):
             # Revisions in which a client says whether it can do this (SAMP-06).
             params.pop("includeContext", None)
-        if self._strict and _is_unfit(question.method, validation.question, self._revision, params):
+        strict = self._server.limits.strict
+        if strict and _is_unfit(question.method, validation.question, self._revision, params):
             raise InternalError("The server asked something unfit")
         return params
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django_mcp import rounds
 from django_mcp.client import current
@@ -35,8 +34,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("django_mcp")
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """The response to one request, and the Frame as its handler left it."""
 
     message: dict[str, Any]
@@ -74,12 +72,12 @@ async def _answer(frame: Frame) -> Reply:
         frame.server.report(f"{request.method} failed", error)
         return refusal(frame, InternalError())
     if isinstance(result, McpError):
-        return replace(refusal(frame, result), frame=_in_its_session(after, frame))
-    server = frame.server
-    finished = frame.revision.finish(
+        return refusal(frame, result)._replace(frame=_in_its_session(after, frame))
+    server, revision = frame.server, frame.revision
+    finished = revision.finish(
         request.method,
         result,
-        server_info=server.get_server_info(frame.revision),
+        server_info=server.get_server_info(revision),
         cache=server.cache_members,
     )
     if server.limits.strict and _is_unfit(frame, finished):
@@ -101,9 +99,7 @@ def _is_unfit(frame: Frame, result: dict[str, Any]) -> bool:
 def _in_its_session(after: Frame, before: Frame) -> Frame:
     """The Frame which a handler returned, even one that forgot its session, in that session."""
     session_id = before.get_mcp_session_id()
-    if after.get_mcp_session_id() == session_id:
-        return after
-    if session_id is None:
+    if session_id is None or after.get_mcp_session_id() == session_id:
         return after
     return after.put_private(session_id=session_id, server=before.server, revision=before.revision)
 
@@ -162,12 +158,12 @@ def encode(message: dict[str, Any]) -> bytes:
         return jsonrpc.encode(jsonrpc.error(message["id"], NEWEST.error(InternalError())))
 
 
-async def call(frame: Frame, step: CallNext | None = None) -> Answer:
+def call(frame: Frame, step: CallNext | None = None) -> Awaitable[Answer]:
     """Pass the request through the server's middleware to its method, or to ``step``."""
     step = step or call_method
-    for middleware in reversed(frame.server.middleware):
+    for middleware in frame.server.middleware[::-1]:
         step = _around(middleware, step)
-    return await step(frame)
+    return step(frame)
 
 
 def _around(middleware: Middleware, call_next: CallNext) -> CallNext:
@@ -177,7 +173,7 @@ def _around(middleware: Middleware, call_next: CallNext) -> CallNext:
     return step
 
 
-async def call_offered(frame: Frame) -> Answer:
+def call_offered(frame: Frame) -> Awaitable[Answer]:
     """``call_method`` for clients, who have no use of what the server does not declare.
 
     What a session has of its own was offered to that session.
@@ -186,15 +182,15 @@ async def call_offered(frame: Frame) -> Answer:
     method = frame.request.method
     capability = CAPABILITIES.get(method.partition("/")[0])
     if capability is None or frame.server.serves(capability) or frame.private.get("components"):
-        return await call_method(frame)
+        return call_method(frame)
     raise MethodNotFound(f"Method not found: {method}, since there are no {capability}")
 
 
-async def call_method(frame: Frame) -> Answer:
+def call_method(frame: Frame) -> Awaitable[Answer]:
     """Call the method which the request names; raises MethodNotFound."""
     assert frame.request is not None
     method = frame.request.method
     function = METHODS.get(method) if method in frame.revision.requests else None
     if function is None:
         raise MethodNotFound(f"Method not found: {method}")
-    return await function(frame)
+    return function(frame)

@@ -6,7 +6,7 @@ them, it asks the exchange. Each transport has its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -23,19 +23,19 @@ class Exchange(Protocol):
     mirrored: Mirrored | None
     """The headers which repeat parts of the body, where transport and revision have them."""
 
-    async def run(self, function: Callable[..., T], /, *args: Any) -> T:
+    def run(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
         """Run a synchronous function where it may block, and care for what it leaves open."""
         ...
 
-    async def run_async(self, coroutine: Coroutine[Any, Any, T], /) -> T:
+    def run_async(self, coroutine: Coroutine[Any, Any, T], /) -> Awaitable[T]:
         """The result of ``coroutine``, caring for what it leaves open."""
         ...
 
-    async def attempt(self, function: Callable[..., T], /, *args: Any) -> T:
+    def attempt(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
         """``run``, undoing what ``function`` wrote to the database if it ends with a question."""
         ...
 
-    async def attempt_async(self, coroutine: Coroutine[Any, Any, T], /) -> T:
+    def attempt_async(self, coroutine: Coroutine[Any, Any, T], /) -> Awaitable[T]:
         """The result of ``coroutine``, undoing what it wrote if it ends with a question."""
         ...
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypedDict
 
 from django_mcp.components.base import Component
 from django_mcp.components.prompt import PromptComponent
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.components.tool import ToolComponent
+from django_mcp.frozen import quickly_made
 from django_mcp.protocol import meta
 from django_mcp.session import Change
 
@@ -62,8 +63,7 @@ Transport = HttpTransport | StdioTransport
 Pairs = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class RequestInfo:
+class RequestInfo(NamedTuple):
     """The message being answered (the seeds' ``request_t``): its parameters stay as they came."""
 
     id: RequestId | None
@@ -87,6 +87,7 @@ class Private(TypedDict, total=False):
     subscriptions: frozenset[str]
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, repr=False)
 class Frame:
     """One request, and all that its handler may know, remember and change.

@@ -171,10 +171,5 @@ def _within(frame: Frame, server: Server, method: str, params: Mapping[str, Any]
 
 def _client(frame: Frame, exchange: LocalExchange) -> LiveClient:
     """A client of which something is known, and which is not there."""
-    return LiveClient(
-        revision=frame.revision,
-        capabilities=frame.get_client_capabilities() or {},
-        exchange=exchange,
-        log_level=None,
-        logger=frame.server.name,
-    )
+    capabilities = frame.get_client_capabilities() or {}
+    return LiveClient(frame.server, frame.revision, capabilities, exchange)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from django_mcp.server import Server
 
 MISSING: Any = object()
+NOTHING: Mapping[str, Json] = {}
 
 
 class InputRequired(BaseException):
@@ -52,8 +53,8 @@ class RoundsClient(Client):
 
     __slots__ = ("_assigned", "_asked", "_counts", "_given", "_used")
 
-    def __init__(self, *, given: Mapping[str, Json], **facts: Any) -> None:
-        super().__init__(**facts)
+    def __init__(self, *facts: Any, given: Mapping[str, Json] = NOTHING) -> None:
+        super().__init__(*facts)
         self._given = given
         self._assigned: Json = {}
         # Shared by the copies of this client which several Frames of one call hold.

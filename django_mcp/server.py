@@ -119,6 +119,7 @@ class Server(Offering, Hooks, Calling):
         super().__init__()
         self.name = name
         self.info: dict[str, Any] = {"name": name, "version": version or "1.0"}
+        self._told: dict[str, dict[str, Any]] = {}
         self.describe(
             title=title,
             description=description,
@@ -152,6 +153,7 @@ class Server(Offering, Hooks, Calling):
     def describe(self, **members: Any) -> None:
         """Set members of what the server says of itself; those which are None stay out."""
         self.info |= {name: value for name, value in members.items() if value is not None}
+        self._told.clear()
 
     # What a site makes of it.
 
@@ -189,7 +191,10 @@ class Server(Offering, Hooks, Calling):
 
     def get_server_info(self, revision: Revision) -> dict[str, Any]:
         """The server's name and version, with what else the revision has room for."""
-        return revision.pick("implementation", self.info)
+        told = self._told.get(revision.version)
+        if told is None:
+            told = self._told[revision.version] = revision.pick("implementation", self.info)
+        return told
 
     def get_instructions(self) -> str | None:
         """Advice for the model on how to use this server."""
@@ -232,9 +237,6 @@ class Server(Offering, Hooks, Calling):
     def _offered(self) -> dict[str, dict[str, Any]]:
         """Each capability of which there is, or may be, what it is about, with its flags."""
         return {name: dict(FLAGS.get(name, {})) for name, has in HAS.items() if has(self)}
-
-    def _has_components(self, *kinds: str) -> bool:
-        return any(self.has_offered(kind) for kind in kinds)
 
     def _completes(self) -> bool:
         return any(item.complete for item in self.all_components())
@@ -303,14 +305,15 @@ def _checked(capabilities: Json | None) -> Json | None:
 HAS: Mapping[str, Callable[[Server], bool]] = {
     "logging": lambda _: True,
     "tools": lambda server: (
-        server._has_components(ToolComponent.kind) or server._may_register("handle_tool_call")
+        server.has_offered(ToolComponent.kind) or server._may_register("handle_tool_call")
     ),
     "resources": lambda server: (
-        server._has_components(ResourceComponent.kind, TemplateComponent.kind)
+        server.has_offered(ResourceComponent.kind)
+        or server.has_offered(TemplateComponent.kind)
         or server._may_register("handle_resource_read")
     ),
     "prompts": lambda server: (
-        server._has_components(PromptComponent.kind) or server._may_register("handle_prompt_get")
+        server.has_offered(PromptComponent.kind) or server._may_register("handle_prompt_get")
     ),
     "completions": lambda server: server.has_hook("handle_completion") or server._completes(),
 }

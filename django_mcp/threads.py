@@ -26,7 +26,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-async def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
     """What ``function`` returns, called on a thread where it may block.
 
     It sees the context variables of its caller, and what Django keeps by their means, such as
@@ -37,19 +37,19 @@ async def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) ->
     ``run_in_executor`` takes 10 µs less, but loses the active language, and ``async_to_sync``
     in a handler would not find the way back to this event loop.
     """
-    result: T = await _bridge("handlers")(function, *args, **kwargs)
-    return result
+    return _bridge("handlers")(function, *args, **kwargs)
 
 
-async def run_aside(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+def run_aside(
+    function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+) -> Coroutine[Any, Any, T]:
     """``run`` for the stores, on threads which no handler occupies.
 
     A handler may wait for them: until an announcement is kept, or until the client's answer
     arrives by a request whose session has to be loaded. If they shared its threads, handlers
     which occupy all of them would wait for each other.
     """
-    result: T = await _bridge("stores")(function, *args, **kwargs)
-    return result
+    return _bridge("stores")(function, *args, **kwargs)
 
 
 @contextmanager
@@ -80,18 +80,23 @@ async def run_async(coroutine: Coroutine[Any, Any, T], /) -> T:
 
     Otherwise all of them would queue up for the one thread that asgiref has for the process,
     and nobody would ever close what they open there. Django does the same for each of its own
-    requests. As long as nothing thread-sensitive is called it costs next to nothing (1 µs).
+    requests, by ``async with ThreadSensitiveContext()``. Here the context is entered by hand and
+    only left properly when somebody used it, for that takes 1 µs instead of 3 to 11.
     """
-    if _is_sensitive.get():
+    if _is_sensitive.get() or _context_of_asgiref.get(None) is not None:
         return await coroutine
-    async with ThreadSensitiveContext() as context:
-        try:
-            return await coroutine
-        finally:
-            # asgiref makes the thread when it is first needed. Where synchronous code waits
-            # for us there is none: asgiref uses that code's thread, which is not ours to tidy.
-            if context in SyncToAsync.context_to_thread_executor:
-                await sync_to_async(connections.close_all)()
+    context = ThreadSensitiveContext()
+    context.token = _context_of_asgiref.set(context)
+    try:
+        return await coroutine
+    finally:
+        # asgiref makes the thread when it is first needed. Where synchronous code waits
+        # for us there is none: asgiref uses that code's thread, which is not ours to tidy.
+        if _threads_of_asgiref and context in _threads_of_asgiref:
+            await sync_to_async(connections.close_all)()
+            await context.__aexit__(None, None, None)  # type: ignore[no-untyped-call]
+        else:
+            _context_of_asgiref.reset(context.token)
 
 
 class _Pool(ThreadPoolExecutor):
@@ -174,6 +179,8 @@ def _pool(purpose: str, size: int) -> _Pool:
 
 
 _here = _Here()
+_context_of_asgiref = SyncToAsync.thread_sensitive_context
+_threads_of_asgiref = SyncToAsync.context_to_thread_executor
 _pools: dict[tuple[str, int], _Pool] = {}
 _is_sensitive = ContextVar("django_mcp.thread_sensitive", default=False)
 _thread_sensitive_bridge: Bridge = sync_to_async(_attended, thread_sensitive=True)

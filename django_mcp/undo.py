@@ -24,9 +24,9 @@ from django_mcp.rounds import InputRequired
 T = TypeVar("T")
 
 
-async def run(function: Callable[..., T], /, *args: Any) -> T:
+def run(function: Callable[..., T], /, *args: Any) -> Coroutine[Any, Any, T]:
     """``threads.run``, where a question undoes what ``function`` wrote."""
-    return await threads.run(_run, function, *args)
+    return threads.run(_run, function, *args)
 
 
 def _run(function: Callable[..., T], /, *args: Any) -> T:
@@ -43,12 +43,12 @@ def _run(function: Callable[..., T], /, *args: Any) -> T:
         _current.reset(token)
 
 
-async def run_async(coroutine: Coroutine[Any, Any, T], /) -> T:
+def run_async(coroutine: Coroutine[Any, Any, T], /) -> Coroutine[Any, Any, T]:
     """The result of ``coroutine``, where a question undoes what it wrote by the async ORM.
 
     It has a thread for its database calls to itself, since transactions belong to threads.
     """
-    return await threads.run_async(_run_async(coroutine))
+    return threads.run_async(_run_async(coroutine))
 
 
 async def _run_async(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -128,6 +128,11 @@ class Component(ABC):
         return self.may_ask()
 
     @property
+    def is_public(self) -> bool:
+        """Whether every caller may see and use it."""
+        return self.permission is None and not self.scopes
+
+    @property
     def key(self) -> str:
         """What is unique among the components of one kind."""
         return self.name

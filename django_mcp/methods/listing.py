@@ -24,7 +24,7 @@ async def page(frame: Frame, kind: str, member: str) -> tuple[dict[str, Any], Fr
     limit = _limit(frame)
     shown: list[Component] = []
     for component in listed[start:] if start else listed:
-        if not await visible(frame, component):
+        if not component.is_public and not await visible(frame, component):
             continue
         if len(shown) == limit:
             return _result(frame, kind, member, shown, more=True), frame
@@ -68,9 +68,9 @@ def catalogue(frame: Frame, kind: str) -> Sequence[Component]:
 async def find(frame: Frame, kind: str, key: str) -> Component | None:
     """The component which the caller names, or None when there is none that she may see."""
     component = _own(frame, kind, key) or frame.server.find(kind, key)
-    if component is None or not await visible(frame, component):
-        return None
-    return component
+    if component is None or component.is_public or await visible(frame, component):
+        return component
+    return None
 
 
 def matching(frame: Frame, uri: str) -> list[TemplateComponent]:
@@ -100,14 +100,15 @@ def _fits(template: TemplateComponent, uri: str) -> bool:
 
 
 def _own(frame: Frame, kind: str, key: str) -> Component | None:
-    if f"{kind}:{key}" not in frame.private.get("components", ()):
+    registered = frame.private.get("components")
+    if not registered or f"{kind}:{key}" not in registered:
         return None
     return next(c for c in frame.get_components() if c.kind == kind and c.key == key)
 
 
 async def visible(frame: Frame, component: Component) -> bool:
     """Whether the caller may see and use ``component``; what is hidden does not exist for her."""
-    if component.permission is None and not component.scopes:
+    if component.is_public:
         return True
     if component.scopes and not (frame.auth and component.scopes <= frame.auth.scopes):
         return False

@@ -98,11 +98,18 @@ async def run(handler: Handler, frame: Frame, *arguments: Any, read: Read) -> An
     returns is fetched on its own thread. An error which the handler returns is not read.
     Raises what the handler raises, and Cancelled when nobody waits any more.
     """
+    exchange, invoke = frame.exchange, handler.invoke
+    assert exchange is not None
+    assert invoke is not None
     frame.cancellation.raise_if_requested()
     undoable = frame.client.by_rounds and handler.asks
-    run_it = _run_async if handler.is_async else _run_sync
     try:
-        answer = await run_it(handler, frame, arguments, read, undoable)
+        if handler.is_async:
+            run_async = exchange.attempt_async if undoable else exchange.run_async
+            answer = conclude(await run_async(invoke(*arguments, frame)), frame, read)
+        else:
+            run_it = exchange.attempt if undoable else exchange.run
+            answer = await run_it(_attempt, invoke, arguments, frame, read)
     except InputRequired as question:
         if undoable:
             raise
@@ -115,23 +122,6 @@ UNDECLARED = (
     "This handler asked the client, which its code does not show: say asks=True where it is "
     "registered, so that what it wrote before its question can be undone"
 )
-
-
-async def _run_async(
-    handler: Handler, frame: Frame, arguments: tuple[Any, ...], read: Read, undoable: bool
-) -> Answer:
-    assert handler.invoke is not None
-    assert frame.exchange is not None
-    run_it = frame.exchange.attempt_async if undoable else frame.exchange.run_async
-    return conclude(await run_it(handler.invoke(*arguments, frame)), frame, read)
-
-
-async def _run_sync(
-    handler: Handler, frame: Frame, arguments: tuple[Any, ...], read: Read, undoable: bool
-) -> Answer:
-    assert frame.exchange is not None
-    run_it = frame.exchange.attempt if undoable else frame.exchange.run
-    return await run_it(_attempt, handler.invoke, arguments, frame, read)
 
 
 def _attempt(

@@ -41,9 +41,10 @@ async def call(frame: Frame) -> Answer:
     tool = await listing.find(frame, ToolComponent.kind, name)
     if not isinstance(tool, ToolComponent):
         raise InvalidParams(f"Unknown tool: {name}")
-    _check_headers(frame, tool, arguments)
+    if tool.param_headers:
+        _check_headers(frame, tool, arguments)
     try:
-        clean = tool.validate_input(arguments)
+        clean = tool.input.validate(arguments)
     except ArgumentsInvalid as error:
         return failed(f"The arguments do not fit: {error}"), frame
     try:
@@ -77,7 +78,7 @@ def failed(text: str) -> dict[str, Any]:
 
 def _check_headers(frame: Frame, tool: ToolComponent, arguments: dict[str, Any]) -> None:
     assert frame.exchange is not None
-    if tool.param_headers and frame.exchange.mirrored is not None:
+    if frame.exchange.mirrored is not None:
         headers.check_params(tool.param_headers, arguments, frame.exchange.mirrored.collected())
 
 

@@ -8,8 +8,7 @@ the method exists. Parameters are the method's own business.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from django_mcp.protocol.errors import (
     InvalidParams,
@@ -28,8 +27,7 @@ CLIENT_INFO = PREFIX + "clientInfo"
 LOG_LEVEL = PREFIX + "logLevel"
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(NamedTuple):
     """What a request says of itself: its revision, its client, and what the client can do."""
 
     revision: Revision
@@ -43,10 +41,18 @@ def is_enveloped(params: Json, header_version: str | None) -> bool:
 
     A header that names a version which opens by handshake, or none that we know, is no sign.
     """
+    return describes_itself(params) or is_stateless(header_version)
+
+
+def describes_itself(params: Json) -> bool:
+    """Whether the metadata of a message shows that it belongs to the stateless era."""
     meta = params.get("_meta")
-    if isinstance(meta, dict) and (VERSION in meta or CAPABILITIES in meta):
-        return True
-    named = BY_VERSION.get(header_version) if header_version is not None else None
+    return isinstance(meta, dict) and (VERSION in meta or CAPABILITIES in meta)
+
+
+def is_stateless(version: str | None) -> bool:
+    """Whether a header names a revision without sessions."""
+    named = BY_VERSION.get(version) if version is not None else None
     return named is not None and named.opening is Opening.ENVELOPE
 
 
@@ -56,19 +62,23 @@ def read(request: Request, headers: Mirrored | None, served: Mapping[str, Revisi
     ``headers`` are those of the HTTP request, or None where the transport has none; ``served`` maps
     the versions which may be asked for to their revisions.
     """
-    meta = _meta(request.params)
+    method, params, meta = request.method, request.params, _meta(request.params)
     version = _member(meta, VERSION, str)
     capabilities = _member(meta, CAPABILITIES, dict)
     if headers is not None:
-        _check_headers(request, version, headers)
+        source = NAME_SOURCES.get(method)
+        name = None if source is None else params.get(source)
+        headers.check(method, name if type(name) is str else None, version)
     revision = served.get(version)
     if revision is None:
         raise UnsupportedProtocolVersion(
             data={"supported": [*served], "requested": version},
         )
-    if request.method not in revision.requests:
-        raise MethodNotFound(f"Method not found: {request.method}")
-    return Envelope(revision, capabilities, _optional(meta, CLIENT_INFO, dict), _level(meta))
+    if method not in revision.requests:
+        raise MethodNotFound(f"Method not found: {method}")
+    client_info = _member(meta, CLIENT_INFO, dict) if CLIENT_INFO in meta else None
+    log_level = _member(meta, LOG_LEVEL, str) if LOG_LEVEL in meta else None
+    return Envelope(revision, capabilities, client_info, log_level)
 
 
 def _meta(params: Json) -> dict[str, Any]:
@@ -83,21 +93,6 @@ def _member(meta: dict[str, Any], name: str, kind: type) -> Any:
     if type(value) is not kind:
         raise InvalidParams(f"params._meta must have {name!r}, {WORDS[kind]}")
     return value
-
-
-def _optional(meta: dict[str, Any], name: str, kind: type) -> Any:
-    return _member(meta, name, kind) if name in meta else None
-
-
-def _level(meta: dict[str, Any]) -> str | None:
-    level: str | None = _optional(meta, LOG_LEVEL, str)
-    return level
-
-
-def _check_headers(request: Request, version: str, headers: Mirrored) -> None:
-    source = NAME_SOURCES.get(request.method)
-    name = request.params.get(source) if source is not None else None
-    headers.check(request.method, name if isinstance(name, str) else None, version)
 
 
 WORDS: Mapping[type, str] = {str: "a string", dict: "an object"}

@@ -40,7 +40,6 @@ _ANNOTATION = "x-mcp-header"
 _KINDS: Mapping[object, Kind] = {"string": "string", "integer": "integer", "boolean": "boolean"}
 _OPEN, _CLOSE = "=?base64?", "?="
 _VALUE = re.compile(rb"[\t\x20-\x7e]*")
-_VISIBLE = re.compile(r"[!-~]*")
 _PLAIN = re.compile(r"(?! )[\x20-\x7e]*(?<! )")
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _NUMBER = re.compile(r"-?[0-9]{1,32}(?:\.[0-9]{1,32})?")
@@ -62,15 +61,13 @@ class Mirrored:
     only another one is looked at with all the rules of ``check``.
     """
 
-    __slots__ = ("_pairs", "_single")
+    __slots__ = ("_pairs", "_single", "get")
 
     def __init__(self, pairs: Collection[tuple[bytes, bytes]]) -> None:
         self._pairs = pairs
         self._single = dict(pairs)
-
-    def get(self, name: bytes) -> bytes | None:
-        """The value of a header that is sent once; ``name`` is in lower case."""
-        return self._single.get(name)
+        self.get = self._single.get
+        """The value of a header that is sent once, or None; its name is in lower case."""
 
     def collected(self) -> dict[bytes, list[bytes]]:
         """The Mcp-* headers, each with all its values."""
@@ -89,7 +86,7 @@ class Mirrored:
             and single.get(PROTOCOL_VERSION) == version.encode()
             and (name is None or (single.get(NAME) == name.encode() and name[:2] != "=?"))
             # What is trimmed or invalid in a header repeats no body, even byte by byte.
-            and _VISIBLE.fullmatch(f"{method}{version}{name}") is not None
+            and _is_visible(f"{method}{version}{name}")
         )
 
 
@@ -173,6 +170,11 @@ def check_params(params: Sequence[ParamHeader], arguments: Json, headers: Header
                 raise _mismatch(param.header, "is sent for an argument which is absent")
         elif not _agrees(value, decode_value(_only(headers, param.header), header=param.header)):
             raise _mismatch(param.header, f"differs from the argument {'.'.join(param.path)!r}")
+
+
+def _is_visible(text: str) -> bool:
+    """Whether all of it are visible ASCII characters, of which a space is none."""
+    return text.isascii() and text.isprintable() and " " not in text
 
 
 def _is_wrapped(text: str) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
 from inspect import isawaitable
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.utils.module_loading import import_string
 
@@ -52,8 +52,7 @@ DEFAULT_LOG_LEVEL = "info"
 """The least severe level which a session hears of before it says what it wants."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class Caller(NamedTuple):
     """What the edge knows of whoever sent a message."""
 
     principal: Principal
@@ -62,7 +61,7 @@ class Caller:
     """The Django session."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Call:
     """One request on its way: what is needed to make its Frame."""
 
@@ -84,8 +83,8 @@ def enveloped(call: Call, request: Request, envelope: Envelope) -> Frame:
         private["client_info"] = envelope.client_info
     principal = call.caller.principal.key
     earlier = rounds.read(call.server, principal, request.method, request.params)
-    client = partial(RoundsClient, given=earlier.given)
-    level = _requested_level(envelope)
+    client = RoundsClient if earlier is rounds.FIRST else partial(RoundsClient, given=earlier.given)
+    level = None if envelope.log_level is None else _requested_level(envelope.log_level)
     return _frame(call, request, private, level, client=client, assigns=earlier.assigns)
 
 
@@ -173,16 +172,15 @@ def _frame(
     initialized: bool = True,
 ) -> Frame:
     caller, params = call.caller, request.params
+    is_sent_logs = log_level is not None and call.server.serves("logging")
     other_side = client(
-        revision=private["revision"],
-        capabilities=private.get("client_capabilities", {}),
-        exchange=call.exchange,
-        log_level=log_level if call.server.serves("logging") else None,
-        logger=call.server.name,
-        progress_token=progress_token(params) if "_meta" in params else None,
-        timeout=call.server.limits.request_timeout,
-        allowance=_allowance(call.server, private.get("session_id")),
-        strict=call.server.limits.strict,
+        call.server,
+        private["revision"],
+        private.get("client_capabilities", {}),
+        call.exchange,
+        progress_token(params) if "_meta" in params else None,
+        log_level if is_sent_logs else None,
+        _allowance(call.server, private.get("session_id")) if is_sent_logs else None,
     )
     return Frame(
         assigns or {},
@@ -190,7 +188,9 @@ def _frame(
         session=caller.session,
         auth=caller.principal,
         transport=caller.transport,
-        request=RequestInfo(getattr(request, "id", None), request.method, params),
+        request=RequestInfo(
+            request.id if type(request) is Request else None, request.method, params
+        ),
         initialized=initialized,
         client=other_side,
         cancellation=call.cancellation,
@@ -214,13 +214,10 @@ def _allowance_of(server: Server, session: str, per_second: int) -> Allowance:
     return Allowance(per_second)
 
 
-def _requested_level(envelope: Envelope) -> str | None:
-    if envelope.log_level is None:
-        return None
-    level = level_name(envelope.log_level)
-    if level != envelope.log_level:
-        raise InvalidParams(f"Unknown log level {envelope.log_level!r}")
-    return level
+def _requested_level(requested: str) -> str:
+    if level_name(requested) != requested:
+        raise InvalidParams(f"Unknown log level {requested!r}")
+    return requested
 
 
 def session_level(session: Session) -> str:
@@ -258,11 +255,12 @@ async def answer(frame: Frame) -> Reply:
     site = conf.get()
     if site.request_state_single_use and not await _first_use(frame, site):
         return dispatch.refusal(frame, InvalidParams("params.requestState was used before"))
-    try:
-        frame = await prepared(frame)
-    except Exception as error:
-        frame.server.report("A message could not be prepared to be answered", error)
-        return dispatch.refusal(frame, InternalError())
+    if site.frame_processors or not frame.server.is_running:
+        try:
+            frame = await prepared(frame)
+        except Exception as error:
+            frame.server.report("A message could not be prepared to be answered", error)
+            return dispatch.refusal(frame, InternalError())
     if records.is_told(frame):
         return await records.told(frame, dispatch.answer)
     return await dispatch.answer(frame)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -41,6 +40,13 @@ STREAM_HEADERS: HeaderPairs = (
 class HttpExchange(LoopExchange):
     """The Exchange of one HTTP request, and the writer of its response."""
 
+    streaming = False
+    """Whether the response has become a stream."""
+    gone = False
+    """Whether nothing can be sent any more: the client has gone, or was answered."""
+    _pump: asyncio.Task[None] | None = None
+    _handed_over = 0
+
     def __init__(
         self,
         send: Send,
@@ -51,15 +57,10 @@ class HttpExchange(LoopExchange):
     ) -> None:
         super().__init__()
         self.mirrored = mirrored
-        self.streaming = False
-        self.gone = False
-        """Whether nothing can be sent any more: the client has gone, or was answered."""
         self._send = send
         self._may_stream = may_stream
         self._headers = headers
-        self._waiting: deque[bytes] = deque()
-        self._handed_over = 0
-        self._pump: asyncio.Task[None] | None = None
+        self._waiting: list[bytes] = []
 
     # The Exchange, as handlers use it.
 
@@ -99,7 +100,7 @@ class HttpExchange(LoopExchange):
 
     async def respond(self, status: int, body: bytes, headers: HeaderPairs = JSON_HEADERS) -> None:
         """Send a whole response."""
-        length = (b"content-length", str(len(body)).encode())
+        length = (b"content-length", b"%d" % len(body))
         await self._start(status, (*headers, length))
         await self._send_body(body, more=False)
 
@@ -151,8 +152,8 @@ class HttpExchange(LoopExchange):
         finally:
             self._pump = None
 
-    async def _start(self, status: int, headers: HeaderPairs) -> None:
-        await self._send(
+    def _start(self, status: int, headers: HeaderPairs) -> Awaitable[None]:
+        return self._send(
             {
                 "type": "http.response.start",
                 "status": status,
@@ -160,5 +161,5 @@ class HttpExchange(LoopExchange):
             }
         )
 
-    async def _send_body(self, body: bytes, *, more: bool) -> None:
-        await self._send({"type": "http.response.body", "body": body, "more_body": more})
+    def _send_body(self, body: bytes, *, more: bool) -> Awaitable[None]:
+        return self._send({"type": "http.response.body", "body": body, "more_body": more})

@@ -12,15 +12,22 @@ from typing import Any, Literal
 from urllib.parse import parse_qsl
 
 from django.conf import settings as django_settings
+from django.core.signals import setting_changed
 from django.utils.functional import SimpleLazyObject
 
+from django_mcp import conf
+from django_mcp.auth.base import Principal
 from django_mcp.auth.django_session import browser_session
 from django_mcp.frame import HttpTransport
 from django_mcp.protocol import origins
 from django_mcp.protocol.headers import PROTOCOL_VERSION, Mirrored
+from django_mcp.transports.base import Caller
 
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
+
+LONGEST_PLACE = 300
+"""Bytes of a Host or an Origin: a DNS name has at most 253, and what is longer is never kept."""
 
 LOCAL_HOSTS = (".localhost", "127.0.0.1", "[::1]")
 """What Django serves under DEBUG while ALLOWED_HOSTS is empty."""
@@ -51,25 +58,19 @@ class HttpRequest:
     def header(self, name: bytes) -> str | None:
         """The value of a header that is sent once, trimmed; ``name`` is in lower case."""
         value = self.headers.get(name)
-        return None if value is None else value.strip(b" \t").decode("latin-1")
+        return None if value is None else _text(value)
 
     @property
     def version(self) -> str | None:
         """The protocol version which the headers name."""
         return self.header(PROTOCOL_VERSION)
 
-    def check_origin(self, allowed_origins: tuple[str, ...]) -> None:
+    def check_origin(self) -> None:
         """Refuse pages of other sites, also those which point a name of theirs at us (HTTP-02)."""
-        hosts = tuple(django_settings.ALLOWED_HOSTS)
-        if not hosts and django_settings.DEBUG:
-            hosts = LOCAL_HOSTS
-        refusal = _origin_refusal(
-            self.header(b"host") or "",
-            self.header(b"origin"),
-            self.scope.get("scheme", "http"),
-            hosts,
-            allowed_origins,
-        )
+        host, origin = self.headers.get(b"host", b""), self.headers.get(b"origin")
+        if len(host) > LONGEST_PLACE or (origin is not None and len(origin) > LONGEST_PLACE):
+            raise Refused(403, "No Host and no Origin is that long")
+        refusal = _origin_refusal(host, origin, self.scope.get("scheme", "http"))
         if refusal is not None:
             raise Refused(403, refusal)
 
@@ -113,11 +114,15 @@ class HttpRequest:
             more = message.get("more_body", False)
         return b"".join(parts)
 
-    def browser_session(self) -> Any:
-        """The Django session, loaded when first looked at; None for a request without a cookie."""
-        if self.headers.get(b"cookie") is None and "session" not in self.scope:
-            return None
-        return SimpleLazyObject(lambda: browser_session(self.scope))
+    def caller(self, principal: Principal) -> Caller:
+        """What the edge knows of who sent the request, whom ``principal`` names.
+
+        The Django session is loaded when first looked at; there is none without a cookie.
+        """
+        scope, session = self.scope, None
+        if self.headers.get(b"cookie") is not None or "session" in scope:
+            session = SimpleLazyObject(lambda: browser_session(scope))
+        return Caller(principal, ScopeTransport(scope), session)
 
 
 JSON = b"application/json"
@@ -127,25 +132,35 @@ ACCEPTABLE = (JSON, b"application/*", b"*/*")
 
 
 @lru_cache(maxsize=1024)
-def _origin_refusal(
-    host: str,
-    origin: str | None,
-    scheme: str,
-    allowed_hosts: tuple[str, ...],
-    allowed_origins: tuple[str, ...],
-) -> str | None:
+def _origin_refusal(host: bytes, origin: bytes | None, scheme: str) -> str | None:
     """Why a request from there is refused, or None. A site sees few Hosts and Origins, often."""
-    if not origins.host_allowed(host, allowed_hosts):
+    addressed = _text(host)
+    allowed_hosts = tuple(django_settings.ALLOWED_HOSTS)
+    if not allowed_hosts and django_settings.DEBUG:
+        allowed_hosts = LOCAL_HOSTS
+    if not origins.host_allowed(addressed, allowed_hosts):
         return "This Host is not served here: see ALLOWED_HOSTS"
     if not origins.allows(
-        origin,
-        host=host,
+        None if origin is None else _text(origin),
+        host=addressed,
         scheme=scheme,
         allowed_hosts=allowed_hosts,
-        allowed_origins=allowed_origins,
+        allowed_origins=conf.get().allowed_origins,
     ):
         return "This Origin may not talk to this server: see ALLOWED_ORIGINS"
     return None
+
+
+def _text(value: bytes) -> str:
+    return value.strip(b" \t").decode("latin-1")
+
+
+def _forget(*, setting: str, **_: Any) -> None:
+    if setting in {"ALLOWED_HOSTS", "DEBUG", "DJANGO_MCP"}:
+        _origin_refusal.cache_clear()
+
+
+setting_changed.connect(_forget, dispatch_uid="django_mcp.http_request")
 
 
 class ScopeTransport(HttpTransport):

@@ -19,10 +19,10 @@ from django_mcp.protocol import jsonrpc, sse
 from django_mcp.protocol.errors import InvalidRequest, McpError
 from django_mcp.protocol.revisions import NEWEST
 from django_mcp.server import Server
-from django_mcp.transports import base, open_stream
+from django_mcp.transports import open_stream
 from django_mcp.transports.conversation import Conversation
 from django_mcp.transports.http_exchange import HttpExchange
-from django_mcp.transports.http_request import HttpRequest, Refused, ScopeTransport
+from django_mcp.transports.http_request import HttpRequest, Refused
 from django_mcp.transports.open_stream import OpenStream
 
 KEY = "key"
@@ -50,7 +50,7 @@ class HttpSseConsumer(AsyncConsumer):
         try:
             if scope["method"] != method:
                 raise Refused(405, f"Use {method}", ((b"allow", method.encode()),))
-            self.request.check_origin(conf.get().allowed_origins)
+            self.request.check_origin()
             self.principal = await self._authenticate()
             await verb(self)
         except Refused as refused:
@@ -78,11 +78,7 @@ class HttpSseConsumer(AsyncConsumer):
             principal=self.principal,
             recognise=self._authenticate,
         )
-        caller = base.Caller(
-            principal=self.principal,
-            transport=ScopeTransport(self.request.scope),
-            session=self.request.browser_session(),
-        )
+        caller = self.request.caller(self.principal)
         await stream.serve(
             Conversation(self.server, EventPipe(stream), caller, scheme="sse"), self._uri
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django_mcp import threads, undo
@@ -21,21 +21,21 @@ class LoopExchange:
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
 
-    async def run(self, function: Callable[..., T], /, *args: Any) -> T:
+    def run(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
         """Run a synchronous function in a thread of the pool."""
-        return await threads.run(function, *args)
+        return threads.run(function, *args)
 
-    async def run_async(self, coroutine: Coroutine[Any, Any, T], /) -> T:
+    def run_async(self, coroutine: Coroutine[Any, Any, T], /) -> Awaitable[T]:
         """Await ``coroutine``, with database connections of its own."""
-        return await threads.run_async(coroutine)
+        return threads.run_async(coroutine)
 
-    async def attempt(self, function: Callable[..., T], /, *args: Any) -> T:
+    def attempt(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
         """Run it as ``run`` does; a question undoes what it wrote."""
-        return await undo.run(function, *args)
+        return undo.run(function, *args)
 
-    async def attempt_async(self, coroutine: Coroutine[Any, Any, T], /) -> T:
+    def attempt_async(self, coroutine: Coroutine[Any, Any, T], /) -> Awaitable[T]:
         """Await ``coroutine``; a question undoes what it wrote."""
-        return await undo.run_async(coroutine)
+        return undo.run_async(coroutine)
 
     def wait(self, coroutine: Coroutine[Any, Any, T], /) -> T:
         """Run ``coroutine`` on the event loop from a handler's thread."""

@@ -32,8 +32,12 @@ def is_told(frame: Frame) -> bool:
     """Whether anybody wants to know of this call."""
     assert frame.request is not None
     known = SIGNALS.get(frame.request.method)
-    return known is not None and (
-        calls.isEnabledFor(logging.INFO) or known[0].has_listeners(frame.server)
+    if known is None:
+        return False
+    signal = known[0]
+    # Of an empty list nobody need ask which receivers are still alive.
+    return calls.isEnabledFor(logging.INFO) or bool(
+        signal.receivers and signal.has_listeners(frame.server)
     )
 
 

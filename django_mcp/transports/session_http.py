@@ -33,7 +33,7 @@ from django_mcp.transports import (
     session_streams,
 )
 from django_mcp.transports.http_exchange import HttpExchange, Send
-from django_mcp.transports.http_request import HttpRequest, Receive, Refused, ScopeTransport
+from django_mcp.transports.http_request import HttpRequest, Receive, Refused
 from django_mcp.transports.open_stream import Recognise
 from django_mcp.transports.session_calls import key_of
 from django_mcp.transports.session_exchange import NotificationExchange, SessionExchange
@@ -248,12 +248,7 @@ class SessionHttp:
     # Answering.
 
     def _call(self, exchange: HttpExchange) -> base.Call:
-        caller = base.Caller(
-            principal=self.principal,
-            transport=ScopeTransport(self.request.scope),
-            session=self.request.browser_session(),
-        )
-        return base.Call(server=self.server, caller=caller, exchange=exchange)
+        return base.Call(self.server, self.request.caller(self.principal), exchange)
 
     def _exchange(self, session: Session) -> SessionExchange:
         respondent = Respondent(self.server, session)
@@ -268,9 +263,3 @@ class SessionHttp:
 
 
 LAST_EVENT_ID = b"last-event-id"
-
-
-def is_stateless(version: str | None) -> bool:
-    """Whether the headers name a revision which has no sessions."""
-    named = BY_VERSION.get(version) if version is not None else None
-    return named is not None and named.opening is Opening.ENVELOPE

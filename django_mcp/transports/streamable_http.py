@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 from channels.consumer import AsyncConsumer
@@ -26,9 +26,9 @@ from django_mcp.protocol.revisions import NEWEST, Revision
 from django_mcp.server import Server
 from django_mcp.transports import base, listening
 from django_mcp.transports.http_exchange import JSON_HEADERS, HttpExchange
-from django_mcp.transports.http_request import HttpRequest, Refused, ScopeTransport
+from django_mcp.transports.http_request import HttpRequest, Refused
 from django_mcp.transports.listening import ListenExchange
-from django_mcp.transports.session_http import SessionHttp, is_stateless
+from django_mcp.transports.session_http import SessionHttp
 from django_mcp.transports.watch import Watch
 
 logger = logging.getLogger("django_mcp")
@@ -48,7 +48,7 @@ class StreamableHttpConsumer(AsyncConsumer):
         self._send = send
         self._has_begun = False
         try:
-            self.request.check_origin(conf.get().allowed_origins)
+            self.request.check_origin()
             verb = self._verb(scope["method"])
             self.principal = await self._authenticate()
             await verb(self)
@@ -62,14 +62,15 @@ class StreamableHttpConsumer(AsyncConsumer):
                 raise
             await self._break_down()
 
-    async def send_message(self, message: dict[str, Any]) -> None:
+    def send_message(self, message: dict[str, Any]) -> Awaitable[None]:
         """Hand a part of the response to the server."""
         self._has_begun = True
-        await self._send(message)
+        sent: Awaitable[None] = self._send(message)
+        return sent
 
     def _verb(self, method: str) -> Verb:
         """What the request does; without sessions there is only one thing to do (HTTP-15)."""
-        stateless = method != "POST" and is_stateless(self.request.version)
+        stateless = method != "POST" and envelope.is_stateless(self.request.version)
         verb = None if stateless else VERBS.get(method)
         if verb is None:
             allowed = b"POST" if stateless else ALLOWED
@@ -99,7 +100,9 @@ class StreamableHttpConsumer(AsyncConsumer):
         message = jsonrpc.read(value)
         if isinstance(message, Response):
             await self._in_session().take(message)
-        elif envelope.is_enveloped(message.params, self.request.version):
+        elif envelope.describes_itself(message.params) or envelope.is_stateless(
+            self.request.version
+        ):
             await self._enveloped(message)
         else:
             await self._in_session().take(message)
@@ -175,12 +178,7 @@ class StreamableHttpConsumer(AsyncConsumer):
         return HttpExchange(self.send_message, may_stream=self.accepts_stream, mirrored=mirrored)
 
     def _call(self, exchange: Exchange) -> base.Call:
-        caller = base.Caller(
-            principal=self.principal,
-            transport=ScopeTransport(self.request.scope),
-            session=self.request.browser_session(),
-        )
-        return base.Call(server=self.server, caller=caller, exchange=exchange)
+        return base.Call(self.server, self.request.caller(self.principal), exchange)
 
     async def _watched(self, frame: Frame, exchange: HttpExchange) -> None:
         """Answer the request on ``frame``, for as long as somebody waits for the answer."""
@@ -194,7 +192,8 @@ class StreamableHttpConsumer(AsyncConsumer):
         )
         try:
             reply = await base.answer(frame)
-            await base.commit(stores.sessions, reply)
+            if reply.frame.changes:
+                await base.commit(stores.sessions, reply)
         except asyncio.CancelledError:
             if watch.ended_by is None:
                 raise

@@ -28,6 +28,7 @@ class Watch:
         "_frame",
         "_keepalive",
         "_loop",
+        "_mine",
         "_next_sign",
         "_receive",
         "_rounds",
@@ -57,11 +58,12 @@ class Watch:
         self._next_sign = keepalive
         self._rounds = 0
         self._task: asyncio.Task[None] | None = None
-        _rounds_of(self._loop).add(self, self._loop)
+        self._mine = _rounds_of(self._loop)
+        self._mine.add(self, self._loop)
 
     def stop(self) -> None:
         """Stop looking: the answer is there, or never will be."""
-        _rounds_of(self._loop).discard(self)
+        self._mine.discard(self)
         if self._task is not None:
             self._task.cancel()
 

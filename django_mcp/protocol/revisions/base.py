@@ -38,6 +38,9 @@ class Structured(Enum):
 class Feature(Enum):
     """A rule of conversation which some revisions have and others lack."""
 
+    # Members are looked up in sets by every request, and an Enum's own hash is a function.
+    __hash__ = object.__hash__
+
     BATCHES = auto()
     """Several messages in one JSON array."""
     VERSION_HEADER = auto()
