@@ -470,10 +470,12 @@ ATTEMPTS = 3
 """How often a question is asked whose answers do not fit, before the handler is told."""
 
 
-def progress_token(params: Json) -> str | int | None:
-    """The token under which the client wants to hear of progress; InvalidParams for a wrong one."""
-    meta = params.get("_meta")
-    token = meta.get("progressToken") if isinstance(meta, dict) else None
+def progress_token(meta: Any) -> str | int | None:
+    """The token under which the client wants to hear of progress; InvalidParams for a wrong one.
+
+    ``meta`` is what a message has as its metadata.
+    """
+    token = meta.get("progressToken") if type(meta) is dict else None
     if token is None or jsonrpc.is_id(token):
         return token
     raise InvalidParams("_meta.progressToken must be a string or an integer")

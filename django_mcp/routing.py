@@ -73,13 +73,14 @@ def mount(django_application: Asgi) -> Asgi:
     }
 
     async def application(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan":
+        if scope["type"] == "http":
+            path = scope["path"]
+            answer = mounted.get(path) or mounted.get(path.rstrip("/"))
+            await (answer or django_application)(scope, receive, send)
+        elif scope["type"] == "lifespan":
             await _lifespan(receive, send)
-            return
-        path = scope.get("path", "")
-        found = mounted.get(path) or mounted.get(path.rstrip("/"))
-        use = found if found is not None and scope["type"] == "http" else django_application
-        await use(scope, receive, send)
+        else:
+            await django_application(scope, receive, send)
 
     return application
 

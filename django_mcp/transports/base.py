@@ -172,13 +172,14 @@ def _frame(
     initialized: bool = True,
 ) -> Frame:
     caller, params = call.caller, request.params
+    meta = params.get("_meta")
     is_sent_logs = log_level is not None and call.server.serves("logging")
     other_side = client(
         call.server,
         private["revision"],
         private.get("client_capabilities", {}),
         call.exchange,
-        progress_token(params) if "_meta" in params else None,
+        progress_token(meta) if meta else None,
         log_level if is_sent_logs else None,
         _allowance(call.server, private.get("session_id")) if is_sent_logs else None,
     )

@@ -68,7 +68,7 @@ class HttpRequest:
     def check_origin(self) -> None:
         """Refuse pages of other sites, also those which point a name of theirs at us (HTTP-02)."""
         host, origin = self.headers.get(b"host", b""), self.headers.get(b"origin")
-        if len(host) > LONGEST_PLACE or (origin is not None and len(origin) > LONGEST_PLACE):
+        if len(host) > LONGEST_PLACE or len(origin or b"") > LONGEST_PLACE:
             raise Refused(403, "No Host and no Origin is that long")
         refusal = _origin_refusal(host, origin, self.scope.get("scheme", "http"))
         if refusal is not None:

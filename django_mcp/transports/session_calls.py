@@ -59,7 +59,7 @@ class SessionWatch(Watch):
         """One round; in the first that counts, begin to listen."""
         super().look()
         if self._joining is None and self._task is not None:
-            self._joining = self._loop.create_task(self._join())
+            self._joining = self._exchange.loop.create_task(self._join())
 
     def end(self, reason: str) -> None:
         """Cancel the call, and what it waits for."""

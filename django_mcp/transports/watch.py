@@ -27,7 +27,6 @@ class Watch:
         "_exchange",
         "_frame",
         "_keepalive",
-        "_loop",
         "_mine",
         "_next_sign",
         "_receive",
@@ -50,16 +49,15 @@ class Watch:
         self._receive = receive
         self._frame = frame
         self._exchange = exchange
-        self._loop = exchange.loop
+        loop = exchange.loop
         # Given the loop, because to find it costs a system call before Python 3.12.
-        self._answering = asyncio.current_task(exchange.loop)
+        self._answering = asyncio.current_task(loop)
         self._deadline = timeout
-        self._keepalive = keepalive
-        self._next_sign = keepalive
+        self._keepalive = self._next_sign = keepalive
         self._rounds = 0
         self._task: asyncio.Task[None] | None = None
-        self._mine = _rounds_of(self._loop)
-        self._mine.add(self, self._loop)
+        self._mine = _rounds_of(loop)
+        self._mine.add(self, loop)
 
     def stop(self) -> None:
         """Stop looking: the answer is there, or never will be."""
@@ -85,7 +83,7 @@ class Watch:
         self._rounds += 1
         age = self._rounds * TICK
         if self._rounds == 2:
-            self._task = self._loop.create_task(self._await_disconnect())
+            self._task = self._exchange.loop.create_task(self._await_disconnect())
         if self._deadline is not None and age >= self._deadline:
             self.end("The call took too long")
         elif self._next_sign is not None and age >= self._next_sign:
