@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from django_mcp import rounds
 from django_mcp.client import current
 from django_mcp.methods import CAPABILITIES, METHODS
-from django_mcp.protocol import jsonrpc, validation
+from django_mcp.protocol import encoded, jsonrpc, validation
 from django_mcp.protocol.errors import (
     ClientCapabilityMissing,
     ClientRefused,
@@ -90,7 +90,7 @@ def _is_unfit(frame: Frame, result: dict[str, Any]) -> bool:
     """Whether a result does not fit the revision, which is logged with the difference."""
     assert frame.request is not None
     method = frame.request.method
-    misfits = validation.result(frame.revision, method, result)
+    misfits = validation.result(frame.revision, method, encoded.plain(result))
     if misfits:
         logger.error("What %s answers does not fit the protocol: %s", method, "; ".join(misfits))
     return bool(misfits)
@@ -151,8 +151,10 @@ def refusal(frame: Frame, error: McpError) -> Reply:
 
 def encode(message: dict[str, Any]) -> bytes:
     """An answer as it travels; one that JSON cannot say is our own fault, and said to be so."""
+    result = message.get("result")
+    is_encoded = result is not None and type(result.get("structuredContent")) is encoded.Encoded
     try:
-        return jsonrpc.encode(message)
+        return encoded.encode(message) if is_encoded else jsonrpc.encode(message)
     except ValueError:
         logger.exception("An answer cannot be said in JSON")
         return jsonrpc.encode(jsonrpc.error(message["id"], NEWEST.error(InternalError())))

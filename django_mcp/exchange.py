@@ -20,6 +20,9 @@ T = TypeVar("T")
 class Exchange(Protocol):
     """One message's way back to its client, and the thread to run its handler in."""
 
+    encodes: bool
+    """Whether an answer leaves as bytes, so that parts of it may be bytes already."""
+
     mirrored: Mirrored | None
     """The headers which repeat parts of the body, where transport and revision have them."""
 

@@ -29,6 +29,14 @@ def compact(value: Any) -> str:
     return to_json(value).decode()
 
 
+def encoded(value: Any) -> bytes:
+    """The JSON of ``jsonable(value)``, without making that first; raises UnfitResult."""
+    try:
+        return to_json(value, fallback=understudy, inf_nan_mode="null")
+    except UNSAYABLE as error:
+        raise unsayable(value, error) from error
+
+
 def is_text(value: Any) -> bool:
     """Whether ``value`` is a string or behaves as one."""
     return isinstance(value, str) or hasattr(value, "casefold")

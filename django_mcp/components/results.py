@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django_mcp.components.base import OutputInvalid, UnfitResult
-from django_mcp.components.plain import compact, is_text, jsonable
+from django_mcp.components.plain import compact, encoded, is_text, jsonable
 from django_mcp.components.response import (
     CompletionResponse,
     PromptResponse,
@@ -64,6 +64,21 @@ def tool_result(tool: ToolComponent, value: Any) -> dict[str, Any]:
     return _unpromised(value)
 
 
+def structure_json(tool: ToolComponent, value: Any) -> bytes | None:
+    """The JSON of the structure which ``value`` is, or None for what ``tool_result`` has to say.
+
+    Raises what ``tool_result`` raises.
+    """
+    if isinstance(value, (ToolError, Response)) or _blocks(value) is not None:
+        return None
+    if tool.output is not None:
+        return tool.output.encode(value)
+    if value is None or isinstance(value, UNSTRUCTURED):
+        return None
+    json = encoded(value)
+    return json if json[:1] in (b"{", b"[") else None
+
+
 def read_result(
     component: ResourceComponent | TemplateComponent, uri: str, value: Any
 ) -> dict[str, Any]:
@@ -100,6 +115,8 @@ def completion_result(value: Any) -> dict[str, Any]:
 
 
 # Tools.
+
+UNSTRUCTURED = (str, int, float, bytes, bytearray, memoryview)
 
 
 def _unpromised(value: Any) -> dict[str, Any]:

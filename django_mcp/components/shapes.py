@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from types import NoneType, new_class
 from typing import Annotated, Any, NoReturn, Union, get_args, get_origin
 
@@ -19,7 +19,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import SchemaError
 
 from django_mcp.components.base import ArgumentsInvalid, ConfigurationError, OutputInvalid
-from django_mcp.components.plain import UNSAYABLE, jsonable, understudy, unsayable
+from django_mcp.components.plain import UNSAYABLE, encoded, jsonable, understudy, unsayable
 from django_mcp.components.response import Response
 from django_mcp.components.signature import UNIONS, Parameter, Signature, is_frame
 from django_mcp.protocol import json_schema
@@ -53,7 +53,9 @@ class Output:
 
     schema: dict[str, Any]
     dump: Callable[[Any], Any]
-    """The value as JSON; raises OutputInvalid or UnfitResult."""
+    """The value made of what JSON has; raises OutputInvalid or UnfitResult."""
+    encode: Callable[[Any], bytes]
+    """The same as JSON; raises what ``dump`` raises."""
     check: Callable[[Any], Any]
     """The value, which is JSON already, if it fits the schema; raises OutputInvalid."""
 
@@ -159,25 +161,34 @@ def output_of_type(kind: Any, where: str) -> Output:
         schema = adapter.json_schema(mode="serialization", schema_generator=PlainSchema)
     except UNREADABLE as error:
         raise _unreadable(f"What {where} returns", error) from error
-    validate, serialize = adapter.validator.validate_python, adapter.serializer.to_python
+    validate = adapter.validator.validate_python
+    to_python = partial(adapter.serializer.to_python, mode="json")
 
-    def dump(value: Any) -> Any:
-        try:
-            fitting = validate(value, from_attributes=True)
-            return serialize(fitting, mode="json", by_alias=True, fallback=understudy)
-        except ValidationError as error:
-            raise OutputInvalid(sentence(error)) from error
-        except UNSAYABLE as error:
-            raise unsayable(value, error) from error
+    def saying(serialize: Callable[..., Any]) -> Callable[[Any], Any]:
+        def say(value: Any) -> Any:
+            try:
+                fitting = validate(value, from_attributes=True)
+                return serialize(fitting, by_alias=True, fallback=understudy)
+            except ValidationError as error:
+                raise OutputInvalid(sentence(error)) from error
+            except UNSAYABLE as error:
+                raise unsayable(value, error) from error
 
-    return Output(schema, dump, _late_check(schema, where))
+        return say
+
+    check = _late_check(schema, where)
+    return Output(schema, saying(to_python), saying(adapter.serializer.to_json), check)
 
 
 def output_of_schema(schema: Json, where: str) -> Output:
     """A JSON Schema written by hand, which is enforced."""
     whole = dict(schema)
     check = _check(whole, where)
-    return Output(whole, lambda value: check(jsonable(value)), check)
+
+    def dump(value: Any) -> Any:
+        return check(jsonable(value))
+
+    return Output(whole, dump, lambda value: encoded(dump(value)), check)
 
 
 def output_of(declared: Any, where: str) -> Output:

@@ -11,6 +11,7 @@ from django_mcp.components.base import ArgumentsInvalid, OutputInvalid, UnfitRes
 from django_mcp.components.tool import ToolComponent
 from django_mcp.methods import listing, running
 from django_mcp.protocol import headers
+from django_mcp.protocol.encoded import Encoded
 from django_mcp.protocol.errors import (
     ClientRefused,
     InternalError,
@@ -18,6 +19,7 @@ from django_mcp.protocol.errors import (
     McpError,
     ToolError,
 )
+from django_mcp.protocol.revisions import Structured
 
 if TYPE_CHECKING:
     from django_mcp.frame import Frame
@@ -48,7 +50,7 @@ async def call(frame: Frame) -> Answer:
     except ArgumentsInvalid as error:
         return failed(f"The arguments do not fit: {error}"), frame
     try:
-        read = partial(_read, frame.revision, tool)
+        read = partial(_encoded if _may_be_encoded(frame) else _read, frame.revision, tool)
         return await running.run(_handler(frame, tool), frame, clean, read=read)
     except ToolError as error:
         return failed(str(error)), frame
@@ -87,6 +89,26 @@ def _explanation(frame: Frame, error: Exception) -> str:
     if frame.server.limits.debug:
         return f"{BLAND} (DEBUG: {type(error).__name__}: {error})"
     return BLAND
+
+
+def _may_be_encoded(frame: Frame) -> bool:
+    """Whether nobody looks at the result before it leaves as bytes."""
+    assert frame.exchange is not None
+    return frame.exchange.encodes and not frame.server.middleware
+
+
+def _encoded(revision: Revision, tool: ToolComponent, value: Any) -> dict[str, Any]:
+    """``_read``, with a structure which is JSON already."""
+    # What is tiny is not worth it, and a text is no structure.
+    if type(value) in TINY or revision.structured is Structured.NOTHING:
+        return _read(revision, tool, value)
+    json = results.structure_json(tool, value)
+    if json is None:
+        return _read(revision, tool, value)
+    return {"structuredContent": Encoded(json, revision.encoded(json, tool.output_schema))}
+
+
+TINY = frozenset({type(None), bool, int, float, str})
 
 
 def _read(revision: Revision, tool: ToolComponent, value: Any) -> dict[str, Any]:

@@ -119,6 +119,7 @@ class Connection(ABC):
 class MemoryExchange(LoopExchange):
     """The Exchange of one request whose client is in the same process."""
 
+    encodes = True
     mirrored: Mirrored | None = None
 
     def __init__(self, listener: Listener) -> None:

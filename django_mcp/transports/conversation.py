@@ -64,6 +64,7 @@ class Pipe(Protocol):
 class PipeExchange(LoopExchange):
     """The Exchange of one request of such a conversation."""
 
+    encodes = True
     mirrored: Mirrored | None = None
 
     def __init__(self, conversation: Conversation) -> None:

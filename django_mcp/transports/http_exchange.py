@@ -40,6 +40,7 @@ STREAM_HEADERS: HeaderPairs = (
 class HttpExchange(LoopExchange):
     """The Exchange of one HTTP request, and the writer of its response."""
 
+    encodes = True
     streaming = False
     """Whether the response has become a stream."""
     gone = False

@@ -18,6 +18,8 @@ T = TypeVar("T")
 class LoopExchange:
     """The part of an Exchange which runs handlers, and refuses what a transport cannot do."""
 
+    encodes = False
+
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
 

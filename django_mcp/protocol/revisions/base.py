@@ -158,6 +158,13 @@ class Revision:
         fits = isinstance(value, dict) if schema is None else is_object_root(schema)
         return value if fits else {"result": value}
 
+    def encoded(self, json: bytes, schema: Json | None) -> bytes:
+        """``structure`` for a value which is JSON already."""
+        if self.structured is not Structured.OBJECT:
+            return json
+        fits = json[:1] == b"{" if schema is None else is_object_root(schema)
+        return json if fits else b'{"result":%b}' % json
+
     def describe_capabilities(self, capabilities: Json) -> dict[str, Any]:
         """The server's capabilities, as this revision can say them."""
         return {
