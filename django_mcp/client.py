@@ -176,14 +176,12 @@ class Client(ABC):
         if self._progress_token is None or not self._told.progress < progress < inf:
             return
         self._told.progress = progress
-        if total is not None and not isfinite(total):
-            total = None
-        told = {"progress": progress, "total": total, "message": message}
-        params = {name: value for name, value in told.items() if value is not None}
-        self.notify(
-            "notifications/progress",
-            self._revision.pick("progress", {"progressToken": self._progress_token, **params}),
-        )
+        params: dict[str, Any] = {"progressToken": self._progress_token, "progress": progress}
+        if total is not None and isfinite(total):
+            params["total"] = total
+        if message is not None and "message" in self._revision.fields["progress"]:
+            params["message"] = message
+        self.notify("notifications/progress", params)
 
     async def aprogress(
         self, progress: float, total: float | None = None, message: str | None = None

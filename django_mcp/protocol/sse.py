@@ -29,7 +29,8 @@ def event(
 ) -> bytes:
     """One event; JSON has no raw newlines, so it is one ``data`` line."""
     raw = data.encode() if isinstance(data, str) else data
-    head = _fields(id, retry, event)
+    is_plain = id is None and retry is None and event is None
+    head = b"" if is_plain else _fields(id, retry, event)
     if b"\n" in raw or b"\r" in raw:
         return head + b"".join(b"data: %b\n" % line for line in _LINE_END.split(raw)) + b"\n"
     return b"%bdata: %b\n\n" % (head, raw)

@@ -14,6 +14,7 @@ from typing import Any
 from django_mcp import dispatch
 from django_mcp.protocol import jsonrpc, sse
 from django_mcp.protocol.headers import Mirrored
+from django_mcp.transports.eager import begin
 from django_mcp.transports.loop_exchange import LoopExchange
 
 logger = logging.getLogger("django_mcp")
@@ -23,6 +24,9 @@ HeaderPairs = Sequence[tuple[bytes, bytes]]
 
 MAX_WAITING = 1000
 """How many notifications may wait for the network before their author has to."""
+
+FAIR = 8
+"""After so many flushes which did not have to wait, others have their turn."""
 
 JSON_HEADERS: HeaderPairs = (
     (b"content-type", b"application/json"),
@@ -46,6 +50,8 @@ class HttpExchange(LoopExchange):
     gone = False
     """Whether nothing can be sent any more: the client has gone, or was answered."""
     _pump: asyncio.Task[None] | None = None
+    _is_scheduled = False
+    _flushes = 0
     _handed_over = 0
 
     def __init__(
@@ -77,6 +83,9 @@ class HttpExchange(LoopExchange):
 
     async def flush(self) -> None:
         """Wait until everything written so far has been handed to the server."""
+        if self._pump is None and self._waiting:
+            self._pump = self._begin_to_drain()
+            await self._be_fair()
         while self._pump is not None:
             await asyncio.shield(self._pump)
 
@@ -88,7 +97,7 @@ class HttpExchange(LoopExchange):
 
     async def finish(self, message: dict[str, Any], status: int = 200) -> None:
         """Send the answer, as the last event of the stream or as plain JSON."""
-        if self._pump is not None:
+        if self._pump is not None or self._waiting:
             await self.flush()
         if self.gone:
             return
@@ -137,8 +146,24 @@ class HttpExchange(LoopExchange):
             logger.warning("A handler says more than the network carries; some of it is left out")
             return
         self._waiting.append(event)
-        if self._pump is None:
+        if not self._is_scheduled:
+            # What is written until then travels together.
+            self._is_scheduled = True
+            self.loop.call_soon(self._drain_soon)
+
+    def _drain_soon(self) -> None:
+        self._is_scheduled = False
+        if self._pump is None and self._waiting:
             self._pump = self.loop.create_task(self._drain())
+
+    def _begin_to_drain(self) -> asyncio.Task[None] | None:
+        return begin(self._drain(), self.loop)
+
+    async def _be_fair(self) -> None:
+        """Let others run at times: a handler which reports in a loop need not wait for anything."""
+        self._flushes += 1
+        if self._flushes % FAIR == 0:
+            await asyncio.sleep(0)
 
     async def _drain(self) -> None:
         """Hand what waits to the server; what was written meanwhile travels together."""

@@ -157,6 +157,10 @@ class SessionExchange(HttpExchange):
             self._log = StreamLog(self._respondent.session.address)
             self._enqueue(sse.priming(str(self._log.last), retry=RETRY))
 
+    def _begin_to_drain(self) -> asyncio.Task[None] | None:
+        # It may have to wait for the store first, which is the business of a task of its own.
+        return self.loop.create_task(self._drain())
+
     async def _drain(self) -> None:
         if self._log is not None and not self.streaming:
             # The client may come back at once, and then the store has to know the stream.

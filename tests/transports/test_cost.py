@@ -54,6 +54,12 @@ def shop() -> Server:
     async def remember(a: int, frame: Frame) -> tuple[str, Frame]:
         return "kept", frame.assign("a", a)
 
+    @server.tool
+    async def slow(steps: int, frame: Frame) -> str:
+        for step in range(1, steps + 1):
+            await frame.client.aprogress(step, steps)
+        return "done"
+
     @server.resource("shop://hours")
     async def hours() -> str:
         return "always"
@@ -152,6 +158,16 @@ async def test_a_synchronous_handler_costs_one_hop_to_a_thread(
 
     assert used["thread hops"] == 1
     assert (used["decoded"], used["encoded"], used["tasks"]) == (1, 1, 0)
+
+
+async def test_an_event_of_a_stream_costs_one_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    wire = Wire(shop())
+    params = {"name": "slow", "arguments": {"steps": 5}, "_meta": {"progressToken": "p"}}
+
+    reply, used = await cost(wire, wire.message("tools/call", params), monkeypatch)
+
+    assert len(reply.events()) == 6
+    assert used == {"decoded": 1, "encoded": 6}
 
 
 async def test_schemas_are_compiled_before_anybody_calls(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,100 @@
+"""A coroutine which is begun at once: what ends, what waits, what fails, what is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from django_mcp.transports.eager import begin
+
+
+async def test_one_that_need_not_wait_needs_no_task() -> None:
+    done = []
+
+    async def work() -> None:
+        done.append("all")
+
+    assert begin(work(), asyncio.get_running_loop()) is None
+    assert done == ["all"]
+
+
+async def test_one_that_waits_goes_on_in_a_task() -> None:
+    done: list[int | str] = []
+    gates = [asyncio.Event(), asyncio.Event()]
+
+    async def work() -> None:
+        for number, gate in enumerate(gates):
+            done.append(number)
+            await gate.wait()
+            await asyncio.sleep(0)
+        done.append("all")
+
+    task = begin(work(), asyncio.get_running_loop())
+    assert done == [0]
+    for gate in gates:
+        gate.set()
+    assert task is not None
+    await task
+
+    assert done == [0, 1, "all"]
+
+
+async def test_an_error_before_the_first_wait_reaches_who_began_it() -> None:
+    async def work() -> None:
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        begin(work(), asyncio.get_running_loop())
+
+
+async def test_a_later_error_is_the_task_s() -> None:
+    async def work() -> None:
+        await asyncio.sleep(0)
+        raise ConnectionError
+
+    task = begin(work(), asyncio.get_running_loop())
+
+    assert task is not None
+    with pytest.raises(ConnectionError):
+        await task
+
+
+async def test_what_is_waited_for_may_fail_and_be_caught() -> None:
+    caught = []
+    failing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def work() -> None:
+        try:
+            await failing
+        except ConnectionError as error:
+            caught.append(error)
+            await asyncio.sleep(0)
+
+    task = begin(work(), asyncio.get_running_loop())
+    error = ConnectionError()
+    failing.set_exception(error)
+    assert task is not None
+    await task
+
+    assert caught == [error]
+
+
+async def test_it_can_be_cancelled_and_may_tidy_up() -> None:
+    tidied = []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            tidied.append("all")
+
+    task = begin(work(), asyncio.get_running_loop())
+    assert task is not None
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert tidied == ["all"]
