@@ -110,7 +110,9 @@ class Component(ABC):
     app: str = ""
     """The label of the Django app which declares it."""
     module: str = ""
-    line: int = 0
+    find_line: Callable[[], int] = int
+    """Finds out where in its module it is written. To look a class up takes ten milliseconds, and
+    mostly nobody asks."""
     invoke: Invoke | None = None
     """Calls the handler with checked arguments and the Frame; None where the server has to."""
     is_async: bool = False
@@ -163,7 +165,8 @@ class Component(ABC):
     @property
     def source(self) -> str:
         """Where it is written: ``shop.mcp:12``."""
-        return f"{self.module}:{self.line}" if self.line else self.module
+        line = self.find_line()
+        return f"{self.module}:{line}" if line else self.module
 
     def with_app(self, label: str) -> Self:
         """The same component, declared by the Django app ``label``."""

@@ -88,7 +88,7 @@ class Declaration:
     default_name: str
     docstring: str
     module: str
-    line: int
+    find_line: Callable[[], int]
 
     @property
     def where(self) -> str:
@@ -122,7 +122,7 @@ class Declaration:
             "order": _order(self.get("order"), self.where),
             "may_ask": self._may_ask(),
             "module": self.module,
-            "line": self.line,
+            "find_line": self.find_line,
         }
 
     def name(self) -> str:
@@ -209,7 +209,7 @@ def opened(target: Any, base: type[Declared], method: str, options: Any, known: 
         default_name=_function_name(target),
         docstring=_cleaned(target if inspect.isroutine(target) else inner),
         module=inner.__module__,
-        line=_line(inner),
+        find_line=functools.partial(_line, inner),
     )
 
 
@@ -273,7 +273,7 @@ def _opened_instance(author: Declared, method: str, options: Mapping[str, Any]) 
         default_name=snake_case(kind.__name__),
         docstring=_cleaned(kind),
         module=kind.__module__,
-        line=_line(kind),
+        find_line=functools.partial(_line, kind),
     )
 
 

@@ -15,6 +15,7 @@ import copy
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -104,7 +105,7 @@ def compile(schema: Json, *, root_object: bool = False) -> Validator:
     # jsonschema would leave our keywords for its own wherever it met the dialect named again.
     body = {keyword: value for keyword, value in plain.items() if keyword != "$schema"}
     _check_references(body, dialect)
-    return Validator(plain, dialect, _DIALECTS[dialect](body, registry=Registry()))
+    return Validator(plain, dialect, _checker_of(dialect)(body, registry=Registry()))
 
 
 def is_object_root(schema: Json) -> bool:
@@ -204,7 +205,7 @@ def _dialect(schema: Json) -> str:
 
 def _check_against_metaschema(schema: Json, dialect: str) -> None:
     # Formats are left unchecked: Python's idea of a regular expression is not the standard's.
-    metaschema = _DIALECTS[dialect].META_SCHEMA
+    metaschema = _checker_of(dialect).META_SCHEMA
     checker = validator_for(metaschema)(metaschema, registry=Registry())
     error = next(checker.iter_errors(schema), None)
     if error is not None:
@@ -273,7 +274,7 @@ def _referenced(schema: Json, resolver: Any) -> Iterator[tuple[Json, Any]]:
 
 
 _DIALECTS: Mapping[str, Any] = {
-    checker.META_SCHEMA["$schema"].removesuffix("#"): extend(checker, KEYWORDS)  # type: ignore[no-untyped-call]
+    checker.META_SCHEMA["$schema"].removesuffix("#"): checker
     for checker in (
         jsonschema.Draft202012Validator,
         jsonschema.Draft201909Validator,
@@ -282,6 +283,13 @@ _DIALECTS: Mapping[str, Any] = {
         jsonschema.Draft4Validator,
     )
 }
+
+
+@cache
+def _checker_of(dialect: str) -> Any:
+    """The dialect with our keywords; made when first asked for, since few sites use more than one."""
+    return extend(_DIALECTS[dialect], KEYWORDS)  # type: ignore[no-untyped-call]
+
 
 _UNCHECKABLE = (RecursionError, ArithmeticError, ValueError, re.error, Unresolvable)
 
