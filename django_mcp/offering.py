@@ -33,13 +33,26 @@ class Catalogue:
     walked through on one thread may be added to on another.
     """
 
-    __slots__ = ("by_key", "is_used", "ordered")
+    __slots__ = ("_sorted", "by_key", "is_used")
 
     def __init__(self) -> None:
         self.is_used = False
         """Whether there ever was a component: clients have been told, and may go on asking."""
         self.by_key: Mapping[str, Component] = {}
-        self.ordered: Sequence[Component] = ()
+        self._sorted: tuple[Mapping[str, Component], Sequence[Component]] = (self.by_key, ())
+
+    @property
+    def ordered(self) -> Sequence[Component]:
+        """The components in the order in which they are listed."""
+        # Sorted when first read: while a site starts, one after the other is added. The order is
+        # kept together with what it is the order of, so that of two threads which sort before
+        # and after a change, the later one to finish cannot leave behind what is out of date.
+        by_key, ordered = self._sorted
+        if by_key is not self.by_key:
+            by_key = self.by_key
+            ordered = sorted(by_key.values(), key=_sort_key)
+            self._sorted = (by_key, ordered)
+        return ordered
 
     def add(self, component: Component) -> None:
         """Keep a component; a second one of its key is refused with both places named."""
@@ -54,18 +67,14 @@ class Catalogue:
     def replace(self, component: Component) -> None:
         """Keep a component, in the place of the one with its key if there is one."""
         self.is_used = True
-        self._keep({**self.by_key, component.key: component})
+        self.by_key = {**self.by_key, component.key: component}
 
     def discard(self, key: str) -> Component | None:
         """Take the component of this key out and return it, or None."""
         component = self.by_key.get(key)
         if component is not None:
-            self._keep({name: item for name, item in self.by_key.items() if name != key})
+            self.by_key = {name: item for name, item in self.by_key.items() if name != key}
         return component
-
-    def _keep(self, by_key: Mapping[str, Component]) -> None:
-        self.by_key = by_key
-        self.ordered = sorted(by_key.values(), key=_sort_key)
 
 
 def _sort_key(component: Component) -> tuple[str, ...]:
