@@ -29,6 +29,7 @@ from referencing.jsonschema import specification_with
 
 from django_mcp.protocol.errors import Json
 from django_mcp.protocol.schema_keywords import KEYWORDS, Complaint, search, shown
+from django_mcp.protocol.well_formed import is_well_formed
 
 DEFAULT_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -204,6 +205,8 @@ def _dialect(schema: Json) -> str:
 
 
 def _check_against_metaschema(schema: Json, dialect: str) -> None:
+    if dialect == DEFAULT_DIALECT and is_well_formed(schema):
+        return
     # Formats are left unchecked: Python's idea of a regular expression is not the standard's.
     metaschema = _checker_of(dialect).META_SCHEMA
     checker = validator_for(metaschema)(metaschema, registry=Registry())

@@ -1,0 +1,88 @@
+"""JSON Schemas which are seen to be valid without their metaschema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from django_mcp.protocol.well_formed import KEYWORDS, TYPES, is_well_formed
+
+METASCHEMA = Draft202012Validator(Draft202012Validator.META_SCHEMA)
+
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-2, 3),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from(["", "a", "1a", "#/$defs/a", *TYPES]),
+)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.sampled_from(["a", "b", *KEYWORDS]), inner, max_size=3),
+    ),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        True,
+        {"type": "object", "properties": {"a": {"type": ["string", "null"]}, "b": False}},
+        {"$defs": {"a": {"$anchor": "a", "enum": [1, "x"]}}, "items": {"$ref": "#/$defs/a"}},
+        {"required": ["a", "b"], "minLength": 0, "maximum": 1.5, "uniqueItems": True},
+        {"anyOf": [{"const": None}], "if": {"not": True}, "then": {"default": {"any": "thing"}}},
+    ],
+)
+def test_what_is_usual_is_seen_at_once(schema: Any) -> None:
+    assert is_well_formed(schema)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        None,
+        [],
+        {"type": "text"},
+        {"type": []},
+        {"type": ["string", "string"]},
+        {"type": [{}]},
+        {"properties": []},
+        {"properties": {"a": {"type": "text"}}},
+        {"required": "a"},
+        {"required": ["a", "a"]},
+        {"required": [[]]},
+        {"minLength": -1},
+        {"minLength": True},
+        {"maximum": "1"},
+        {"allOf": []},
+        {"allOf": {}},
+        {"enum": "a"},
+        {"$anchor": "1a"},
+        {"uniqueItems": 1},
+    ],
+)
+def test_what_is_wrong_never_is(schema: Any) -> None:
+    assert not is_well_formed(schema)
+    assert not METASCHEMA.is_valid(schema)
+
+
+@pytest.mark.parametrize("schema", [{"x-own": 1}, {"multipleOf": 2}, {"minLength": 1.0}])
+def test_what_is_rare_is_left_to_the_metaschema(schema: Any) -> None:
+    assert not is_well_formed(schema)
+    assert METASCHEMA.is_valid(schema)
+
+
+@settings(max_examples=100, deadline=None)
+@pytest.mark.parametrize("keyword", sorted(KEYWORDS))
+@given(data=st.data())
+def test_it_is_stricter_than_the_metaschema(keyword: str, data: st.DataObject) -> None:
+    schema = {keyword: data.draw(VALUES)}
+    assert METASCHEMA.is_valid(schema) or not is_well_formed(schema)
