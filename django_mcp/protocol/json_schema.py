@@ -1,4 +1,4 @@
-"""Compiling a JSON Schema once; saying in a sentence what did not fit.
+"""Compiling a JSON Schema once; ``json_checker`` says in a sentence what does not fit it.
 
 Dialects: 2020-12, which is also the default; ``$schema`` may name 2019-09, draft-07, draft-06 or
 draft-04. ``format`` is an annotation and is not enforced. No reference is ever fetched: one which
@@ -12,33 +12,30 @@ applies itself twice to the same child.
 from __future__ import annotations
 
 import copy
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import islice
+from importlib import import_module
 from typing import Any, NamedTuple
 
-import jsonschema
-from jsonschema.exceptions import best_match
-from jsonschema.validators import extend, validator_for
 from pydantic_core import from_json, to_json
-from referencing import Registry
-from referencing.exceptions import Unresolvable
-from referencing.jsonschema import specification_with
 
 from django_mcp.protocol.errors import Json
-from django_mcp.protocol.schema_keywords import KEYWORDS, Complaint, search, shown
+from django_mcp.protocol.patterns import search
 from django_mcp.protocol.well_formed import is_well_formed
 
 DEFAULT_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+DIALECTS = (
+    DEFAULT_DIALECT,
+    "https://json-schema.org/draft/2019-09/schema",
+    "http://json-schema.org/draft-07/schema",
+    "http://json-schema.org/draft-06/schema",
+    "http://json-schema.org/draft-04/schema",
+)
 
 MAX_DEPTH = 64
 # Of a schema as written, and of those which apply to one value through allOf, $ref and the like.
 MAX_SUBSCHEMAS = 2000
-
-MAX_PROBLEMS = 5
-MAX_SENTENCE = 300
 
 # The keywords in which a schema holds further schemas: one, a list of them, or several by name.
 # fmt: off
@@ -52,11 +49,11 @@ _NAMED = frozenset({
 })
 
 # Those which apply to the very value that the schema itself applies to.
-_IN_PLACE = frozenset({
+IN_PLACE = frozenset({
     "allOf", "anyOf", "dependencies", "dependentSchemas", "else", "if", "not", "oneOf", "then",
 })
 # fmt: on
-_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 class Position(NamedTuple):
@@ -72,20 +69,14 @@ class Validator:
 
     schema: Json
     dialect: str
-    _checker: Any = field(repr=False)
+    _errors: Callable[[Any, str], list[str]] = field(repr=False)
 
     def errors(self, instance: Any, *, name: str = "arguments") -> list[str]:
         """A sentence for each of the first few things that do not fit; nothing if all fits.
 
         ``name`` is what the sentences call the instance. They echo no long values.
         """
-        try:
-            found = list(islice(self._checker.iter_errors(instance), MAX_PROBLEMS + 1))
-            return _sentences(found, name) if found else []
-        except _UNCHECKABLE:
-            return [
-                f"{name}: cannot be checked, for it is nested too deeply or a number is too big"
-            ]
+        return self._errors(instance, name)
 
     def problems(self, instance: Any, *, name: str = "arguments") -> str:
         """The same as one text, which is empty if all fits."""
@@ -102,11 +93,15 @@ def compile(schema: Json, *, root_object: bool = False) -> Validator:
     if root_object and not is_object_root(plain):
         raise ValueError('The root of this JSON Schema must be an object: add "type": "object"')
     dialect = _dialect(plain)
-    _check_against_metaschema(plain, dialect)
-    # jsonschema would leave our keywords for its own wherever it met the dialect named again.
-    body = {keyword: value for keyword, value in plain.items() if keyword != "$schema"}
-    _check_references(body, dialect)
-    return Validator(plain, dialect, _checker_of(dialect)(body, registry=Registry()))
+
+    @cache
+    def checker() -> Any:
+        # jsonschema takes a tenth of a site's start to import, and few tools need it.
+        return import_module("django_mcp.protocol.json_checker").checker(plain, dialect)
+
+    if not _is_certainly_valid(plain, dialect):
+        checker()
+    return Validator(plain, dialect, lambda instance, name: checker().errors(instance, name))
 
 
 def is_object_root(schema: Json) -> bool:
@@ -149,12 +144,13 @@ def walk(schema: Json) -> Iterator[Position]:
         yield position
         inner = [
             (Position((*position.location, *steps), child), depth + 1)
-            for steps, child in _children(position.schema)
+            for steps, child in children(position.schema)
         ]
         pending += reversed(inner)
 
 
-def _children(schema: Json) -> Iterator[tuple[tuple[str | int, ...], Json]]:
+def children(schema: Json) -> Iterator[tuple[tuple[str | int, ...], Json]]:
+    """The schemas right inside ``schema``, and the steps which lead to each."""
     for keyword, value in schema.items():
         if keyword in _NAMED and isinstance(value, Mapping):
             for name, child in value.items():
@@ -196,159 +192,38 @@ def _plain(schema: Json) -> dict[str, Any]:
     return plain
 
 
-def _dialect(schema: Json) -> str:
-    named = schema.get("$schema", DEFAULT_DIALECT)
-    if not isinstance(named, str) or named.removesuffix("#") not in _DIALECTS:
-        known = ", ".join(_DIALECTS)
-        raise ValueError(f"The JSON Schema dialect {named!r} is not supported; these are: {known}")
-    return named.removesuffix("#")
-
-
-def _check_against_metaschema(schema: Json, dialect: str) -> None:
-    if dialect == DEFAULT_DIALECT and is_well_formed(schema):
-        return
-    # Formats are left unchecked: Python's idea of a regular expression is not the standard's.
-    metaschema = _checker_of(dialect).META_SCHEMA
-    checker = validator_for(metaschema)(metaschema, registry=Registry())
-    error = next(checker.iter_errors(schema), None)
-    if error is not None:
-        raise ValueError(f"Not a valid JSON Schema: {_sentence(error, 'schema')}") from error
-
-
-def _check_references(root: Json, dialect: str) -> None:
-    """Every reference resolves here, goes in no circle and, with others, in no explosion."""
-    specification = specification_with(dialect)
-    resource = specification.create_resource(root)
-    pending: list[tuple[Json, Any]] = [(root, Registry().resolver_with_root(resource))]
-    costs: dict[int, int] = {}
-    seen: set[int] = set()
-
-    def enter(schema: Json, resolver: Any) -> Any:
-        return resolver.in_subresource(specification.create_resource(schema))
-
-    def cost(schema: Json, resolver: Any, above: frozenset[int]) -> int:
-        """How many schemas apply to a value when this one does."""
-        if id(schema) in above or len(above) > MAX_DEPTH:
-            raise ValueError(
-                "The references of this JSON Schema go in a circle, or on for too long"
-            )
-        if id(schema) not in costs:
-            applied = _applied(schema, enter(schema, resolver))
-            below = above | {id(schema)}
-            costs[id(schema)] = 1 + sum(cost(*target, below) for target in applied)
-        if costs[id(schema)] > MAX_SUBSCHEMAS:
-            raise ValueError(f"More than {MAX_SUBSCHEMAS} parts of this JSON Schema apply at once")
-        return costs[id(schema)]
-
-    while pending:
-        schema, resolver = pending.pop()
-        if id(schema) in seen:
-            continue
-        seen.add(id(schema))
-        cost(schema, resolver, frozenset())
-        inside = enter(schema, resolver)
-        pending += [(child, inside) for _, child in _children(schema)]
-        pending += _referenced(schema, inside)
-
-
-def _applied(schema: Json, resolver: Any) -> Iterator[tuple[Json, Any]]:
-    for steps, child in _children(schema):
-        if steps[0] in _IN_PLACE:
-            yield child, resolver
-    yield from _referenced(schema, resolver)
-
-
-def _referenced(schema: Json, resolver: Any) -> Iterator[tuple[Json, Any]]:
-    for keyword in _REFERENCES:
-        reference = schema.get(keyword)
-        if not isinstance(reference, str):
-            continue
-        try:
-            target = resolver.lookup(reference)
-        except Unresolvable as error:
-            raise ValueError(
-                f"The reference {reference!r} does not resolve inside this JSON Schema, and "
-                "references are never fetched: put what it names under $defs"
-            ) from error
-        if isinstance(target.contents, Mapping):
-            yield target.contents, target.resolver
-        elif not isinstance(target.contents, bool):
-            raise ValueError(f"The reference {reference!r} names no schema")
-
-
-_DIALECTS: Mapping[str, Any] = {
-    checker.META_SCHEMA["$schema"].removesuffix("#"): checker
-    for checker in (
-        jsonschema.Draft202012Validator,
-        jsonschema.Draft201909Validator,
-        jsonschema.Draft7Validator,
-        jsonschema.Draft6Validator,
-        jsonschema.Draft4Validator,
-    )
-}
-
-
-@cache
-def _checker_of(dialect: str) -> Any:
-    """The dialect with our keywords; made when first asked for, since few sites use more than one."""
-    return extend(_DIALECTS[dialect], KEYWORDS)  # type: ignore[no-untyped-call]
-
-
-_UNCHECKABLE = (RecursionError, ArithmeticError, ValueError, re.error, Unresolvable)
-
-
-# Sentences.
-
-
-def _sentences(errors: Sequence[Any], name: str) -> list[str]:
-    sentences = list(dict.fromkeys(_sentence(error, name) for error in errors[:MAX_PROBLEMS]))
-    return [*sentences, "and more"] if len(errors) > MAX_PROBLEMS else sentences
-
-
-def _sentence(error: Any, name: str) -> str:
-    """Where, and what: "arguments.age: 'x' is not of type 'integer'"."""
-    error = best_match([error])
-    return _cut(f"{name}{_path(error.absolute_path)}: {_text(error)}", MAX_SENTENCE)
-
-
-def _text(error: Any) -> str:
-    value = shown(error.instance)
-    types = _alternative_types(error)
-    if types:
-        return f"{value} is not of type {' or '.join(map(repr, types))}"
-    if isinstance(error, Complaint):
-        return f"{value} {error.message}"
-    message: str = error.message.replace(repr(error.instance), value)
-    # A long one repeats some part of the value.
-    return (
-        message if len(message) <= MAX_SENTENCE // 2 else f"{value} does not fit {error.validator}"
-    )
-
-
-def _alternative_types(error: Any) -> list[str]:
-    """What the alternatives would take here, when nothing but the type is wrong."""
-    types: list[str] = []
-    for inner in error.context:
-        if inner.validator != "type" or inner.path:
-            return []
-        value = inner.validator_value
-        types += [value] if isinstance(value, str) else value
-    return list(dict.fromkeys(types))
-
-
-def _path(steps: Any) -> str:
-    return "".join(
-        f".{step}" if isinstance(step, str) and step.isidentifier() else f"[{shown(step)}]"
-        for step in steps
-    )
-
-
 def _pointer(location: tuple[str | int, ...]) -> str:
     return "/".join(("#", *map(str, location)))
 
 
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+def _dialect(schema: Json) -> str:
+    named = schema.get("$schema", DEFAULT_DIALECT)
+    if not isinstance(named, str) or named.removesuffix("#") not in DIALECTS:
+        known = ", ".join(DIALECTS)
+        raise ValueError(f"The JSON Schema dialect {named!r} is not supported; these are: {known}")
+    return named.removesuffix("#")
+
+
+def _is_certainly_valid(schema: Json, dialect: str) -> bool:
+    """Whether it is clear without jsonschema that nothing is wrong with this schema."""
+    if dialect != DEFAULT_DIALECT or not is_well_formed(schema):
+        return False
+    positions = [*walk(schema)]
+    referring = [position for position in positions if "$ref" in position.schema]
+    return not referring or _are_harmless(referring, schema, len(positions))
+
+
+def _are_harmless(referring: Sequence[Position], root: Json, size: int) -> bool:
+    """Whether references lead to definitions which refer to nothing, and are few.
+
+    Then they go in no circle and not on for too long, and never explode.
+    """
+    targets = {f"#/$defs/{name}" for name in root.get("$defs", ()) if name.isidentifier()}
+    is_small = size <= MAX_DEPTH and (len(referring) + 1) * size <= MAX_SUBSCHEMAS
+    return is_small and all(
+        position.schema["$ref"] in targets and "$defs" not in position.location
+        for position in referring
+    )
 
 
 # Reshaping.
@@ -356,7 +231,7 @@ def _cut(text: str, limit: int) -> str:
 
 def _survives_wrapping(position: Position) -> bool:
     """Whether the references of this schema still hold when the root moves down."""
-    references = [position.schema.get(keyword) for keyword in _REFERENCES]
+    references = [position.schema.get(keyword) for keyword in REFERENCES]
     return not any(
         isinstance(reference, str)
         and (reference == "#" or reference.startswith("#/"))

@@ -9,16 +9,14 @@ What remains: ``patternProperties`` as ``unevaluatedProperties`` sees it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import islice
 from typing import Any
 
 from jsonschema.exceptions import ValidationError
-from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from django_mcp.protocol.errors import Json
+from django_mcp.protocol.patterns import search
 
 
 class Complaint(ValidationError):
@@ -29,7 +27,6 @@ Complaints = Iterator[ValidationError]
 
 MAX_COMPLAINTS = 5
 _MAX_SHOWN = 60
-_MAX_SLOW_TEXT = 500
 
 
 def shown(value: Any) -> str:
@@ -44,24 +41,6 @@ def shown(value: Any) -> str:
             f"a list of {len(value)}" if isinstance(value, list) else f"an object of {len(value)}"
         )
     return "a long value"
-
-
-@lru_cache(maxsize=1024)
-def search(pattern: str) -> Callable[[str], bool]:
-    """Whether a text contains what ``pattern`` describes; ValueError if it describes nothing."""
-    try:
-        fast = core_schema.str_schema(pattern=pattern, regex_engine="rust-regex", strict=True)
-        return SchemaValidator(fast).isinstance_python
-    except SchemaError:
-        return _slow_search(pattern)
-
-
-def _slow_search(pattern: str) -> Callable[[str], bool]:
-    try:
-        compiled = re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"The pattern {pattern!r} is no regular expression: {error}") from error
-    return lambda text: len(text) <= _MAX_SLOW_TEXT and compiled.search(text) is not None
 
 
 def _type(checker: Any, types: Any, instance: Any, schema: Json) -> Complaints:

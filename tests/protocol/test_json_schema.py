@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 from types import MappingProxyType
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from django_mcp.protocol import json_schema
+from django_mcp.protocol import json_checker, json_schema
 from django_mcp.protocol.json_schema import MAX_DEPTH, MAX_SUBSCHEMAS
 
 TOOL: dict[str, Any] = {
@@ -144,7 +146,7 @@ def test_long_values_are_never_repeated(instance: dict[str, Any], sentence: str)
 def test_a_sentence_has_an_end() -> None:
     validator = json_schema.compile({"enum": ["x" * 1000]})
     (sentence,) = validator.errors(1)
-    assert len(sentence) == json_schema.MAX_SENTENCE
+    assert len(sentence) == json_checker.MAX_SENTENCE
     assert sentence.endswith("…")
 
 
@@ -527,7 +529,7 @@ def test_a_schema_either_is_refused_or_can_check_anything(
         return
     problems = validator.problems(value)
     assert problems == "; ".join(validator.errors(value))
-    assert len(problems) <= 6 * json_schema.MAX_SENTENCE
+    assert len(problems) <= 6 * json_checker.MAX_SENTENCE
 
 
 @settings(max_examples=100, deadline=None)
@@ -546,3 +548,32 @@ def test_filling_in_defaults_twice_is_filling_them_in_once(value: dict[str, Any]
         json_schema.with_defaults(DEFAULTS, {**once, "owner": once["owner"]}).keys() == once.keys()
     )
     assert value.items() <= {**once, **value}.items()
+
+
+@pytest.mark.parametrize(
+    "definitions",
+    [
+        {"pet": {"$ref": "#/$defs/pet"}},
+        {"pet": {"$ref": "#/$defs/cat"}},
+        {"pet": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/pet"}]}},
+        {"a/b": {}},
+        {},
+    ],
+)
+def test_a_reference_which_may_do_harm_is_followed(definitions: dict[str, Any]) -> None:
+    schema = {"$defs": definitions, "anyOf": [{"$ref": "#/$defs/pet"}, {"$ref": "#/$defs/a/b"}]}
+    with pytest.raises(ValueError, match=r"reference"):
+        json_schema.compile(schema)
+
+
+def test_what_is_usual_is_compiled_without_jsonschema() -> None:
+    script = (
+        "import sys\n"
+        "from django_mcp.protocol import json_schema\n"
+        "schema = {'$defs': {'pet': {'type': 'string'}}, 'items': {'$ref': '#/$defs/pet'}}\n"
+        "validator = json_schema.compile(schema)\n"
+        "assert 'jsonschema' not in sys.modules and 'referencing' not in sys.modules\n"
+        "print(validator.problems([1]))\n"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout == "arguments[0]: 1 is not of type 'string'\n"

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from referencing import Registry
 
 from django_mcp.protocol import json_schema
-from django_mcp.protocol.schema_keywords import KEYWORDS, search, shown
+from django_mcp.protocol.patterns import search
+from django_mcp.protocol.schema_keywords import KEYWORDS, shown
 
 PATTERNS = [
     ("^[a-z]+$", "abc", True),
