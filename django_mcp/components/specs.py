@@ -49,7 +49,13 @@ def restored(
         return replace(build(found(handler), **options), spec=spec)
     component = build(unanswered, **{"description": "", **instead, **options})
     return replace(
-        component, spec=spec, invoke=None, is_async=False, takes_frame=False, module="", find_line=int
+        component,
+        spec=spec,
+        invoke=None,
+        is_async=False,
+        takes_frame=False,
+        module="",
+        find_line=int,
     )
 
 
