@@ -7,7 +7,7 @@ the same way, which is written down here.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
 from inspect import isawaitable
@@ -251,20 +251,29 @@ INITIALIZED = Change("initialized", "set", value=True)
 """What a session remembers of ``notifications/initialized``."""
 
 
-async def answer(frame: Frame) -> Reply:
+def answer(frame: Frame) -> Awaitable[Reply]:
     """The reply to the request on ``frame``, with what the site's frame processors bring."""
     site = conf.get()
+    if site.frame_processors or site.request_state_single_use or not frame.server.is_running:
+        return _answer_when_prepared(frame, site)
+    return _answer(frame)
+
+
+async def _answer_when_prepared(frame: Frame, site: conf.Settings) -> Reply:
     if site.request_state_single_use and not await _first_use(frame, site):
         return dispatch.refusal(frame, InvalidParams("params.requestState was used before"))
-    if site.frame_processors or not frame.server.is_running:
-        try:
-            frame = await prepared(frame)
-        except Exception as error:
-            frame.server.report("A message could not be prepared to be answered", error)
-            return dispatch.refusal(frame, InternalError())
+    try:
+        frame = await prepared(frame)
+    except Exception as error:
+        frame.server.report("A message could not be prepared to be answered", error)
+        return dispatch.refusal(frame, InternalError())
+    return await _answer(frame)
+
+
+def _answer(frame: Frame) -> Awaitable[Reply]:
     if records.is_told(frame):
-        return await records.told(frame, dispatch.answer)
-    return await dispatch.answer(frame)
+        return records.told(frame, dispatch.answer)
+    return dispatch.answer(frame)
 
 
 async def prepared(frame: Frame) -> Frame:
