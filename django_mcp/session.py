@@ -9,18 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
+from django_mcp.frozen import quickly_made
 from django_mcp.protocol.errors import Json
 
 
+@lru_cache(maxsize=1024)
 def address(session_id: str) -> str:
     """The name by which a session is kept and called from inside.
 
     Whoever has the id of a session has the session, so it is known to the client and to the
     message at hand alone. Stores, groups of the channel layer and logs hold its address, from
-    which nobody can tell it.
+    which nobody can tell it. One request asks for it several times, which is why it is remembered.
     """
     return sha256(session_id.encode()).hexdigest()
 
@@ -35,6 +38,7 @@ class Change:
     value: Any = None
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
     """One client's session: opened by ``initialize``, bound to the principal who opened it."""
@@ -79,14 +83,21 @@ class Session:
 
     def to_json(self) -> dict[str, Any]:
         """The session as a JSON object."""
-        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        values = {name: getattr(self, name) for name in FIELDS}
         return {**values, "subscriptions": sorted(self.subscriptions)}
 
     @classmethod
     def from_json(cls, value: Json) -> Session:
         """The session that ``to_json`` described; members it does not know are left out."""
-        known = {entry.name: value[entry.name] for entry in fields(cls) if entry.name in value}
+        known = (
+            value
+            if value.keys() <= FIELDS
+            else {name: value[name] for name in FIELDS & value.keys()}
+        )
         return cls(**{**known, "subscriptions": frozenset(value.get("subscriptions", ()))})
+
+
+FIELDS = frozenset(entry.name for entry in fields(Session))
 
 
 def _with(session: Session, area: str, value: Any) -> Session:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from pydantic_core import from_json
+
 from django_mcp.session import Change, Session
 
 Clock = Callable[[], float]
@@ -179,15 +181,31 @@ class EventStore(ABC):
 
 
 def pack(session: Session) -> str:
-    """The session as text without its id; raises TypeError for a value which JSON cannot say."""
-    values = session.to_json()
+    """The session as text without its id; raises TypeError for a value which JSON cannot say.
+
+    What is as in a new session is left out: each request reads the text.
+    """
+    values = {name: value for name, value in session.to_json().items() if value != _NEW.get(name)}
     del values["id"]
-    return json.dumps(values, default=_plain, separators=(",", ":"))
+    return _ENCODER.encode(values)
 
 
 def unpack(text: str, *, session_id: str) -> Session:
     """The session that ``pack`` wrote down."""
-    return Session.from_json({**json.loads(text), "id": session_id})
+    values: dict[str, Any] = _read(text)
+    values["id"] = session_id
+    return Session.from_json(values)
+
+
+def _read(text: str) -> Any:
+    """The value of JSON text, by the parser which takes a fifth of the time of Python's own.
+
+    Python's own reads what the other refuses: half of a surrogate pair, and deep nesting.
+    """
+    try:
+        return from_json(text)
+    except ValueError:
+        return json.loads(text)
 
 
 def digest(*parts: str) -> str:
@@ -202,3 +220,7 @@ def _plain(value: Any) -> dict[str, Any]:
         f"A session remembers only what JSON can say, and {type(value).__name__} is not that. "
         "Assign a number, a text, a list or a dict instead, such as the primary key of a row."
     )
+
+
+_NEW = Session(id="", server="", principal="", version="").to_json()
+_ENCODER = json.JSONEncoder(default=_plain, separators=(",", ":"))

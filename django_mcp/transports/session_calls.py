@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -104,17 +104,14 @@ class Call:
     """One request of a session, while it is answered here."""
 
     session_id: str
+    session: str
+    """The address of the session."""
     key: str
     exchange: SessionExchange
     given_up: str | None = None
     """Why it was cancelled before it began."""
     watch: SessionWatch | None = None
     task: asyncio.Task[None] | None = None
-    session: str = field(init=False)
-    """The address of the session."""
-
-    def __post_init__(self) -> None:
-        self.session = address(self.session_id)
 
     def end(self, reason: str) -> None:
         """Cancel it."""
@@ -134,21 +131,19 @@ class Calls:
     def begin(self, call: Call, identity: RequestId) -> None:
         """Take up a call; raises InvalidRequest when there are too many, or one of its id."""
         running = self._running.setdefault(call.session, {})
-        if call.key in running:
-            raise InvalidRequest("A request with this id is running", request_id=identity)
-        if len(running) >= conf.get().max_in_flight:
-            raise InvalidRequest("Too many requests are running", request_id=identity)
+        if running:
+            _check(running, call, identity)
         running[call.key] = call
-        until = self._early.pop((call.session, call.key), None)
-        if until is not None and until > asyncio.get_running_loop().time():
+        until = self._early.pop((call.session, call.key), None) if self._early else None
+        if until is not None and until > call.exchange.loop.time():
             call.given_up = GIVEN_UP
 
     def end(self, call: Call) -> None:
         """Let go of a call which is answered."""
-        running = self._running.get(call.session, {})
-        running.pop(call.key, None)
+        running = self._running[call.session]
+        del running[call.key]
         if not running:
-            self._running.pop(call.session, None)
+            del self._running[call.session]
 
     def cancel(self, session: str, key: str, reason: str) -> bool:
         """Cancel a call that runs here; otherwise remember for a while, and False."""
@@ -165,6 +160,14 @@ class Calls:
         """Cancel every call of a session that runs here."""
         for call in tuple(self._running.get(session, {}).values()):
             call.end(reason)
+
+
+def _check(running: Mapping[str, Call], call: Call, identity: RequestId) -> None:
+    """Raise InvalidRequest when the call must not run beside those of its session that do."""
+    if call.key in running:
+        raise InvalidRequest("A request with this id is running", request_id=identity)
+    if len(running) >= conf.get().max_in_flight:
+        raise InvalidRequest("Too many requests are running", request_id=identity)
 
 
 _calls: WeakKeyDictionary[asyncio.AbstractEventLoop, Calls] = WeakKeyDictionary()
@@ -188,13 +191,14 @@ async def answer(frame: Frame, exchange: SessionExchange, receive: Receive, key:
     assert frame.request.id is not None
     session_id = frame.get_mcp_session_id()
     assert session_id is not None
-    call = Call(session_id=session_id, key=key, exchange=exchange)
-    here().begin(call, frame.request.id)
-    call.task = asyncio.ensure_future(_answer(call, frame, receive))
+    call = Call(session_id=session_id, session=address(session_id), key=key, exchange=exchange)
+    calls = here()
+    calls.begin(call, frame.request.id)
+    call.task = exchange.loop.create_task(_answer(calls, call, frame, receive))
     await exchange.until_over(call.task)
 
 
-async def _answer(call: Call, frame: Frame, receive: Receive) -> None:
+async def _answer(calls: Calls, call: Call, frame: Frame, receive: Receive) -> None:
     call.watch = watch = SessionWatch(call, receive, frame)
     try:
         if call.given_up is not None:
@@ -208,17 +212,20 @@ async def _answer(call: Call, frame: Frame, receive: Receive) -> None:
         reply = dispatch.refusal(frame, Cancelled())
     finally:
         watch.stop()
-        here().end(call)
+        calls.end(call)
+        # They know each other, and would wait for the collector of cycles.
+        call.watch = call.task = None
     await call.exchange.finish(reply.message)
 
 
 async def _reply(frame: Frame) -> Reply:
-    session_id = frame.get_mcp_session_id()
-    assert session_id is not None
     try:
-        async with turns.taken(frame, partial(stores.sessions().load, session_id), shared=True) as (
-            ready
-        ):
+        if not turns.is_needed(frame):
+            return await _kept(await base.answer(frame))
+        session_id = frame.get_mcp_session_id()
+        assert session_id is not None
+        load = partial(stores.sessions().load, session_id)
+        async with turns.taken(frame, load, shared=True) as ready:
             return await _kept(await base.answer(ready))
     except InvalidRequest as error:
         return dispatch.refusal(frame, error)
@@ -228,6 +235,8 @@ async def _reply(frame: Frame) -> Reply:
 
 
 async def _kept(reply: Reply) -> Reply:
+    if not reply.frame.changes:
+        return reply
     try:
         await base.commit(stores.sessions, reply)
     except Exception:

@@ -30,7 +30,7 @@ class SessionExchange(HttpExchange):
         self.may_stream = may_stream
         self._resumable = may_stream and revision.has(Feature.PRIMING_EVENTS)
         self._log: StreamLog | None = None
-        self._questions = Questions()
+        self._questions: Questions | None = None
         self._over: asyncio.Future[None] | None = None
 
     # The Exchange, as handlers use it.
@@ -56,6 +56,7 @@ class SessionExchange(HttpExchange):
         if self.gone and self._log is None and self._may_stream:
             raise ConnectionError("The client has gone, and cannot come back to this request")
         write = self.write if self._may_stream else self._post
+        self._questions = self._questions or Questions()
         return await self._questions.ask(self._respondent, write, method, params, timeout=timeout)
 
     async def close_stream(self, retry: int, /) -> None:
@@ -75,7 +76,8 @@ class SessionExchange(HttpExchange):
 
     def abandon(self, reason: str) -> None:
         """Let no handler wait for an answer any more."""
-        self._questions.abandon(reason)
+        if self._questions is not None:
+            self._questions.abandon(reason)
 
     def keep_alive(self) -> None:
         """Send a sign of life; the first one opens the stream."""

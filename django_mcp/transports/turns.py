@@ -35,6 +35,12 @@ PAUSES = (0.02, 0.05, 0.1, 0.25)
 """Seconds between two looks whether another worker has finished; the last one again and again."""
 
 
+def is_needed(frame: Frame) -> bool:
+    """Whether the request has to wait for others of its session."""
+    assert frame.request is not None
+    return frame.server.serial and frame.request.method not in AT_ONCE
+
+
 @asynccontextmanager
 async def taken(frame: Frame, load: Load, *, shared: bool) -> AsyncIterator[Frame]:
     """The Frame, when it is its turn, with what the requests before it have left behind.
@@ -42,8 +48,7 @@ async def taken(frame: Frame, load: Load, *, shared: bool) -> AsyncIterator[Fram
     ``shared`` says that other workers may have requests of the same session.
     """
     session_id = frame.get_mcp_session_id()
-    assert frame.request is not None
-    if not frame.server.serial or session_id is None or frame.request.method in AT_ONCE:
+    if session_id is None or not is_needed(frame):
         yield frame
         return
     async with _lock(address(session_id)):
