@@ -89,12 +89,10 @@ class Session:
     @classmethod
     def from_json(cls, value: Json) -> Session:
         """The session that ``to_json`` described; members it does not know are left out."""
-        known = (
-            value
-            if value.keys() <= FIELDS
-            else {name: value[name] for name in FIELDS & value.keys()}
-        )
-        return cls(**{**known, "subscriptions": frozenset(value.get("subscriptions", ()))})
+        known = {**value, "subscriptions": frozenset(value.get("subscriptions", ()))}
+        if not known.keys() <= FIELDS:
+            known = {name: known[name] for name in FIELDS & known.keys()}
+        return cls(**known)
 
 
 FIELDS = frozenset(entry.name for entry in fields(Session))

@@ -9,13 +9,16 @@ thinks, and SQLite, which has no locks on rows, needs nothing else.
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from django.conf import settings
-from django.db import IntegrityError, OperationalError, models, router, transaction
+from django.db import IntegrityError, OperationalError, connections, models, router, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import F, Q
 
 from django_mcp import threads
@@ -83,9 +86,10 @@ class DatabaseSessionStore(SessionStore):
     def _create(self, session: Session) -> None:
         now = moment(self.now())
         principal = session.principal[:PRINCIPAL_LENGTH]
-        if self._live.filter(principal=principal).count() >= self.limit_per_principal:
+        held = _statements(self.using).count(principal, moment(self.oldest_use))
+        if held >= self.limit_per_principal:
             raise StoreFull(f"This caller has {self.limit_per_principal} sessions already")
-        with transaction.atomic(_alias(self.using)):
+        with self._together(session.subscriptions):
             self._rows.create(
                 address=session.address,
                 server=session.server,
@@ -109,14 +113,10 @@ class DatabaseSessionStore(SessionStore):
     def _read(self, session_id: str) -> tuple[str, datetime, int] | None:
         """What there is of a live session: data, last use, update count.
 
-        Every request in a session comes this way, and building the query is what takes the
-        time: without ``first`` and with the age compared here it takes half of it (150 µs).
+        The age is compared here, which takes less than to tell it to the database.
         """
-        rows = self._rows.filter(pk=address(session_id))
-        for row in rows.values_list("data", "used_at", "update_count"):
-            if self.is_live(row[1].timestamp()):
-                return row
-        return None
+        row = _statements(self.using).read(address(session_id))
+        return row if row is not None and self.is_live(row[1].timestamp()) else None
 
     def _update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
         row = self._read(session_id)
@@ -128,11 +128,9 @@ class DatabaseSessionStore(SessionStore):
         text = pack(after)
         # The write comes first in its transaction: SQLite refuses at once, without waiting,
         # to let a transaction write that has read before somebody else wrote.
-        with transaction.atomic(_alias(self.using)):
-            written = self._rows.filter(pk=after.address, update_count=count).update(
-                data=text, update_count=count + 1, used_at=moment(self.now())
-            )
-            if not written:
+        with self._together(before.subscriptions ^ after.subscriptions):
+            now = moment(self.now())
+            if not _statements(self.using).update(after.address, count, text, now):
                 raise _Overtaken
             self._unsubscribe(after, before.subscriptions - after.subscriptions)
             self._subscribe(after, after.subscriptions - before.subscriptions)
@@ -143,8 +141,18 @@ class DatabaseSessionStore(SessionStore):
         self._live.filter(stale, pk=address(session_id)).update(used_at=moment(self.now()))
 
     def _delete(self, session_id: str) -> bool:
-        deleted, _ = self._live.filter(pk=address(session_id)).delete()
-        return deleted > 0
+        row = self._read(session_id)
+        if row is None:
+            return False
+        data, _, count = row
+        session = unpack(data, session_id=session_id)
+        with self._together(session.subscriptions):
+            if session.subscriptions:
+                _rows(Subscription, self.using).filter(session=session.address).delete()
+            # There are no others, as long as the count is what it was.
+            if not _statements(self.using).delete(session.address, count):
+                raise _Overtaken
+        return True
 
     def _subscribers(self, server: str, uri: str) -> list[str]:
         live = Q(session__used_at__gt=moment(self.oldest_use))
@@ -168,6 +176,10 @@ class DatabaseSessionStore(SessionStore):
             _rows(Subscription, self.using).filter(
                 session=session.address, resource__in=resources
             ).delete()
+
+    def _together(self, subscriptions: Collection[str]) -> AbstractContextManager[Any]:
+        """A transaction, where more has to be written than the session's own row."""
+        return transaction.atomic(_alias(self.using)) if subscriptions else nullcontext()
 
     @property
     def _rows(self) -> models.QuerySet[McpSession]:
@@ -287,7 +299,9 @@ class DatabaseEventStore(EventStore):
         return not self._find(name).filter(closed=False).exists()
 
     def _forget(self, session: str) -> None:
-        _rows(Stream, self.using).filter(session=session).delete()
+        # Most sessions have none, and to look costs less than to write.
+        if _statements(self.using).has_streams(session):
+            _rows(Stream, self.using).filter(session=session).delete()
 
     def _prune(self) -> int:
         old = moment(self.now() - self.lifetime)
@@ -306,6 +320,95 @@ class DatabaseEventStore(EventStore):
         return Q(closed=True, touched_at__gt=since(True)) | Q(
             closed=False, touched_at__gt=since(False)
         )
+
+
+class _Statements:
+    """What most requests want of the database, written out once for a connection.
+
+    Django takes 100 to 300 µs to build such a statement, and the database 20 to carry it out.
+    """
+
+    def __init__(self, connection: BaseDatabaseWrapper) -> None:
+        self.connection = connection
+        quote = connection.ops.quote_name
+        names = {each.name: quote(each.column or "") for each in McpSession._meta.concrete_fields}
+        table = quote(McpSession._meta.db_table)
+        found = "WHERE {address} = %s AND {update_count} = %s".format(**names)
+        self._update = f"UPDATE {table} SET " + (
+            "{data} = %s, {update_count} = %s, {used_at} = %s ".format(**names) + found
+        )
+        self._delete = f"DELETE FROM {table} {found}"
+        self._count = f"SELECT COUNT(*) FROM {table} " + (
+            "WHERE {principal} = %s AND {used_at} > %s".format(**names)
+        )
+        streams = {each.name: quote(each.column or "") for each in Stream._meta.concrete_fields}
+        self._names = f"SELECT {streams['name']} FROM {quote(Stream._meta.db_table)} " + (
+            f"WHERE {streams['session']} = %s"
+        )
+        rows = McpSession._default_manager.using(connection.alias).filter(pk="0")
+        read = rows.values_list("data", "used_at", "update_count").query
+        self._compiler = read.get_compiler(connection=connection)
+        self._read, _ = self._compiler.as_sql()
+        columns = [column for column, _, _ in self._compiler.select or ()]
+        self._converters = self._compiler.get_converters(columns)
+
+    def read(self, name: str) -> tuple[str, datetime, int] | None:
+        """What there is of a session: data, last use, update count."""
+        found = self._rows(self._read, name)
+        if self._converters:
+            found = list(self._compiler.apply_converters(found, self._converters))
+        return tuple(found[0]) if found else None
+
+    def update(self, name: str, count: int, data: str, used_at: datetime) -> bool:
+        """Write a session that was read with this count; False when somebody else was faster."""
+        return self._change(self._update, data, count + 1, self._time(used_at), name, count)
+
+    def delete(self, name: str, count: int) -> bool:
+        """Delete the row of a session that was read with this count, and nothing else."""
+        return self._change(self._delete, name, count)
+
+    def count(self, principal: str, oldest_use: datetime) -> int:
+        """How many sessions a principal has which were used since."""
+        number: int = self._rows(self._count, principal, self._time(oldest_use))[0][0]
+        return number
+
+    def has_streams(self, session: str) -> bool:
+        """Whether a session has streams."""
+        return bool(self._rows(self._names, session))
+
+    def _time(self, moment: datetime) -> Any:
+        return self.connection.ops.adapt_datetimefield_value(moment)
+
+    def _rows(self, statement: str, *values: Any) -> list[Any]:
+        with self.connection.cursor() as cursor:
+            cursor.execute(statement, values)
+            rows: list[Any] = cursor.fetchall()
+        return rows
+
+    def _change(self, statement: str, *values: Any) -> bool:
+        with self.connection.cursor() as cursor:
+            cursor.execute(statement, values)
+            changed: int = cursor.rowcount
+        return changed > 0
+
+
+class _Here(threading.local):
+    """The current thread's statements, by database: they end with it, as its connections do."""
+
+    def __init__(self) -> None:
+        self.statements: dict[str, _Statements] = {}
+
+
+_here = _Here()
+
+
+def _statements(using: str | None) -> _Statements:
+    """The statements for this thread's connection to the database."""
+    alias = _alias(using)
+    connection, known = connections[alias], _here.statements.get(alias)
+    if known is None or known.connection is not connection:
+        known = _here.statements[alias] = _Statements(connection)
+    return known
 
 
 class _Overtaken(Exception):
