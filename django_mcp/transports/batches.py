@@ -71,7 +71,7 @@ class BatchExchange(SessionExchange):
     async def finish(self, message: dict[str, Any], status: int = 200) -> None:
         """Keep the answer until all are there."""
         self._replies.append(dispatch.encode(message))
-        self._release()
+        self.release()
 
     def _enqueue(self, event: bytes) -> None:
         self._whole.push(event)

@@ -199,6 +199,14 @@ async def answer(frame: Frame, exchange: SessionExchange, receive: Receive, key:
 
 
 async def _answer(calls: Calls, call: Call, frame: Frame, receive: Receive) -> None:
+    try:
+        await _watched(calls, call, frame, receive)
+    finally:
+        # Here, and not when the task is done, of which the loop would tell a round later.
+        call.exchange.release()
+
+
+async def _watched(calls: Calls, call: Call, frame: Frame, receive: Receive) -> None:
     call.watch = watch = SessionWatch(call, receive, frame)
     try:
         if call.given_up is not None:

@@ -92,7 +92,7 @@ class SessionExchange(HttpExchange):
         self._leave_to_others()
         if self._log is not None:
             hub.spawn(self._log.tell())
-        self._release()
+        self.release()
 
     async def detach(self) -> None:
         """Let go of the connection: the client has come back over another one."""
@@ -131,9 +131,11 @@ class SessionExchange(HttpExchange):
             self._enqueue(event)
 
     async def until_over(self, answering: asyncio.Task[None]) -> None:
-        """Wait until the connection is not needed any more; the answering may go on."""
+        """Wait until the connection is not needed any more; the answering may go on.
+
+        Whoever answers says by ``release`` that it is over.
+        """
         self._over = self.loop.create_future()
-        answering.add_done_callback(self._release)
         try:
             await self._over
         except asyncio.CancelledError:
@@ -183,13 +185,14 @@ class SessionExchange(HttpExchange):
         if self._log is not None:
             await self._log.kept()
         await self._send_body(b"", more=False)
-        self._release()
+        self.release()
 
     def _leave_to_others(self) -> None:
         if self._log is not None:
             self._log.is_read_elsewhere = True
 
-    def _release(self, _: Any = None) -> None:
+    def release(self) -> None:
+        """Let go of whoever waits ``until_over``."""
         if self._over is not None and not self._over.done():
             self._over.set_result(None)
 
