@@ -7,19 +7,24 @@ may use. The requests run in the test's own task, as a server's task would run t
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pydantic
 import pytest
 from channels.layers import BaseChannelLayer
+from django.db.backends.utils import CursorWrapper
+from pytest_django import DjangoDbBlocker
 
 from django_mcp import Frame, Server
 from django_mcp.protocol import encoded as encoded_structure
 from django_mcp.protocol import json_schema, jsonrpc
 from django_mcp.testing.exchange import Message, Reply
+from tests.databases import scratch_database
 from tests.transports.wire import SESSIONS, STATELESS, Wire, encoded
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
@@ -35,8 +40,8 @@ class CountingLayer(BaseChannelLayer):
         return super().__getattribute__(name)
 
 
-def shop() -> Server:
-    server = Server("shop", announce_on_start=False)
+def shop(**options: Any) -> Server:
+    server = Server("shop", **{"announce_on_start": False, **options})
 
     @server.tool
     async def quick(a: int) -> str:
@@ -189,8 +194,84 @@ async def test_a_request_of_a_session_has_one_task_of_its_own(
 
     _, used = await cost(wire, wire.call("quick", a=1), monkeypatch)
 
-    assert (used["tasks"], used["thread hops"]) == (1, 0)
-    assert (used["decoded"], used["encoded"]) == (1, 1)
+    assert used == {"tasks": 1, "futures": 1, "decoded": 1, "encoded": 1}
+
+
+async def test_a_session_leaves_nothing_to_the_collector_of_cycles() -> None:
+    wire = Wire(shop(), SESSIONS[-1])
+    await wire.open()
+    await wire.post(wire.call("quick", a=1))
+
+    gc.collect()
+    gc.disable()
+    try:
+        for number in range(5):
+            await wire.post(wire.call("quick", a=number))
+        left = gc.collect()
+    finally:
+        gc.enable()
+
+    assert left == 0
+
+
+@pytest.fixture
+def stored_in_a_database(
+    settings: Any, tmp_path: Path, django_db_blocker: DjangoDbBlocker
+) -> Iterator[None]:
+    """Sessions are kept in a database in a file, as a site of several workers keeps them."""
+    with django_db_blocker.unblock(), scratch_database("sqlite3", tmp_path) as alias:
+        path, options = "django_mcp.stores.database.Database", {"OPTIONS": {"using": alias}}
+        kept = {
+            "sessions": {"BACKEND": f"{path}SessionStore", **options},
+            "events": {"BACKEND": f"{path}EventStore", **options},
+        }
+        settings.DJANGO_MCP = {**settings.DJANGO_MCP, "STORES": kept}
+        yield
+
+
+async def _life(wire: Wire) -> AsyncIterator[str]:
+    """One session, request by request."""
+    reply = await wire.post(wire.hello())
+    yield "initialize"
+    wire.session = {"mcp-session-id": reply.headers["mcp-session-id"]}
+    await wire.post(jsonrpc.notification("notifications/initialized"))
+    yield "initialized"
+    await wire.post(wire.call("quick", a=1))
+    yield "call"
+    await wire.post(wire.call("remember", a=1))
+    yield "call which changes the session"
+    assert (await wire.request("DELETE")).status == 204
+    wire.session = {}
+    yield "end"
+
+
+HOPS_AND_STATEMENTS = {
+    "initialize": (1, 2),  # How many are there; insert.
+    "initialized": (2, 3),  # Load; load again and update.
+    "call": (1, 1),  # Load.
+    "call which changes the session": (2, 3),  # Load; load again and update.
+    "end": (3, 4),  # Load; load again and delete; are there streams.
+}
+
+
+@pytest.mark.usefixtures("stored_in_a_database")
+async def test_what_a_session_in_a_database_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Without the option, a look at what was announced before.
+    wire = Wire(shop(announce_on_start=True), SESSIONS[-1])
+    async for _ in _life(wire):
+        pass  # Now everything is made that is made only once.
+    meter = Meter(monkeypatch)
+    meter.count("statements", CursorWrapper, "execute")
+    meter.begin()
+    costs = {}
+    try:
+        async for step in _life(wire):
+            costs[step] = meter.used["thread hops"], meter.used["statements"]
+            meter.used.clear()
+    finally:
+        meter.end()
+
+    assert costs == HOPS_AND_STATEMENTS
 
 
 @pytest.mark.parametrize("version", [*SESSIONS, STATELESS])
