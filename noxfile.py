@@ -1,9 +1,12 @@
 """Every test on each Python with the newest Django it can have, and on the lowest dependencies."""
 
+import os
+
 import nox
 
 PYPROJECT = nox.project.load_toml("pyproject.toml")
-TEST_TOOLS = nox.project.dependency_groups(PYPROJECT, "test")
+GROUPS = ("test", "mariadb") if os.environ.get("DRIVERS_REQUIRED") else ("test",)
+TEST_TOOLS = nox.project.dependency_groups(PYPROJECT, *GROUPS)
 LOWEST = [each.replace(">=", "==") for each in PYPROJECT["project"]["dependencies"]]
 DJANGO = {"3.11": "5.2", "3.12": "6.0", "3.13": "6.1", "3.14": "6.1"}
 

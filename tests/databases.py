@@ -1,6 +1,7 @@
 """Servers to try things on which this machine may have; and SQLite in a file, which it has.
 
 A server is looked for where the environment says (PGHOST, MYSQL_HOST, …), else on this machine.
+Where DRIVERS_REQUIRED is set only servers may be missing: what needs a driver fails without it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from django.db import OperationalError, connections
 
 from django_mcp import threads
 
-SCRATCH = f"django_mcp_scratch_{os.getpid()}"
+SCRATCH = (f"django_mcp_scratch_{os.getpid()}_{number}" for number in count())
 
 SERVERS: Mapping[str, Mapping[str, Any]] = {
     "postgresql": {
@@ -44,7 +46,8 @@ KINDS = ("sqlite3", *SERVERS)
 def why_not(driver: str, host: str, port: int) -> str | None:
     """Why a server cannot be used, or None when it can."""
     if not find_spec(driver):
-        return f"the driver {driver} is not installed"
+        required = os.environ.get("DRIVERS_REQUIRED")
+        return None if required else f"the driver {driver} is not installed"
     try:
         socket.create_connection((host, port), timeout=1).close()
     except OSError:
@@ -66,8 +69,8 @@ def scratch_database(kind: str, folder: Path, **options: Any) -> Iterator[str]:
 
     ``options`` are entries of its ``DATABASES``. Skips when the server does not let us in.
     """
-    alias = f"scratch_{kind}"
-    name = str(folder / "scratch.sqlite3") if kind == "sqlite3" else SCRATCH
+    alias = next(SCRATCH)
+    name = str(folder / "scratch.sqlite3") if kind == "sqlite3" else alias
     described = {"ENGINE": f"django.db.backends.{kind}", "NAME": name, "TEST": {"NAME": name}}
     connections.settings[alias] = {**described, **SERVERS.get(kind, {}), **options}
     connections.configure_settings(connections.settings)
@@ -75,7 +78,7 @@ def scratch_database(kind: str, folder: Path, **options: Any) -> Iterator[str]:
         with _migrated(alias):
             yield alias
     finally:
-        del connections[alias], connections.settings[alias]
+        del connections.settings[alias], connections[alias]
 
 
 @contextmanager

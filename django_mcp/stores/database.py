@@ -42,6 +42,10 @@ T = TypeVar("T")
 Model = TypeVar("Model", bound=models.Model)
 
 
+# Databases have no common code for others being in the way, but all say it in one of these words.
+CONTENTION = ("lock", "serialize", "restarting transaction")
+
+
 class DatabaseSessionStore(SessionStore):
     """Keeps sessions in a table.
 
@@ -86,8 +90,7 @@ class DatabaseSessionStore(SessionStore):
     def _create(self, session: Session) -> None:
         now = moment(self.now())
         principal = session.principal[:PRINCIPAL_LENGTH]
-        held = _statements(self.using).count(principal, moment(self.oldest_use))
-        if held >= self.limit_per_principal:
+        if self._is_full(principal):
             raise StoreFull(f"This caller has {self.limit_per_principal} sessions already")
         with self._together(session.subscriptions):
             self._rows.create(
@@ -100,6 +103,17 @@ class DatabaseSessionStore(SessionStore):
                 used_at=now,
             )
             self._subscribe(session, session.subscriptions)
+
+    def _is_full(self, principal: str) -> bool:
+        """Whether this principal has as many sessions as it may.
+
+        MySQL takes names for the same that differ in case, so it only says who may be full.
+        """
+        held = _statements(self.using).count(principal, moment(self.oldest_use))
+        if held < self.limit_per_principal:
+            return False
+        names = list(self._live.filter(principal=principal).values_list("principal", flat=True))
+        return names.count(principal) >= self.limit_per_principal
 
     def _load(self, session_id: str) -> Session | None:
         row = self._read(session_id)
@@ -444,9 +458,6 @@ def _patiently(body: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
 
 
 def _is_contention(error: Exception) -> bool:
-    """Whether the database is well, and only others are in the way.
-
-    Databases have no common code for that, but they all say it in one of these words.
-    """
+    """Whether the database is well, and only others are in the way."""
     said = str(error).lower()
-    return isinstance(error, _Overtaken) or "lock" in said or "serialize" in said
+    return isinstance(error, _Overtaken) or any(word in said for word in CONTENTION)

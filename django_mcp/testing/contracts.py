@@ -271,6 +271,13 @@ class SessionStoreContract(ABC):
         assert await store.load(a_session(3).id) is None
         await store.create(a_session(4, principal="user:8"))
 
+    async def test_principals_whose_names_differ_in_case_are_different(self, clock: Clock) -> None:
+        store = self.make_store(idle_timeout=IDLE_TIMEOUT, limit_per_principal=1, now=clock)
+        await store.create(a_session(1, principal="user:ann"))
+        await store.create(a_session(2, principal="user:Ann"))
+        with pytest.raises(StoreFull):
+            await store.create(a_session(3, principal="user:ann"))
+
     async def test_sessions_that_ended_or_expired_make_room(self, clock: Clock) -> None:
         store = self.make_store(idle_timeout=IDLE_TIMEOUT, limit_per_principal=2, now=clock)
         await store.create(a_session(1))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,13 +15,13 @@ from django.core.management import call_command
 from django.db import OperationalError, connections
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
-from pytest_django import Settings
+from pytest_django import DjangoDbBlocker, Settings
 
 from django_mcp import threads
 from django_mcp.models import McpSession, Stream, StreamEvent, Subscription
 from django_mcp.session import Session
 from django_mcp.stores import database as module
-from django_mcp.stores.base import EventStore, SessionStore, StoreBusy, pack
+from django_mcp.stores.base import Event, EventStore, SessionStore, StoreBusy, pack
 from django_mcp.stores.database import DatabaseEventStore, DatabaseSessionStore
 from django_mcp.testing.contracts import (
     IDLE_TIMEOUT,
@@ -31,7 +33,16 @@ from django_mcp.testing.contracts import (
     put,
     subscribe,
 )
-from tests.databases import KINDS, why_not_database
+from tests.databases import KINDS, scratch_database, why_not_database
+
+# What a site may ask of its database, and newer MariaDB does by itself where reads are repeatable.
+STRICT = {
+    "postgresql": {"isolation_level": 4},  # psycopg.IsolationLevel.SERIALIZABLE
+    "mysql": {
+        "isolation_level": "repeatable read",
+        "init_command": "SET sql_auto_is_null = 0 /*M!100618 , innodb_snapshot_isolation = 1 */",
+    },
+}
 
 
 class TestDatabaseSessions(SessionStoreContract):
@@ -69,7 +80,7 @@ def sessions(database: str, clock: Clock | None = None) -> SessionStore:
     )
 
 
-def events(database: str) -> EventStore:
+def events(database: str) -> DatabaseEventStore:
     return DatabaseEventStore(limit=5, lifetime=LIFETIME, streams=5, now=Clock(), using=database)
 
 
@@ -158,6 +169,48 @@ async def test_a_broken_database_is_not_asked_again(
     with pytest.raises(OperationalError):
         await store.load("any")
     assert len(asked) == 1
+
+
+async def test_what_a_strict_database_refuses_to_the_slower_is_begun_again(
+    strict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slower, faster = events(strict), events(strict)
+    read = slower._after
+
+    def overtaken(name: str, number: int) -> list[Event] | None:
+        found = read(name, number)
+        if connections[strict].in_atomic_block:
+            monkeypatch.setattr(slower, "_after", read)
+            on_another_connection(lambda: faster._append("session", "stream", ["faster"]))
+        return found
+
+    await slower.append("session", "box", ["slower"])
+    await slower.append("session", "stream", [])
+    monkeypatch.setattr(slower, "_after", overtaken)
+    await slower.move("session", "box", "stream")
+    assert await slower.after("session", "stream", 0) == [Event(1, "faster"), Event(2, "slower")]
+
+
+def on_another_connection(body: Callable[[], object]) -> None:
+    def run() -> None:
+        body()
+        connections.close_all()
+
+    with ThreadPoolExecutor(1) as elsewhere:
+        elsewhere.submit(run).result()
+
+
+@pytest.fixture(params=[kind for kind in STRICT if not why_not_database(kind)])
+def strict(
+    request: pytest.FixtureRequest, tmp_path: Path, django_db_blocker: DjangoDbBlocker
+) -> Iterator[str]:
+    """The alias of a database which lets no transaction write over what came after it began."""
+    options = STRICT[request.param]
+    with (
+        django_db_blocker.unblock(),
+        scratch_database(request.param, tmp_path, OPTIONS=options) as alias,
+    ):
+        yield alias
 
 
 async def test_an_update_is_kept_whole_or_not_at_all(

@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from subprocess import PIPE, Popen
+from typing import Any
 
-import pytest
 from django.db import connections
-from pytest_django import DjangoDbBlocker
 
 from django_mcp.stores.database import DatabaseSessionStore
 from django_mcp.testing.contracts import IDLE_TIMEOUT, a_session
-from tests.databases import scratch_database
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def database(tmp_path: Path, django_db_blocker: DjangoDbBlocker) -> Iterator[str]:
-    with django_db_blocker.unblock(), scratch_database("sqlite3", tmp_path) as alias:
-        yield alias
+REACHED = ("ENGINE", "NAME", "HOST", "PORT", "USER", "PASSWORD")
 
 
 async def test_two_processes_at_once_lose_no_update(database: str) -> None:
     store = DatabaseSessionStore(idle_timeout=IDLE_TIMEOUT, limit_per_principal=5, using=database)
     await store.create(a_session())
-    path = connections[database].settings_dict["NAME"]
+    reached = connections[database].settings_dict
+    described = {name: reached[name] for name in REACHED if reached[name]}
     with ExitStack() as started:
-        writers = [started.enter_context(a_writer(path, mark)) for mark in "ab"]
+        writers = [started.enter_context(a_writer(described, mark)) for mark in "ab"]
         for writer in writers:
             assert said(writer) == "ready"
         for writer in writers:
@@ -42,8 +37,9 @@ async def test_two_processes_at_once_lose_no_update(database: str) -> None:
 
 
 @contextmanager
-def a_writer(path: str, mark: str) -> Iterator[Popen[str]]:
-    command = [sys.executable, "-m", "tests.stores.writer", path, a_session().id, mark]
+def a_writer(database: Mapping[str, Any], mark: str) -> Iterator[Popen[str]]:
+    python = [sys.executable, "-m", "tests.stores.writer"]
+    command = [*python, json.dumps(database), a_session().id, mark]
     with Popen(command, stdin=PIPE, stdout=PIPE, text=True, cwd=ROOT) as writer:
         try:
             yield writer

@@ -1,12 +1,13 @@
 """A worker in a process of its own: it assigns fifty keys in a session, each by an update.
 
-``python -m tests.stores.writer <SQLite file> <session id> <mark>`` says when it is ready, begins
-when it is told to, and says when it is done.
+``python -m tests.stores.writer <database> <session id> <mark>`` says when it is ready, begins when
+it is told to, and says when it is done. The database is an entry of ``DATABASES``, in JSON.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from importlib import import_module
 
@@ -25,9 +26,9 @@ async def write(session_id: str, mark: str) -> None:
 
 
 if __name__ == "__main__":
-    path, session_id, mark = sys.argv[1:]
+    database, session_id, mark = sys.argv[1:]
     settings.configure(
-        DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": path}},
+        DATABASES={"default": json.loads(database)},
         INSTALLED_APPS=[
             "django.contrib.auth",
             "django.contrib.contenttypes",
