@@ -20,7 +20,6 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import replace
 from functools import update_wrapper
 from inspect import isawaitable
 from itertools import count
@@ -36,7 +35,7 @@ from django_mcp.protocol import envelope, jsonrpc
 from django_mcp.protocol.errors import Json, McpError
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Opening, Revision
 from django_mcp.server import Server
-from django_mcp.testing import official
+from django_mcp.testing import official, strictness
 from django_mcp.testing.connections import CONNECTIONS, Facts
 from django_mcp.testing.exchange import PATIENCE, Message
 
@@ -76,8 +75,9 @@ class Client:
 
     ``notifications`` holds what the server said, ``progress`` and ``logs`` the parameters of
     some of it. Synchronous handlers run on the test's own thread, where Django's TestCase has
-    its transaction; ``sync_handlers="threads"`` runs them side by side, as in production. What
-    the server sends is checked as with the setting VALIDATION, unless that is "off" here.
+    its transaction; ``sync_handlers="threads"`` runs them side by side, as in production. While
+    the client is open, what the server sends is checked as with the setting VALIDATION, unless
+    that is "off" here.
     """
 
     def __init__(
@@ -110,6 +110,7 @@ class Client:
         self._log_level = log_level
         self._timeout = timeout
         self._sync_handlers = sync_handlers
+        self._is_strict = validation == "strict"
         self._ids = count(1)
         self._problems: list[AssertionError] = []
         self._is_open = False
@@ -124,11 +125,15 @@ class Client:
             session=session,
         )
         self.connection = CONNECTIONS[transport](facts, self)
-        # Only now: to mount a server over HTTP gives it the site's settings.
-        self.server.limits = replace(self.server.limits, strict=validation == "strict")
+        # To configure a server, or to mount it, gives it the site's settings.
+        strictness.renew(self.server)
 
     async def __aenter__(self) -> Self:
-        await self.open()
+        try:
+            await self.open()
+        except BaseException:
+            await self.close()
+            raise
         return self
 
     async def __aexit__(
@@ -152,6 +157,7 @@ class Client:
     async def connect(self) -> None:
         """Open the connection and say nothing yet: for tests of the handshake itself."""
         self._is_open = True
+        strictness.wish(self.server, id(self), strict=self._is_strict)
         with self._threads():
             await self.connection.open()
 
@@ -159,8 +165,11 @@ class Client:
         """End the conversation, and with it the session."""
         if self._is_open:
             self._is_open = False
-            with self._threads():
-                await self.connection.close()
+            try:
+                with self._threads():
+                    await self.connection.close()
+            finally:
+                strictness.withdraw(self.server, id(self))
 
     async def _initialize(self) -> None:
         params = {
@@ -519,7 +528,7 @@ class SyncClient:
         self.client = Client(server, **options)
 
     def __enter__(self) -> Self:
-        self.open()
+        async_to_sync(self.client.__aenter__)()
         return self
 
     def __exit__(self, *failure: object) -> None:

@@ -160,7 +160,11 @@ NUMBERS = count(1)
 
 
 class MemoryConnection(Connection):
-    """Straight into the conversation. A handler sees a request over HTTP to ``testserver``."""
+    """Straight into the conversation. A handler sees a request over HTTP to ``testserver``.
+
+    It is no ``transports.conversation``, which lives in one event loop: each call of a SyncClient
+    has a loop of its own, and a request is answered in the task, and on the thread, of its caller.
+    """
 
     name = "memory"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp import Frame, McpError, Server
+from django_mcp import Frame, McpError, Server, registry
 from django_mcp.protocol.revisions import Revision
 from django_mcp.testing import (
     Client,
@@ -175,6 +175,53 @@ async def test_without_the_official_schemas_nothing_is_looked_at(
         listed: list[Any] = await client.list_tools()
 
     assert listed == ["anything"]
+
+
+@pytest.mark.parametrize("validation", ["off", "strict"])
+async def test_a_closed_client_leaves_the_server_as_it_was(
+    client_for: ClientFor, validation: str, configure: Configure
+) -> None:
+    configure(VALIDATION="off" if validation == "strict" else "strict")
+    server = registry.configure(small())
+    before = server.limits
+
+    async with client_for(server, validation=validation) as client:
+        assert server.limits.strict is (validation == "strict")
+        await client.list_tools()
+
+    assert server.limits == before
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+async def test_of_several_open_clients_the_newest_says_how_strict_the_server_is(
+    order: tuple[int, int], configure: Configure
+) -> None:
+    configure(VALIDATION="off")
+    server = small()
+    clients = [Client(server, validation="strict"), Client(server, validation="off")]
+    strict = [True, False]
+
+    for client in clients:
+        await client.open()
+    Client(server, transport="http")  # Which nobody opens.
+    assert server.limits.strict is strict[1]
+    await clients[order[0]].close()
+    assert server.limits.strict is strict[order[1]]
+    await clients[order[1]].close()
+    assert server.limits.strict is False
+
+
+async def test_a_client_which_cannot_open_leaves_the_server_as_it_was(
+    configure: Configure,
+) -> None:
+    configure(VALIDATION="off", PROTOCOL_VERSIONS=["2026-07-28"])
+    server = small()
+
+    with pytest.raises(ErrorResponse):
+        async with Client(server, version="2025-11-25", validation="strict"):
+            raise AssertionError("It was opened")
+
+    assert server.limits.strict is False
 
 
 async def test_what_is_announced_is_heard_by_who_listens(client_for: ClientFor) -> None:
