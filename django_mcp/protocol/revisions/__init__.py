@@ -22,9 +22,6 @@ REVISIONS: tuple[Revision, ...] = (
 BY_VERSION = {revision.version: revision for revision in REVISIONS}
 NEWEST = REVISIONS[-1]
 
-SESSIONLESS_DEFAULT = V2025_03_26
-"""What an HTTP request speaks that names neither a version nor a session (T-HTTP-72)."""
-
 
 def opened_by(opening: Opening, versions: tuple[str, ...]) -> tuple[Revision, ...]:
     """Those of ``versions`` which open in this way, oldest first."""
@@ -35,7 +32,6 @@ __all__ = [
     "BY_VERSION",
     "NEWEST",
     "REVISIONS",
-    "SESSIONLESS_DEFAULT",
     "Feature",
     "Opening",
     "Revision",
