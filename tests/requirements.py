@@ -117,7 +117,7 @@ SESSION: Mapping[str, Requirement] = {
     "META-08": MUST("behaviour/test_meta.py::test_what_we_add_is_where_the_revision_has_room_for_it", "behaviour/test_content.py::test_the_meta_of_a_block_is_left_out_where_there_is_none"),
     "JSCH-01": MUST("protocol/test_json_schema.py::test_2020_12_is_the_default_dialect_and_formats_are_annotations"),
     "JSCH-02": MAY("protocol/test_json_schema.py::test_a_schema_is_read_in_the_dialect_it_names"),
-    "JSCH-03": SHOULD("protocol/test_json_schema.py::test_what_cannot_be_used_is_refused_when_it_is_compiled", because="Documentation; whoever names another dialect is told which there are."),
+    "JSCH-03": SHOULD("docs/test_pages.py::test_every_dialect_of_json_schema_stands_in_the_reference_and_no_other"),
     "JSCH-04": MUST("protocol/test_json_schema.py::test_dialects_differ"),
     "JSCH-05": MUST("protocol/test_json_schema.py::test_what_cannot_be_used_is_refused_when_it_is_compiled"),
     "JSCH-06": MUST("protocol/test_json_schema.py::test_what_cannot_be_used_is_refused_when_it_is_compiled", "components/test_tools.py::TestAHandWrittenSchema::test_describes_an_object_or_is_refused"),
@@ -528,7 +528,7 @@ STATELESS: Mapping[str, Requirement] = {
     # 2.6 JSON Schema
     "SCH-01": MUST("protocol/test_json_schema.py::test_2020_12_is_the_default_dialect_and_formats_are_annotations"),
     "SCH-02": MUST("protocol/test_json_schema.py::test_dialects_differ", "protocol/test_json_schema.py::test_what_cannot_be_used_is_refused_when_it_is_compiled"),
-    "SCH-03": SHOULD("protocol/test_json_schema.py::test_what_cannot_be_used_is_refused_when_it_is_compiled", because="Documentation; whoever names another dialect is told which there are."),
+    "SCH-03": SHOULD("docs/test_pages.py::test_every_dialect_of_json_schema_stands_in_the_reference_and_no_other"),
     "SCH-04": MUST("protocol/test_json_schema.py::test_what_cannot_be_used_is_refused_when_it_is_compiled"),
     "SCH-05": MUST("protocol/test_json_schema.py::test_what_cannot_be_used_is_refused_when_it_is_compiled"),
     "SCH-06": MUST("protocol/test_json_schema.py::test_what_cannot_be_used_is_refused_when_it_is_compiled", because="Nothing is ever fetched, and nobody can switch that on."),

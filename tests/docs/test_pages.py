@@ -20,6 +20,7 @@ from django_mcp.components.prompt import PromptOptions
 from django_mcp.components.resource import ResourceOptions
 from django_mcp.components.tool import ToolOptions
 from django_mcp.hooks import HOOKS
+from django_mcp.protocol import json_schema
 from django_mcp.server import Server
 from tests.docs.examples import MEMORY, PAGES, PROJECT, ROOT, Project
 from tests.docs.generated import PART, current
@@ -154,6 +155,14 @@ def test_every_option_and_hook_stands_in_the_reference(options: Any) -> None:
     text = reference("api")
     missing = [each for each in (*options.__annotations__, *HOOKS) if f"`{each}" not in text]
     assert not missing, f"docs/reference/api.md does not name {missing}: add them"
+
+
+def test_every_dialect_of_json_schema_stands_in_the_reference_and_no_other() -> None:
+    rows = re.findall(
+        r"^\| [^|]+ \| `(https?://json-schema[^`]+)` \|$", reference("api"), re.MULTILINE
+    )
+    assert [each.removesuffix("#") for each in rows] == [*json_schema.DIALECTS]
+    assert rows[0] == json_schema.DEFAULT_DIALECT
 
 
 def test_every_command_stands_in_its_reference() -> None:
