@@ -18,7 +18,7 @@ def quickly_made(cls: Value) -> Value:
     """Gives a frozen dataclass with slots a constructor which costs as much as an open one's.
 
     While it is filled, a new value belongs to a subclass that lets itself be written; nobody has
-    seen it by then. The constructor takes what it took before.
+    seen it by then. The constructor takes what it took before. Nothing can be derived from it.
     """
     free = {"__setattr__": object.__setattr__, "__delattr__": object.__delattr__}
     opened = type(f"Unfinished{cls.__name__}", (cls,), {"__slots__": (), **free})
@@ -35,7 +35,12 @@ def quickly_made(cls: Value) -> Value:
     constructor.__signature__ = signature(vars(cls)["__init__"])
     constructor.__qualname__ = f"{cls.__qualname__}.__init__"
     type.__setattr__(cls, "__init__", constructor)
+    type.__setattr__(cls, "__init_subclass__", classmethod(_refuse))
     return cls
+
+
+def _refuse(cls: type) -> None:
+    raise TypeError(f"{cls.__name__} is derived from {cls.__bases__[0].__name__}, which cannot be")
 
 
 def _parameters(cls: type) -> str:
