@@ -14,15 +14,15 @@ The names below are the public ones. Importing them needs neither settings nor r
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from django_mcp import questions
-from django_mcp.client import McpDeprecationWarning
 from django_mcp.components.base import CacheHint, ConfigurationError
 from django_mcp.components.prompt import Prompt
 from django_mcp.components.resource import Resource, ResourceTemplate
-from django_mcp.components.response import Response
+from django_mcp.components.responses import Response
 from django_mcp.components.signature import Header
 from django_mcp.components.tool import Tool
-from django_mcp.frame import Frame
+from django_mcp.frame.client import input_requests
+from django_mcp.frame.client.base import McpDeprecationWarning
+from django_mcp.frame.frame import Frame
 from django_mcp.protocol.content import (
     Annotations,
     AudioContent,
@@ -35,15 +35,15 @@ from django_mcp.protocol.content import (
 )
 from django_mcp.protocol.errors import (
     Cancelled,
-    ClientCapabilityMissing,
-    ClientRefused,
+    ClientError,
     InvalidParams,
     McpError,
+    MissingClientCapability,
     ResourceNotFound,
     ToolError,
     UrlElicitationRequired,
 )
-from django_mcp.server import Server
+from django_mcp.server.server import Server
 
 if TYPE_CHECKING:
     from django_mcp.registry import prompt, resource, tool
@@ -63,8 +63,8 @@ __all__ = [
     "AudioContent",
     "CacheHint",
     "Cancelled",
-    "ClientCapabilityMissing",
-    "ClientRefused",
+    "MissingClientCapability",
+    "ClientError",
     "ConfigurationError",
     "EmbeddedResource",
     "Frame",
@@ -87,7 +87,7 @@ __all__ = [
     "ToolError",
     "UrlElicitationRequired",
     "prompt",
-    "questions",
+    "input_requests",
     "resource",
     "tool",
 ]

@@ -19,10 +19,11 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
-from django_mcp import stores, threads
+from django_mcp import stores
 from django_mcp.inventory import Entry, entries
 from django_mcp.models import Component, McpSession
-from django_mcp.stores.database import DatabaseSessionStore, moment
+from django_mcp.runtime import threads
+from django_mcp.stores.database import DatabaseSessionStore, to_datetime
 
 
 class Rows(list[Component]):
@@ -254,7 +255,7 @@ class McpSessionAdmin(LookOnly):
         """The sessions which have not expired."""
         store = stores.sessions()
         sessions = McpSession.objects.using(getattr(store, "using", None))
-        return sessions.filter(used_at__gt=moment(store.oldest_use))
+        return sessions.filter(used_at__gt=to_datetime(store.oldest_use))
 
     def delete_model(self, request: HttpRequest, obj: McpSession) -> None:
         """End a session."""

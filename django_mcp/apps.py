@@ -17,14 +17,14 @@ class SimpleMcpConfig(AppConfig):
     def ready(self) -> None:
         """Register the system checks, let servers announce and be called from everywhere."""
         import_module("django_mcp.checks")
-        import_module("django_mcp.questions").SHAPES[:] = [
-            import_module("django_mcp.forms").shape_of
+        import_module("django_mcp.frame.client.input_requests").SCHEMAS[:] = [
+            import_module("django_mcp.runtime.django_forms").input_schema_of
         ]
-        announcer = import_module("django_mcp.announce").SiteAnnouncer()
-        import_module("django_mcp.announcer").Announcing.announcer = announcer
-        import_module("django_mcp.calling").Calling.local = import_module(
-            "django_mcp.local"
-        ).SiteCalls()
+        announcer = import_module("django_mcp.pubsub.publisher").ChannelsPublisher()
+        import_module("django_mcp.server.notifications").Notifications.announcer = announcer
+        import_module("django_mcp.server.in_process").InProcessCalls.local = import_module(
+            "django_mcp.transports.in_process"
+        ).DjangoInProcessCaller()
 
 
 class McpConfig(SimpleMcpConfig):

@@ -18,14 +18,14 @@ from django.core.management import get_commands
 from django.utils.module_loading import import_string
 
 from django_mcp import conf, registry, stores
+from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.auth.base import Authenticator
-from django_mcp.auth.public import Public
 from django_mcp.components.tool import ToolComponent
 from django_mcp.conf import Backend, Settings
 from django_mcp.inventory import entries
-from django_mcp.protocol.json_schema import to_object_root
 from django_mcp.protocol.revisions import BY_VERSION, Structured
-from django_mcp.server import Server
+from django_mcp.protocol.schema.compiler import to_object_root
+from django_mcp.server.server import Server
 
 TAG = "django_mcp"
 DISTRIBUTION = "django-mcp-channels"
@@ -134,7 +134,7 @@ def check_authenticators(site: Settings) -> Found:
         except Exception as error:
             yield Error(
                 f"An authenticator of the MCP server {server.name!r} cannot be made: {error}",
-                hint="Name a class by its dotted path, or give an instance in auth=[…].",
+                hint="Name a class by its dotted path, or give an instance in authenticators=[…].",
                 id="django_mcp.E006",
             )
 
@@ -266,7 +266,7 @@ def check_public_writes(site: Settings) -> Found:
 
 
 def _is_public(server: Server) -> bool:
-    return any(isinstance(item, Public) for item in _authenticators(server))
+    return any(isinstance(item, AnonymousAuthentication) for item in _authenticators(server))
 
 
 def _authenticators(server: Server) -> tuple[Authenticator, ...]:

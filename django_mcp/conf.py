@@ -198,14 +198,14 @@ class Settings:
     """How long clients may keep what they listed or read. 0: only the author of a component
     knows how long it stays true."""
 
-    validation: Literal["off", "strict"] = _key(_optional(_one_of("off", "strict")))
+    validate_output: Literal["off", "strict"] = _key(_optional(_one_of("off", "strict")))
     """Whether what the server itself sends is checked against the revision: by default under
     DEBUG, for it costs time and tells its author alone."""
 
     log_rate_limit: int | None = _key(_optional(_at_least(1)), None)
     """Log messages per second to one client; the rest is dropped. None: nothing is."""
 
-    announce_on_start: bool = _key(_switch, True)
+    notify_lists_on_initialize: bool = _key(_switch, True)
     """Whether each new session is told once that the lists of tools, resources and prompts have
     changed: clients which list them before they are ready then list them again."""
 
@@ -240,10 +240,10 @@ class Settings:
     event_lifetime: float = _key(_seconds, 10 * 60.0)
     """How long a client may take to come back for events it missed."""
 
-    request_timeout: float = _key(_seconds, 5 * 60.0)
+    client_response_timeout: float = _key(_seconds, 5 * 60.0)
     """How long a question to the client may stay unanswered: a person may have to read it."""
 
-    call_timeout: float | None = _key(_optional(_seconds), 15 * 60.0)
+    handler_timeout: float | None = _key(_optional(_seconds), 15 * 60.0)
     """How long one call may take at most, questions included; None for no bound."""
 
     request_state_lifetime: float = _key(_seconds, 10 * 60.0)
@@ -252,7 +252,7 @@ class Settings:
     request_state_single_use: bool = _key(_switch, False)
     """Whether such a call can be retried once only. It takes a cache that all workers share."""
 
-    keepalive_interval: float | None = _key(_optional(_seconds), 15.0)
+    sse_ping_interval: float | None = _key(_optional(_seconds), 15.0)
     """Between two signs of life on a silent stream: proxies cut after 30 or 60. None: no sign."""
 
     # Transports.
@@ -272,13 +272,13 @@ class Settings:
     channel_layer: str = _key(_text, "default")
     """The alias of the channel layer by which workers tell each other what happened."""
 
-    sync_handlers: Literal["threads", "thread_sensitive"] = _key(
+    sync_execution: Literal["threads", "thread_sensitive"] = _key(
         _one_of("threads", "thread_sensitive"), "threads"
     )
     """Whether synchronous handlers run side by side, or all on the one thread which Django
     reserves for code that must not change threads, as a test's transaction demands."""
 
-    sync_threads: int = _key(_at_least(1), min(32, (os.cpu_count() or 1) + 4))
+    sync_thread_pool_size: int = _key(_at_least(1), min(32, (os.cpu_count() or 1) + 4))
     """Synchronous handlers of this process which run at once; asyncio's own rule of thumb."""
 
 
@@ -289,7 +289,10 @@ def get() -> Settings:
     if not isinstance(given, Mapping):
         raise ImproperlyConfigured(f"DJANGO_MCP is {given!r}; it must be a dict.")
     values = {KEYS[key].name: _checked(key, value) for key, value in map(_known, given.items())}
-    derived = {"name": _site_name(), "validation": "strict" if django_settings.DEBUG else "off"}
+    derived = {
+        "name": _site_name(),
+        "validate_output": "strict" if django_settings.DEBUG else "off",
+    }
     chosen = {name: values.get(name) or default for name, default in derived.items()}
     return Settings(**{**values, **chosen})
 

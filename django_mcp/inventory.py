@@ -12,7 +12,7 @@ from typing import Any
 from django_mcp import registry
 from django_mcp.components.base import Component
 from django_mcp.protocol.revisions import NEWEST
-from django_mcp.server import Server
+from django_mcp.server.server import Server
 
 
 @dataclass(frozen=True, slots=True)

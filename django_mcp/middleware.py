@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from django.core.cache import caches
 
-from django_mcp.frame import Frame, HttpTransport
+from django_mcp.frame.frame import Frame, HttpTransport
 from django_mcp.protocol.errors import McpError
 from django_mcp.stores.base import digest
 
 if TYPE_CHECKING:
-    from django_mcp.server import Answer, CallNext
+    from django_mcp.server.server import Answer, CallNext
 
 TOO_MANY_REQUESTS = 429
 """The code of the refusal: an application's own, as HTTP numbers the same."""

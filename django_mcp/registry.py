@@ -13,8 +13,8 @@ from django.utils.module_loading import import_string, module_has_submodule
 from django_mcp import conf
 from django_mcp.auth.base import Authenticator
 from django_mcp.components.base import Component
-from django_mcp.sealing import SiteSealer
-from django_mcp.server import Limits, Server
+from django_mcp.runtime.signing import DjangoSigner
+from django_mcp.server.server import Server, ServerOptions
 
 MODULE = "mcp"
 """The module of an app in which we look for what it registers."""
@@ -36,10 +36,10 @@ def discover() -> None:
     """
     for app in apps.get_app_configs():
         if app.module is not None and module_has_submodule(app.module, MODULE):
-            adopt(import_module(f"{app.name}.{MODULE}"))
+            register_module(import_module(f"{app.name}.{MODULE}"))
 
 
-def adopt(module: ModuleType) -> None:
+def register_module(module: ModuleType) -> None:
     """Take up every Server that ``module`` has at its top level."""
     for value in vars(module).values():
         if isinstance(value, Server):
@@ -81,7 +81,7 @@ def get(name: str) -> Server:
 def configure(server: Server) -> Server:
     """Give ``server`` the site's settings; the default server also takes its name from them."""
     site = conf.get()
-    server.configure(_limits(site), SiteSealer())
+    server.configure(_limits(site), DjangoSigner())
     if server is default:
         server.path = site.path
         server.instructions = site.instructions
@@ -89,30 +89,30 @@ def configure(server: Server) -> Server:
     return server
 
 
-def _limits(site: conf.Settings) -> Limits:
-    return Limits(
+def _limits(site: conf.Settings) -> ServerOptions:
+    return ServerOptions(
         versions=site.protocol_versions,
         page_size=site.page_size,
-        request_timeout=site.request_timeout,
+        client_response_timeout=site.client_response_timeout,
         request_state_lifetime=site.request_state_lifetime,
-        call_timeout=site.call_timeout,
+        handler_timeout=site.handler_timeout,
         cache_ttl_ms=site.cache_ttl_ms,
         log_rate_limit=site.log_rate_limit,
-        strict=site.validation == "strict",
+        strict=site.validate_output == "strict",
         subscriptions=site.max_subscriptions,
-        announce_on_start=site.announce_on_start,
+        notify_lists_on_initialize=site.notify_lists_on_initialize,
         debug=django_settings.DEBUG,
     )
 
 
 def authenticators(server: Server) -> tuple[Authenticator, ...]:
     """Who tells who calls ``server``; raises ImproperlyConfigured when nobody was named."""
-    named = conf.get().authenticators if server.auth is None else server.auth
+    named = conf.get().authenticators if server.authenticators is None else server.authenticators
     if not named:
         raise ImproperlyConfigured(
             f"The MCP server {server.name!r} names no authenticator, and silence does not mean "
-            'open. Set DJANGO_MCP["AUTHENTICATORS"], or auth=[…] on the Server; for a server '
-            'that everyone may use, say "django_mcp.auth.public.Public".'
+            'open. Set DJANGO_MCP["AUTHENTICATORS"], or authenticators=[…] on the Server; for a '
+            'server that everyone may use, say "django_mcp.auth.anonymous.AnonymousAuthentication".'
         )
     return tuple(import_string(item)() if isinstance(item, str) else item for item in named)
 

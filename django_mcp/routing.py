@@ -14,11 +14,13 @@ from typing import Any
 
 from django.urls import URLPattern, re_path
 
-from django_mcp import conf, lifespan, registry
-from django_mcp.server import Server
-from django_mcp.transports import http_sse, open_stream
-from django_mcp.transports.http_sse import HttpSseConsumer
-from django_mcp.transports.streamable_http import StreamableHttpConsumer
+from django_mcp import conf, registry
+from django_mcp.runtime import lifespan
+from django_mcp.server.server import Server
+from django_mcp.transports.connection import http_sse
+from django_mcp.transports.connection.http_sse import HttpSseConsumer
+from django_mcp.transports.http import sse_stream
+from django_mcp.transports.http.consumer import StreamableHttpConsumer
 
 logger = logging.getLogger("django_mcp")
 
@@ -120,7 +122,7 @@ def _then(before: Callable[[int, Any], Any], loop: asyncio.AbstractEventLoop) ->
 
     def handle(number: int, frame: Any) -> Any:
         if not loop.is_closed():
-            loop.call_soon_threadsafe(open_stream.end_all)
+            loop.call_soon_threadsafe(sse_stream.end_all)
         return before(number, frame)
 
     return handle
@@ -133,7 +135,7 @@ async def _start_all() -> None:
 
 
 async def _stop_all() -> None:
-    open_stream.end_all()
+    sse_stream.end_all()
     await lifespan.stop_all()
 
 

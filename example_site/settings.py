@@ -48,8 +48,8 @@ DJANGO_MCP = {
     ),
     # Asked in this order. Without the second one, only people who have logged in may call.
     "AUTHENTICATORS": [
-        "django_mcp.auth.django_session.DjangoSession",
-        "django_mcp.auth.public.Public",
+        "django_mcp.auth.django_session.DjangoSessionAuthentication",
+        "django_mcp.auth.anonymous.AnonymousAuthentication",
     ],
     # Clients of the first revision read from /mcp/sse, and post to /mcp/messages.
     "HTTP_SSE": True,

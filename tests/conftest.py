@@ -21,6 +21,6 @@ def _no_thread_outlives_its_test() -> Iterator[None]:
     """The connections which a test opened on our threads are closed while it may use them."""
     yield
     # Imported late: Django may not be set up while this file is read.
-    from django_mcp import threads
+    from django_mcp.runtime import threads
 
     threads.shutdown()

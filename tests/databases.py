@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError, connections
 
-from django_mcp import threads
+from django_mcp.runtime import threads
 
 SCRATCH = (f"django_mcp_scratch_{os.getpid()}_{number}" for number in count())
 

@@ -26,7 +26,7 @@ def _cookie(scope: Mapping[str, Any], name: str) -> str | None:
     return parse_cookie(header.decode("latin-1")).get(name) if header else None
 
 
-class DjangoSession:
+class DjangoSessionAuthentication:
     """Accepts callers whose session cookie belongs to an active, logged-in Django user.
 
     Browsers attach cookies to requests that other pages start; what protects the user is that

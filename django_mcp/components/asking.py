@@ -22,10 +22,10 @@ DEPTH = 4
 """How far functions are followed into functions which they call by a name of their module."""
 
 
-def may_ask(function: Callable[..., Any], depth: int = DEPTH) -> bool:
+def calls_client(function: Callable[..., Any], depth: int = DEPTH) -> bool:
     """Whether ``function``, or one that it calls by name or on ``self``, has an asking call in it.
 
-    What it calls in other ways is not seen: such a handler says ``asks=True``.
+    What it calls in other ways is not seen: such a handler says ``requests_input=True``.
     """
     inner = inspect.unwrap(getattr(function, "func", function))
     inner = getattr(inner, "__func__", inner)
@@ -36,7 +36,7 @@ def may_ask(function: Callable[..., Any], depth: int = DEPTH) -> bool:
     if names & ASKING:
         return True
     called = [*_globals(inner, names), *_methods(function, names)]
-    return any(may_ask(each, depth - 1) for each in called)
+    return any(calls_client(each, depth - 1) for each in called)
 
 
 def _names(code: CodeType) -> Iterator[str]:

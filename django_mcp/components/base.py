@@ -31,7 +31,7 @@ class ConfigurationError(ValueError):
     """A component was declared in a way that cannot work; the text says what to write instead."""
 
 
-class ArgumentsInvalid(ValueError):
+class InvalidArguments(ValueError):
     """The arguments do not fit; ``problems`` says why, one clause for each, for the caller."""
 
     def __init__(self, problems: str) -> None:
@@ -39,11 +39,11 @@ class ArgumentsInvalid(ValueError):
         super().__init__(problems)
 
 
-class OutputInvalid(ValueError):
+class InvalidOutput(ValueError):
     """What a handler returned is not what its component promised. For the log: it may be secret."""
 
 
-class UnfitResult(TypeError):
+class UnserializableResult(TypeError):
     """What a handler returned cannot be said by this kind of component. For the log."""
 
 
@@ -85,7 +85,7 @@ class Completer:
         return self.function(**asked, **({self.frame: frame} if self.frame else {}))
 
     @property
-    def asks(self) -> bool:
+    def requests_input(self) -> bool:
         """It never asks the client anything: the user is still typing."""
         return False
 
@@ -125,7 +125,7 @@ class Component(ABC):
     """What a component of one session was made from."""
 
     @property
-    def asks(self) -> bool:
+    def requests_input(self) -> bool:
         """Whether its handler may ask the client something."""
         return self.may_ask()
 

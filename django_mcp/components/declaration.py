@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Any, Literal, TypedDict, get_args, get_origin
 
 from django_mcp.components import signature as signatures
-from django_mcp.components.asking import may_ask
+from django_mcp.components.asking import calls_client
 from django_mcp.components.base import (
     ORDER_BOUND,
     CacheHint,
@@ -50,13 +50,13 @@ class Options(TypedDict, total=False):
     cache: CacheHint | None
     order: int | None
     """Smaller is listed first; then names decide."""
-    asks: bool | None
+    requests_input: bool | None
     """Whether it may ask the client something, where its code does not show it."""
     complete: Mapping[str, Callable[..., Any]] | None
     """Who suggests values for which argument."""
 
 
-class Declared:
+class ComponentAttributes:
     """The common attributes of ``Tool``, ``Resource``, ``ResourceTemplate`` and ``Prompt``.
 
     Each may be a value or a method without parameters. ``description`` as a method is asked
@@ -74,17 +74,17 @@ class Declared:
     scopes: Any = ()
     cache: Any = None
     order: Any = 0
-    asks: Any = None
+    requests_input: Any = None
     complete: Any = None
 
 
 @dataclass(frozen=True, slots=True)
-class Declaration:
+class ComponentSource:
     """What is to be registered: the function that answers, and where to find the rest."""
 
     function: Callable[..., Any]
     options: Mapping[str, Any]
-    author: Declared | None
+    author: ComponentAttributes | None
     default_name: str
     docstring: str
     module: str
@@ -172,7 +172,7 @@ class Declaration:
     def _may_ask(self) -> Callable[[], bool]:
         said: bool | None = self.get("asks")
         # Read once, but not yet: a helper may stand below the handler, in a module half executed.
-        asking = functools.partial(may_ask, self.function)
+        asking = functools.partial(calls_client, self.function)
         return functools.cache(asking) if said is None else functools.partial(bool, said)
 
     def _permission(self) -> Permission | None:
@@ -185,7 +185,9 @@ class Declaration:
         )
 
 
-def opened(target: Any, base: type[Declared], method: str, options: Any, known: Any) -> Declaration:
+def opened(
+    target: Any, base: type[ComponentAttributes], method: str, options: Any, known: Any
+) -> ComponentSource:
     """The declaration which ``target`` is: a function, or a class or instance of ``base``.
 
     ``known`` is the TypedDict of the options which there are.
@@ -202,7 +204,7 @@ def opened(target: Any, base: type[Declared], method: str, options: Any, known: 
             f"{target!r} is no component: give a function, or a class derived from {base.__name__}"
         )
     inner = signatures.underlying(target)
-    return Declaration(
+    return ComponentSource(
         function=target,
         options=options,
         author=None,
@@ -247,7 +249,7 @@ def content_annotations(value: Any, where: str) -> dict[str, Any] | None:
 # Reading what was declared.
 
 
-def _instance(target: type, base: type[Declared]) -> Declared:
+def _instance(target: type, base: type[ComponentAttributes]) -> ComponentAttributes:
     if not issubclass(target, base):
         raise ConfigurationError(
             f"{target.__qualname__} is a class of another kind: derive it from {base.__name__}"
@@ -261,12 +263,14 @@ def _instance(target: type, base: type[Declared]) -> Declared:
         ) from error
 
 
-def _opened_instance(author: Declared, method: str, options: Mapping[str, Any]) -> Declaration:
+def _opened_instance(
+    author: ComponentAttributes, method: str, options: Mapping[str, Any]
+) -> ComponentSource:
     kind = type(author)
     function = getattr(author, method, None)
     if not callable(function):
         raise ConfigurationError(f"{kind.__qualname__} has no method {method}: write one")
-    return Declaration(
+    return ComponentSource(
         function=function,
         options=options,
         author=author,

@@ -10,16 +10,16 @@ from typing import Any, ClassVar, Unpack
 from pydantic import BaseModel
 from pydantic_core import from_json
 
-from django_mcp.components import shapes, signature
+from django_mcp.components import schemas, signature
 from django_mcp.components.base import Component, ConfigurationError
-from django_mcp.components.declaration import Declaration, Declared, Options, opened
-from django_mcp.components.shapes import Input
-from django_mcp.components.signature import Call, Signature
-from django_mcp.components.specs import SPECS_KEPT, canonical, restored
+from django_mcp.components.declaration import ComponentAttributes, ComponentSource, Options, opened
+from django_mcp.components.schemas import InputSchema
+from django_mcp.components.signature import CallConvention, Signature
+from django_mcp.components.stored import SPECS_KEPT, canonical, restored
 from django_mcp.protocol.errors import Json
 
 
-class Prompt(Declared):
+class Prompt(ComponentAttributes):
     """A prompt written as a class: derive from it and write ``get_messages``.
 
     With an inner pydantic model ``Input``, or ``arguments`` (a list of ``{"name", "description",
@@ -36,7 +36,7 @@ class PromptComponent(Component):
 
     kind: ClassVar[str] = "prompt"
 
-    input: Input
+    input: InputSchema
     arguments: tuple[Json, ...] = ()
     """What the user is asked for: name, title, description, and whether it is required."""
 
@@ -71,7 +71,7 @@ def prompt_component(target: Any, **options: Unpack[PromptOptions]) -> PromptCom
     return _declared(opened(target, Prompt, "get_messages", options, PromptOptions))
 
 
-def _declared(declaration: Declaration) -> PromptComponent:
+def _declared(declaration: ComponentSource) -> PromptComponent:
     asked = declaration.signature()
     taken, call = _taken(declaration, asked)
     return PromptComponent(
@@ -86,7 +86,7 @@ def _declared(declaration: Declaration) -> PromptComponent:
     )
 
 
-def _taken(declaration: Declaration, asked: Signature) -> tuple[Input, Call]:
+def _taken(declaration: ComponentSource, asked: Signature) -> tuple[InputSchema, CallConvention]:
     """What the prompt is given, and how: as one value when its arguments are declared."""
     declared = declaration.get("arguments")
     if declared is None:
@@ -98,11 +98,11 @@ def _taken(declaration: Declaration, asked: Signature) -> tuple[Input, Call]:
                 "name them, or declare arguments"
             )
         call = signature.by_keywords(declaration.function, asked)
-        return shapes.input_of_signature(asked), call
+        return schemas.input_of_signature(asked), call
     call = signature.by_value(declaration.function, asked)
     if isinstance(declared, list | tuple):
         declared = _schema_of_list(declared, declaration.where)
-    return shapes.input_of(declared, declaration.where), call
+    return schemas.input_of(declared, declaration.where), call
 
 
 def _schema_of_list(arguments: Sequence[Any], where: str) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def _made_up(described: Json, is_required: bool) -> str:
     return " ".join(word for word in words if isinstance(word, str) and word)
 
 
-def _of_text(taken: Input) -> Input:
+def _of_text(taken: InputSchema) -> InputSchema:
     """The input, for arguments which are all text: what can only be something else is JSON.
 
     pydantic reads numbers and dates from text itself, but neither lists nor objects, and a JSON
@@ -160,7 +160,7 @@ def _of_text(taken: Input) -> Input:
         read = {name: _decoded(arguments[name]) for name in encoded & arguments.keys()}
         return taken.validate({**arguments, **read})
 
-    return Input(taken.schema, validate)
+    return InputSchema(taken.schema, validate)
 
 
 def _may_be_text(described: Any, definitions: Json) -> bool:

@@ -8,31 +8,27 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Unpack, cast
 
-from django_mcp.components import shapes, signature
-from django_mcp.components.base import (
-    ArgumentsInvalid,
-    Component,
-    ConfigurationError,
-)
+from django_mcp.components import schemas, signature
+from django_mcp.components.base import Component, ConfigurationError, InvalidArguments
 from django_mcp.components.declaration import (
-    Declaration,
-    Declared,
+    ComponentAttributes,
+    ComponentSource,
     Options,
     content_annotations,
     opened,
 )
-from django_mcp.components.shapes import Input
+from django_mcp.components.schemas import InputSchema
 from django_mcp.components.signature import Signature
-from django_mcp.components.specs import SPECS_KEPT, canonical, restored
+from django_mcp.components.stored import SPECS_KEPT, canonical, restored
 from django_mcp.protocol.content import Annotations
 from django_mcp.protocol.errors import Json, ResourceNotFound
-from django_mcp.protocol.uri_templates import UriTemplate, climbs
+from django_mcp.protocol.uri_templates import UriTemplate, has_path_traversal
 
 URI = "uri"
 """The parameter by which a handler asks for the address that is read."""
 
 
-class Resource(Declared):
+class Resource(ComponentAttributes):
     """A resource written as a class: derive from it, give ``uri`` and write ``read``.
 
     ``read(self)`` may be ``async``, and asks for the Frame or not. Its name, unless given, is
@@ -44,7 +40,7 @@ class Resource(Declared):
     size: Any = None
 
 
-class ResourceTemplate(Declared):
+class ResourceTemplate(ComponentAttributes):
     """Many resources written as a class: give ``uri_template`` and ``name``, write ``read``.
 
     ``read`` takes the variables of the template, converted to the types of its parameters; a
@@ -63,7 +59,7 @@ class ReadComponent(Component):
     mime_type: str | None = None
     """As the author said; what is read tells otherwise."""
     listed_mime_type: str = "text/plain"
-    input: Input
+    input: InputSchema
 
     def validate_input(self, variables: Mapping[str, str]) -> Any:
         """What its handler is given: the variables of the template, and the ``uri`` if it asks.
@@ -73,7 +69,7 @@ class ReadComponent(Component):
         known = self.input.schema["properties"]
         try:
             return self.input.validate({n: v for n, v in variables.items() if n in known})
-        except ArgumentsInvalid as error:
+        except InvalidArguments as error:
             raise ResourceNotFound.at(variables.get(URI, self.key)) from error
 
     def _describe_read(self, **own: Any) -> dict[str, Any]:
@@ -131,7 +127,7 @@ class TemplateComponent(ReadComponent):
     def match(self, uri: str) -> dict[str, str] | None:
         """The variables in ``uri``, or None when it is not of this form, or leads upwards."""
         variables = self.template.match(uri)
-        if variables is None or any(map(climbs, (uri, *variables.values()))):
+        if variables is None or any(map(has_path_traversal, (uri, *variables.values()))):
             return None
         return variables
 
@@ -179,7 +175,7 @@ def resource_component(
     return _resource(declaration, address)
 
 
-def _resource(declaration: Declaration, uri: str) -> ResourceComponent:
+def _resource(declaration: ComponentSource, uri: str) -> ResourceComponent:
     asked = declaration.signature()
     _refuse_unfilled(declaration, asked, ())
     return ResourceComponent(
@@ -190,7 +186,7 @@ def _resource(declaration: Declaration, uri: str) -> ResourceComponent:
     )
 
 
-def _template(declaration: Declaration, text: str) -> TemplateComponent:
+def _template(declaration: ComponentSource, text: str) -> TemplateComponent:
     asked = declaration.signature()
     try:
         template = UriTemplate.parse(text)
@@ -205,14 +201,14 @@ def _template(declaration: Declaration, text: str) -> TemplateComponent:
     )
 
 
-def _fields(declaration: Declaration, asked: Signature, names: Sequence[str]) -> dict[str, Any]:
+def _fields(declaration: ComponentSource, asked: Signature, names: Sequence[str]) -> dict[str, Any]:
     """What both kinds declare alike."""
     call = signature.by_keywords(declaration.function, asked)
     rest = [name for name in names if asked.rest and name not in asked.names]
     return {
         "mime_type": declaration.get("mime_type"),
         "listed_mime_type": declaration.get("mime_type") or _guessed_type(asked.returns),
-        "input": shapes.input_of_signature(asked, more=rest),
+        "input": schemas.input_of_signature(asked, more=rest),
         "annotations": content_annotations(declaration.get("annotations"), declaration.where),
         "invoke": call.invoke,
         "is_async": call.is_async,
@@ -222,7 +218,7 @@ def _fields(declaration: Declaration, asked: Signature, names: Sequence[str]) ->
     }
 
 
-def _refuse_unfilled(declaration: Declaration, asked: Signature, names: Sequence[str]) -> None:
+def _refuse_unfilled(declaration: ComponentSource, asked: Signature, names: Sequence[str]) -> None:
     unfilled = [
         parameter.name
         for parameter in asked.parameters
@@ -235,7 +231,7 @@ def _refuse_unfilled(declaration: Declaration, asked: Signature, names: Sequence
         )
 
 
-def _refuse_unused(declaration: Declaration, asked: Signature, names: Sequence[str]) -> None:
+def _refuse_unused(declaration: ComponentSource, asked: Signature, names: Sequence[str]) -> None:
     unused = [name for name in names if name not in asked.names]
     if unused and not asked.rest and URI not in asked.names:
         raise ConfigurationError(
@@ -244,7 +240,7 @@ def _refuse_unused(declaration: Declaration, asked: Signature, names: Sequence[s
         )
 
 
-def _resource_name(declaration: Declaration, uri: str) -> str:
+def _resource_name(declaration: ComponentSource, uri: str) -> str:
     """As declared; else of a function its own name, of a class the last part of its address."""
     given = declaration.get("name")
     if given is None and declaration.author is None:
@@ -257,7 +253,7 @@ def basename(uri: str) -> str:
     return uri.rstrip("/").rpartition("/")[2] or uri
 
 
-def _template_name(declaration: Declaration) -> str:
+def _template_name(declaration: ComponentSource) -> str:
     name = declaration.get("name") or (declaration.default_name if not declaration.author else None)
     if not name:
         raise ConfigurationError(
@@ -270,7 +266,7 @@ def _guessed_type(returns: Any) -> str:
     """What a handler will probably return, for lists; reading tells for certain."""
     if returns is bytes:
         return "application/octet-stream"
-    structured = shapes.structure_of(returns) is not None
+    structured = schemas.structure_of(returns) is not None
     return "application/json" if structured else "text/plain"
 
 

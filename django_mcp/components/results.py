@@ -9,22 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from django_mcp.components.base import OutputInvalid, UnfitResult
-from django_mcp.components.plain import compact, encoded, is_text, jsonable
-from django_mcp.components.response import (
+from django_mcp.components.base import InvalidOutput, UnserializableResult
+from django_mcp.components.responses import (
     CompletionResponse,
     PromptResponse,
     ResourceResponse,
     Response,
     ToolResponse,
 )
-from django_mcp.protocol.content import (
-    CONTENT,
-    Content,
-    EmbeddedResource,
-    Message,
-    block,
-)
+from django_mcp.components.serialization import compact, encoded, is_text, jsonable
+from django_mcp.protocol.content import CONTENT, Content, EmbeddedResource, Message, block
 from django_mcp.protocol.errors import ToolError
 
 if TYPE_CHECKING:
@@ -36,8 +30,8 @@ if TYPE_CHECKING:
 AnyResponse = TypeVar("AnyResponse", bound=Response)
 
 __all__ = [
-    "OutputInvalid",
-    "UnfitResult",
+    "InvalidOutput",
+    "UnserializableResult",
     "completion_result",
     "prompt_result",
     "read_result",
@@ -106,7 +100,7 @@ def completion_result(value: Any) -> dict[str, Any]:
     if isinstance(value, CompletionResponse):
         return value.to_protocol()
     if isinstance(value, Response) or not isinstance(value, Iterable | None):
-        raise UnfitResult(
+        raise UnserializableResult(
             f"A completion returned {_a(value)}: return a list of strings or Response.completion(…)"
         )
     values = [value] if isinstance(value, str) else list(value or ())
@@ -126,7 +120,7 @@ def _unpromised(value: Any) -> dict[str, Any]:
     if isinstance(value, str):
         return {"content": [{"type": "text", "text": str(value)}]}
     if isinstance(value, bytes | bytearray | memoryview):
-        raise UnfitResult(
+        raise UnserializableResult(
             "A tool returned bytes: return Response.tool().image(…), .audio(…) or "
             ".embedded_resource(…), which say what they are"
         )
@@ -151,7 +145,7 @@ def _checked(tool: ToolComponent, result: dict[str, Any]) -> dict[str, Any]:
     if tool.output is None or result.get("isError"):
         return result
     if "structuredContent" not in result:
-        raise OutputInvalid("an output schema is declared, but there is no structured content")
+        raise InvalidOutput("an output schema is declared, but there is no structured content")
     tool.output.check(result["structuredContent"])
     return result
 
@@ -167,7 +161,9 @@ def _blocks(value: Any) -> list[Content] | None:
 
 def _block(value: Any) -> Content:
     if not isinstance(value, (str, *CONTENT)):
-        raise UnfitResult(f"{_a(value)} stands among content blocks: make it a TextContent")
+        raise UnserializableResult(
+            f"{_a(value)} stands among content blocks: make it a TextContent"
+        )
     return block(value)
 
 
@@ -183,7 +179,7 @@ def _contents(value: Any, mime_type: str | None) -> ResourceResponse:
     if items and all(isinstance(each, EmbeddedResource) for each in items):
         return ResourceResponse(others=tuple(items))
     if any(isinstance(each, (*CONTENT, Message)) for each in items):
-        raise UnfitResult(
+        raise UnserializableResult(
             "A resource returned content blocks: return a string, bytes, a value for JSON, "
             "EmbeddedResources or Response.resource()"
         )
@@ -208,7 +204,7 @@ def _message(value: Any) -> Message:
         return Message("user", value)
     if isinstance(value, Mapping):
         return _message_of_mapping(value)
-    raise UnfitResult(
+    raise UnserializableResult(
         f"A prompt returned {_a(value)}: return a string, content, Messages, or Response.prompt()"
     )
 
@@ -217,7 +213,7 @@ def _message_of_mapping(value: Mapping[str, Any]) -> Message:
     try:
         return Message(value["role"], value["content"])
     except (KeyError, ValueError) as error:
-        raise UnfitResult(
+        raise UnserializableResult(
             f"A prompt returned a mapping which is no message ({error}): "
             'write {"role": "user", "content": …}'
         ) from error
@@ -228,7 +224,7 @@ def _message_of_mapping(value: Mapping[str, Any]) -> Message:
 
 def _of_kind(value: Response, kind: type[AnyResponse], component: Component) -> AnyResponse:
     if not isinstance(value, kind):
-        raise UnfitResult(
+        raise UnserializableResult(
             f"The {component.kind} {component.name} returned a {type(value).__name__}: "
             f"begin with Response.{component.kind.removesuffix('_template')}()"
         )

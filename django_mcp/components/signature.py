@@ -64,7 +64,7 @@ class Signature:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallConvention:
     """How a handler is called."""
 
     invoke: Invoke
@@ -123,19 +123,19 @@ def is_frame(annotation: Any) -> bool:
     return getattr(annotation, "__mcp_frame__", False) is True
 
 
-def by_keywords(function: Callable[..., Any], signature: Signature) -> Call:
+def by_keywords(function: Callable[..., Any], signature: Signature) -> CallConvention:
     """Calls ``function`` with the checked arguments under their names."""
-    return Call(
+    return CallConvention(
         _keyword_invoke(function, signature.frame),
         is_async=is_async(function),
         takes_frame=signature.frame is not None,
     )
 
 
-def by_value(function: Callable[..., Any], signature: Signature) -> Call:
+def by_value(function: Callable[..., Any], signature: Signature) -> CallConvention:
     """Calls ``function`` with the checked arguments as one value: ``execute(params, frame)``."""
     value, frame = _value_and_frame(signature)
-    return Call(
+    return CallConvention(
         _value_invoke(function, value, frame),
         is_async=is_async(function),
         takes_frame=frame is not None,

@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Literal, Unpack, cast
 
 from pydantic import BaseModel
 
-from django_mcp.components import shapes, signature
+from django_mcp.components import schemas, signature
 from django_mcp.components.base import Component, ConfigurationError
-from django_mcp.components.declaration import Declaration, Declared, Options, opened
-from django_mcp.components.shapes import Input, Output
-from django_mcp.components.signature import Call, Signature
-from django_mcp.components.specs import SPECS_KEPT, canonical, restored
+from django_mcp.components.declaration import ComponentAttributes, ComponentSource, Options, opened
+from django_mcp.components.schemas import InputSchema, OutputSchema
+from django_mcp.components.signature import CallConvention, Signature
+from django_mcp.components.stored import SPECS_KEPT, canonical, restored
 from django_mcp.protocol import headers
 from django_mcp.protocol.errors import Json
 
@@ -30,7 +30,7 @@ HINTS = {
 """The options which are hints among the annotations."""
 
 
-class Tool(Declared):
+class Tool(ComponentAttributes):
     """A tool written as a class: derive from it and write ``execute``.
 
     With an inner pydantic model ``Input``, or an ``input_schema`` (a JSON Schema, or a model),
@@ -53,8 +53,8 @@ class ToolComponent(Component):
 
     kind: ClassVar[str] = "tool"
 
-    input: Input
-    output: Output | None = None
+    input: InputSchema
+    output: OutputSchema | None = None
     task_support: TaskSupport = "forbidden"
     param_headers: Any = ()
     """The arguments which an HTTP client repeats in headers."""
@@ -120,7 +120,7 @@ def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent
     return _declared(opened(target, Tool, "execute", options, ToolOptions))
 
 
-def _declared(declaration: Declaration) -> ToolComponent:
+def _declared(declaration: ComponentSource) -> ToolComponent:
     asked = declaration.signature()
     taken, call = _taken(declaration, asked)
     return ToolComponent(
@@ -136,14 +136,14 @@ def _declared(declaration: Declaration) -> ToolComponent:
     )
 
 
-def _taken(declaration: Declaration, asked: Signature) -> tuple[Input, Call]:
+def _taken(declaration: ComponentSource, asked: Signature) -> tuple[InputSchema, CallConvention]:
     """What the tool is given, and how: as one value when its schema is declared."""
     declared = declaration.get("input_schema")
     if declared is None:
         declared = getattr(declaration.author, "Input", None)
     if declared is not None:
         call = signature.by_value(declaration.function, asked)
-        return shapes.input_of(declared, declaration.where), call
+        return schemas.input_of(declared, declaration.where), call
     if any(
         parameter.name == "params" and not parameter.is_annotated for parameter in asked.parameters
     ):
@@ -156,17 +156,17 @@ def _taken(declaration: Declaration, asked: Signature) -> tuple[Input, Call]:
             f"{declaration.where} takes any keyword, but clients are told its arguments: name "
             "them, or declare input_schema"
         )
-    return shapes.input_of_signature(asked), signature.by_keywords(declaration.function, asked)
+    return schemas.input_of_signature(asked), signature.by_keywords(declaration.function, asked)
 
 
-def _promised(declaration: Declaration, asked: Signature) -> Output | None:
+def _promised(declaration: ComponentSource, asked: Signature) -> OutputSchema | None:
     declared = declaration.get("output_schema")
     if declared is not None:
-        return shapes.output_of(declared, declaration.where)
-    return shapes.output_of_annotation(asked.returns, declaration.where)
+        return schemas.output_of(declared, declaration.where)
+    return schemas.output_of_annotation(asked.returns, declaration.where)
 
 
-def _own_fields(declaration: Declaration, taken: Input) -> dict[str, Any]:
+def _own_fields(declaration: ComponentSource, taken: InputSchema) -> dict[str, Any]:
     """The fields which a tool has beside those of every component and its handler."""
     return {
         "annotations": _annotations(declaration),
@@ -175,13 +175,13 @@ def _own_fields(declaration: Declaration, taken: Input) -> dict[str, Any]:
     }
 
 
-def _annotations(declaration: Declaration) -> Json | None:
+def _annotations(declaration: ComponentSource) -> Json | None:
     hints = {wire: declaration.get(option) for option, wire in HINTS.items()}
     said = {wire: hint for wire, hint in hints.items() if hint is not None}
     return {**(declaration.get("annotations") or {}), **said} or None
 
 
-def _task_support(declaration: Declaration) -> TaskSupport:
+def _task_support(declaration: ComponentSource) -> TaskSupport:
     support = declaration.get("task_support") or "forbidden"
     if support not in TASK_SUPPORT:
         raise ConfigurationError(

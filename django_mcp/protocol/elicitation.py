@@ -29,7 +29,7 @@ COMMON = frozenset({"title", "description", "default"})
 FORMATS = frozenset({"email", "uri", "date", "date-time"})
 
 
-def flat(schema: Json) -> dict[str, Any]:
+def to_form_schema(schema: Json) -> dict[str, Any]:
     """The form which ``schema`` asks for; raises ValueError for what a form cannot hold.
 
     References are resolved and null is left out: a property that may be null is optional.
@@ -96,16 +96,16 @@ def _named(member: Json, definitions: Json) -> Json:
     return named
 
 
-def plain(schema: Json) -> dict[str, Any]:
+def to_legacy_form_schema(schema: Json) -> dict[str, Any]:
     """The same form for clients that know single choices by ``enum`` and ``enumNames`` alone.
 
     They have no defaults but for booleans, and no choice of several (see ``has_several_choices``).
     """
-    properties = {name: _plain(member) for name, member in schema["properties"].items()}
+    properties = {name: _legacy_property(member) for name, member in schema["properties"].items()}
     return {**schema, "properties": properties}
 
 
-def _plain(member: Property) -> Property:
+def _legacy_property(member: Property) -> Property:
     told = {key: value for key, value in member.items() if key not in ("oneOf", "default")}
     if member["type"] == "boolean" and "default" in member:
         told["default"] = member["default"]
@@ -126,7 +126,7 @@ def has_several_choices(schema: Json) -> bool:
     return any(member["type"] == "array" for member in schema["properties"].values())
 
 
-def page(url: str, message: str, identity: str | None = None) -> dict[str, Any]:
+def url_elicitation_params(url: str, message: str, identity: str | None = None) -> dict[str, Any]:
     """What asks for a visit to a page; raises ValueError for what is no address of one."""
     parts = urlsplit(url)
     if not (parts.scheme and parts.netloc):

@@ -86,9 +86,9 @@ class McpError(Exception):
         return HeaderMismatch(message, data=data)
 
     @staticmethod
-    def missing_required_client_capability(capabilities: Json) -> ClientCapabilityMissing:
+    def missing_required_client_capability(capabilities: Json) -> MissingClientCapability:
         """The client lacks ``capabilities``, which are shaped like ClientCapabilities."""
-        return ClientCapabilityMissing.of(capabilities)
+        return MissingClientCapability.of(capabilities)
 
     @staticmethod
     def unsupported_protocol_version(
@@ -166,7 +166,7 @@ class TransportError(McpError):
     default_message = "Transport error"
 
 
-class ClientRefused(McpError):
+class ClientError(McpError):
     """The client answered a question with an error; ``code``, ``message`` and ``data`` are its own.
 
     They mean something in the client's answer and nothing in ours, so a handler which lets it pass
@@ -247,14 +247,14 @@ class HeaderMismatch(ProtocolError):
     default_message = "Header mismatch"
 
 
-class ClientCapabilityMissing(ProtocolError):
+class MissingClientCapability(ProtocolError):
     """The client did not declare a capability without which this request cannot be served."""
 
     reason = "client_capability_missing"
     default_message = "The client lacks a required capability"
 
     @classmethod
-    def of(cls, capabilities: Json) -> ClientCapabilityMissing:
+    def of(cls, capabilities: Json) -> MissingClientCapability:
         """The error which names ``capabilities``, shaped like ClientCapabilities."""
         names = ", ".join(_paths(capabilities))
         return cls(
@@ -288,7 +288,11 @@ class UrlElicitationRequired(ProtocolError):
 
         ``elicitation_id`` is what ``notifications/elicitation/complete`` will name.
         """
-        return cls(data={"elicitations": [elicitation.page(url, message, elicitation_id)]})
+        return cls(
+            data={
+                "elicitations": [elicitation.url_elicitation_params(url, message, elicitation_id)]
+            }
+        )
 
     @property
     def elicitations(self) -> list[Json]:
@@ -316,7 +320,7 @@ PROTOCOL_ERRORS: Mapping[str, Callable[..., McpError]] = {
     "invalid_params": InvalidParams,
     "internal_error": InternalError,
     "header_mismatch": HeaderMismatch,
-    "missing_required_client_capability": ClientCapabilityMissing,
+    "missing_required_client_capability": MissingClientCapability,
     "unsupported_protocol_version": UnsupportedProtocolVersion,
 }
 """The errors of the protocol, by the names of the seeds."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
-from django_mcp.protocol import json_schema
 from django_mcp.protocol.errors import HeaderMismatch, Json
+from django_mcp.protocol.schema import compiler
 
 Headers = Mapping[bytes, Sequence[bytes]]
 Kind = Literal["string", "integer", "boolean"]
@@ -54,7 +54,7 @@ def collect(pairs: Iterable[tuple[bytes, bytes]]) -> dict[bytes, list[bytes]]:
     return found
 
 
-class Mirrored:
+class RequestHeaders:
     """The headers of one request, to be compared with its body.
 
     Nearly every request repeats its body byte by byte, which takes three comparisons to see;
@@ -147,7 +147,7 @@ def param_headers(schema: Json) -> tuple[ParamHeader, ...]:
     wrong one without telling anybody (specification, server/tools).
     """
     found: dict[bytes, ParamHeader] = {}
-    for location, inner in json_schema.walk(schema):
+    for location, inner in compiler.walk(schema):
         if _ANNOTATION in inner:
             param = _param_header(location, inner)
             if param.header in found:

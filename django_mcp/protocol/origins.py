@@ -21,7 +21,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 _MAX_LENGTH = 300
 
 
-class Place(NamedTuple):
+class Origin(NamedTuple):
     """An origin, or the place a request was sent to; the port is None where none is known."""
 
     scheme: str
@@ -62,11 +62,11 @@ def is_pattern(text: str) -> bool:
 
 
 @lru_cache(maxsize=512)
-def parse(origin: str) -> Place | None:
+def parse(origin: str) -> Origin | None:
     """The origin taken apart, with its scheme's default port; None when it is malformed."""
     # Lowering some letters outside ASCII yields letters inside it.
     found = _ORIGIN.fullmatch(origin.lower()) if origin.isascii() else None
-    return None if found is None else _place(found[1], found[2], found[3])
+    return None if found is None else _parsed_origin(found[1], found[2], found[3])
 
 
 @lru_cache(maxsize=1024)
@@ -89,7 +89,7 @@ def _host_allowed(host: str, hosts: tuple[str, ...]) -> bool:
     return place is not None and ("*" in hosts or _matches(place.host, hosts))
 
 
-def _is_listed(place: Place, pattern: str) -> bool:
+def _is_listed(place: Origin, pattern: str) -> bool:
     if pattern == "*":
         return True
     scheme, star, rest = pattern.partition("://*.")
@@ -108,14 +108,14 @@ def _matches(host: str, patterns: Sequence[str]) -> bool:
     )
 
 
-def _addressed(host: str, scheme: str) -> Place | None:
+def _addressed(host: str, scheme: str) -> Origin | None:
     found = _HOST_HEADER.fullmatch(host.lower()) if host.isascii() else None
-    return None if found is None else _place(scheme, found[1], found[2])
+    return None if found is None else _parsed_origin(scheme, found[1], found[2])
 
 
-def _place(scheme: str, host: str, port: str | None) -> Place | None:
+def _parsed_origin(scheme: str, host: str, port: str | None) -> Origin | None:
     number = int(port) if port else _DEFAULT_PORTS.get(scheme)
     name = host.removesuffix(".")
     if not name or (number is not None and number > 65535):
         return None
-    return Place(scheme, name, number)
+    return Origin(scheme, name, number)

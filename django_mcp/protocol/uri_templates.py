@@ -161,7 +161,7 @@ class UriTemplate:
         )
 
 
-def climbs(text: str) -> bool:
+def has_path_traversal(text: str) -> bool:
     """Whether one of the steps of a path is ``..``, written out or encoded, to either slash.
 
     No address that anybody was given leads upwards: who asks for one wants out of a folder.

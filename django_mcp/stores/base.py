@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from django_mcp.session import Change, Session
+from django_mcp.frame.session import Change, Session
 
 Clock = Callable[[], float]
 """Seconds since 1970. Every worker which shares a store must have the same time."""

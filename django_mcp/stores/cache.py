@@ -24,8 +24,8 @@ from typing import NamedTuple
 from django.core.cache import caches
 from django.core.cache.backends.base import BaseCache
 
-from django_mcp import threads
-from django_mcp.session import Change, Session, address
+from django_mcp.frame.session import Change, Session, address
+from django_mcp.runtime import threads
 from django_mcp.stores.base import (
     PATIENCE,
     Clock,
@@ -39,11 +39,11 @@ from django_mcp.stores.base import (
     unpack,
 )
 
-HELD = 30
+LOCK_LIFETIME = 30
 """Seconds after which a lock is void: its holder was stopped."""
 
 
-class _Shelf:
+class _LockedCache:
     """A cache, and a lock for everything in it that is read and then written."""
 
     def __init__(self, alias: str) -> None:
@@ -63,7 +63,7 @@ class _Shelf:
         """Nobody else is within ``locked(key)``, on any worker; raises StoreBusy in the end."""
         cache, lock, mine = self.cache, f"{key}:lock", secrets.token_hex(8)
         deadline = time.monotonic() + PATIENCE
-        while not cache.add(lock, mine, timeout=HELD):
+        while not cache.add(lock, mine, timeout=LOCK_LIFETIME):
             if time.monotonic() > deadline:
                 raise StoreBusy("The session is being written by too many at once")
             time.sleep(random.uniform(0.001, 0.01))
@@ -93,27 +93,27 @@ class CacheSessionStore(SessionStore):
         super().__init__(
             idle_timeout=idle_timeout, limit_per_principal=limit_per_principal, now=now
         )
-        self._shelf = _Shelf(alias)
+        self._shelf = _LockedCache(alias)
         # Use is noted to a grain, and the cache must not forget before we would.
         self._timeout = ceil(idle_timeout + self.grain)
 
     async def create(self, session: Session) -> None:
-        await threads.run_aside(self._create, session)
+        await threads.run_in_store_pool(self._create, session)
 
     async def load(self, session_id: str) -> Session | None:
-        return await threads.run_aside(self._load, session_id)
+        return await threads.run_in_store_pool(self._load, session_id)
 
     async def update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
-        return await threads.run_aside(self._update, session_id, changes)
+        return await threads.run_in_store_pool(self._update, session_id, changes)
 
     async def touch(self, session_id: str) -> None:
-        await threads.run_aside(self._load, session_id)
+        await threads.run_in_store_pool(self._load, session_id)
 
     async def delete(self, session_id: str) -> bool:
-        return await threads.run_aside(self._delete, session_id)
+        return await threads.run_in_store_pool(self._delete, session_id)
 
     async def subscribers(self, server: str, uri: str) -> list[str]:
-        return await threads.run_aside(self._subscribers, server, uri)
+        return await threads.run_in_store_pool(self._subscribers, server, uri)
 
     async def prune(self) -> int:
         """Nothing: the cache has forgotten by itself, and does not say how many."""
@@ -245,26 +245,26 @@ class CacheEventStore(EventStore):
         alias: str = "default",
     ) -> None:
         super().__init__(limit=limit, lifetime=lifetime, streams=streams, now=now)
-        self._shelf = _Shelf(alias)
+        self._shelf = _LockedCache(alias)
 
     async def append(self, session: str, stream: str, data: Iterable[str]) -> int:
-        return await threads.run_aside(self._append, session, stream, tuple(data))
+        return await threads.run_in_store_pool(self._append, session, stream, tuple(data))
 
     async def after(self, session: str, stream: str, number: int) -> list[Event] | None:
-        return await threads.run_aside(self._after, digest(session, stream), number)
+        return await threads.run_in_store_pool(self._after, digest(session, stream), number)
 
     async def move(self, session: str, source: str, target: str) -> list[Event]:
-        return await threads.run_aside(self._move, session, source, target)
+        return await threads.run_in_store_pool(self._move, session, source, target)
 
     async def close(self, session: str, stream: str) -> None:
-        await threads.run_aside(self._close, session, digest(session, stream))
+        await threads.run_in_store_pool(self._close, session, digest(session, stream))
 
     async def is_closed(self, session: str, stream: str) -> bool:
-        head = await threads.run_aside(self._head, digest(session, stream))
+        head = await threads.run_in_store_pool(self._head, digest(session, stream))
         return head is None or head.closed
 
     async def forget(self, session: str) -> None:
-        await threads.run_aside(self._forget, session)
+        await threads.run_in_store_pool(self._forget, session)
 
     async def prune(self) -> int:
         """Nothing: the cache has forgotten by itself, and does not say how many."""

@@ -21,9 +21,9 @@ from django.db import IntegrityError, OperationalError, connections, models, rou
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import F, Q
 
-from django_mcp import threads
+from django_mcp.frame.session import Change, Session, address
 from django_mcp.models import PRINCIPAL_LENGTH, McpSession, Stream, StreamEvent, Subscription
-from django_mcp.session import Change, Session, address
+from django_mcp.runtime import threads
 from django_mcp.stores.base import (
     PATIENCE,
     Clock,
@@ -67,28 +67,28 @@ class DatabaseSessionStore(SessionStore):
         self.using = using
 
     async def create(self, session: Session) -> None:
-        await threads.run_aside(_patiently, self._create, session)
+        await threads.run_in_store_pool(_with_retries, self._create, session)
 
     async def load(self, session_id: str) -> Session | None:
-        return await threads.run_aside(_patiently, self._load, session_id)
+        return await threads.run_in_store_pool(_with_retries, self._load, session_id)
 
     async def update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
-        return await threads.run_aside(_patiently, self._update, session_id, changes)
+        return await threads.run_in_store_pool(_with_retries, self._update, session_id, changes)
 
     async def touch(self, session_id: str) -> None:
-        await threads.run_aside(_patiently, self._touch, session_id)
+        await threads.run_in_store_pool(_with_retries, self._touch, session_id)
 
     async def delete(self, session_id: str) -> bool:
-        return await threads.run_aside(_patiently, self._delete, session_id)
+        return await threads.run_in_store_pool(_with_retries, self._delete, session_id)
 
     async def subscribers(self, server: str, uri: str) -> list[str]:
-        return await threads.run_aside(_patiently, self._subscribers, server, uri)
+        return await threads.run_in_store_pool(_with_retries, self._subscribers, server, uri)
 
     async def prune(self) -> int:
-        return await threads.run_aside(_patiently, self._prune)
+        return await threads.run_in_store_pool(_with_retries, self._prune)
 
     def _create(self, session: Session) -> None:
-        now = moment(self.now())
+        now = to_datetime(self.now())
         principal = session.principal[:PRINCIPAL_LENGTH]
         if self._is_full(principal):
             raise StoreFull(f"This caller has {self.limit_per_principal} sessions already")
@@ -109,7 +109,7 @@ class DatabaseSessionStore(SessionStore):
 
         MySQL takes names for the same that differ in case, so it only says who may be full.
         """
-        held = _statements(self.using).count(principal, moment(self.oldest_use))
+        held = _statements(self.using).count(principal, to_datetime(self.oldest_use))
         if held < self.limit_per_principal:
             return False
         names = list(self._live.filter(principal=principal).values_list("principal", flat=True))
@@ -143,16 +143,16 @@ class DatabaseSessionStore(SessionStore):
         # The write comes first in its transaction: SQLite refuses at once, without waiting,
         # to let a transaction write that has read before somebody else wrote.
         with self._together(before.subscriptions ^ after.subscriptions):
-            now = moment(self.now())
+            now = to_datetime(self.now())
             if not _statements(self.using).update(after.address, count, text, now):
-                raise _Overtaken
+                raise _ConcurrentUpdate
             self._unsubscribe(after, before.subscriptions - after.subscriptions)
             self._subscribe(after, after.subscriptions - before.subscriptions)
         return unpack(text, session_id=session_id)
 
     def _touch(self, session_id: str) -> None:
-        stale = Q(used_at__lte=moment(self.now() - self.grain))
-        self._live.filter(stale, pk=address(session_id)).update(used_at=moment(self.now()))
+        stale = Q(used_at__lte=to_datetime(self.now() - self.grain))
+        self._live.filter(stale, pk=address(session_id)).update(used_at=to_datetime(self.now()))
 
     def _delete(self, session_id: str) -> bool:
         row = self._read(session_id)
@@ -165,16 +165,16 @@ class DatabaseSessionStore(SessionStore):
                 _rows(Subscription, self.using).filter(session=session.address).delete()
             # There are no others, as long as the count is what it was.
             if not _statements(self.using).delete(session.address, count):
-                raise _Overtaken
+                raise _ConcurrentUpdate
         return True
 
     def _subscribers(self, server: str, uri: str) -> list[str]:
-        live = Q(session__used_at__gt=moment(self.oldest_use))
+        live = Q(session__used_at__gt=to_datetime(self.oldest_use))
         found = _rows(Subscription, self.using).filter(live, resource=digest(server, uri))
         return list(found.values_list("session_id", flat=True))
 
     def _prune(self) -> int:
-        _, deleted = self._rows.exclude(used_at__gt=moment(self.oldest_use)).delete()
+        _, deleted = self._rows.exclude(used_at__gt=to_datetime(self.oldest_use)).delete()
         return deleted.get(McpSession._meta.label, 0)
 
     def _subscribe(self, session: Session, uris: Collection[str]) -> None:
@@ -201,7 +201,7 @@ class DatabaseSessionStore(SessionStore):
 
     @property
     def _live(self) -> models.QuerySet[McpSession]:
-        return self._rows.filter(used_at__gt=moment(self.oldest_use))
+        return self._rows.filter(used_at__gt=to_datetime(self.oldest_use))
 
 
 class DatabaseEventStore(EventStore):
@@ -224,28 +224,34 @@ class DatabaseEventStore(EventStore):
         self.using = using
 
     async def append(self, session: str, stream: str, data: Iterable[str]) -> int:
-        return await threads.run_aside(_patiently, self._append, session, stream, tuple(data))
+        return await threads.run_in_store_pool(
+            _with_retries, self._append, session, stream, tuple(data)
+        )
 
     async def after(self, session: str, stream: str, number: int) -> list[Event] | None:
-        return await threads.run_aside(_patiently, self._after, digest(session, stream), number)
+        return await threads.run_in_store_pool(
+            _with_retries, self._after, digest(session, stream), number
+        )
 
     async def move(self, session: str, source: str, target: str) -> list[Event]:
-        return await threads.run_aside(_patiently, self._move, session, source, target)
+        return await threads.run_in_store_pool(_with_retries, self._move, session, source, target)
 
     async def close(self, session: str, stream: str) -> None:
-        await threads.run_aside(_patiently, self._close, digest(session, stream))
+        await threads.run_in_store_pool(_with_retries, self._close, digest(session, stream))
 
     async def is_closed(self, session: str, stream: str) -> bool:
-        return await threads.run_aside(_patiently, self._is_closed, digest(session, stream))
+        return await threads.run_in_store_pool(
+            _with_retries, self._is_closed, digest(session, stream)
+        )
 
     async def forget(self, session: str) -> None:
-        await threads.run_aside(_patiently, self._forget, session)
+        await threads.run_in_store_pool(_with_retries, self._forget, session)
 
     async def prune(self) -> int:
-        return await threads.run_aside(_patiently, self._prune)
+        return await threads.run_in_store_pool(_with_retries, self._prune)
 
     def _append(self, session: str, stream: str, data: Sequence[str]) -> int:
-        now, name = moment(self.now()), digest(session, stream)
+        now, name = to_datetime(self.now()), digest(session, stream)
         # Counting first locks the stream's row, so that events appear in the order of numbers.
         with transaction.atomic(_alias(self.using)):
             last = self._count(session, name, len(data))
@@ -265,7 +271,7 @@ class DatabaseEventStore(EventStore):
             return []
         with transaction.atomic(_alias(self.using)):
             # The write locks the source's row, so that of two who move one finds it empty.
-            _rows(Stream, self.using).filter(pk=name).update(touched_at=moment(self.now()))
+            _rows(Stream, self.using).filter(pk=name).update(touched_at=to_datetime(self.now()))
             data = [event.data for event in self._after(name, 0) or ()]
             _rows(StreamEvent, self.using).filter(stream=name).delete()
             last = self._append(session, target, data) if data else 0
@@ -275,7 +281,7 @@ class DatabaseEventStore(EventStore):
         """The last number of the stream, which is opened if need be, after ``more`` events."""
         streams = _rows(Stream, self.using).filter(pk=name)
         counted = streams.filter(self._known).update(
-            last=F("last") + more, touched_at=moment(self.now())
+            last=F("last") + more, touched_at=to_datetime(self.now())
         )
         if counted:
             return streams.values_list("last", flat=True).get()
@@ -293,21 +299,23 @@ class DatabaseEventStore(EventStore):
             oldest.delete()
         try:
             with transaction.atomic(_alias(self.using)):
-                rows.create(name=name, session=session, last=last, touched_at=moment(self.now()))
+                rows.create(
+                    name=name, session=session, last=last, touched_at=to_datetime(self.now())
+                )
         except IntegrityError:
-            raise _Overtaken from None
+            raise _ConcurrentUpdate from None
 
     def _after(self, name: str, number: int) -> list[Event] | None:
         last = self._find(name).values_list("last", flat=True).first()
         if last is None:
             return None
         events = _rows(StreamEvent, self.using).filter(
-            stream=name, number__gt=number, created_at__gt=moment(self.now() - self.lifetime)
+            stream=name, number__gt=number, created_at__gt=to_datetime(self.now() - self.lifetime)
         )
         return [Event(*row) for row in events.order_by("number").values_list("number", "data")]
 
     def _close(self, name: str) -> None:
-        self._find(name).update(closed=True, touched_at=moment(self.now()))
+        self._find(name).update(closed=True, touched_at=to_datetime(self.now()))
 
     def _is_closed(self, name: str) -> bool:
         return not self._find(name).filter(closed=False).exists()
@@ -318,7 +326,7 @@ class DatabaseEventStore(EventStore):
             _rows(Stream, self.using).filter(session=session).delete()
 
     def _prune(self) -> int:
-        old = moment(self.now() - self.lifetime)
+        old = to_datetime(self.now() - self.lifetime)
         dropped, _ = _rows(StreamEvent, self.using).exclude(created_at__gt=old).delete()
         _rows(Stream, self.using).exclude(self._known).delete()
         return dropped
@@ -329,7 +337,7 @@ class DatabaseEventStore(EventStore):
     @property
     def _known(self) -> Q:
         def since(closed: bool) -> datetime:
-            return moment(self.now() - self.stream_lifetime(closed=closed))
+            return to_datetime(self.now() - self.stream_lifetime(closed=closed))
 
         return Q(closed=True, touched_at__gt=since(True)) | Q(
             closed=False, touched_at__gt=since(False)
@@ -425,11 +433,11 @@ def _statements(using: str | None) -> _Statements:
     return known
 
 
-class _Overtaken(Exception):
+class _ConcurrentUpdate(Exception):
     """Somebody else wrote what we have read, before we did."""
 
 
-def moment(seconds: float) -> datetime:
+def to_datetime(seconds: float) -> datetime:
     """The time as the project's databases have it: aware or, without USE_TZ, naive and local."""
     return datetime.fromtimestamp(seconds, tz=UTC if settings.USE_TZ else None)
 
@@ -443,13 +451,13 @@ def _alias(using: str | None) -> str:
     return using or router.db_for_write(McpSession)
 
 
-def _patiently(body: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+def _with_retries(body: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """What ``body`` returns, begun again as long as other writers are in its way."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
             return body(*args, **kwargs)
-        except (_Overtaken, OperationalError) as error:
+        except (_ConcurrentUpdate, OperationalError) as error:
             if not _is_contention(error):
                 raise
             if time.monotonic() > deadline:
@@ -460,4 +468,4 @@ def _patiently(body: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
 def _is_contention(error: Exception) -> bool:
     """Whether the database is well, and only others are in the way."""
     said = str(error).lower()
-    return isinstance(error, _Overtaken) or any(word in said for word in CONTENTION)
+    return isinstance(error, _ConcurrentUpdate) or any(word in said for word in CONTENTION)

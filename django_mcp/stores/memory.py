@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from threading import Lock
 
-from django_mcp.session import Change, Session, address
+from django_mcp.frame.session import Change, Session, address
 from django_mcp.stores.base import Clock, Event, EventStore, SessionStore, StoreFull, pack, unpack
 
 

@@ -4,13 +4,6 @@ Import these names once Django is set up, as it is in every test. ``contracts`` 
 need pytest and are imported by name.
 """
 
-from django_mcp.testing.client import (
-    Client,
-    ErrorResponse,
-    SyncClient,
-    accept,
-    cancel,
-    decline,
-)
+from django_mcp.testing.client import Client, ErrorResponse, SyncClient, accept, cancel, decline
 
 __all__ = ["Client", "ErrorResponse", "SyncClient", "accept", "cancel", "decline"]

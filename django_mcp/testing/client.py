@@ -29,15 +29,16 @@ from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar
 from asgiref.sync import async_to_sync
 from django.contrib.auth.models import AnonymousUser
 
-from django_mcp import registry, threads
+from django_mcp import registry
 from django_mcp.auth.base import Principal
-from django_mcp.protocol import envelope, jsonrpc
+from django_mcp.protocol import jsonrpc, request_meta
 from django_mcp.protocol.errors import Json, McpError
-from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Opening, Revision
-from django_mcp.server import Server
-from django_mcp.testing import official, strictness
+from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Revision, Statefulness
+from django_mcp.runtime import threads
+from django_mcp.server.server import Server
+from django_mcp.testing import spec_schemas, strictness
+from django_mcp.testing.asgi import PATIENCE, Message
 from django_mcp.testing.connections import CONNECTIONS, Facts
-from django_mcp.testing.exchange import PATIENCE, Message
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -75,7 +76,7 @@ class Client:
 
     ``notifications`` holds what the server said, ``progress`` and ``logs`` the parameters of
     some of it. Synchronous handlers run on the test's own thread, where Django's TestCase has
-    its transaction; ``sync_handlers="threads"`` runs them side by side, as in production. While
+    its transaction; ``sync_execution="threads"`` runs them side by side, as in production. While
     the client is open, what the server sends is checked as with the setting VALIDATION, unless
     that is "off" here.
     """
@@ -97,7 +98,7 @@ class Client:
         query: str = "",
         session: Any = None,
         timeout: float = PATIENCE,
-        sync_handlers: Literal["thread_sensitive", "threads"] = "thread_sensitive",
+        sync_execution: Literal["thread_sensitive", "threads"] = "thread_sensitive",
         validation: Literal["off", "strict"] = "strict",
     ) -> None:
         self.server = registry.configure(_server(server))
@@ -109,7 +110,7 @@ class Client:
         self._capabilities = _capabilities(self._answers) if capabilities is None else capabilities
         self._log_level = log_level
         self._timeout = timeout
-        self._sync_handlers = sync_handlers
+        self._sync_handlers = sync_execution
         self._is_strict = validation == "strict"
         self._ids = count(1)
         self._problems: list[AssertionError] = []
@@ -151,7 +152,7 @@ class Client:
         if self._is_open:
             return
         await self.connect()
-        if self.revision.opening is Opening.HANDSHAKE:
+        if self.revision.opening is Statefulness.SESSION:
             await self._initialize()
 
     async def connect(self) -> None:
@@ -395,15 +396,17 @@ class Client:
         """What a request says of itself: its progress token and, without a session, the rest."""
         if method == "initialize":
             return {}
-        if self.revision.opening is Opening.HANDSHAKE:
+        if self.revision.opening is Statefulness.SESSION:
             return {"progressToken": identity}
         told = {
-            envelope.VERSION: self.revision.version,
-            envelope.CAPABILITIES: dict(self._capabilities),
-            envelope.CLIENT_INFO: CLIENT_INFO,
+            request_meta.VERSION: self.revision.version,
+            request_meta.CAPABILITIES: dict(self._capabilities),
+            request_meta.CLIENT_INFO: CLIENT_INFO,
             "progressToken": identity,
         }
-        return told if self._log_level is None else {**told, envelope.LOG_LEVEL: self._log_level}
+        return (
+            told if self._log_level is None else {**told, request_meta.LOG_LEVEL: self._log_level}
+        )
 
     async def _replies(self, result: Json) -> Message:
         """The answers with which the server wants to be called again."""
@@ -433,8 +436,8 @@ class Client:
     def _note_misfit(self, message: Message, method: str | None) -> None:
         """Remember, for whoever waits for the answer, what does not fit the official schema."""
         try:
-            official.check(self.revision, message, method)
-        except official.Unofficial as problem:
+            spec_schemas.check(self.revision, message, method)
+        except spec_schemas.Unofficial as problem:
             self._problems.append(problem)
 
     def _threads(self) -> Any:

@@ -17,27 +17,31 @@ from typing import Any, BinaryIO, ClassVar, Protocol, TypeVar, cast
 
 from django.contrib.auth.models import AnonymousUser
 
-from django_mcp import announce, asking, conf, dispatch, hub, routing
+from django_mcp import conf, routing
 from django_mcp.auth.base import Principal
-from django_mcp.cancellation import Cancellation
 from django_mcp.components.tool import ToolComponent
-from django_mcp.dispatch import Reply
-from django_mcp.frame import Frame
-from django_mcp.protocol import envelope, headers, jsonrpc
+from django_mcp.dispatch import dispatcher
+from django_mcp.dispatch.dispatcher import Reply
+from django_mcp.frame.cancellation import Cancellation
+from django_mcp.frame.frame import Frame
+from django_mcp.frame.session import Change, Session
+from django_mcp.protocol import headers, jsonrpc, request_meta
 from django_mcp.protocol.errors import Cancelled, InvalidRequest, McpError
-from django_mcp.protocol.headers import Mirrored
+from django_mcp.protocol.headers import RequestHeaders
 from django_mcp.protocol.jsonrpc import Notification, Request, RequestId
 from django_mcp.protocol.revisions import NEWEST, Feature, Revision
 from django_mcp.protocol.subscriptions import UPDATED, Filter
-from django_mcp.server import Server
-from django_mcp.session import Change, Session
+from django_mcp.pubsub import bus, pending_requests, publisher
+from django_mcp.server.server import Server
 from django_mcp.stores.memory import MemorySessionStore
-from django_mcp.testing.exchange import PATIENCE, Application, Exchange, Message, http_scope
-from django_mcp.transports import base, session_hooks, stdio, turns
-from django_mcp.transports.http_request import ScopeTransport
-from django_mcp.transports.loop_exchange import LoopExchange
-from django_mcp.transports.session_hooks import Keeper
-from django_mcp.transports.streamable_http import StreamableHttpConsumer
+from django_mcp.testing.asgi import PATIENCE, Application, Exchange, Message, http_scope
+from django_mcp.transports import frames, session_hooks
+from django_mcp.transports.connection import stdio
+from django_mcp.transports.exchange import LoopExchange
+from django_mcp.transports.http.consumer import StreamableHttpConsumer
+from django_mcp.transports.http.request import ScopeTransport
+from django_mcp.transports.http.session import session_lock
+from django_mcp.transports.session_hooks import SessionWriter
 from django_mcp.transports.subscription import Subscription
 
 T = TypeVar("T")
@@ -120,7 +124,7 @@ class MemoryExchange(LoopExchange):
     """The Exchange of one request whose client is in the same process."""
 
     encodes = True
-    mirrored: Mirrored | None = None
+    request_headers: RequestHeaders | None = None
 
     def __init__(self, listener: Listener) -> None:
         super().__init__()
@@ -143,7 +147,7 @@ class MemoryExchange(LoopExchange):
         question = _copied(jsonrpc.request(f"question-{next(NUMBERS)}", method, params))
         async with asyncio.timeout(timeout):
             response = await self._listener.asked(question)
-        return asking.read(response)
+        return pending_requests.read(response)
 
     async def listen(self, frame: Frame, wanted: Filter, /) -> None:
         """Let the client hear announcements, until it gives the request up."""
@@ -171,7 +175,7 @@ class MemoryConnection(Connection):
     def __init__(self, facts: Facts, listener: Listener) -> None:
         super().__init__(facts, listener)
         self._store = MemorySessionStore(idle_timeout=float("inf"), limit_per_principal=1)
-        self._caller = base.Caller(
+        self._caller = frames.RequestOrigin(
             principal=facts.principal or Principal(scheme="memory", user=AnonymousUser()),
             transport=ScopeTransport(
                 http_scope(path=facts.path, headers=facts.headers, query=facts.query)
@@ -205,20 +209,20 @@ class MemoryConnection(Connection):
         session = await self._load()
         assert session is not None
         groups = [
-            announce.of_server(self.facts.server),
-            announce.of_session(session.address),
-            *(announce.of_resource(self.facts.server, uri) for uri in session.subscriptions),
+            publisher.of_server(self.facts.server),
+            publisher.of_session(session.address),
+            *(publisher.of_resource(self.facts.server, uri) for uri in session.subscriptions),
         ]
         for group in groups:
-            await hub.here().join(group, self._hear)
+            await bus.here().join(group, self._hear)
         try:
             ready()
             await _for_ever()
         finally:
             for group in groups:
-                hub.here().leave(group, self._hear)
+                bus.here().leave(group, self._hear)
 
-    def _hear(self, message: hub.Message) -> None:
+    def _hear(self, message: bus.Message) -> None:
         """Take what is announced to everybody, to this session, or of a resource."""
         if "text" in message:
             self.listener.heard(json.loads(message["text"]))
@@ -229,7 +233,7 @@ class MemoryConnection(Connection):
 
     async def _answer(self, request: Request) -> Message:
         """The response to a request, made in the task of whoever awaits it."""
-        call = base.Call(
+        call = frames.IncomingRequest(
             server=self.facts.server,
             caller=self._caller,
             exchange=MemoryExchange(self.listener),
@@ -238,10 +242,10 @@ class MemoryConnection(Connection):
         try:
             frame = await self._frame(call, request)
             async with (
-                asyncio.timeout(conf.get().call_timeout),
-                turns.taken(frame, self._load, shared=False) as ready,
+                asyncio.timeout(conf.get().handler_timeout),
+                session_lock.acquire(frame, self._load, shared=False) as ready,
             ):
-                reply = await self._keep(request, await base.answer(ready))
+                reply = await self._keep(request, await frames.answer(ready))
         except McpError as error:
             return _refusal(error, self.listener.revision, request.id)
         except TimeoutError:
@@ -250,31 +254,31 @@ class MemoryConnection(Connection):
         except asyncio.CancelledError:
             call.cancellation.request("The client gave the request up")
             raise
-        answer: Message = jsonrpc.decode(dispatch.encode(reply.message))
+        answer: Message = jsonrpc.decode(dispatcher.encode(reply.message))
         return answer
 
-    async def _frame(self, call: base.Call, request: Request) -> Frame:
-        if envelope.is_enveloped(request.params, None):
+    async def _frame(self, call: frames.IncomingRequest, request: Request) -> Frame:
+        if request_meta.has_request_meta(request.params, None):
             served = self.facts.server.stateless
-            return base.enveloped(call, request, envelope.read(request, None, served))
+            return frames.stateless(call, request, request_meta.read(request, None, served))
         if request.method == "initialize" and self.session_id is None:
-            return base.opening(call, request)
+            return frames.for_initialize(call, request)
         session = await self._load()
         if session is None or request.method == "initialize":
             raise InvalidRequest("A session is opened with initialize, first and once")
-        return base.in_session(call, request, session)
+        return frames.in_session(call, request, session)
 
     async def _keep(self, request: Request, reply: Reply) -> Reply:
         """Remember what the answer changed, or the session which it opened."""
         if request.method == "initialize" and reply.error is None:
-            identity = announce.CONNECTION_BOUND.join(("memory", secrets.token_urlsafe(9)))
-            await self._store.create(base.new_session(reply.frame, identity))
+            identity = publisher.CONNECTION_BOUND.join(("memory", secrets.token_urlsafe(9)))
+            await self._store.create(frames.new_session(reply.frame, identity))
             self.session_id = identity
         elif self.session_id is not None and reply.frame.changes:
             try:
                 await self._change(reply.frame.changes)
             except Exception:
-                return base.unkept(reply)
+                return frames.commit_failed_reply(reply)
             await self._tell(reply.frame.changes)
         return reply
 
@@ -285,17 +289,17 @@ class MemoryConnection(Connection):
         return await self._store.update(self.session_id or "", changes)
 
     async def _tell(self, changes: Sequence[Change]) -> None:
-        for message in announce.lists_changed(self.facts.server, changes):
+        for message in publisher.lists_changed(self.facts.server, changes):
             self.listener.heard(message)
 
     async def _notified(self, message: Notification) -> None:
         session = await self._load()
         if session is None:
             return
-        call = base.Call(
+        call = frames.IncomingRequest(
             server=self.facts.server, caller=self._caller, exchange=MemoryExchange(self.listener)
         )
-        keeper = Keeper(keep=self._change, tell=self._tell)
+        keeper = SessionWriter(keep=self._change, tell=self._tell)
         if message.method != "notifications/initialized":
             await session_hooks.notified(call, message, session, keeper)
         elif not await session_hooks.initialized(call, message, session, keeper):
@@ -499,7 +503,7 @@ class StdioConnection(Connection):
 
     async def open(self) -> None:
         out = cast(BinaryIO, _Out(self._read))
-        conversation = stdio.Conversation(self.facts.server, out, principal=self.facts.principal)
+        conversation = stdio.StdioConnection(self.facts.server, out, principal=self.facts.principal)
         self._serving = asyncio.ensure_future(conversation.serve(self._iterate()))
         self._serving.add_done_callback(self._ended)
 
@@ -605,7 +609,7 @@ def _cancelled(message: Message) -> Message:
 
 
 def _refusal(error: McpError, revision: Revision, identity: RequestId | None) -> Message:
-    return jsonrpc.error(identity, base.refusal(error, revision))
+    return jsonrpc.error(identity, frames.error_object(error, revision))
 
 
 async def _for_ever() -> None:

@@ -22,13 +22,13 @@ from typing import Any
 
 import pytest
 
+from django_mcp.frame.session import Change, Session, address
 from django_mcp.protocol.revisions import REVISIONS
-from django_mcp.session import Change, Session, address
 from django_mcp.stores.base import ABANDONED, Event, EventStore, SessionStore, StoreFull
 
 IDLE_TIMEOUT = 1800.0
 LIFETIME = 600.0
-AT_ONCE = 20
+CONCURRENT_CALLS = 20
 LIMIT = 25
 
 
@@ -89,7 +89,7 @@ class SessionStoreContract(ABC):
     def other_worker(self, clock: Clock, store: SessionStore) -> SessionStore:
         return self.make_store(idle_timeout=IDLE_TIMEOUT, limit_per_principal=100, now=clock)
 
-    async def test_a_session_is_loaded_as_it_was_created(self, store: SessionStore) -> None:
+    async def test_created_session_is_loaded_unchanged(self, store: SessionStore) -> None:
         session = a_session(
             client_info={"name": "cliënt \x00 \ud800", "version": "1"},
             client_capabilities={"elicitation": {"form": {}}},
@@ -104,19 +104,21 @@ class SessionStoreContract(ABC):
         await store.create(session)
         assert await store.load(session.id) == session
 
-    async def test_an_unknown_session_is_none(self, store: SessionStore) -> None:
+    async def test_unknown_session_is_not_found(self, store: SessionStore) -> None:
         assert await store.load("never-created") is None
         assert await store.update("never-created", [put("a", 1)]) is None
         assert await store.delete("never-created") is False
         await store.touch("never-created")
         assert await store.load("never-created") is None
 
-    async def test_a_session_cannot_be_loaded_by_its_address(self, store: SessionStore) -> None:
+    async def test_session_cannot_be_loaded_by_its_public_address(
+        self, store: SessionStore
+    ) -> None:
         session = a_session()
         await store.create(session)
         assert await store.load(session.address) is None
 
-    async def test_other_workers_see_what_one_has_written(
+    async def test_update_by_another_worker_is_visible(
         self, store: SessionStore, other_worker: SessionStore
     ) -> None:
         session = a_session()
@@ -126,7 +128,7 @@ class SessionStoreContract(ABC):
         assert loaded is not None
         assert loaded.assigns == {"seen": "there"}
 
-    async def test_sessions_do_not_see_each_other(self, store: SessionStore) -> None:
+    async def test_sessions_are_isolated_from_each_other(self, store: SessionStore) -> None:
         first, second = a_session(1), a_session(2)
         await store.create(first)
         await store.create(second)
@@ -135,7 +137,7 @@ class SessionStoreContract(ABC):
         await store.delete(first.id)
         assert await store.load(second.id) == second
 
-    async def test_changes_are_applied_in_their_order(self, store: SessionStore) -> None:
+    async def test_changes_are_applied_in_order(self, store: SessionStore) -> None:
         session = a_session(assigns={"old": 1, "older": 2})
         await store.create(session)
         updated = await store.update(
@@ -151,7 +153,7 @@ class SessionStoreContract(ABC):
         assert updated == expected
         assert await store.load(session.id) == expected
 
-    async def test_a_value_comes_back_as_json_has_it(self, store: SessionStore) -> None:
+    async def test_value_is_loaded_as_its_json_equivalent(self, store: SessionStore) -> None:
         session = a_session()
         await store.create(session)
         value = {"pair": (1, 2), "frozen": MappingProxyType({"a": 1})}
@@ -161,14 +163,16 @@ class SessionStoreContract(ABC):
         assert loaded is not None
         assert loaded.assigns == {"value": {"pair": [1, 2], "frozen": {"a": 1}}}
 
-    async def test_a_value_which_json_cannot_say_is_refused(self, store: SessionStore) -> None:
+    async def test_unserializable_value_is_rejected_and_nothing_is_stored(
+        self, store: SessionStore
+    ) -> None:
         session = a_session()
         await store.create(session)
         with pytest.raises(TypeError, match="date"):
             await store.update(session.id, [put("fine", 1), put("day", date(2026, 1, 1))])
         assert await store.load(session.id) == session
 
-    async def test_a_change_in_place_changes_nothing_that_is_kept(
+    async def test_mutation_of_a_loaded_session_does_not_change_the_store(
         self, store: SessionStore
     ) -> None:
         lines = ["first"]
@@ -180,12 +184,12 @@ class SessionStoreContract(ABC):
         loaded.assigns["lines"].append("behind the store's back")
         assert await store.load(session.id) == a_session(assigns={"lines": ["first"]})
 
-    async def test_updates_of_different_keys_at_once_are_all_kept(
+    async def test_concurrent_updates_of_different_keys_are_all_stored(
         self, store: SessionStore, other_worker: SessionStore
     ) -> None:
         session = a_session()
         await store.create(session)
-        workers = [store, other_worker] * (AT_ONCE // 2)
+        workers = [store, other_worker] * (CONCURRENT_CALLS // 2)
         await asyncio.gather(
             *(
                 worker.update(session.id, [put(f"key {number}", number)])
@@ -194,9 +198,9 @@ class SessionStoreContract(ABC):
         )
         loaded = await store.load(session.id)
         assert loaded is not None
-        assert loaded.assigns == {f"key {number}": number for number in range(AT_ONCE)}
+        assert loaded.assigns == {f"key {number}": number for number in range(CONCURRENT_CALLS)}
 
-    async def test_updates_of_one_key_at_once_leave_one_of_their_values(
+    async def test_concurrent_updates_of_one_key_are_applied_one_after_another(
         self, store: SessionStore, other_worker: SessionStore
     ) -> None:
         session = a_session()
@@ -204,7 +208,7 @@ class SessionStoreContract(ABC):
         results = await asyncio.gather(
             *(
                 worker.update(session.id, [put("winner", number), put(f"ran {number}", True)])
-                for number, worker in enumerate([store, other_worker] * (AT_ONCE // 2))
+                for number, worker in enumerate([store, other_worker] * (CONCURRENT_CALLS // 2))
             )
         )
         loaded = await store.load(session.id)
@@ -212,11 +216,11 @@ class SessionStoreContract(ABC):
         # Each was applied to what the one before had left: they differ in length, the last
         # is what is kept, and it has everybody's mark.
         lengths = sorted(len(result.assigns) for result in results if result is not None)
-        assert lengths == list(range(2, AT_ONCE + 2))
+        assert lengths == list(range(2, CONCURRENT_CALLS + 2))
         assert loaded in results
-        assert len(loaded.assigns) == AT_ONCE + 1
+        assert len(loaded.assigns) == CONCURRENT_CALLS + 1
 
-    async def test_a_deleted_session_is_gone_everywhere(
+    async def test_deleted_session_is_not_found_by_any_worker(
         self, store: SessionStore, other_worker: SessionStore
     ) -> None:
         session = a_session()
@@ -226,7 +230,7 @@ class SessionStoreContract(ABC):
         assert await store.update(session.id, [put("a", 1)]) is None
         assert await store.delete(session.id) is False
 
-    async def test_an_unused_session_expires(self, store: SessionStore, clock: Clock) -> None:
+    async def test_idle_session_expires(self, store: SessionStore, clock: Clock) -> None:
         session = a_session()
         await store.create(session)
         clock.advance(IDLE_TIMEOUT + 1)
@@ -236,7 +240,7 @@ class SessionStoreContract(ABC):
         assert await store.delete(session.id) is False
 
     @pytest.mark.parametrize("use", ["load", "touch", "update"])
-    async def test_a_used_session_lives_on(
+    async def test_used_session_does_not_expire(
         self, store: SessionStore, clock: Clock, use: str
     ) -> None:
         session = a_session()
@@ -249,7 +253,7 @@ class SessionStoreContract(ABC):
                 await getattr(store, use)(session.id)
         assert await store.load(session.id) == session
 
-    async def test_prune_forgets_the_expired_and_nothing_else(
+    async def test_prune_deletes_only_expired_sessions(
         self, store: SessionStore, clock: Clock
     ) -> None:
         for number in range(3):
@@ -262,7 +266,7 @@ class SessionStoreContract(ABC):
         assert await store.load(a_session(0).id) is None
         assert await store.load(a_session(3).id) == a_session(3)
 
-    async def test_a_principal_has_a_bounded_number_of_sessions(self, clock: Clock) -> None:
+    async def test_session_above_the_limit_per_principal_is_rejected(self, clock: Clock) -> None:
         store = self.make_store(idle_timeout=IDLE_TIMEOUT, limit_per_principal=2, now=clock)
         await store.create(a_session(1))
         await store.create(a_session(2, server="another"))
@@ -271,14 +275,16 @@ class SessionStoreContract(ABC):
         assert await store.load(a_session(3).id) is None
         await store.create(a_session(4, principal="user:8"))
 
-    async def test_principals_whose_names_differ_in_case_are_different(self, clock: Clock) -> None:
+    async def test_principals_are_case_sensitive(self, clock: Clock) -> None:
         store = self.make_store(idle_timeout=IDLE_TIMEOUT, limit_per_principal=1, now=clock)
         await store.create(a_session(1, principal="user:ann"))
         await store.create(a_session(2, principal="user:Ann"))
         with pytest.raises(StoreFull):
             await store.create(a_session(3, principal="user:ann"))
 
-    async def test_sessions_that_ended_or_expired_make_room(self, clock: Clock) -> None:
+    async def test_deleted_and_expired_sessions_do_not_count_toward_the_limit(
+        self, clock: Clock
+    ) -> None:
         store = self.make_store(idle_timeout=IDLE_TIMEOUT, limit_per_principal=2, now=clock)
         await store.create(a_session(1))
         await store.create(a_session(2))
@@ -290,7 +296,7 @@ class SessionStoreContract(ABC):
         with pytest.raises(StoreFull):
             await store.create(a_session(6))
 
-    async def test_the_subscribers_of_a_resource_are_found_by_address(
+    async def test_subscribers_returns_addresses_of_subscribed_sessions(
         self, store: SessionStore, other_worker: SessionStore
     ) -> None:
         for number in range(3):
@@ -304,7 +310,7 @@ class SessionStoreContract(ABC):
         assert await store.subscribers("shop", "shop://c") == []
         assert await store.subscribers("another", "shop://a") == []
 
-    async def test_who_unsubscribed_ended_or_expired_is_no_subscriber(
+    async def test_unsubscribed_deleted_and_expired_sessions_are_not_subscribers(
         self, store: SessionStore, clock: Clock
     ) -> None:
         for number in range(3):
@@ -340,7 +346,7 @@ class EventStoreContract(ABC):
     def other_worker(self, clock: Clock, store: EventStore) -> EventStore:
         return self.make_store(limit=LIMIT, lifetime=LIFETIME, streams=3, now=clock)
 
-    async def test_numbers_begin_with_one_and_grow_by_one(self, store: EventStore) -> None:
+    async def test_event_numbers_start_at_one_and_increase_by_one(self, store: EventStore) -> None:
         assert await store.append("session", "stream", ["a", "b"]) == 2
         assert await store.append("session", "stream", ["c"]) == 3
         assert await store.after("session", "stream", 0) == [
@@ -349,7 +355,7 @@ class EventStoreContract(ABC):
             Event(3, "c"),
         ]
 
-    async def test_only_later_events_are_replayed(
+    async def test_after_returns_only_later_events(
         self, store: EventStore, other_worker: EventStore
     ) -> None:
         await store.append("session", "stream", ["a", "", '{"é": "\\u0000"}'])
@@ -360,12 +366,14 @@ class EventStoreContract(ABC):
         assert await other_worker.after("session", "stream", 3) == []
         assert await other_worker.after("session", "stream", 99) == []
 
-    async def test_a_stream_is_known_from_its_first_append(self, store: EventStore) -> None:
+    async def test_stream_exists_after_its_first_append(self, store: EventStore) -> None:
         assert await store.after("session", "stream", 0) is None
         assert await store.append("session", "stream", []) == 0
         assert await store.after("session", "stream", 0) == []
 
-    async def test_streams_and_sessions_do_not_see_each_other(self, store: EventStore) -> None:
+    async def test_streams_are_isolated_by_session_and_case_sensitive_name(
+        self, store: EventStore
+    ) -> None:
         await store.append("session", "stream", ["mine"])
         await store.append("session", "Stream", ["mine too"])
         await store.append("another", "stream", ["not mine"])
@@ -373,21 +381,21 @@ class EventStoreContract(ABC):
         assert await store.after("session", "Stream", 0) == [Event(1, "mine too")]
         assert await store.after("another", "Stream", 0) is None
 
-    async def test_appends_at_once_share_no_number(
+    async def test_concurrent_appends_have_unique_event_numbers(
         self, store: EventStore, other_worker: EventStore
     ) -> None:
         numbers = await asyncio.gather(
             *(
                 worker.append("session", "stream", [f"message {message}"])
-                for message, worker in enumerate([store, other_worker] * (AT_ONCE // 2))
+                for message, worker in enumerate([store, other_worker] * (CONCURRENT_CALLS // 2))
             )
         )
-        assert sorted(numbers) == list(range(1, AT_ONCE + 1))
+        assert sorted(numbers) == list(range(1, CONCURRENT_CALLS + 1))
         assert await store.after("session", "stream", 0) == [
             Event(number, f"message {numbers.index(number)}") for number in sorted(numbers)
         ]
 
-    async def test_a_stream_keeps_its_newest_events(self, clock: Clock) -> None:
+    async def test_stream_above_its_limit_keeps_the_newest_events(self, clock: Clock) -> None:
         store = self.make_store(limit=5, lifetime=LIFETIME, streams=3, now=clock)
         await store.append("session", "stream", "abcd")
         assert await store.append("session", "stream", "efg") == 7
@@ -395,7 +403,9 @@ class EventStoreContract(ABC):
             Event(number, text) for number, text in enumerate("cdefg", 3)
         ]
 
-    async def test_events_expire_but_numbers_go_on(self, store: EventStore, clock: Clock) -> None:
+    async def test_event_numbers_continue_after_events_expire(
+        self, store: EventStore, clock: Clock
+    ) -> None:
         await store.append("session", "stream", ["old"])
         clock.advance(LIFETIME / 2)
         await store.append("session", "stream", ["new"])
@@ -405,7 +415,7 @@ class EventStoreContract(ABC):
         assert await store.after("session", "stream", 0) == []
         assert await store.append("session", "stream", ["newer"]) == 3
 
-    async def test_moved_events_continue_the_other_stream(
+    async def test_moved_events_are_appended_to_the_target_stream(
         self, store: EventStore, other_worker: EventStore
     ) -> None:
         await store.append("session", "box", ["a", "b"])
@@ -418,7 +428,7 @@ class EventStoreContract(ABC):
         assert await store.move("session", "box", "new") == [Event(1, "c")]
         assert await store.after("another", "box", 0) == [Event(1, "not mine")]
 
-    async def test_nothing_is_moved_from_an_empty_or_unknown_stream(
+    async def test_move_from_an_empty_or_unknown_stream_returns_no_events(
         self, store: EventStore, clock: Clock
     ) -> None:
         assert await store.move("session", "box", "stream") == []
@@ -427,7 +437,7 @@ class EventStoreContract(ABC):
         assert await store.move("session", "box", "stream") == []
         assert await store.after("session", "stream", 0) is None
 
-    async def test_of_many_who_move_each_event_goes_to_one(
+    async def test_concurrent_moves_deliver_each_event_once(
         self, store: EventStore, other_worker: EventStore
     ) -> None:
         await store.append("session", "box", list("abc"))
@@ -439,7 +449,7 @@ class EventStoreContract(ABC):
             Event(number, text) for number, text in enumerate("abc", 1)
         ]
 
-    async def test_a_closed_stream_can_be_replayed_until_it_expires(
+    async def test_closed_stream_can_be_replayed_until_it_expires(
         self, store: EventStore, other_worker: EventStore, clock: Clock
     ) -> None:
         await store.append("session", "stream", ["a"])
@@ -450,12 +460,12 @@ class EventStoreContract(ABC):
         clock.advance(LIFETIME + 1)
         assert await store.after("session", "stream", 0) is None
 
-    async def test_an_unknown_stream_counts_as_closed(self, store: EventStore) -> None:
+    async def test_unknown_stream_is_closed(self, store: EventStore) -> None:
         assert await store.is_closed("session", "stream") is True
         await store.close("session", "stream")
         assert await store.after("session", "stream", 0) is None
 
-    async def test_an_abandoned_stream_is_forgotten_in_the_end(
+    async def test_abandoned_stream_is_deleted_after_its_time_limit(
         self, store: EventStore, clock: Clock
     ) -> None:
         await store.append("session", "stream", ["a"])
@@ -465,7 +475,9 @@ class EventStoreContract(ABC):
         assert await store.after("session", "stream", 0) is None
         assert await store.append("session", "stream", ["b"]) == 1
 
-    async def test_a_session_has_a_bounded_number_of_open_streams(self, store: EventStore) -> None:
+    async def test_open_stream_above_the_limit_per_session_is_rejected(
+        self, store: EventStore
+    ) -> None:
         for name in ("one", "two", "three"):
             await store.append("session", name, [name])
         with pytest.raises(StoreFull):
@@ -474,7 +486,7 @@ class EventStoreContract(ABC):
         await store.append("session", "three", ["an open one goes on"])
         await store.append("another", "four", ["four"])
 
-    async def test_the_closed_stream_that_was_quiet_longest_makes_room(
+    async def test_stream_closed_first_is_deleted_when_the_limit_is_reached(
         self, store: EventStore, clock: Clock
     ) -> None:
         for name in ("one", "two", "three"):
@@ -488,13 +500,15 @@ class EventStoreContract(ABC):
         assert await store.after("session", "two", 0) == [Event(1, "two")]
         assert await store.after("session", "four", 0) == [Event(1, "four")]
 
-    async def test_streams_that_expired_make_room(self, store: EventStore, clock: Clock) -> None:
+    async def test_expired_streams_do_not_count_toward_the_stream_limit(
+        self, store: EventStore, clock: Clock
+    ) -> None:
         for name in ("one", "two", "three"):
             await store.append("session", name, [name])
         clock.advance(ABANDONED + 1)
         assert await store.append("session", "four", ["four"]) == 1
 
-    async def test_a_forgotten_session_has_no_streams(
+    async def test_forget_deletes_all_streams_of_the_session(
         self, store: EventStore, other_worker: EventStore
     ) -> None:
         await store.append("session", "stream", ["a"])
@@ -505,7 +519,7 @@ class EventStoreContract(ABC):
         assert await store.append("session", "stream", ["c"]) == 1
         assert await store.after("session", "stream", 0) == [Event(1, "c")]
 
-    async def test_prune_forgets_what_is_too_old_and_nothing_else(
+    async def test_prune_deletes_only_expired_events_and_streams(
         self, store: EventStore, clock: Clock
     ) -> None:
         await store.append("session", "open", ["a", "b"])

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pytest
 
 from django_mcp.protocol.revisions import REVISIONS
-from django_mcp.server import Server
+from django_mcp.server.server import Server
 from django_mcp.testing.client import Client, Transport
 
 TRANSPORTS: tuple[Transport, ...] = ("memory", "http", "stdio")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
-from django_mcp.server import Server
+from django_mcp.server.server import Server
 
 _BEFORE = 0
 _wishes: WeakKeyDictionary[Server, dict[int, bool]] = WeakKeyDictionary()

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from django_mcp import hub
 from django_mcp.protocol import jsonrpc
-from django_mcp.server import Server
+from django_mcp.pubsub import bus
+from django_mcp.server.server import Server
 
 METHOD = "notifications/keepalive"
 
@@ -64,7 +64,7 @@ class Keepalive:
             self._schedule(keepalive.interval_ms)
             return
         self._server.report(GIVEN_UP)
-        hub.spawn(self._give_up())  # type: ignore[arg-type]
+        bus.spawn(self._give_up())  # type: ignore[arg-type]
 
     def _succeeds(self) -> bool:
         try:

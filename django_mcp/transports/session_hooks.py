@@ -9,14 +9,14 @@ import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
-from django_mcp.methods.running import call_hook
+from django_mcp.dispatch.invocation import call_hook
+from django_mcp.frame.session import Change, Session
 from django_mcp.protocol.jsonrpc import Notification
-from django_mcp.session import Change, Session
-from django_mcp.transports import base
+from django_mcp.transports import frames
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keeper:
+class SessionWriter:
     """Keeps what hooks change in a session."""
 
     keep: Callable[[Sequence[Change]], Awaitable[Session | None]]
@@ -26,14 +26,14 @@ class Keeper:
 
 
 async def initialized(
-    call: base.Call, message: Notification, session: Session, keeper: Keeper
+    call: frames.IncomingRequest, message: Notification, session: Session, keeper: SessionWriter
 ) -> bool:
     """Note that the client is ready, once the server's ``init`` was called, which is so once.
 
     False when that failed, and the session has to be ended.
     """
     if not call.server.has_hook("init"):
-        await keeper.keep([base.INITIALIZED])
+        await keeper.keep([frames.INITIALIZED])
         return True
     token = secrets.token_urlsafe(9)
     after = await keeper.keep([Change("initializer", "claim", value=token)])
@@ -47,24 +47,26 @@ async def initialized(
     return True
 
 
-async def _init(call: base.Call, message: Notification, session: Session, keeper: Keeper) -> None:
-    frame = await base.prepared(base.in_session(call, message, session))
+async def _init(
+    call: frames.IncomingRequest, message: Notification, session: Session, keeper: SessionWriter
+) -> None:
+    frame = await frames.prepared(frames.in_session(call, message, session))
     frame = await call_hook(call.server.init, session.client_info, frame=frame)
     # Not before, lest a stream begins to announce what is there.
-    await keeper.keep([base.INITIALIZED, *frame.changes])
-    if not call.server.announce_on_start:
+    await keeper.keep([frames.INITIALIZED, *frame.changes])
+    if not call.server.notify_lists_on_initialize:
         await keeper.tell(frame.changes)
 
 
 async def notified(
-    call: base.Call, message: Notification, session: Session, keeper: Keeper
+    call: frames.IncomingRequest, message: Notification, session: Session, keeper: SessionWriter
 ) -> None:
     """Give a notification to the server's author."""
     server = call.server
     if not server.has_hook("handle_notification"):
         return
     try:
-        frame = await base.prepared(base.in_session(call, message, session))
+        frame = await frames.prepared(frames.in_session(call, message, session))
         hook = server.handle_notification
         frame = await call_hook(hook, message.method, message.params, frame=frame)
         if frame.changes:

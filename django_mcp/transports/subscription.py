@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from django_mcp import announce, hub
 from django_mcp.auth.base import Principal
-from django_mcp.frame import Frame
-from django_mcp.methods import listing
+from django_mcp.dispatch import visibility
+from django_mcp.frame.frame import Frame
 from django_mcp.protocol import jsonrpc, subscriptions
 from django_mcp.protocol.jsonrpc import RequestId
 from django_mcp.protocol.subscriptions import Filter
+from django_mcp.pubsub import bus, publisher
 
 
 class Subscription:
@@ -38,7 +38,7 @@ class Subscription:
         """Listen, and acknowledge; who opens must close, also when this was cancelled."""
         # Listen first: what is announced when the client reads this is announced to it.
         for group in self._groups():
-            await hub.here().join(group, self._hear)
+            await bus.here().join(group, self._hear)
         self._write(jsonrpc.encode(subscriptions.acknowledgement(self.id, self._wanted)))
         self._is_open = True
 
@@ -46,7 +46,7 @@ class Subscription:
         """Hear nothing more."""
         self._is_open = False
         for group in self._groups():
-            hub.here().leave(group, self._hear)
+            bus.here().leave(group, self._hear)
 
     def recognised(self, principal: Principal) -> None:
         """Note what the client may do now."""
@@ -54,19 +54,19 @@ class Subscription:
 
     def _groups(self) -> list[str]:
         server = self._frame.server
-        of_lists = [announce.of_server(server)] if self._wanted.lists else []
-        return of_lists + [announce.of_resource(server, uri) for uri in self._wanted.uris]
+        of_lists = [publisher.of_server(server)] if self._wanted.lists else []
+        return of_lists + [publisher.of_resource(server, uri) for uri in self._wanted.uris]
 
-    def _hear(self, message: hub.Message) -> None:
+    def _hear(self, message: bus.Message) -> None:
         method, uri = message["method"], message.get("uri")
         if uri is not None:
-            hub.spawn(self._tell_of(method, uri))
+            bus.spawn(self._tell_of(method, uri))
         elif method in self._wanted.methods:
             self._tell(method, None)
 
     async def _tell_of(self, method: str, uri: str) -> None:
         """Tell of a change to a resource, if the caller may still read it (SUB-11)."""
-        if await listing.readable(self._frame, uri):
+        if await visibility.readable(self._frame, uri):
             self._tell(method, uri)
 
     def _tell(self, method: str, uri: str | None) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from django_mcp import Frame, Response, questions
-from django_mcp.questions import Elicited, Question
+from django_mcp import Frame, Response
+from django_mcp.frame.client import input_requests
+from django_mcp.frame.client.input_requests import ElicitResult, InputRequest
 from example_site.conformance.server import conformance
 
 
@@ -87,7 +88,7 @@ ENUMS = {
 }
 
 
-def told(answer: Elicited[Any]) -> str:
+def told(answer: ElicitResult[Any]) -> str:
     """An answer, as a text."""
     content = answer.content
     plain = content.model_dump() if isinstance(content, BaseModel) else content
@@ -177,9 +178,9 @@ async def test_input_required_result_request_state(frame: Frame) -> str:
 async def test_input_required_result_multiple_inputs(frame: Frame) -> str:
     """Asks three questions at once."""
     answers = await frame.client.aask(
-        user_name=questions.form("What is your name?", UserName),
-        greeting=questions.sample("Generate a greeting", max_tokens=50),
-        client_roots=questions.roots(),
+        user_name=input_requests.form("What is your name?", UserName),
+        greeting=input_requests.sample("Generate a greeting", max_tokens=50),
+        client_roots=input_requests.roots(),
     )
     name, greeting, roots = answers["user_name"], answers["greeting"], answers["client_roots"]
     return f"{greeting.text} ({told(name)}; {len(roots)} roots)"
@@ -203,14 +204,14 @@ async def test_input_required_result_tampered_state(frame: Frame) -> str:
 @conformance.tool
 async def test_input_required_result_capabilities(frame: Frame) -> str:
     """Asks what this client can be asked, and nothing else."""
-    possible: Mapping[str, Question] = {
-        "user_name": questions.form("What is your name?", UserName),
-        "greeting": questions.sample("Generate a greeting", max_tokens=50),
+    possible: Mapping[str, InputRequest] = {
+        "user_name": input_requests.form("What is your name?", UserName),
+        "greeting": input_requests.sample("Generate a greeting", max_tokens=50),
     }
     asked = {
         name: question
         for name, question in possible.items()
-        if not questions.missing(question, frame.client.capabilities)
+        if not input_requests.missing(question, frame.client.capabilities)
     }
     answers: Mapping[str, Any] = await frame.client.aask(**asked)
     return f"Answered: {', '.join(answers) or 'nothing, for this client cannot be asked'}"

@@ -7,5 +7,5 @@ conformance = Server(
     title="Conformance",
     description="What the official conformance suite wants to find on a server.",
     # The suite brings no credentials.
-    auth=["django_mcp.auth.public.Public"],
+    authenticators=["django_mcp.auth.anonymous.AnonymousAuthentication"],
 )

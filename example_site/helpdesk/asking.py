@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from django_mcp import ClientCapabilityMissing, Frame, ToolError, tool
+from django_mcp import Frame, MissingClientCapability, ToolError, tool
 from example_site.helpdesk.models import Customer, Ticket
 from example_site.helpdesk.summaries import TicketSummary
 
@@ -42,7 +42,7 @@ def _choose(frame: Frame, customer: str, found: Sequence[Customer]) -> Customer:
     }
     try:
         answer = frame.client.elicit(f"Which {customer!r} do you mean?", form, key="customer")
-    except ClientCapabilityMissing as error:
+    except MissingClientCapability as error:
         # This client has no way to ask its user, so the model has to decide.
         raise ToolError(f"Several customers fit: {', '.join(names)}. Name one.") from error
     if not answer.accepted:

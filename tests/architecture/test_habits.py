@@ -37,14 +37,14 @@ def documentation(tree: ast.Module) -> Iterator[ast.AST]:
                     yield statement.value
 
 
-def named(paths: list[Path]) -> list[object]:
+def path_params(paths: list[Path]) -> list[object]:
     return [pytest.param(path, id=str(path.relative_to(PACKAGE))) for path in paths]
 
 
 @pytest.mark.parametrize(
-    "path", named([path for path in sources() if path.parent.name != "revisions"])
+    "path", path_params([path for path in sources() if path.parent.name != "revisions"])
 )
-def test_a_version_is_written_down_under_revisions_alone(path: Path) -> None:
+def test_protocol_versions_are_written_only_under_revisions(path: Path) -> None:
     tree = ast.parse(path.read_text())
 
     found = [(line, text) for line, text in constants(tree) if VERSION.search(text)]
@@ -53,9 +53,9 @@ def test_a_version_is_written_down_under_revisions_alone(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", named([path for path in sources() if path.parent.name != "migrations"])
+    "path", path_params([path for path in sources() if path.parent.name != "migrations"])
 )
-def test_a_file_opens_by_saying_what_it_is(path: Path) -> None:
+def test_module_docstring_has_a_complete_first_sentence(path: Path) -> None:
     text = path.read_text()
 
     if text:
@@ -63,6 +63,6 @@ def test_a_file_opens_by_saying_what_it_is(path: Path) -> None:
         assert first.endswith((".", "?", ":")), f"It opens with {first!r}"
 
 
-@pytest.mark.parametrize("path", named(sources()))
-def test_nothing_is_left_for_later(path: Path) -> None:
+@pytest.mark.parametrize("path", path_params(sources()))
+def test_module_contains_no_todo_or_not_implemented_error(path: Path) -> None:
     assert re.findall(r"TODO|FIXME|XXX|raise NotImplementedError", path.read_text()) == []

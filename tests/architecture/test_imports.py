@@ -16,19 +16,19 @@ PACKAGE = ROOT / "django_mcp"
 
 NEEDS_APPS = {
     "django_mcp.admin",
-    "django_mcp.auth.public",  # Its user is a class of an app.
+    "django_mcp.auth.anonymous",  # Its user is a class of an app.
     "django_mcp.checks",
-    "django_mcp.local",
+    "django_mcp.transports.in_process",
     "django_mcp.management.commands",
     "django_mcp.migrations",
     "django_mcp.models",
     "django_mcp.stores.database",
     "django_mcp.testing",
-    "django_mcp.transports.stdio",
+    "django_mcp.transports.connection.stdio",
 }
 """Modules, and families of them, which are imported when Django is ready, by Django or by tests."""
 
-TELLING = """
+IMPORT_SCRIPT = """
 import importlib, json, sys
 failed = {}
 for name in sys.argv[1:]:
@@ -68,8 +68,8 @@ def python(code: str, *arguments: str, **environment: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_modules_are_imported_before_there_are_settings() -> None:
-    found = python(TELLING, *[name for name in modules() if not needs_apps(name)])
+def test_modules_can_be_imported_without_settings() -> None:
+    found = python(IMPORT_SCRIPT, *[name for name in modules() if not needs_apps(name)])
 
     assert found["failed"] == {}
 
@@ -77,19 +77,19 @@ def test_modules_are_imported_before_there_are_settings() -> None:
 @pytest.mark.parametrize(
     "module", ["django_mcp", "django_mcp.protocol.revisions", "django_mcp.frame"]
 )
-def test_the_conversation_brings_no_django_along(module: str) -> None:
-    loaded = python(TELLING, module)["loaded"]
+def test_protocol_modules_do_not_import_django(module: str) -> None:
+    loaded = python(IMPORT_SCRIPT, module)["loaded"]
 
     packages = {name.partition(".")[0] for name in loaded}
     assert packages & {"django", "channels", "daphne", "asgiref"} == set()
 
 
-SERVING = """
+CLIENT_SCRIPT = """
 import asyncio, json, sys
 from django.conf import settings
 settings.configure(
     INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "django_mcp"],
-    DJANGO_MCP={"AUTHENTICATORS": ["django_mcp.auth.public.Public"]},
+    DJANGO_MCP={"AUTHENTICATORS": ["django_mcp.auth.anonymous.AnonymousAuthentication"]},
     ALLOWED_HOSTS=["testserver"],
     SECRET_KEY="secret",
 )
@@ -110,8 +110,8 @@ print(json.dumps({"text": text, "loaded": sorted(sys.modules)}))
 """
 
 
-def test_the_test_client_needs_no_server_of_others_and_no_pytest() -> None:
-    found = python(SERVING)
+def test_test_client_imports_neither_an_asgi_server_nor_pytest() -> None:
+    found = python(CLIENT_SCRIPT)
 
     packages = {name.partition(".")[0] for name in found["loaded"]}
     assert found["text"] == "3"

@@ -30,21 +30,21 @@ ITEM = re.compile(r"- \*\*(?P<id>[A-Z]+-\d+)\*\* (?P<level>[^·]+)·")
 
 
 @pytest.mark.parametrize("requirement", ALL)
-def test_each_is_shown_or_has_a_reason(requirement: Requirement) -> None:
+def test_each_requirement_has_a_test_or_a_reason(requirement: Requirement) -> None:
     assert requirement.level in LEVELS
     assert requirement.tests or requirement.because.strip(), "neither a test nor a reason"
     assert not requirement.because or requirement.because.strip().endswith(".")
 
 
 @pytest.mark.parametrize("requirement", ALL)
-def test_what_shows_it_exists(requirement: Requirement) -> None:
+def test_each_test_named_by_a_requirement_exists(requirement: Requirement) -> None:
     missing = [node for node in requirement.tests if not exists(node)]
 
     assert not missing
     assert len(set(requirement.tests)) == len(requirement.tests)
 
 
-def test_reasons_without_a_test_are_rare() -> None:
+def test_at_most_a_tenth_of_must_requirements_lack_a_test() -> None:
     musts = [each for each in (*SESSION.values(), *STATELESS.values()) if each.level == "MUST"]
     unshown = [each for each in musts if not each.tests]
 
@@ -58,7 +58,7 @@ def test_reasons_without_a_test_are_rare() -> None:
         ("2026-07-28.md", ITEM, {"2.18"}, "# 3.", STATELESS),
     ],
 )
-def test_the_checklists_have_the_same_rows(
+def test_requirements_match_the_rows_of_the_checklists(
     name: str,
     pattern: re.Pattern[str],
     left_out: set[str],

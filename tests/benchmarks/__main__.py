@@ -65,7 +65,7 @@ def _chosen(names: Sequence[str]) -> list[Case]:
 
 def _measure(case: Case, options: argparse.Namespace) -> Outcome:
     effort = QUICK if options.quick else Effort()
-    wished = {"rounds": options.rounds, "seconds": options.seconds}
+    wished = {"rounds": options.input_request_methods, "seconds": options.seconds}
     effort = replace(effort, **{name: wish for name, wish in wished.items() if wish is not None})
     return measure(case, effort, with_peers=options.peers, tell=tell)
 

@@ -47,8 +47,8 @@ def measure(case: Case, effort: Effort, *, with_peers: bool, tell: Tell) -> Outc
             known = contestant.repeating(subject.answer)
             ready.append((known, running.enter_context(case.meter.ready(known, effort))))
         rounds: list[list[Sample]] = []
-        for number in range(1, effort.rounds + 1):
-            tell(f"{case.name}: round {number} of {effort.rounds}")
+        for number in range(1, effort.input_request_methods + 1):
+            tell(f"{case.name}: round {number} of {effort.input_request_methods}")
             rounds.append([each.sample() for _, each in ready])
     measured = [
         Measured(contestant=contestant, samples=samples)

@@ -9,9 +9,9 @@ import pytest
 from django.contrib.auth.models import Group
 
 from django_mcp import Server
-from django_mcp.auth.public import Public
+from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.routing import endpoint
-from django_mcp.testing.exchange import Application, Exchange, Reply, http_scope, perform
+from django_mcp.testing.asgi import Application, Exchange, Reply, http_scope, perform
 from tests.benchmarks.answers import Answer, Unfit, checked
 from tests.benchmarks.bare import ANNOUNCE as BARE_ANNOUNCE
 from tests.benchmarks.bare import answering
@@ -36,13 +36,13 @@ def reader(transactional_db: None) -> Group:
     return Group.objects.create(pk=1, name="readers")
 
 
-def everybody(case: Case) -> tuple[Contestant, ...]:
+def contestants_of(case: Case) -> tuple[Contestant, ...]:
     beside = () if case.baseline is None else (case.baseline,)
     return (case.subject, *beside, *case.peers)
 
 
 def application(contestant: Contestant) -> Application:
-    server = Server("bench", auth=[Public()])
+    server = Server("bench", authenticators=[AnonymousAuthentication()])
     return endpoint(offer(server, int(contestant.settings.get("BENCH_TOOLS", "0"))))
 
 
@@ -63,24 +63,24 @@ def answer_of(reply: Reply) -> Answer:
 # The tables.
 
 
-def test_names_are_given_once() -> None:
+def test_case_names_are_unique() -> None:
     assert len({case.name for case in CASES}) == len(CASES)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_everybody_has_an_environment_and_a_server(case: Case) -> None:
-    assert all(each.environment in REQUIREMENTS for each in everybody(case))
-    assert all(each.command or each.server in SERVERS for each in everybody(case))
+def test_each_contestant_has_an_environment_and_a_server(case: Case) -> None:
+    assert all(each.environment in REQUIREMENTS for each in contestants_of(case))
+    assert all(each.command or each.server in SERVERS for each in contestants_of(case))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_bar_has_somebody_beside_whom_it_stands(case: Case) -> None:
+def test_each_bar_has_a_baseline_or_a_peer(case: Case) -> None:
     assert all(case.peers if bar.beside_peers else case.baseline for bar in case.bars)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_everybody_is_asked_the_same(case: Case) -> None:
-    asked = {(each.call.method, str(each.call.params)) for each in everybody(case)}
+def test_contestants_of_a_case_receive_the_same_request(case: Case) -> None:
+    asked = {(each.call.method, str(each.call.params)) for each in contestants_of(case)}
     assert len(asked) == 1
 
 
@@ -88,25 +88,25 @@ def test_everybody_is_asked_the_same(case: Case) -> None:
 
 
 @pytest.mark.parametrize("name", OURS)
-async def test_a_call_is_answered_as_its_case_expects(name: str, reader: Group) -> None:
+async def test_measured_application_returns_the_expected_response(name: str, reader: Group) -> None:
     contestant = OURS[name]
     call = contestant.call
     reply = await perform(application(contestant), scope(call), call.body)
     checked(call, answer_of(reply))
 
 
-async def test_progress_comes_step_by_step() -> None:
+async def test_progress_call_returns_51_messages() -> None:
     reply = await perform(application(OURS["progress"]), scope(PROGRESS), PROGRESS.body)
     assert len(answer_of(reply).messages) == 51
 
 
-async def test_a_structure_is_as_large_as_promised() -> None:
+async def test_structure_call_returns_about_200_kilobytes() -> None:
     reply = await perform(application(OURS["structure"]), scope(STRUCTURE), STRUCTURE.body)
     # As a structure, and once more as text.
     assert 195_000 < len(reply.body) < 210_000
 
 
-async def test_streams_are_told_when_a_tool_announces() -> None:
+async def test_listen_stream_receives_list_changed_notification() -> None:
     served = application(OURS["async"])
     async with Exchange(served, scope(LISTEN), LISTEN.body) as stream:
         acknowledgement = await stream.event()
@@ -123,19 +123,19 @@ async def test_streams_are_told_when_a_tool_announces() -> None:
 
 
 @pytest.mark.parametrize("call", [ADD, PROGRESS], ids=["JSON", "stream"])
-async def test_the_bare_application_repeats_an_answer(call: Call) -> None:
+async def test_bare_application_replays_a_recorded_response(call: Call) -> None:
     reply = await perform(application(OURS["async"]), scope(call), call.body)
     repeated = await perform(answering(answer_of(reply)), scope(call), call.body)
     assert repeated == reply
 
 
-async def test_the_bare_application_takes_a_body_in_pieces() -> None:
+async def test_bare_application_accepts_a_chunked_request_body() -> None:
     answer = Answer(status=200, headers=(), parts=(b"{}",))
     pieces = [ADD.body[:10], ADD.body[10:]]
     assert (await perform(answering(answer), scope(ADD), pieces)).body == b"{}"
 
 
-async def test_the_bare_application_tells_its_open_streams() -> None:
+async def test_bare_application_publishes_to_its_open_streams() -> None:
     answer = Answer(status=200, headers=(), parts=(b"begun",)).announcing(b"changed")
     bare = answering(answer)
     async with Exchange(bare, scope(LISTEN), LISTEN.body) as stream:
@@ -147,7 +147,7 @@ async def test_the_bare_application_tells_its_open_streams() -> None:
 # Answers.
 
 
-def test_an_answer_survives_the_way_to_another_process() -> None:
+def test_answer_survives_a_json_round_trip() -> None:
     answer = Answer(status=200, headers=(("a", "b"),), parts=(b"one", b"two")).announcing(b"three")
     assert Answer.from_json(answer.to_json()) == answer
 
@@ -162,7 +162,7 @@ def test_an_answer_survives_the_way_to_another_process() -> None:
     ],
     ids=["status", "error", "failed tool", "wrong sum"],
 )
-def test_a_wrong_answer_is_not_measured(wrong: dict[str, Any]) -> None:
+def test_unexpected_response_is_rejected(wrong: dict[str, Any]) -> None:
     right = Answer(status=200, headers=(), parts=(b'{"id":1,"result":{"content":[{"text":"3"}]}}',))
     assert checked(ADD, right) is right
     with pytest.raises(Unfit):

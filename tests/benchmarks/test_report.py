@@ -24,43 +24,43 @@ def outcome(*peers: Measured) -> Outcome:
     )
 
 
-def test_a_ratio_is_the_median_of_those_of_the_rounds() -> None:
+def test_ratio_is_the_median_of_the_ratios_per_round() -> None:
     mine = [Sample(value=number) for number in (10, 20, 60)]
     theirs = [Sample(value=number) for number in (10, 10, 10)]
     assert ratio(value, mine, theirs) == 2
     assert ratio(cost, mine, theirs) == 0.5
 
 
-def test_the_tail_is_compared_as_a_time() -> None:
+def test_tail_ratio_compares_p99_durations() -> None:
     assert ratio(tail, [Sample(value=1, p99=6)], [Sample(value=1, p99=2)]) == 3
 
 
-def test_the_middle_leaves_out_what_was_not_measured() -> None:
+def test_median_sample_omits_unmeasured_values() -> None:
     assert middle([Sample(value=1), Sample(value=3)]) == Sample(value=2)
 
 
-def test_a_percentile_is_one_of_the_durations() -> None:
+def test_percentile_returns_a_measured_duration() -> None:
     assert percentile([3, 1, 2], 50) == 2
     assert percentile([3, 1, 2], 99) == 3
 
 
-def test_a_row_that_falls_short_is_marked() -> None:
+def test_row_below_its_bar_is_marked_as_short() -> None:
     rows = list(report.rows(outcome()))
     assert [row.holds for row in rows] == [False, True, None]
     assert "**short**" in report.table([outcome()])
 
 
-def test_the_best_peer_alone_has_a_bar() -> None:
+def test_only_the_row_of_the_best_peer_has_a_bar() -> None:
     rows = list(report.rows(outcome(measured(2, 10, 10), measured(3, 50, 50))))
     assert [(row.bar is None, row.holds) for row in rows[2:]] == [(False, False), (True, None)]
     assert "the best peer" in rows[2].cells()[3]
 
 
-def test_what_was_not_measured_is_said() -> None:
+def test_unmeasured_peers_are_listed_as_not_measured() -> None:
     assert report.NOT_MEASURED in list(report.rows(outcome()))[2].cells()
 
 
-def test_everything_is_in_the_json() -> None:
+def test_json_report_contains_all_measurements_and_ratios() -> None:
     told = report.as_json([outcome(measured(2, 10, 10))], {"cores": "2"}, {})
     (case,) = told["cases"]
     assert [each["who"] for each in case["measured"]] == [

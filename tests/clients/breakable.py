@@ -12,7 +12,7 @@ CHUNK = 65536
 
 
 @dataclass(slots=True)
-class BreakableLine:
+class BreakableProxy:
     """Listens on a port of its own, and passes on to another whatever comes."""
 
     _site: int
@@ -60,9 +60,9 @@ def _pass_on(one: socket.socket, other: socket.socket) -> None:
 
 
 @contextmanager
-def breakable_line(site: int) -> Iterator[BreakableLine]:
+def breakable_proxy(site: int) -> Iterator[BreakableProxy]:
     """A line to the site on this port."""
-    line = BreakableLine(site)
+    line = BreakableProxy(site)
     serving = threading.Thread(target=line.serve)
     serving.start()
     try:

@@ -19,11 +19,11 @@ from typing import Any
 from tests.running_site import ROOT
 
 Json = dict[str, Any]
-PATIENCE = 20
+TIMEOUT = 20
 """Seconds until a client that says nothing counts as stuck."""
 
 
-class Refused(Exception):
+class SdkError(Exception):
     """The SDK raised an error, mostly because the server answered with one."""
 
     def __init__(self, error: Json) -> None:
@@ -84,11 +84,11 @@ class RealClient:
         return line
 
     def until_done(self, *identities: int) -> list[Json]:
-        """All lines up to the last outcome of these requests; an error raises `Refused`."""
+        """All lines up to the last outcome of these requests; an error raises `SdkError`."""
         waiting = set(identities)
         lines = self._until(lambda line: _is_outcome(line) and not _without(waiting, line))
         if "error" in lines[-1]:
-            raise Refused(lines[-1]["error"])
+            raise SdkError(lines[-1]["error"])
         return lines
 
     def conversation(self, method: str, **params: Any) -> list[Json]:
@@ -110,7 +110,7 @@ class RealClient:
         return lines
 
     def _next(self) -> Json:
-        line = self._said.get(timeout=PATIENCE)
+        line = self._said.get(timeout=TIMEOUT)
         if "ended" in line:
             raise RuntimeError("The client has ended")
         if "heard" in line and "id" not in line:
@@ -160,7 +160,7 @@ def real_client(
             yield client
             assert process.stdin is not None
             process.stdin.close()
-            assert process.wait(PATIENCE) == 0
+            assert process.wait(TIMEOUT) == 0
         finally:
             process.kill()
             hearing.join()

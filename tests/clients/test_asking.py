@@ -16,7 +16,7 @@ def ticket() -> Json:
     return {"customer": "School", "subject": "No heating", "description": "It is cold."}
 
 
-def test_a_tool_asks_the_user_and_goes_on_with_the_answer(client: RealClient, ticket: Json) -> None:
+def test_tool_continues_with_the_elicited_answer(client: RealClient, ticket: Json) -> None:
     call = client.start("tools/call", name="open_ticket", arguments=ticket)
     question = client.asked()
     client.answer(question, {"action": "accept", "content": {"customer": SCHOOLS[1]}})
@@ -29,7 +29,7 @@ def test_a_tool_asks_the_user_and_goes_on_with_the_answer(client: RealClient, ti
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-def test_a_user_who_does_not_answer_opens_no_ticket(
+def test_declined_or_cancelled_elicitation_opens_no_ticket(
     client: RealClient, ticket: Json, action: str
 ) -> None:
     call = client.start("tools/call", name="open_ticket", arguments=ticket)
@@ -40,7 +40,9 @@ def test_a_user_who_does_not_answer_opens_no_ticket(
     assert result["content"][0]["text"].startswith("No ticket was opened")
 
 
-def test_an_answer_that_does_not_fit_is_asked_for_again(client: RealClient, ticket: Json) -> None:
+def test_invalid_elicitation_answer_repeats_the_input_request(
+    client: RealClient, ticket: Json
+) -> None:
     call = client.start("tools/call", name="open_ticket", arguments=ticket)
     first = client.asked()
     client.answer(first, {"action": "accept", "content": {"customer": "Somebody else"}})
@@ -52,10 +54,10 @@ def test_an_answer_that_does_not_fit_is_asked_for_again(client: RealClient, tick
     assert result["structuredContent"]["customer"] == SCHOOLS[0]
 
 
-def test_a_tool_asks_the_model_of_the_client(suite_client: RealClient) -> None:
+def test_tool_receives_the_sampling_result(suite_client: RealClient) -> None:
     call = suite_client.start("tools/call", name="test_sampling", arguments={"prompt": "Say hi"})
     question = suite_client.asked()
-    suite_client.answer(question, sampled("Hi!"))
+    suite_client.answer(question, sampling_result("Hi!"))
     result = suite_client.until_done(call)[-1]["result"]
 
     assert question["asked"] == "sampling/createMessage"
@@ -64,7 +66,7 @@ def test_a_tool_asks_the_model_of_the_client(suite_client: RealClient) -> None:
     assert result["content"][0]["text"] == "LLM response: Hi!"
 
 
-def test_a_tool_asks_for_the_places_to_work_in(suite_client: RealClient) -> None:
+def test_tool_receives_the_roots_of_the_client(suite_client: RealClient) -> None:
     call = suite_client.start(
         "tools/call", name="test_input_required_result_list_roots", arguments={}
     )
@@ -75,10 +77,10 @@ def test_a_tool_asks_for_the_places_to_work_in(suite_client: RealClient) -> None
     assert result["content"][0]["text"] == "Roots: file:///home/ada"
 
 
-def test_a_tool_asks_several_questions_together(suite_client: RealClient) -> None:
+def test_tool_receives_several_inputs_requested_together(suite_client: RealClient) -> None:
     answers = {
         "elicitation/create": {"action": "accept", "content": {"name": "Ada"}},
-        "sampling/createMessage": sampled("Good morning"),
+        "sampling/createMessage": sampling_result("Good morning"),
         "roots/list": {"roots": []},
     }
     call = suite_client.start(
@@ -94,7 +96,7 @@ def test_a_tool_asks_several_questions_together(suite_client: RealClient) -> Non
     assert "'name': 'Ada'" in result["content"][0]["text"]
 
 
-def test_a_tool_asks_one_question_after_the_other(suite_client: RealClient) -> None:
+def test_tool_receives_inputs_requested_one_after_the_other(suite_client: RealClient) -> None:
     call = suite_client.start(
         "tools/call", name="test_input_required_result_multi_round", arguments={}
     )
@@ -108,7 +110,7 @@ def test_a_tool_asks_one_question_after_the_other(suite_client: RealClient) -> N
     assert "'color': 'green'" in text
 
 
-def test_a_prompt_asks_too(suite_client: RealClient) -> None:
+def test_prompt_receives_the_elicited_answer(suite_client: RealClient) -> None:
     call = suite_client.start("prompts/get", name="test_input_required_result_prompt", arguments={})
     question = suite_client.asked()
     suite_client.answer(question, {"action": "accept", "content": {"context": "tea"}})
@@ -117,6 +119,6 @@ def test_a_prompt_asks_too(suite_client: RealClient) -> None:
     assert result["messages"][0]["content"]["text"] == "Please write about this: tea"
 
 
-def sampled(text: str) -> Json:
+def sampling_result(text: str) -> Json:
     content = {"type": "text", "text": text}
     return {"role": "assistant", "content": content, "model": "a-model", "stopReason": "endTurn"}

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.clients.breakable import BreakableLine, breakable_line
+from tests.clients.breakable import BreakableProxy, breakable_proxy
 from tests.clients.conftest import KINDS, Kind, connected
 from tests.clients.real_client import RealClient
 from tests.running_site import RunningSite
 
-resuming = pytest.mark.parametrize(
+with_resumable_streams = pytest.mark.parametrize(
     "kind",
     [name for name, kind in KINDS.items() if kind.sessions and kind.over == "http"],
     indirect=True,
@@ -17,20 +17,20 @@ resuming = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def line(site: RunningSite) -> Iterator[BreakableLine]:
-    with breakable_line(site.port) as line:
-        yield line
+def proxy(site: RunningSite) -> Iterator[BreakableProxy]:
+    with breakable_proxy(site.port) as proxy:
+        yield proxy
 
 
-@resuming
-def test_a_call_goes_on_where_its_stream_broke(
-    kind: Kind, site: RunningSite, line: BreakableLine
+@with_resumable_streams
+def test_call_resumes_after_its_connection_is_cut(
+    kind: Kind, site: RunningSite, proxy: BreakableProxy
 ) -> None:
-    with connected(kind, site, port=line.port) as client:
+    with connected(kind, site, port=proxy.port) as client:
         timer = client.start("tools/call", name="timer", arguments={"seconds": 2})
         said = [client.heard("notifications/progress")]
 
-        line.cut()
+        proxy.cut()
         said += client.until_done(timer)
 
     heard = [each for each in said if each.get("heard") == "notifications/progress"]
@@ -38,8 +38,8 @@ def test_a_call_goes_on_where_its_stream_broke(
     assert said[-1]["result"]["content"][0]["text"] == "2 s are over."
 
 
-@resuming
-def test_a_call_goes_on_where_the_server_closed_its_stream(suite_client: RealClient) -> None:
+@with_resumable_streams
+def test_call_resumes_after_the_server_closes_its_stream(suite_client: RealClient) -> None:
     result = suite_client.call("test_reconnection")
 
     assert result["content"][0]["text"] == "The stream was closed and taken up again."

@@ -8,13 +8,13 @@ LISTS = ["tools", "resources", "prompts"]
 
 
 @with_sessions
-def test_a_session_is_told_at_first_that_lists_may_have_changed(client: RealClient) -> None:
+def test_session_receives_initial_list_changed_notifications(client: RealClient) -> None:
     for name in LISTS:
         client.heard(f"notifications/{name}/list_changed")
 
 
 @with_sessions
-def test_a_client_hears_of_a_resource_which_it_subscribed_to(client: RealClient) -> None:
+def test_session_receives_updates_of_a_subscribed_resource(client: RealClient) -> None:
     client.request("resources/subscribe", uri="ticket://20")
 
     client.call("add_comment", number=19, text="Nobody wants to hear of this.")
@@ -27,7 +27,7 @@ def test_a_client_hears_of_a_resource_which_it_subscribed_to(client: RealClient)
 
 
 @with_sessions
-def test_a_client_which_unsubscribed_hears_no_more(client: RealClient) -> None:
+def test_session_receives_no_updates_after_unsubscribe(client: RealClient) -> None:
     client.request("resources/subscribe", uri="ticket://21")
     client.request("resources/subscribe", uri="ticket://22")
     client.request("resources/unsubscribe", uri="ticket://21")
@@ -40,7 +40,7 @@ def test_a_client_which_unsubscribed_hears_no_more(client: RealClient) -> None:
 
 
 @stateless
-def test_a_client_hears_of_what_it_listens_to_until_it_gives_up(client: RealClient) -> None:
+def test_listen_stream_receives_resource_updates_until_cancelled(client: RealClient) -> None:
     listening = client.start("subscriptions/listen", resource_subscriptions=["ticket://23"])
     agreed = client.heard("acknowledged")["params"]
 
@@ -54,7 +54,7 @@ def test_a_client_hears_of_what_it_listens_to_until_it_gives_up(client: RealClie
 
 
 @stateless
-def test_a_client_hears_of_the_lists_that_it_listens_to(suite_client: RealClient) -> None:
+def test_listen_stream_receives_only_requested_list_changes(suite_client: RealClient) -> None:
     listening = suite_client.start("subscriptions/listen", tools_list_changed=True)
     agreed = suite_client.heard("acknowledged")["params"]
 
@@ -66,7 +66,7 @@ def test_a_client_hears_of_the_lists_that_it_listens_to(suite_client: RealClient
     suite_client.cancel(listening)
 
 
-def test_each_client_hears_of_what_another_one_changed(site: RunningSite) -> None:
+def test_resource_updates_reach_other_clients(site: RunningSite) -> None:
     newest, older = KINDS["python_2_http"], KINDS["typescript_http"]
     with connected(newest, site) as listening, connected(older, site) as in_session:
         listening.start("subscriptions/listen", resource_subscriptions=["ticket://24"])

@@ -4,13 +4,11 @@ from tests.clients.conftest import Kind
 from tests.clients.real_client import RealClient
 
 
-def test_a_client_and_the_server_agree_on_the_newest_revision_that_both_know(
-    client: RealClient, kind: Kind
-) -> None:
+def test_newest_common_revision_is_negotiated(client: RealClient, kind: Kind) -> None:
     assert client.connected["connected"] == kind.version
 
 
-def test_the_server_introduces_itself(client: RealClient) -> None:
+def test_server_info_and_instructions_are_sent_to_the_client(client: RealClient) -> None:
     assert client.connected["server"]["name"] == "example-site"
     assert client.connected["server"]["title"] == "Example site"
     assert "search_tickets" in client.connected["instructions"]
@@ -27,7 +25,7 @@ def test_tools_are_listed_with_schemas_and_annotations(client: RealClient) -> No
     assert tools["convert_units"]["outputSchema"]["required"] == ["amount", "unit", "quantity"]
 
 
-def test_a_tool_which_needs_a_permission_is_not_shown_to_everyone(client: RealClient) -> None:
+def test_restricted_tool_is_not_listed_for_anonymous_users(client: RealClient) -> None:
     tools = client.request("tools/list")["tools"]
 
     assert "close_ticket" not in {tool["name"] for tool in tools}

@@ -4,15 +4,15 @@ import json
 
 import pytest
 
-from tests.clients.real_client import RealClient, Refused
+from tests.clients.real_client import RealClient, SdkError
 
 INVALID_PARAMS = -32602
 RESOURCE_NOT_FOUND = -32002
-TOKEN = 0
+PROGRESS_TOKEN = 0
 """The progress token of the client's calls: one that is false in many languages."""
 
 
-def test_an_old_client_is_answered_in_its_own_revision(old_client: RealClient) -> None:
+def test_old_client_negotiates_its_own_revision(old_client: RealClient) -> None:
     assert old_client.connected["connected"] == "2024-11-05"
     assert old_client.connected["server"].keys() == {"name", "version"}
     assert old_client.connected["capabilities"].keys() == {
@@ -23,7 +23,7 @@ def test_an_old_client_is_answered_in_its_own_revision(old_client: RealClient) -
     }
 
 
-def test_descriptors_have_no_fields_from_the_future(old_client: RealClient) -> None:
+def test_listed_components_contain_only_fields_of_the_old_revision(old_client: RealClient) -> None:
     tools = old_client.request("tools/list")["tools"]
     resources = old_client.request("resources/list")["resources"]
     templates = old_client.request("resources/templates/list")["resourceTemplates"]
@@ -36,7 +36,7 @@ def test_descriptors_have_no_fields_from_the_future(old_client: RealClient) -> N
     assert {key for item in prompts for key in item} == {"name", "description", "arguments"}
 
 
-def test_structured_results_are_told_as_text(old_client: RealClient) -> None:
+def test_structured_results_are_sent_as_text(old_client: RealClient) -> None:
     result = old_client.call("convert_units", amount=1, source="mile", target="metre")
 
     (content,) = result["content"]
@@ -44,7 +44,7 @@ def test_structured_results_are_told_as_text(old_client: RealClient) -> None:
     assert "structuredContent" not in result
 
 
-def test_a_sound_reaches_an_old_client_as_a_resource(old_suite_client: RealClient) -> None:
+def test_audio_content_is_sent_to_an_old_client_as_a_resource(old_suite_client: RealClient) -> None:
     (content,) = old_suite_client.call("test_audio_content")["content"]
 
     assert content["type"] == "resource"
@@ -56,7 +56,7 @@ def test_progress_arrives_before_the_result(old_client: RealClient) -> None:
 
     progress = [line["params"] for line in said if line.get("heard") == "notifications/progress"]
     assert progress[0].keys() == {"progressToken", "progress", "total"}
-    assert {params["progressToken"] for params in progress} == {TOKEN}
+    assert {params["progressToken"] for params in progress} == {PROGRESS_TOKEN}
     assert [params["progress"] for params in progress][:3] == [10, 20, 30]
 
 
@@ -87,31 +87,31 @@ def test_arguments_are_completed(old_client: RealClient) -> None:
     assert result["completion"]["values"] == ["mass"]
 
 
-def test_the_server_is_alive(old_client: RealClient) -> None:
+def test_ping_is_answered(old_client: RealClient) -> None:
     assert old_client.request("ping") == {}
 
 
 def test_an_unknown_tool_is_an_error(old_client: RealClient) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(SdkError) as refused:
         old_client.call("nonsense")
 
     assert refused.value.code == INVALID_PARAMS
 
 
 def test_an_unknown_resource_is_an_error(old_client: RealClient) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(SdkError) as refused:
         old_client.request("resources/read", uri="ticket://99999")
 
     assert refused.value.code == RESOURCE_NOT_FOUND
 
 
-def test_arguments_that_do_not_fit_are_told_to_the_model(old_client: RealClient) -> None:
+def test_invalid_arguments_are_reported_as_a_tool_error(old_client: RealClient) -> None:
     result = old_client.call("calculator", operation="add", a="one", b=1)
 
     assert result["isError"] is True
 
 
-def test_an_old_client_is_asked_for_its_roots(old_suite_client: RealClient) -> None:
+def test_tool_receives_the_roots_of_an_old_client(old_suite_client: RealClient) -> None:
     call = old_suite_client.start(
         "tools/call", name="test_input_required_result_list_roots", arguments={}
     )
@@ -123,14 +123,14 @@ def test_an_old_client_is_asked_for_its_roots(old_suite_client: RealClient) -> N
     assert result["content"][0]["text"] == "Roots: file:///home/ada"
 
 
-def test_an_old_client_which_cannot_be_asked_lets_the_model_decide(old_client: RealClient) -> None:
+def test_missing_elicitation_support_is_reported_as_a_tool_error(old_client: RealClient) -> None:
     result = old_client.call("open_ticket", customer="School", subject="a", description="b")
 
     assert result["isError"] is True
     assert result["content"][0]["text"].startswith("Several customers fit: ")
 
 
-def test_an_old_client_hears_of_a_resource_which_it_subscribed_to(old_client: RealClient) -> None:
+def test_old_client_receives_updates_of_a_subscribed_resource(old_client: RealClient) -> None:
     old_client.request("resources/subscribe", uri="ticket://30")
 
     old_client.call("add_comment", number=30, text="Something new.")

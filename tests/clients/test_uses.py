@@ -5,20 +5,20 @@ import json
 from tests.clients.conftest import Kind, stateless, with_sessions
 from tests.clients.real_client import Json, RealClient
 
-AT_ONCE = 50
+CONCURRENT_CALLS = 50
 
 
 # Tools.
 
 
-def test_a_tool_answers_with_a_text(client: RealClient) -> None:
+def test_tool_result_contains_text(client: RealClient) -> None:
     result = client.call("calculator", operation="multiply", a=6, b=7)
 
     assert result["content"] == [{"type": "text", "text": "42"}]
     assert not result.get("isError")
 
 
-def test_a_tool_answers_with_what_its_output_schema_promises(client: RealClient) -> None:
+def test_structured_content_matches_the_output_schema(client: RealClient) -> None:
     result = client.call("convert_units", amount=2, source="mile", target="kilometre")
 
     assert result["structuredContent"] == {
@@ -29,7 +29,7 @@ def test_a_tool_answers_with_what_its_output_schema_promises(client: RealClient)
     assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
 
 
-def test_a_tool_searches_the_database(client: RealClient, kind: Kind) -> None:
+def test_tool_returns_rows_of_the_database(client: RealClient, kind: Kind) -> None:
     found = client.call("search_tickets", text="printer", status="open", limit=2)
 
     # With sessions, structured content has to be an object.
@@ -38,7 +38,7 @@ def test_a_tool_searches_the_database(client: RealClient, kind: Kind) -> None:
     assert [ticket["subject"] for ticket in tickets] == ["Printer prints blank pages"] * 2
 
 
-def test_a_tool_writes_what_everybody_reads(client: RealClient) -> None:
+def test_comment_written_by_a_tool_is_read_as_a_resource(client: RealClient) -> None:
     said = client.call("add_comment", number=7, text="Zażółć gęślą jaźń 🐍")
 
     assert said["content"][0]["text"].startswith("Added to #7 ")
@@ -46,7 +46,7 @@ def test_a_tool_writes_what_everybody_reads(client: RealClient) -> None:
     assert "Zażółć gęślą jaźń 🐍" in ticket["contents"][0]["text"]
 
 
-def test_a_session_remembers_and_a_stateless_client_starts_anew(
+def test_assigns_are_kept_in_a_session_but_not_between_stateless_requests(
     client: RealClient, kind: Kind
 ) -> None:
     client.call("calculator", operation="add", a=40, b=2)
@@ -57,7 +57,7 @@ def test_a_session_remembers_and_a_stateless_client_starts_anew(
     assert (last["content"][0]["text"] == "42") is kind.sessions
 
 
-def test_a_tool_answers_with_every_kind_of_content(suite_client: RealClient) -> None:
+def test_tool_returns_every_content_type(suite_client: RealClient) -> None:
     image = suite_client.call("test_image_content")["content"]
     sound = suite_client.call("test_audio_content")["content"]
     mixed = suite_client.call("test_multiple_content_types")["content"]
@@ -67,10 +67,10 @@ def test_a_tool_answers_with_every_kind_of_content(suite_client: RealClient) -> 
     assert [item["type"] for item in mixed] == ["text", "image", "resource"]
 
 
-def test_many_calls_at_once_are_each_answered(client: RealClient) -> None:
+def test_concurrent_calls_are_all_answered(client: RealClient) -> None:
     wanted = {
         client.start("tools/call", name="calculator", arguments=sum_of(number, 1)): str(number + 1)
-        for number in range(AT_ONCE)
+        for number in range(CONCURRENT_CALLS)
     }
 
     said = client.until_done(*wanted)
@@ -106,7 +106,7 @@ def test_log_messages_arrive_before_the_result(client: RealClient) -> None:
 
 
 @stateless
-def test_progress_arrives_while_the_tool_works_and_others_are_answered(
+def test_progress_arrives_during_the_call_and_other_requests_are_answered(
     client: RealClient,
 ) -> None:
     timer = client.start("tools/call", name="timer", arguments={"seconds": 1})
@@ -121,7 +121,7 @@ def test_progress_arrives_while_the_tool_works_and_others_are_answered(
 
 
 @with_sessions
-def test_progress_arrives_while_the_tool_waits_for_an_answer(suite_client: RealClient) -> None:
+def test_progress_arrives_before_an_input_request_is_answered(suite_client: RealClient) -> None:
     call = suite_client.start("tools/call", name="test_streaming_elicitation", arguments={})
     reported = suite_client.heard("notifications/progress")
     # Only now can the tool go on.
@@ -160,7 +160,7 @@ def test_binary_contents_are_read(suite_client: RealClient) -> None:
 # Prompts and completion.
 
 
-def test_a_prompt_is_given(client: RealClient) -> None:
+def test_prompt_messages_are_returned(client: RealClient) -> None:
     prompt = client.request(
         "prompts/get", name="explain_unit", arguments={"quantity": "mass", "unit": "stone"}
     )
@@ -170,7 +170,7 @@ def test_a_prompt_is_given(client: RealClient) -> None:
     assert prompt["messages"][2]["content"]["text"].startswith("Explain the stone")
 
 
-def test_arguments_of_a_prompt_are_completed_by_those_chosen_before(client: RealClient) -> None:
+def test_prompt_completion_uses_the_other_arguments(client: RealClient) -> None:
     result = client.request(
         "completion/complete",
         ref={"type": "ref/prompt", "name": "explain_unit"},
@@ -181,7 +181,7 @@ def test_arguments_of_a_prompt_are_completed_by_those_chosen_before(client: Real
     assert result["completion"]["values"] == ["pint"]
 
 
-def test_variables_of_a_template_are_completed(client: RealClient) -> None:
+def test_template_variables_are_completed(client: RealClient) -> None:
     result = client.request(
         "completion/complete",
         ref={"type": "ref/resource", "uri": "units://{quantity}"},

@@ -7,8 +7,8 @@ from typing import Any, Literal
 import pytest
 
 from django_mcp.components import results
-from django_mcp.components.base import ArgumentsInvalid
-from django_mcp.components.response import Response, ToolResponse
+from django_mcp.components.base import InvalidArguments
+from django_mcp.components.responses import Response, ToolResponse
 from django_mcp.components.tool import Tool, tool_component
 from django_mcp.frame import Frame
 from django_mcp.protocol.errors import InvalidRequest
@@ -52,7 +52,7 @@ def calculate(operation: Literal["add", "divide"], a: float, b: float) -> float:
     return a + b if operation == "add" else a / b
 
 
-def test_the_calculator_of_the_seeds_is_listed() -> None:
+def test_calculator_descriptor_uses_the_methods_of_the_class() -> None:
     assert tool_component(Calculator).descriptor() == {
         "name": "calculator",
         "description": "Performs basic arithmetic operations",
@@ -60,7 +60,7 @@ def test_the_calculator_of_the_seeds_is_listed() -> None:
     }
 
 
-def test_it_adds_and_remembers_the_last_calculation() -> None:
+def test_addition_returns_the_sum_and_assigns_the_last_calculation() -> None:
     tool = tool_component(Calculator)
     clean = tool.validate_input({"operation": "add", "a": 2, "b": 3})
     assert tool.invoke is not None
@@ -69,7 +69,7 @@ def test_it_adds_and_remembers_the_last_calculation() -> None:
     assert frame.assigns == {"last_calculation": 5}
 
 
-def test_dividing_by_zero_is_an_error_for_the_program() -> None:
+def test_division_by_zero_returns_invalid_request_without_assigns() -> None:
     tool = tool_component(Calculator)
     assert tool.invoke is not None
     error, frame = tool.invoke({"operation": "divide", "a": 1, "b": 0}, Frame())
@@ -78,12 +78,12 @@ def test_dividing_by_zero_is_an_error_for_the_program() -> None:
     assert frame.assigns == {}
 
 
-def test_an_operation_it_does_not_have_is_refused_by_the_hand_written_schema() -> None:
-    with pytest.raises(ArgumentsInvalid, match="operation"):
+def test_operation_outside_the_enum_is_rejected_by_the_input_schema() -> None:
+    with pytest.raises(InvalidArguments, match="operation"):
         tool_component(Calculator).validate_input({"operation": "modulo", "a": 1, "b": 2})
 
 
-def test_the_same_calculator_is_one_function() -> None:
+def test_calculator_function_returns_text_and_structured_content() -> None:
     tool = tool_component(calculate, name="calculator")
     clean = tool.validate_input({"operation": "add", "a": 2, "b": 3})
     assert tool.invoke is not None

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from django_mcp.components.base import ArgumentsInvalid, ConfigurationError
+from django_mcp.components.base import ConfigurationError, InvalidArguments
 from django_mcp.components.prompt import Prompt, PromptComponent, prompt_component
-from django_mcp.components.response import PromptResponse, Response
+from django_mcp.components.responses import PromptResponse, Response
 from django_mcp.frame import Frame
 
 
@@ -40,7 +40,7 @@ def nothing() -> str:
     return ""
 
 
-def complaint(target: Any, **options: Any) -> str:
+def configuration_error(target: Any, **options: Any) -> str:
     with pytest.raises(ConfigurationError) as caught:
         prompt_component(target, **options)
     return str(caught.value)
@@ -50,8 +50,8 @@ def arguments(prompt: PromptComponent) -> Any:
     return prompt.descriptor()["arguments"]
 
 
-class TestListing:
-    def test_a_function_asks_for_its_parameters(self) -> None:
+class TestDescriptor:
+    def test_prompt_function_lists_its_parameters_as_arguments(self) -> None:
         assert prompt_component(plan).descriptor() == {
             "name": "plan",
             "description": "Plans something.",
@@ -64,7 +64,7 @@ class TestListing:
             ],
         }
 
-    def test_a_function_may_ask_for_nothing(self) -> None:
+    def test_prompt_function_without_parameters_lists_no_arguments(self) -> None:
         assert prompt_component(nothing, title="Nothing", icons=["data:,x"]).descriptor() == {
             "name": "nothing",
             "title": "Nothing",
@@ -79,20 +79,20 @@ class TestListing:
             {"properties": {"file": {}, "depth": {"type": "integer"}}, "required": ["file"]},
         ],
     )
-    def test_arguments_may_be_declared_in_three_ways(self, declared: Any) -> None:
+    def test_arguments_can_be_a_model_a_list_or_a_schema(self, declared: Any) -> None:
         prompt = prompt_component(lambda params: params, name="it", arguments=declared)
         assert [(a["name"], a["required"]) for a in arguments(prompt)] == [
             ("file", True),
             ("depth", False),
         ]
 
-    def test_arguments_say_what_they_are_told_to(self) -> None:
+    def test_declared_argument_is_listed_unchanged(self) -> None:
         said = {"name": "file", "title": "File", "description": "Which", "required": True}
         assert arguments(prompt_component(lambda p: p, name="it", arguments=[said])) == [said]
 
 
-class TestFillingIn:
-    def test_text_becomes_what_the_parameters_are(self) -> None:
+class TestArgumentValidation:
+    def test_argument_strings_are_converted_to_parameter_types(self) -> None:
         filled = prompt_component(plan).validate_input(
             {
                 "topic": "5",
@@ -110,7 +110,7 @@ class TestFillingIn:
             "guests": ["Ada"],
         }
 
-    def test_text_becomes_what_a_hand_written_schema_wants(self) -> None:
+    def test_argument_strings_are_converted_to_schema_types(self) -> None:
         schema = {
             "properties": {
                 "n": {"type": "integer"},
@@ -136,22 +136,22 @@ class TestFillingIn:
             ({"topic": "a", "place": "Bern"}, "place: unknown argument"),
         ],
     )
-    def test_what_does_not_fit_is_said(self, entered: Any, problem: str) -> None:
-        with pytest.raises(ArgumentsInvalid, match=problem):
+    def test_invalid_argument_is_rejected_with_its_name(self, entered: Any, problem: str) -> None:
+        with pytest.raises(InvalidArguments, match=problem):
             prompt_component(plan).validate_input(entered)
 
-    def test_arguments_of_a_list_are_enforced(self) -> None:
+    def test_missing_and_unknown_arguments_of_a_list_are_rejected(self) -> None:
         prompt = prompt_component(
             lambda params: params, name="it", arguments=[{"name": "file", "required": True}]
         )
         assert prompt.validate_input({"file": "a"}) == {"file": "a"}
         for bad in ({}, {"file": "a", "more": "b"}):
-            with pytest.raises(ArgumentsInvalid):
+            with pytest.raises(InvalidArguments):
                 prompt.validate_input(bad)
 
 
-class TestAClass:
-    def test_says_everything_as_attributes_or_methods(self) -> None:
+class TestPromptClass:
+    def test_prompt_class_can_use_attributes_and_methods(self) -> None:
         class CodeReview(Prompt):
             """Reviews code."""
 
@@ -176,7 +176,7 @@ class TestAClass:
         assert prompt.invoke(prompt.validate_input({"file": "a"}), Frame()).messages
         assert prompt.complete["file"].is_async
 
-    def test_is_given_an_instance_of_its_input(self) -> None:
+    def test_prompt_class_receives_an_instance_of_its_input_model(self) -> None:
         class CodeReview(Prompt):
             class Input(Review):
                 pass
@@ -188,7 +188,7 @@ class TestAClass:
         assert prompt.is_async
         assert prompt.validate_input({"file": "a", "depth": "2"}).depth == 2
 
-    def test_asks_for_the_parameters_of_its_method(self) -> None:
+    def test_prompt_class_lists_the_parameters_of_get_messages(self) -> None:
         class CodeReview(Prompt):
             def get_messages(self, file: str, frame: Frame) -> str:
                 return file
@@ -197,7 +197,7 @@ class TestAClass:
 
 
 class TestCompletion:
-    async def test_is_given_what_it_asks_for(self) -> None:
+    async def test_completion_function_receives_its_declared_parameters(self) -> None:
         def value_only(value: str) -> list[str]:
             return [value]
 
@@ -217,7 +217,7 @@ class TestCompletion:
         assert suggested(with_arguments) == ["a", "days"]
         assert suggested(with_frame) == ("a", frame)
 
-    def test_is_awaited_by_whoever_runs_it_when_it_is_async(self) -> None:
+    def test_async_completion_function_is_marked_as_async(self) -> None:
         async def slow(value: str) -> list[str]:
             return [value]
 
@@ -225,7 +225,7 @@ class TestCompletion:
         quick = prompt_component(plan, complete={"topic": lambda value: [value]})
         assert not quick.complete["topic"].is_async
 
-    def test_of_a_parameter_with_few_values_is_known(self) -> None:
+    def test_enum_and_literal_parameters_are_completed_automatically(self) -> None:
         def f(size: Literal["s", "m"], tone: Tone, free: str) -> str:
             return ""
 
@@ -233,20 +233,20 @@ class TestCompletion:
         assert set(prompt.complete) == {"size", "tone"}
         assert prompt.complete["tone"].invoke("S", {}, None) == ["stern"]
 
-    def test_of_something_else_is_a_mistake(self) -> None:
-        assert "none of its arguments" in complaint(plan, complete={"place": nothing})
-        assert "let it take (value)" in complaint(plan, complete={"topic": nothing})
+    def test_invalid_completion_function_is_rejected(self) -> None:
+        assert "none of its arguments" in configuration_error(plan, complete={"place": nothing})
+        assert "let it take (value)" in configuration_error(plan, complete={"topic": nothing})
 
 
-class TestAMistake:
-    def test_is_answered_with_the_remedy(self) -> None:
+class TestConfigurationErrors:
+    def test_invalid_prompt_is_rejected_with_a_remedy(self) -> None:
         def any_keyword(**more: str) -> str:
             return ""
 
         class NoPrompt(Prompt):
             pass
 
-        assert "name them, or declare arguments" in complaint(any_keyword)
-        assert "need names" in complaint(nothing, arguments=[{"description": "a"}])
-        assert "has no method get_messages" in complaint(NoPrompt)
-        assert "There is no option 'mime_type'" in complaint(nothing, mime_type="a/b")
+        assert "name them, or declare arguments" in configuration_error(any_keyword)
+        assert "need names" in configuration_error(nothing, arguments=[{"description": "a"}])
+        assert "has no method get_messages" in configuration_error(NoPrompt)
+        assert "There is no option 'mime_type'" in configuration_error(nothing, mime_type="a/b")

@@ -50,14 +50,14 @@ def read(component: ResourceComponent | TemplateComponent, uri: str, frame: Any 
     return component.invoke(component.validate_input({"uri": uri, **variables}), frame)
 
 
-def complaint(target: Any, uri: str | None = None, **options: Any) -> str:
+def configuration_error(target: Any, uri: str | None = None, **options: Any) -> str:
     with pytest.raises(ConfigurationError) as caught:
         resource_component(target, uri, **options)
     return str(caught.value)
 
 
-class TestAResource:
-    def test_is_listed_at_its_address(self) -> None:
+class TestResource:
+    def test_resource_descriptor_contains_uri_name_and_docstring(self) -> None:
         assert resource(notes).descriptor() == {
             "uri": "shop://notes",
             "name": "notes",
@@ -65,7 +65,7 @@ class TestAResource:
             "mimeType": "text/plain",
         }
 
-    def test_is_listed_as_its_options_say(self) -> None:
+    def test_resource_descriptor_contains_declared_options(self) -> None:
         component = resource(
             notes,
             name="all notes",
@@ -89,19 +89,19 @@ class TestAResource:
             "_meta": {"k": 1},
         }
 
-    def test_is_found_by_its_address_alone(self) -> None:
+    def test_resource_matches_only_its_own_uri(self) -> None:
         component = resource(notes)
         assert component.key == "shop://notes"
         assert component.match("shop://notes") == {}
         assert component.match("shop://notes/1") is None
         assert read(component, "shop://notes") == "notes"
 
-    def test_may_ask_for_its_address_and_for_the_frame(self) -> None:
-        def told(frame: Frame, uri: str) -> Any:
+    def test_resource_function_can_receive_uri_and_frame(self) -> None:
+        def uri_and_frame(frame: Frame, uri: str) -> Any:
             return uri, frame
 
         frame = Frame()
-        assert read(resource(told), "shop://notes", frame) == ("shop://notes", frame)
+        assert read(resource(uri_and_frame), "shop://notes", frame) == ("shop://notes", frame)
 
     @pytest.mark.parametrize(
         ("annotation", "mime_type"),
@@ -112,7 +112,7 @@ class TestAResource:
             (Any, "text/plain"),
         ],
     )
-    def test_is_listed_with_the_type_which_it_will_probably_have(
+    def test_mime_type_is_derived_from_the_return_annotation(
         self, annotation: Any, mime_type: str
     ) -> None:
         def f() -> None: ...
@@ -121,7 +121,7 @@ class TestAResource:
         assert resource(f).descriptor()["mimeType"] == mime_type
         assert resource(f).mime_type is None
 
-    def test_may_be_a_class_which_is_called_as_its_address_ends(self) -> None:
+    def test_resource_class_is_named_by_the_last_segment_of_its_uri(self) -> None:
         class Readme(Resource):
             """How to begin."""
 
@@ -143,7 +143,7 @@ class TestAResource:
     @pytest.mark.parametrize(
         ("uri", "name"), [("config://app", "app"), ("config://app/", "app"), ("urn:x", "urn:x")]
     )
-    def test_of_a_class_is_called_as_any_address_ends(self, uri: str, name: str) -> None:
+    def test_resource_name_defaults_to_the_end_of_any_uri(self, uri: str, name: str) -> None:
         class Config(Resource):
             def uri(self) -> str:
                 return uri
@@ -154,8 +154,8 @@ class TestAResource:
         assert resource_component(Config).name == name
 
 
-class TestATemplate:
-    def test_is_listed_as_it_is_written(self) -> None:
+class TestResourceTemplate:
+    def test_template_descriptor_contains_the_uri_template(self) -> None:
         assert template(ticket).descriptor() == {
             "uriTemplate": "shop://tickets/{pk}",
             "name": "ticket",
@@ -163,19 +163,19 @@ class TestATemplate:
             "mimeType": "application/json",
         }
 
-    def test_gives_its_variables_the_types_of_the_parameters(self) -> None:
+    def test_template_variables_are_converted_to_parameter_types(self) -> None:
         assert read(template(ticket), "shop://tickets/7") == {"pk": 7}
 
-    def test_knows_no_resource_where_a_variable_has_the_wrong_type(self) -> None:
+    def test_variable_of_the_wrong_type_raises_resource_not_found(self) -> None:
         component = template(ticket)
         with pytest.raises(ResourceNotFound) as caught:
             read(component, "shop://tickets/seven")
         assert caught.value.data == {"uri": "shop://tickets/seven"}
 
-    def test_does_not_match_other_addresses(self) -> None:
+    def test_template_does_not_match_other_uris(self) -> None:
         assert template(ticket).match("shop://tickets/7/comments") is None
 
-    def test_is_more_specific_the_more_of_it_is_fixed(self) -> None:
+    def test_template_with_more_literal_text_is_more_specific(self) -> None:
         def any_path(path: str) -> str:
             return path
 
@@ -183,7 +183,7 @@ class TestATemplate:
         general = template(any_path, "shop://{+path}")
         assert sorted([general, special], key=lambda t: t.specificity) == [special, general]
 
-    def test_may_take_all_variables_or_the_address_instead_of_each(self) -> None:
+    def test_template_function_can_receive_all_variables_or_the_uri(self) -> None:
         def everything(**variables: str) -> Any:
             return variables
 
@@ -194,7 +194,7 @@ class TestATemplate:
         assert read(template(everything, "shop://{x}/{y}"), uri) == {"x": "a", "y": "b"}
         assert read(template(address, "shop://{x}/{y}"), uri) == uri
 
-    def test_may_have_parameters_which_the_address_can_leave_out(self) -> None:
+    def test_omitted_query_variables_use_parameter_defaults(self) -> None:
         def search(query: str = "", page: int = 1) -> Any:
             return query, page
 
@@ -202,13 +202,13 @@ class TestATemplate:
         assert read(component, "shop://search") == ("", 1)
         assert read(component, "shop://search?query=a&page=2") == ("a", 2)
 
-    def test_with_a_variable_called_uri_gives_that_one(self) -> None:
+    def test_variable_named_uri_overrides_the_requested_uri(self) -> None:
         def proxy(uri: str) -> str:
             return uri
 
         assert read(template(proxy, "proxy://{uri}"), "proxy://there") == "there"
 
-    def test_may_be_a_class_which_needs_a_name(self) -> None:
+    def test_template_class_without_a_name_is_rejected(self) -> None:
         class Ticket(ResourceTemplate):
             """One ticket."""
 
@@ -228,9 +228,9 @@ class TestATemplate:
         component = template(Ticket, None)
         assert read(component, "shop://tickets/7", frame) == (7, frame)
         assert component.complete["pk"].invoke("1", {}, frame) == ["10"]
-        assert "needs a name" in complaint(Nameless)
+        assert "needs a name" in configuration_error(Nameless)
 
-    def test_completes_variables_of_which_it_knows_the_values(self) -> None:
+    def test_literal_template_variable_is_completed_automatically(self) -> None:
         def by_status(status: Literal["open", "Onhold", "closed"]) -> str:
             return status
 
@@ -238,26 +238,26 @@ class TestATemplate:
         assert component.complete["status"].invoke("o", {}, None) == ["open", "Onhold"]
 
 
-class TestAMistake:
-    def test_is_an_address_without_a_scheme(self) -> None:
-        assert "with its scheme" in complaint(notes, "notes")
-        assert "with its scheme" in complaint(notes)
+class TestConfigurationErrors:
+    def test_uri_without_a_scheme_is_rejected(self) -> None:
+        assert "with its scheme" in configuration_error(notes, "notes")
+        assert "with its scheme" in configuration_error(notes)
 
-    def test_is_a_template_that_cannot_be_read(self) -> None:
-        assert "The template of" in complaint(ticket, "shop://tickets/{pk")
+    def test_malformed_uri_template_is_rejected(self) -> None:
+        assert "The template of" in configuration_error(ticket, "shop://tickets/{pk")
 
-    def test_is_a_parameter_which_the_address_does_not_have(self) -> None:
-        assert "write {pk} into the URI" in complaint(ticket, "shop://tickets")
-        assert "write {pk} into the URI" in complaint(ticket, "shop://tickets/{id}")
+    def test_parameter_missing_from_the_uri_is_rejected(self) -> None:
+        assert "write {pk} into the URI" in configuration_error(ticket, "shop://tickets")
+        assert "write {pk} into the URI" in configuration_error(ticket, "shop://tickets/{id}")
 
-    def test_is_a_variable_which_nobody_takes(self) -> None:
-        assert "let it take id, or uri" in complaint(ticket, "shop://{id}/tickets/{pk}")
+    def test_template_variable_without_a_parameter_is_rejected(self) -> None:
+        assert "let it take id, or uri" in configuration_error(ticket, "shop://{id}/tickets/{pk}")
 
-    def test_is_an_annotation_which_content_does_not_have(self) -> None:
-        assert "priority" in complaint(notes, "shop://notes", annotations={"priority": 7})
+    def test_invalid_content_annotation_is_rejected(self) -> None:
+        assert "priority" in configuration_error(notes, "shop://notes", annotations={"priority": 7})
 
-    def test_is_a_class_of_another_kind(self) -> None:
+    def test_class_not_derived_from_resource_is_rejected(self) -> None:
         class NoResource:
             pass
 
-        assert "derive it from Resource" in complaint(NoResource, "shop://notes")
+        assert "derive it from Resource" in configuration_error(NoResource, "shop://notes")

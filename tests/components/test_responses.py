@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from django_mcp.components.base import UnfitResult
-from django_mcp.components.response import Response
+from django_mcp.components.base import UnserializableResult
+from django_mcp.components.responses import Response
 from django_mcp.protocol.content import ImageContent, Message
 
 URI = "shop://notes"
 
 
-def test_every_step_gives_a_new_response() -> None:
+def test_response_is_immutable_and_each_method_returns_a_new_one() -> None:
     empty = Response.tool()
     assert empty.text("a") is not empty
     assert empty.to_protocol() == {"content": []}
@@ -22,7 +22,7 @@ def test_every_step_gives_a_new_response() -> None:
         empty.is_error = True  # type: ignore[misc]
 
 
-def test_a_tool_says_one_thing_after_another() -> None:
+def test_tool_response_keeps_content_blocks_in_order() -> None:
     response = (
         Response.tool()
         .text("Hi", annotations={"audience": ["user"], "priority": 0.5})
@@ -60,25 +60,25 @@ def test_a_tool_says_one_thing_after_another() -> None:
     }
 
 
-def test_a_structure_is_said_as_text_too() -> None:
+def test_structured_content_is_repeated_as_text() -> None:
     assert Response.tool().structured({"day": date(2026, 7, 28)}).to_protocol() == {
         "content": [{"type": "text", "text": '{"day":"2026-07-28"}'}],
         "structuredContent": {"day": "2026-07-28"},
     }
 
 
-def test_null_is_a_structure() -> None:
+def test_none_is_valid_structured_content() -> None:
     assert Response.tool().structured(None).to_protocol()["structuredContent"] is None
 
 
-def test_an_error_is_said_as_it_is_with_its_mark() -> None:
+def test_error_sets_is_error_and_keeps_the_message() -> None:
     assert Response.tool().error("Out of stock").to_protocol() == {
         "content": [{"type": "text", "text": "Out of stock"}],
         "isError": True,
     }
 
 
-def test_metadata_of_the_result_adds_up() -> None:
+def test_meta_calls_are_merged_for_each_kind_of_response() -> None:
     for response in (
         Response.tool().meta({"a": 1}).meta({"b": 2}),
         Response.prompt().meta({"a": 1, "b": 2}),
@@ -88,7 +88,7 @@ def test_metadata_of_the_result_adds_up() -> None:
     assert Response.resource().meta({"a": 1}).to_protocol(URI)["_meta"] == {"a": 1}
 
 
-def test_a_prompt_is_a_conversation() -> None:
+def test_prompt_response_contains_messages_with_roles() -> None:
     response = (
         Response.prompt("A review")
         .system("Be brief")
@@ -110,20 +110,20 @@ def test_a_prompt_is_a_conversation() -> None:
     }
 
 
-def test_contents_of_a_resource_replace_each_other() -> None:
+def test_last_contents_of_a_resource_response_replace_earlier_ones() -> None:
     response = Response.resource().text("first").blob(b"A", mime_type="image/x").text("last")
     assert response.to_protocol(URI) == {
         "contents": [{"uri": URI, "mimeType": "text/plain", "text": "last"}]
     }
 
 
-def test_a_resource_that_says_nothing_is_empty() -> None:
+def test_resource_response_without_contents_is_empty_text() -> None:
     assert Response.resource().to_protocol(URI) == {
         "contents": [{"uri": URI, "mimeType": "text/plain", "text": ""}]
     }
 
 
-def test_a_resource_says_its_type_and_what_it_is_called() -> None:
+def test_resource_response_contains_mime_type_name_and_size() -> None:
     response = Response.resource().json([1]).name("Notes").description("All").size(3)
     assert response.to_protocol(URI) == {
         "contents": [
@@ -139,7 +139,7 @@ def test_a_resource_says_its_type_and_what_it_is_called() -> None:
     }
 
 
-def test_a_resource_brings_others_along() -> None:
+def test_resource_response_can_contain_other_resources() -> None:
     response = Response.resource().add("shop://a", text="A").add("shop://b", blob=b"B")
     assert [item["uri"] for item in response.to_protocol(URI)["contents"]] == [
         "shop://a",
@@ -149,7 +149,7 @@ def test_a_resource_brings_others_along() -> None:
     assert [item["uri"] for item in own] == [URI, "shop://a", "shop://b"]
 
 
-def test_a_completion_says_at_most_a_hundred_values() -> None:
+def test_completion_response_is_limited_to_100_values() -> None:
     completion = Response.completion(map(str, range(101))).to_protocol()["completion"]
     assert len(completion["values"]) == 100
     assert (completion["total"], completion["hasMore"]) == (101, True)
@@ -166,17 +166,17 @@ def test_a_completion_says_at_most_a_hundred_values() -> None:
         lambda: Response.prompt().user({"text": "a"}),  # type: ignore[arg-type]
     ],
 )
-def test_a_mistake_is_reported_where_it_is_written(build: Any) -> None:
+def test_invalid_argument_raises_value_error_when_response_is_built(build: Any) -> None:
     with pytest.raises(ValueError, match=r"."):
         build()
 
 
-def test_what_json_cannot_say_is_reported_where_it_is_written() -> None:
-    with pytest.raises(UnfitResult):
+def test_unserializable_structure_raises_when_response_is_built() -> None:
+    with pytest.raises(UnserializableResult):
         Response.tool().structured({"a": object()})
 
 
-def test_each_kind_has_its_own_methods_only() -> None:
+def test_response_kinds_have_no_methods_of_other_kinds() -> None:
     assert not hasattr(Response.tool(), "user")
     assert not hasattr(Response.prompt(), "structured")
     assert not hasattr(Response.resource(), "error")

@@ -16,13 +16,12 @@ from pydantic import BaseModel, Field, computed_field
 from typing_extensions import TypeAliasType
 
 from django_mcp.components import results
-from django_mcp.components.base import ConfigurationError, OutputInvalid, UnfitResult
+from django_mcp.components.base import ConfigurationError, InvalidOutput, UnserializableResult
 from django_mcp.components.prompt import prompt_component
 from django_mcp.components.resource import resource_component
-from django_mcp.components.response import Response, ToolResponse
+from django_mcp.components.responses import Response, ToolResponse
 from django_mcp.components.tool import ToolComponent, tool_component
 from django_mcp.frame import Frame
-from django_mcp.protocol import json_schema
 from django_mcp.protocol.content import (
     EmbeddedResource,
     ImageContent,
@@ -31,6 +30,7 @@ from django_mcp.protocol.content import (
     TextContent,
 )
 from django_mcp.protocol.errors import McpError, ToolError
+from django_mcp.protocol.schema import compiler
 
 
 class Status(Enum):
@@ -108,7 +108,7 @@ class Lazy:
 def plain() -> Any: ...
 
 
-def returning(annotation: Any, **options: Any) -> ToolComponent:
+def tool_returning(annotation: Any, **options: Any) -> ToolComponent:
     def f() -> None: ...
 
     f.__annotations__["return"] = annotation
@@ -119,7 +119,7 @@ def result(value: Any, tool: ToolComponent | None = None) -> dict[str, Any]:
     return results.tool_result(tool or tool_component(plain), value)
 
 
-class TestAToolThatPromisesNothing:
+class TestToolWithoutOutputSchema:
     @pytest.mark.parametrize(
         ("value", "text"),
         [
@@ -134,10 +134,10 @@ class TestAToolThatPromisesNothing:
             (Lazy(), "Bonjour"),
         ],
     )
-    def test_says_simple_values_as_text(self, value: Any, text: str) -> None:
+    def test_simple_value_is_returned_as_text_content(self, value: Any, text: str) -> None:
         assert result(value) == {"content": [{"type": "text", "text": text}]}
 
-    def test_says_nothing_for_none(self) -> None:
+    def test_none_is_returned_as_an_empty_result(self) -> None:
         assert result(None) == {"content": []}
 
     @pytest.mark.parametrize(
@@ -155,13 +155,15 @@ class TestAToolThatPromisesNothing:
             ({"x": float("nan")}, {"x": None}),
         ],
     )
-    def test_says_structures_as_such_and_as_compact_json(self, value: Any, structure: Any) -> None:
+    def test_structure_is_returned_as_structured_content_and_json_text(
+        self, value: Any, structure: Any
+    ) -> None:
         assert result(value) == {
             "content": [{"type": "text", "text": json.dumps(structure, separators=(",", ":"))}],
             "structuredContent": structure,
         }
 
-    def test_says_content_alone_or_in_a_list_with_strings(self) -> None:
+    def test_content_blocks_and_strings_are_returned_in_order(self) -> None:
         image = ImageContent("AA", "image/png")
         assert result(image) == {"content": [image.to_protocol()]}
         assert result(["See:", image, TextContent("!")]) == {
@@ -172,7 +174,7 @@ class TestAToolThatPromisesNothing:
             ]
         }
 
-    def test_says_a_returned_tool_error_to_the_model(self) -> None:
+    def test_returned_tool_error_sets_is_error(self) -> None:
         assert result(ToolError("Try later")) == {
             "content": [{"type": "text", "text": "Try later"}],
             "isError": True,
@@ -189,18 +191,18 @@ class TestAToolThatPromisesNothing:
             (Response.prompt().user("a"), r"Response\.tool\(\)"),
         ],
     )
-    def test_cannot_say_everything(self, value: Any, remedy: str) -> None:
-        with pytest.raises(UnfitResult, match=remedy):
+    def test_unsupported_return_value_is_rejected(self, value: Any, remedy: str) -> None:
+        with pytest.raises(UnserializableResult, match=remedy):
             result(value)
 
-    def test_cannot_say_what_contains_itself(self) -> None:
+    def test_value_that_contains_itself_is_rejected(self) -> None:
         circle: list[Any] = []
         circle.append(circle)
-        with pytest.raises(UnfitResult):
+        with pytest.raises(UnserializableResult):
             result(circle)
 
 
-class TestAReturnAnnotation:
+class TestReturnAnnotation:
     @pytest.mark.parametrize(
         "annotation",
         [
@@ -226,8 +228,8 @@ class TestAReturnAnnotation:
             TypeAliasType("Said", str),
         ],
     )
-    def test_of_text_or_content_promises_no_structure(self, annotation: Any) -> None:
-        assert returning(annotation).output_schema is None
+    def test_text_or_content_annotation_has_no_output_schema(self, annotation: Any) -> None:
+        assert tool_returning(annotation).output_schema is None
 
     @pytest.mark.parametrize(
         ("annotation", "schema"),
@@ -242,52 +244,54 @@ class TestAReturnAnnotation:
             (dict[str, int], {"type": "object", "additionalProperties": {"type": "integer"}}),
         ],
     )
-    def test_of_anything_else_promises_its_schema(self, annotation: Any, schema: Any) -> None:
-        assert returning(annotation).output_schema == schema
-        assert returning(annotation).descriptor()["outputSchema"] == schema
+    def test_other_return_annotation_becomes_the_output_schema(
+        self, annotation: Any, schema: Any
+    ) -> None:
+        assert tool_returning(annotation).output_schema == schema
+        assert tool_returning(annotation).descriptor()["outputSchema"] == schema
 
-    def test_is_no_promise_where_an_output_schema_is_declared(self) -> None:
-        tool = returning(int, output_schema={"type": "string"})
+    def test_declared_output_schema_overrides_the_annotation(self) -> None:
+        tool = tool_returning(int, output_schema={"type": "string"})
         assert tool.output_schema == {"type": "string"}
 
-    def test_which_pydantic_does_not_know_is_refused(self) -> None:
+    def test_return_annotation_unknown_to_pydantic_is_rejected(self) -> None:
         with pytest.raises(ConfigurationError, match="which pydantic does not know"):
-            returning(Row)
+            tool_returning(Row)
 
-    def test_makes_what_is_returned_fit(self) -> None:
-        assert result(Row(1), returning(Ticket))["structuredContent"] == {
+    def test_returned_object_is_serialized_with_the_annotated_model(self) -> None:
+        assert result(Row(1), tool_returning(Ticket))["structuredContent"] == {
             "id": 1,
             "title": "Ticket 1",
         }
-        assert result(Query(Row(1), Row(2)), returning(list[Ticket]))["structuredContent"] == [
+        assert result(Query(Row(1), Row(2)), tool_returning(list[Ticket]))["structuredContent"] == [
             {"id": 1, "title": "Ticket 1"},
             {"id": 2, "title": "Ticket 2"},
         ]
 
-    def test_is_kept_in_every_detail_of_its_schema(self) -> None:
-        tool = returning(Everything)
+    def test_serialized_result_satisfies_the_output_schema(self) -> None:
+        tool = tool_returning(Everything)
         structure = result(EVERYTHING, tool)["structuredContent"]
         assert tool.output_schema is not None
-        assert json_schema.compile(tool.output_schema).problems(structure) == ""
+        assert compiler.compile(tool.output_schema).problems(structure) == ""
         assert structure["double"] == "2.20"
         assert structure["inner"] == [{"id": 1, "title": None}]
 
-    def test_which_allows_none_says_null(self) -> None:
-        assert result(None, returning(int | None)) == {
+    def test_none_is_returned_as_null_if_annotation_allows_it(self) -> None:
+        assert result(None, tool_returning(int | None)) == {
             "content": [{"type": "text", "text": "null"}],
             "structuredContent": None,
         }
 
-    def test_is_broken_by_another_value(self) -> None:
-        with pytest.raises(OutputInvalid, match="id: required, but missing"):
-            result({"title": "a"}, returning(Ticket))
-        with pytest.raises(OutputInvalid):
-            result(None, returning(int))
-        with pytest.raises(UnfitResult):
-            result({"a": object()}, returning(dict[str, object]))
+    def test_value_that_violates_the_return_annotation_is_rejected(self) -> None:
+        with pytest.raises(InvalidOutput, match="id: required, but missing"):
+            result({"title": "a"}, tool_returning(Ticket))
+        with pytest.raises(InvalidOutput):
+            result(None, tool_returning(int))
+        with pytest.raises(UnserializableResult):
+            result({"a": object()}, tool_returning(dict[str, object]))
 
 
-class TestADeclaredOutputSchema:
+class TestDeclaredOutputSchema:
     tool = tool_component(
         plain,
         output_schema={
@@ -297,41 +301,41 @@ class TestADeclaredOutputSchema:
         },
     )
 
-    def test_is_enforced(self) -> None:
+    def test_declared_output_schema_is_enforced(self) -> None:
         assert result({"n": 1}, self.tool)["structuredContent"] == {"n": 1}
         for bad in ({}, {"n": "1"}, "text", 3, None):
-            with pytest.raises(OutputInvalid):
+            with pytest.raises(InvalidOutput):
                 result(bad, self.tool)
 
-    def test_is_enforced_on_a_response(self) -> None:
+    def test_declared_output_schema_is_enforced_on_a_response(self) -> None:
         good = Response.tool().text("One").structured({"n": 1})
         assert result(good, self.tool)["structuredContent"] == {"n": 1}
-        with pytest.raises(OutputInvalid):
+        with pytest.raises(InvalidOutput):
             result(Response.tool().structured({"n": "1"}), self.tool)
 
-    def test_wants_structured_content(self) -> None:
+    def test_output_schema_requires_structured_content(self) -> None:
         for bad in (Response.tool().text("1"), TextContent("1")):
-            with pytest.raises(OutputInvalid, match="no structured content"):
+            with pytest.raises(InvalidOutput, match="no structured content"):
                 result(bad, self.tool)
 
-    def test_is_not_asked_for_in_a_failure(self) -> None:
+    def test_output_schema_is_not_enforced_on_errors(self) -> None:
         assert result(Response.tool().error("No"), self.tool)["isError"] is True
         assert result(ToolError("No"), self.tool)["isError"] is True
 
-    def test_may_be_a_type(self) -> None:
+    def test_output_schema_can_be_a_pydantic_model(self) -> None:
         tool = tool_component(plain, output_schema=Ticket)
         assert result(Response.tool().structured({"id": 1, "title": None}), tool)
-        with pytest.raises(OutputInvalid):
+        with pytest.raises(InvalidOutput):
             result(Response.tool().structured({"id": "x", "title": None}), tool)
 
-    def test_can_be_asked_directly(self) -> None:
+    def test_validate_output_can_be_called_directly(self) -> None:
         assert self.tool.validate_output({"n": 1}) == {"n": 1}
         assert tool_component(plain).validate_output(3) == 3
-        with pytest.raises(OutputInvalid):
+        with pytest.raises(InvalidOutput):
             self.tool.validate_output({})
 
 
-class TestReading:
+class TestResourceResult:
     uri = "shop://notes"
 
     def read(self, value: Any, **options: Any) -> Any:
@@ -350,14 +354,14 @@ class TestReading:
             (Ticket(id=1), {"mimeType": "application/json", "text": '{"id":1,"title":null}'}),
         ],
     )
-    def test_says_what_it_is(self, value: Any, contents: Any) -> None:
+    def test_resource_mime_type_is_derived_from_the_value(self, value: Any, contents: Any) -> None:
         assert self.read(value) == [{"uri": self.uri, **contents}]
 
     @pytest.mark.parametrize("value", ["a", b"a", {"a": 1}, None])
-    def test_says_the_type_which_is_declared(self, value: Any) -> None:
+    def test_declared_mime_type_overrides_the_derived_one(self, value: Any) -> None:
         assert self.read(value, mime_type="text/x")[0]["mimeType"] == "text/x"
 
-    def test_says_several_contents(self) -> None:
+    def test_list_of_embedded_resources_is_returned_as_contents(self) -> None:
         several = [EmbeddedResource("shop://a", "A"), EmbeddedResource("shop://b", blob=b"B")]
         assert self.read(several) == [
             {"uri": "shop://a", "mimeType": "text/plain", "text": "A"},
@@ -367,16 +371,16 @@ class TestReading:
     @pytest.mark.parametrize(
         "value", [object(), ImageContent("AA", "image/png"), Response.tool(), [Message("user", "")]]
     )
-    def test_cannot_say_everything(self, value: Any) -> None:
-        with pytest.raises(UnfitResult):
+    def test_unsupported_return_value_is_rejected(self, value: Any) -> None:
+        with pytest.raises(UnserializableResult):
             self.read(value)
 
 
-class TestPrompting:
+class TestPromptResult:
     def messages(self, value: Any) -> Any:
         return results.prompt_result(prompt_component(plain), value)["messages"]
 
-    def test_says_nothing_for_none(self) -> None:
+    def test_none_is_returned_as_an_empty_result(self) -> None:
         assert results.prompt_result(prompt_component(plain), None) == {"messages": []}
 
     @pytest.mark.parametrize(
@@ -391,10 +395,10 @@ class TestPrompting:
             Response.prompt().user("Hi"),
         ],
     )
-    def test_says_what_the_user_says(self, value: Any) -> None:
+    def test_prompt_value_is_returned_as_a_user_message(self, value: Any) -> None:
         assert self.messages(value) == [{"role": "user", "content": {"type": "text", "text": "Hi"}}]
 
-    def test_says_a_conversation(self) -> None:
+    def test_prompt_list_is_returned_as_messages_with_roles(self) -> None:
         said = self.messages(["Hi", Message("assistant", "Hello"), Lazy()])
         assert [message["role"] for message in said] == ["user", "assistant", "user"]
         assert said[2]["content"]["text"] == "Bonjour"
@@ -403,12 +407,12 @@ class TestPrompting:
         "value",
         [3, [3], {"content": "Hi"}, {"role": "system", "content": "Hi"}, Response.tool(), b"Hi"],
     )
-    def test_cannot_say_everything(self, value: Any) -> None:
-        with pytest.raises(UnfitResult):
+    def test_unsupported_return_value_is_rejected(self, value: Any) -> None:
+        with pytest.raises(UnserializableResult):
             self.messages(value)
 
 
-class TestCompleting:
+class TestCompletionResult:
     def complete(self, value: Any) -> Any:
         return results.completion_result(value)["completion"]
 
@@ -424,18 +428,18 @@ class TestCompleting:
             ([1, Lazy()], ["1", "Bonjour"]),
         ],
     )
-    def test_says_the_values_and_how_many_there_are(self, value: Any, values: list[str]) -> None:
+    def test_completion_contains_values_and_total(self, value: Any, values: list[str]) -> None:
         assert self.complete(value) == {
             "values": values,
             "total": len(values),
             "hasMore": False,
         }
 
-    def test_says_the_first_hundred(self) -> None:
+    def test_completion_contains_at_most_100_values(self) -> None:
         said = self.complete([str(i) for i in range(250)])
         assert said == {"values": [str(i) for i in range(100)], "total": 250, "hasMore": True}
 
-    def test_says_what_a_response_says(self) -> None:
+    def test_completion_response_is_returned_unchanged(self) -> None:
         response = Response.completion(["a"]).add("b")
         assert self.complete(response) == {"values": ["a", "b"]}
         assert self.complete(response.with_pagination(9, True)) == {
@@ -445,6 +449,6 @@ class TestCompleting:
         }
 
     @pytest.mark.parametrize("value", [3, Response.tool(), object()])
-    def test_cannot_say_everything(self, value: Any) -> None:
-        with pytest.raises(UnfitResult):
+    def test_unsupported_return_value_is_rejected(self, value: Any) -> None:
+        with pytest.raises(UnserializableResult):
             self.complete(value)

@@ -15,13 +15,13 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from django_mcp.components import signature as signatures
-from django_mcp.components.base import ArgumentsInvalid, ConfigurationError
+from django_mcp.components.base import ConfigurationError, InvalidArguments
 from django_mcp.components.signature import Header
 from django_mcp.components.tool import ToolComponent, tool_component
 from django_mcp.frame import Frame
 
 if TYPE_CHECKING:
-    from django_mcp.session import Session
+    from django_mcp.frame.session import Session
 
 
 class Colour(Enum):
@@ -54,13 +54,13 @@ def clean(function: Any, arguments: dict[str, Any]) -> Any:
     return tool_component(function, name="it").validate_input(arguments)
 
 
-def refusal(function: Any, arguments: dict[str, Any]) -> str:
-    with pytest.raises(ArgumentsInvalid) as caught:
+def validation_error(function: Any, arguments: dict[str, Any]) -> str:
+    with pytest.raises(InvalidArguments) as caught:
         clean(function, arguments)
     return caught.value.problems
 
 
-def complaint(function: Any) -> str:
+def configuration_error(function: Any) -> str:
     with pytest.raises(ConfigurationError) as caught:
         tool_component(function, name="it")
     return str(caught.value)
@@ -91,8 +91,8 @@ def awkward(schema: str, copy: bool, _hidden: int, model_config: str = "x") -> A
     return schema, copy, _hidden, model_config
 
 
-class TestTheSchema:
-    def test_is_an_object_without_titles_that_nobody_wrote(self) -> None:
+class TestInputSchema:
+    def test_input_schema_is_an_object_without_generated_titles(self) -> None:
         assert tool_component(add).input_schema == {
             "type": "object",
             "properties": {"a": {"type": "integer"}, "b": {"type": "integer", "default": 2}},
@@ -100,7 +100,7 @@ class TestTheSchema:
             "additionalProperties": False,
         }
 
-    def test_of_a_function_without_parameters_allows_nothing(self) -> None:
+    def test_input_schema_without_parameters_allows_no_properties(self) -> None:
         def now() -> None: ...
 
         assert tool_component(now).input_schema == {
@@ -109,47 +109,47 @@ class TestTheSchema:
             "additionalProperties": False,
         }
 
-    def test_says_what_a_field_says(self) -> None:
+    def test_input_schema_contains_field_constraints(self) -> None:
         assert properties(described) == {
             "name": {"type": "string", "description": "Who", "minLength": 2},
             "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 3, "default": []},
         }
 
-    def test_has_formats_for_dates(self) -> None:
+    def test_input_schema_contains_the_date_format(self) -> None:
         assert properties(dated)["day"] == {"type": "string", "format": "date"}
 
-    def test_lists_the_values_of_enums_and_literals(self) -> None:
+    def test_input_schema_lists_enum_and_literal_values(self) -> None:
         schema = tool_component(coloured).input_schema
         assert schema["$defs"]["Colour"]["enum"] == ["red", "blue"]
         assert schema["properties"]["size"]["enum"] == ["s", "m"]
 
-    def test_does_not_show_the_frame(self) -> None:
+    def test_frame_parameter_is_not_part_of_the_input_schema(self) -> None:
         def f(a: int, frame: Frame) -> None: ...
         def g(a: int, where: Frame | None = None) -> None: ...
         def h(a: int, frame) -> None: ...  # type: ignore[no-untyped-def]
 
         assert [list(properties(each)) for each in (f, g, h)] == [["a"]] * 3
 
-    def test_shows_a_parameter_that_is_only_called_frame(self) -> None:
+    def test_string_parameter_named_frame_is_part_of_the_input_schema(self) -> None:
         def f(frame: str) -> None: ...
 
         assert list(properties(f)) == ["frame"]
         assert clean(f, {"frame": "oak"}) == {"frame": "oak"}
 
-    def test_says_which_header_repeats_a_parameter(self) -> None:
+    def test_header_annotation_is_part_of_the_input_schema(self) -> None:
         def f(region: Annotated[str, Header("Region")], plain: str = "") -> None: ...
 
         assert properties(f)["region"] == {"type": "string", "x-mcp-header": "Region"}
         assert len(tool_component(f).param_headers) == 1
 
-    def test_of_a_model_which_contains_itself_still_has_an_object_at_its_root(self) -> None:
+    def test_input_schema_of_a_recursive_model_has_an_object_root(self) -> None:
         def f(params: Any) -> None: ...
 
         tool = tool_component(f, input_schema=Node)
         assert tool.input_schema["type"] == "object"
         assert tool.validate_input({"name": "a", "children": [{"name": "b"}]}).name == "a"
 
-    def test_of_a_strict_model_which_contains_itself_does_too(self) -> None:
+    def test_input_schema_of_a_strict_recursive_model_has_an_object_root(self) -> None:
         class Branch(BaseModel):
             model_config = ConfigDict(extra="forbid")
             branches: list[Branch] = []
@@ -159,7 +159,7 @@ class TestTheSchema:
         assert tool.input_schema["type"] == "object"
         assert tool.input_schema["properties"]["branches"]["items"] == {"$ref": "#/$defs/Branch"}
 
-    def test_cannot_be_made_of_a_model_which_json_cannot_say(self) -> None:
+    def test_model_without_json_schema_is_rejected(self) -> None:
         class Hook(BaseModel):
             call: Callable[[], None]
 
@@ -167,17 +167,17 @@ class TestTheSchema:
             tool_component(lambda params: None, name="it", input_schema=Hook)
 
 
-class TestTheValues:
-    def test_get_their_defaults(self) -> None:
+class TestArgumentValues:
+    def test_missing_arguments_receive_their_defaults(self) -> None:
         assert clean(add, {"a": 1}) == {"a": 1, "b": 2}
 
-    def test_do_not_share_a_default_which_can_change(self) -> None:
+    def test_mutable_defaults_are_not_shared_between_calls(self) -> None:
         tool = tool_component(described)
         first = tool.validate_input({"name": "Ada"})
         first["tags"].append("x")
         assert tool.validate_input({"name": "Ada"})["tags"] == []
 
-    def test_become_what_their_annotations_say(self) -> None:
+    def test_arguments_are_converted_to_their_annotated_types(self) -> None:
         assert clean(dated, {"day": "2026-07-28", "moment": "2026-07-28T10:00:00+02:00"}) == {
             "day": date(2026, 7, 28),
             "moment": datetime.fromisoformat("2026-07-28T10:00:00+02:00"),
@@ -202,7 +202,7 @@ class TestTheValues:
             "pair": (1, "a"),
         }
 
-    def test_arrive_under_names_that_pydantic_keeps_for_itself(self) -> None:
+    def test_parameters_can_use_names_reserved_by_pydantic(self) -> None:
         tool = tool_component(awkward)
         arguments = {"schema": "s", "copy": True, "_hidden": 1}
         assert list(tool.input_schema["properties"]) == [
@@ -214,7 +214,7 @@ class TestTheValues:
         assert tool.invoke is not None
         assert tool.invoke(tool.validate_input(arguments), None) == ("s", True, 1, "x")
 
-    def test_arrive_under_the_parameters_name_when_clients_know_another(self) -> None:
+    def test_aliased_argument_is_passed_under_the_parameter_name(self) -> None:
         def f(from_: Annotated[str, Field(alias="from")]) -> str:
             return from_
 
@@ -222,32 +222,32 @@ class TestTheValues:
         assert clean(f, {"from": "Bern"}) == {"from_": "Bern"}
 
 
-class TestWhatDoesNotFit:
-    def test_is_said_for_each_argument(self) -> None:
-        assert refusal(add, {"b": "two"}) == (
+class TestInvalidArguments:
+    def test_error_message_names_each_invalid_argument(self) -> None:
+        assert validation_error(add, {"b": "two"}) == (
             "a: required, but missing; "
             "b: Input should be a valid integer, unable to parse string as an integer"
         )
 
-    def test_is_an_unknown_argument_and_the_known_ones_are_named(self) -> None:
-        assert refusal(add, {"a": 1, "c": 2}) == "c: unknown argument (accepted: a, b)"
+    def test_unknown_argument_error_lists_the_accepted_arguments(self) -> None:
+        assert validation_error(add, {"a": 1, "c": 2}) == "c: unknown argument (accepted: a, b)"
 
-    def test_is_any_argument_where_none_is_taken(self) -> None:
+    def test_argument_of_a_function_without_parameters_is_rejected(self) -> None:
         def now() -> None: ...
 
-        assert refusal(now, {"zone": "UTC"}) == "zone: unknown argument (accepted: none)"
+        assert validation_error(now, {"zone": "UTC"}) == "zone: unknown argument (accepted: none)"
 
-    def test_is_named_by_a_dotted_path(self) -> None:
-        assert refusal(addressed, {"address": {"city": 3}}) == (
+    def test_nested_argument_error_contains_a_dotted_path(self) -> None:
+        assert validation_error(addressed, {"address": {"city": 3}}) == (
             "address.street: required, but missing; address.city: Input should be a valid string"
         )
 
-    def test_is_a_value_outside_its_bounds_or_its_choices(self) -> None:
-        assert "at least 2 characters" in refusal(described, {"name": "A"})
-        assert "'red' or 'blue'" in refusal(coloured, {"colour": "green"})
-        assert "'s' or 'm'" in refusal(coloured, {"colour": "red", "size": "xl"})
+    def test_value_outside_bounds_or_choices_is_rejected(self) -> None:
+        assert "at least 2 characters" in validation_error(described, {"name": "A"})
+        assert "'red' or 'blue'" in validation_error(coloured, {"colour": "green"})
+        assert "'s' or 'm'" in validation_error(coloured, {"colour": "red", "size": "xl"})
 
-    def test_is_said_of_all_of_them_where_no_argument_is_to_blame(self) -> None:
+    def test_model_level_error_is_reported_without_an_argument_name(self) -> None:
         class Period(BaseModel):
             start: int
             end: int
@@ -259,22 +259,22 @@ class TestWhatDoesNotFit:
                 return self
 
         tool = tool_component(lambda params: None, name="it", input_schema=Period)
-        with pytest.raises(ArgumentsInvalid) as caught:
+        with pytest.raises(InvalidArguments) as caught:
             tool.validate_input({"start": 2, "end": 1})
         assert str(caught.value) == "Value error, a period ends after it starts"
 
-    def test_is_never_repeated_at_length(self) -> None:
+    def test_error_message_does_not_repeat_long_values(self) -> None:
         long = "x" * 10_000
-        assert long not in refusal(add, {"a": long})
-        assert len(refusal(add, {"a": 1, long: 1})) < 500
+        assert long not in validation_error(add, {"a": long})
+        assert len(validation_error(add, {"a": 1, long: 1})) < 500
 
-    def test_is_cut_off_after_a_few(self) -> None:
-        said = refusal(add, {"a": 1, **{f"x{i}": i for i in range(50)}})
+    def test_error_message_is_limited_to_a_few_arguments(self) -> None:
+        said = validation_error(add, {"a": 1, **{f"x{i}": i for i in range(50)}})
         assert said.endswith("; and 42 more")
 
 
-class TestCallingIt:
-    def test_hands_the_frame_over_under_the_name_it_has(self) -> None:
+class TestInvocation:
+    def test_frame_is_passed_under_the_name_of_its_parameter(self) -> None:
         def f(a: int, where: Frame) -> Any:
             return a, where
 
@@ -283,12 +283,12 @@ class TestCallingIt:
         assert tool.invoke is not None
         assert tool.invoke({"a": 1}, frame) == (1, frame)
 
-    def test_works_with_a_frame_imported_for_the_type_checker_only(self) -> None:
+    def test_frame_imported_under_type_checking_is_detected(self) -> None:
         scope: dict[str, Any] = {}
         exec("def f(a: int, frame: 'Frame') -> None: ...", scope)
         assert signatures.read(scope["f"]).frame == "frame"
 
-    async def test_is_known_to_be_async_at_registration(self) -> None:
+    async def test_async_callables_are_detected_at_registration(self) -> None:
         async def f(a: int) -> int:
             return a
 
@@ -303,7 +303,7 @@ class TestCallingIt:
             assert await tool.invoke({"a": 1}, None) == 1
         assert not tool_component(add).is_async
 
-    def test_leaves_to_a_partial_what_it_has_decided(self) -> None:
+    def test_arguments_bound_by_a_partial_are_not_in_the_input_schema(self) -> None:
         def greet(greeting: str, name: str, mark: str = "!") -> str:
             return f"{greeting} {name}{mark}"
 
@@ -313,50 +313,50 @@ class TestCallingIt:
         assert tool.invoke(tool.validate_input({"name": "Ada"}), None) == "Hello Ada?"
 
 
-class TestASignatureNobodyCanCall:
-    def test_has_further_positions(self) -> None:
+class TestUnsupportedSignature:
+    def test_variadic_positional_parameter_is_rejected(self) -> None:
         def f(*numbers: int) -> None: ...
 
-        assert "write numbers: list[…]" in complaint(f)
+        assert "write numbers: list[…]" in configuration_error(f)
 
-    def test_has_parameters_without_names(self) -> None:
+    def test_positional_only_parameter_is_rejected(self) -> None:
         def f(a: int, /) -> None: ...
 
-        assert "take the / out" in complaint(f)
+        assert "take the / out" in configuration_error(f)
 
-    def test_has_further_keywords(self) -> None:
+    def test_variadic_keyword_parameter_is_rejected(self) -> None:
         def f(**more: int) -> None: ...
 
-        assert "name them, or declare input_schema" in complaint(f)
+        assert "name them, or declare input_schema" in configuration_error(f)
 
-    def test_has_a_type_which_pydantic_does_not_know(self) -> None:
-        def f(a: TestTheSchema) -> None: ...
+    def test_parameter_type_unknown_to_pydantic_is_rejected(self) -> None:
+        def f(a: TestInputSchema) -> None: ...
 
-        f.__annotations__["a"] = TestTheSchema
-        assert "has a type which pydantic does not know" in complaint(f)
+        f.__annotations__["a"] = TestInputSchema
+        assert "has a type which pydantic does not know" in configuration_error(f)
 
-    def test_has_a_name_which_is_nothing_at_run_time(self) -> None:
+    def test_annotation_undefined_at_run_time_is_rejected(self) -> None:
         def f(a: Session) -> None: ...
 
-        assert "name 'Session' is not defined" in complaint(f)
-        assert "not under TYPE_CHECKING" in complaint(f)
+        assert "name 'Session' is not defined" in configuration_error(f)
+        assert "not under TYPE_CHECKING" in configuration_error(f)
 
-    def test_belongs_to_a_generator(self) -> None:
+    def test_generator_function_is_rejected(self) -> None:
         def f() -> Iterator[int]:
             yield 1
 
         async def g() -> AsyncIterator[int]:
             yield 1
 
-        assert "returns one value" in complaint(f)
-        assert "returns one value" in complaint(g)
+        assert "returns one value" in configuration_error(f)
+        assert "returns one value" in configuration_error(g)
 
-    def test_is_hidden_in_c(self) -> None:
-        assert "by position only" in complaint(len)
-        assert "builtins.max" in complaint(max)
+    def test_builtin_function_without_usable_signature_is_rejected(self) -> None:
+        assert "by position only" in configuration_error(len)
+        assert "builtins.max" in configuration_error(max)
 
 
-def test_a_decorated_function_is_read_through_its_decorator() -> None:
+def test_decorated_function_has_the_input_schema_of_the_wrapped_one() -> None:
     @functools.wraps(add)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         return add(*args, **kwargs)
@@ -364,7 +364,7 @@ def test_a_decorated_function_is_read_through_its_decorator() -> None:
     assert tool_component(wrapper).input_schema == tool_component(add).input_schema
 
 
-def test_a_bound_method_is_read_without_its_self() -> None:
+def test_bound_method_has_no_self_in_its_input_schema() -> None:
     class Shop:
         def search(self, query: str) -> str:
             return query

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from django_mcp.components.base import ArgumentsInvalid, CacheHint, ConfigurationError
+from django_mcp.components.base import CacheHint, ConfigurationError, InvalidArguments
 from django_mcp.components.tool import Tool, ToolComponent, tool_component
 from django_mcp.frame import Frame
 
 NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
-def complaint(target: Any, **options: Any) -> str:
+def configuration_error(target: Any, **options: Any) -> str:
     with pytest.raises(ConfigurationError) as caught:
         tool_component(target, **options)
     return str(caught.value)
@@ -40,8 +40,8 @@ class CountWords(Tool):
         return len(text.split())
 
 
-class TestAFunction:
-    def test_is_listed_with_its_name_its_docstring_and_its_parameters(self) -> None:
+class TestToolFunction:
+    def test_descriptor_contains_function_name_docstring_and_parameters(self) -> None:
         assert tool_component(greet).descriptor() == {
             "name": "greet",
             "description": "Greets somebody.\n\nBy name.",
@@ -53,7 +53,7 @@ class TestAFunction:
             },
         }
 
-    def test_is_listed_as_its_options_say(self) -> None:
+    def test_tool_descriptor_contains_declared_options(self) -> None:
         tool = tool_component(
             greet,
             name="hello",
@@ -86,7 +86,7 @@ class TestAFunction:
             "_meta": {"example/team": "shop"},
         }
 
-    def test_keeps_what_is_for_the_server_to_itself(self) -> None:
+    def test_server_side_options_are_not_part_of_the_descriptor(self) -> None:
         def allowed(frame: Any) -> bool:
             return True
 
@@ -102,7 +102,7 @@ class TestAFunction:
         assert tool_component(greet, scopes="a b").scopes == {"a", "b"}
         assert tool.descriptor() == tool_component(greet).descriptor()
 
-    def test_may_be_given_its_arguments_as_one_value(self) -> None:
+    def test_tool_with_input_schema_receives_arguments_as_one_value(self) -> None:
         schema = {"type": "object", "properties": {"n": {"type": "integer", "default": 3}}}
 
         def with_frame(params: dict[str, Any], frame: Frame) -> Any:
@@ -126,22 +126,24 @@ class TestAFunction:
         assert call(tool_component(alone, input_schema=schema), {"n": 1}, frame) == {"n": 1}
         assert call(tool_component(empty, input_schema=schema), {"n": 1}, frame) is frame
         assert call(tool_component(lambda: 7, input_schema=schema, name="it"), {}, frame) == 7
-        assert "let it take (params, frame)" in complaint(with_anything, input_schema=schema)
+        assert "let it take (params, frame)" in configuration_error(
+            with_anything, input_schema=schema
+        )
 
-    def test_knows_where_it_is_written_and_in_which_app(self) -> None:
+    def test_tool_has_its_source_location_and_app(self) -> None:
         tool = tool_component(greet)
         assert tool.source == f"{__name__}:{greet.__code__.co_firstlineno}"
         assert tool.app == ""
         assert tool.with_app("shop").app == "shop"
         assert tool.with_app("shop").name == "greet"
 
-    def test_without_a_name_needs_one(self) -> None:
-        assert "give name=…" in complaint(lambda: None)
-        assert "'say hello'" in complaint(greet, name="say hello")
+    def test_tool_without_a_valid_name_is_rejected(self) -> None:
+        assert "give name=…" in configuration_error(lambda: None)
+        assert "'say hello'" in configuration_error(greet, name="say hello")
 
 
-class TestAClass:
-    def test_is_called_what_it_is_called(self) -> None:
+class TestToolClass:
+    def test_tool_class_is_named_by_its_class_name_in_snake_case(self) -> None:
         tool = tool_component(CountWords)
         assert tool.name == "count_words"
         assert tool.descriptor()["description"] == "Counts words."
@@ -149,7 +151,7 @@ class TestAClass:
         assert tool.source.startswith(__name__)
         assert not tool.source.endswith(":0")
 
-    def test_says_everything_as_attributes_or_methods(self) -> None:
+    def test_tool_class_can_use_attributes_and_methods(self) -> None:
         class Everything(Tool):
             name = "every.thing"
             annotations = {"title": "Best title", "tags": ["nlp"]}
@@ -200,7 +202,7 @@ class TestAClass:
         assert tool.permission("yes")
         assert (tool.scopes, tool.cache, tool.order) == (frozenset({"all"}), CacheHint(1), 3)
 
-    def test_is_given_an_instance_of_its_input(self) -> None:
+    def test_tool_class_receives_an_instance_of_its_input_model(self) -> None:
         class Search(Tool):
             class Input(BaseModel):
                 query: str
@@ -221,10 +223,10 @@ class TestAClass:
             "additionalProperties": False,
         }
         assert isinstance(tool.validate_input({"query": "a"}), Search.Input)
-        with pytest.raises(ArgumentsInvalid, match=r"colour: unknown argument \(accepted: query"):
+        with pytest.raises(InvalidArguments, match=r"colour: unknown argument \(accepted: query"):
             tool.validate_input({"query": "a", "colour": "red"})
 
-    def test_may_take_what_its_input_says_of_further_arguments(self) -> None:
+    def test_input_model_with_extra_ignore_accepts_unknown_arguments(self) -> None:
         class Lenient(BaseModel):
             model_config = ConfigDict(extra="ignore")
             a: int = 0
@@ -232,7 +234,7 @@ class TestAClass:
         tool = tool_component(lambda params: params.a, name="it", input_schema=Lenient)
         assert call(tool, {"a": 1, "b": 2}) == 1
 
-    def test_may_be_registered_as_an_instance_with_arguments_of_its_own(self) -> None:
+    def test_tool_class_with_constructor_arguments_needs_an_instance(self) -> None:
         class Add(Tool):
             def __init__(self, number: int) -> None:
                 self.number = number
@@ -241,29 +243,29 @@ class TestAClass:
                 return to + self.number
 
         assert call(tool_component(Add(3), name="add_three"), {"to": 1}) == 4
-        assert "register an instance of it" in complaint(Add)
+        assert "register an instance of it" in configuration_error(Add)
 
-    def test_yields_to_what_is_said_where_it_is_registered(self) -> None:
+    def test_registration_options_override_attributes_of_the_class(self) -> None:
         tool = tool_component(CountWords, name="wc", title="Words", description="")
         assert (tool.name, tool.title, tool.descriptor()["description"]) == ("wc", "Words", "")
 
-    def test_does_not_inherit_a_docstring_which_speaks_of_something_else(self) -> None:
+    def test_tool_class_does_not_inherit_the_description_of_its_base(self) -> None:
         class CountLetters(CountWords):
             def execute(self, text: str) -> int:
                 return len(text)
 
         assert tool_component(CountLetters).descriptor()["description"] == ""
 
-    def test_takes_params_only_when_it_says_what_they_are(self) -> None:
+    def test_params_parameter_without_an_input_schema_is_rejected(self) -> None:
         class Vague(Tool):
             def execute(self, params, frame):  # type: ignore[no-untyped-def]
                 return params
 
-        assert "declare Input or input_schema" in complaint(Vague)
+        assert "declare Input or input_schema" in configuration_error(Vague)
 
 
-class TestADescription:
-    def test_is_asked_for_at_every_listing_when_it_is_a_method(self) -> None:
+class TestDescription:
+    def test_callable_description_is_called_for_each_descriptor(self) -> None:
         asked: list[int] = []
 
         def describe() -> str:
@@ -275,7 +277,7 @@ class TestADescription:
         assert tool.descriptor()["description"] == "Listed 1 times"
         assert tool.descriptor()["description"] == "Listed 2 times"
 
-    def test_may_be_a_translation_which_waits_for_its_reader(self) -> None:
+    def test_lazy_translation_is_evaluated_in_the_descriptor(self) -> None:
         class Lazy:
             def casefold(self) -> str:
                 return "bonjour"
@@ -287,7 +289,7 @@ class TestADescription:
         assert tool.descriptor()["title"] == tool.descriptor()["description"] == "Bonjour"
 
 
-class TestATitle:
+class TestTitle:
     @pytest.mark.parametrize(
         ("options", "shown", "listed"),
         [
@@ -296,7 +298,7 @@ class TestATitle:
             ({}, "greet", None),
         ],
     )
-    def test_is_that_of_the_annotations_else_the_title_else_the_name(
+    def test_display_title_is_annotation_title_then_title_then_name(
         self, options: Any, shown: str, listed: str | None
     ) -> None:
         tool = tool_component(greet, **options)
@@ -304,8 +306,8 @@ class TestATitle:
         assert tool.descriptor().get("title") == listed
 
 
-class TestAHandWrittenSchema:
-    def test_is_published_as_it_is_written(self) -> None:
+class TestHandWrittenSchema:
+    def test_hand_written_schema_is_listed_unchanged(self) -> None:
         schema = {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "type": "object",
@@ -316,7 +318,7 @@ class TestAHandWrittenSchema:
         tool = tool_component(lambda params: None, name="it", input_schema=schema)
         assert tool.descriptor()["inputSchema"] == schema
 
-    def test_is_enforced_and_gives_defaults(self) -> None:
+    def test_hand_written_schema_is_enforced_and_supplies_defaults(self) -> None:
         schema = {
             "properties": {"n": {"type": "integer", "maximum": 9}, "m": {"default": "x"}},
             "required": ["n"],
@@ -325,27 +327,33 @@ class TestAHandWrittenSchema:
         assert tool.input_schema["type"] == "object"
         assert call(tool, {"n": 1}) == {"n": 1, "m": "x"}
         for bad in ({}, {"n": 10}, {"n": "1"}):
-            with pytest.raises(ArgumentsInvalid):
+            with pytest.raises(InvalidArguments):
                 tool.validate_input(bad)
 
-    def test_describes_an_object_or_is_refused(self) -> None:
-        assert "arguments are an object" in complaint(greet, input_schema={"type": "array"})
-        assert "cannot be used" in complaint(greet, input_schema={"type": "object", "$ref": "#/x"})
-        assert "give a pydantic model or a dict" in complaint(greet, input_schema="object")
+    def test_hand_written_schema_that_is_not_an_object_is_rejected(self) -> None:
+        assert "arguments are an object" in configuration_error(
+            greet, input_schema={"type": "array"}
+        )
+        assert "cannot be used" in configuration_error(
+            greet, input_schema={"type": "object", "$ref": "#/x"}
+        )
+        assert "give a pydantic model or a dict" in configuration_error(
+            greet, input_schema="object"
+        )
 
-    def test_may_name_headers_and_wrong_ones_are_refused(self) -> None:
+    def test_hand_written_schema_with_an_invalid_header_name_is_rejected(self) -> None:
         def schema(header: str) -> dict[str, Any]:
             return {"properties": {"region": {"type": "string", "x-mcp-header": header}}}
 
         tool = tool_component(lambda params: None, name="it", input_schema=schema("Region"))
         assert len(tool.param_headers) == 1
-        assert "A header of" in complaint(
+        assert "A header of" in configuration_error(
             lambda params: None, name="it", input_schema=schema("not a token")
         )
 
 
-class TestTheOrder:
-    def test_is_by_order_then_by_name(self) -> None:
+class TestSortOrder:
+    def test_tools_are_sorted_by_order_then_by_name(self) -> None:
         tools = [
             tool_component(greet, name=name, order=order)
             for name, order in (("c", 0), ("b", 10), ("a", 2), ("d", -1), ("e", -10), ("b2", 0))
@@ -355,7 +363,7 @@ class TestTheOrder:
         assert all(isinstance(part, str) for tool in tools for part in tool.sort_key)
 
 
-class TestAMistake:
+class TestConfigurationErrors:
     @pytest.mark.parametrize(
         ("options", "said"),
         [
@@ -372,16 +380,16 @@ class TestAMistake:
             ({"complete": {"colour": greet}}, "none of its arguments"),
         ],
     )
-    def test_is_answered_with_the_remedy(self, options: Any, said: str) -> None:
-        assert said in complaint(greet, **options)
+    def test_invalid_option_is_rejected_with_a_remedy(self, options: Any, said: str) -> None:
+        assert said in configuration_error(greet, **options)
 
-    def test_is_to_register_something_that_is_no_tool(self) -> None:
+    def test_object_that_is_not_a_tool_is_rejected(self) -> None:
         class NoTool:
             pass
 
         class Lazy(Tool):
             pass
 
-        assert "derive it from Tool" in complaint(NoTool)
-        assert "has no method execute" in complaint(Lazy)
-        assert "give a function" in complaint("greet")
+        assert "derive it from Tool" in configuration_error(NoTool)
+        assert "has no method execute" in configuration_error(Lazy)
+        assert "give a function" in configuration_error("greet")

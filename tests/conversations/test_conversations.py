@@ -21,11 +21,11 @@ import pytest
 
 from django_mcp import registry
 from django_mcp.protocol.revisions import BY_VERSION
-from django_mcp.testing import official
-from django_mcp.testing.exchange import PATIENCE
-from django_mcp.transports import stdio
-from tests.behaviour.conftest import MEMORY
-from tests.conversations.desk import desk
+from django_mcp.testing import spec_schemas
+from django_mcp.testing.asgi import PATIENCE
+from django_mcp.transports.connection import stdio
+from tests.conversations.sample_server import desk
+from tests.memory_stores import MEMORY
 
 if TYPE_CHECKING:
     from pytest_django import Settings
@@ -85,7 +85,7 @@ class Pipes:
 
 
 @dataclass
-class Known:
+class Placeholders:
     """What the placeholders of a transcript have turned out to stand for."""
 
     values: dict[str, str] = field(default_factory=dict)
@@ -110,10 +110,10 @@ class Known:
             self.values.setdefault(written, said)
 
 
-async def play(path: Path) -> None:
+async def replay(path: Path) -> None:
     """Say what the client says, and compare what the server answers."""
-    pipes, known = Pipes(), Known()
-    conversation = stdio.Conversation(registry.configure(desk()), cast(BinaryIO, pipes))
+    pipes, known = Pipes(), Placeholders()
+    conversation = stdio.StdioConnection(registry.configure(desk()), cast(BinaryIO, pipes))
     serving = asyncio.ensure_future(conversation.serve(pipes.read()))
     methods: dict[str, str] = {}
     for line in read(path):
@@ -122,11 +122,11 @@ async def play(path: Path) -> None:
                 said = await pipes.answers.get()
             known.learn(line.message, said)
             assert said == known.fill(line.message), line.where
-            _check(path.parent.name, said, methods)
+            _check_schema(path.parent.name, said, methods)
         elif line.side == END:
             pipes.lines.put_nowait(None)
         else:
-            _note(methods, line.message)
+            _record_methods(methods, line.message)
             pipes.lines.put_nowait(json.dumps(known.fill(line.message)).encode() + b"\n")
     pipes.lines.put_nowait(None)
     async with asyncio.timeout(PATIENCE):
@@ -134,24 +134,24 @@ async def play(path: Path) -> None:
     assert pipes.answers.empty(), pipes.answers.get_nowait()
 
 
-def _note(methods: dict[str, str], message: Any) -> None:
+def _record_methods(methods: dict[str, str], message: Any) -> None:
     for each in message if isinstance(message, list) else [message]:
         if isinstance(each, dict) and isinstance(each.get("method"), str):
             methods[str(each.get("id"))] = each["method"]
 
 
-def _check(version: str, said: Any, methods: dict[str, str]) -> None:
+def _check_schema(version: str, said: Any, methods: dict[str, str]) -> None:
     """Whether what was said is what the revision's official schema allows."""
     for each in said if isinstance(said, list) else [said]:
-        official.check(BY_VERSION[version], each, methods.get(str(each.get("id"))))
+        spec_schemas.check(BY_VERSION[version], each, methods.get(str(each.get("id"))))
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
-async def test_a_conversation_goes_as_it_is_written(path: Path, settings: Settings) -> None:
+async def test_server_messages_match_the_transcript(path: Path, settings: Settings) -> None:
     settings.DJANGO_MCP = {"STORES": MEMORY}
 
-    await play(path)
+    await replay(path)
 
 
-def test_every_revision_has_its_transcripts() -> None:
+def test_every_revision_has_transcripts() -> None:
     assert {path.parent.name for path in TRANSCRIPTS} == {*BY_VERSION}

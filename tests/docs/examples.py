@@ -137,7 +137,7 @@ class Project:
         stores.events()
 
     def _register(self, module: ModuleType, new: Mapping[str, Any]) -> None:
-        registry.adopt(module)
+        registry.register_module(module)
 
     def _test(self, module: ModuleType, new: Mapping[str, Any]) -> None:
         for name, test in new.items():

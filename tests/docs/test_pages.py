@@ -19,9 +19,9 @@ from django_mcp import conf, registry
 from django_mcp.components.prompt import PromptOptions
 from django_mcp.components.resource import ResourceOptions
 from django_mcp.components.tool import ToolOptions
-from django_mcp.hooks import HOOKS
-from django_mcp.protocol import json_schema
+from django_mcp.protocol.schema import compiler
 from django_mcp.server import Server
+from django_mcp.server.hooks import HOOKS
 from tests.docs.examples import MEMORY, PAGES, PROJECT, ROOT, Project
 from tests.docs.generated import PART, current
 
@@ -37,7 +37,7 @@ def title(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-SHELF: Sequence[Mapping[str, Any]] = (
+PRODUCTS: Sequence[Mapping[str, Any]] = (
     {"name": "Green tea", "price": "4.50", "stock": 12},
     {"name": "Black tea", "price": "3.90", "stock": 0},
     {"name": "Teapot", "price": "24.00", "stock": 3},
@@ -72,10 +72,10 @@ def project(
         monkeypatch.setattr(registry, name, getattr(default, name))
     monkeypatch.setattr(registry, "default", default)
     monkeypatch.setattr(registry, "_servers", {default.name: default})
-    public = ["django_mcp.auth.public.Public"]
+    public = ["django_mcp.auth.anonymous.AnonymousAuthentication"]
     settings.DJANGO_MCP = {"AUTHENTICATORS": public, "STORES": MEMORY}
     product = importlib.import_module("shop.models").Product
-    for number, shelf in enumerate(SHELF, start=1):
+    for number, shelf in enumerate(PRODUCTS, start=1):
         product.objects.create(pk=number, **shelf)
     project = Project(settings)
     yield project
@@ -84,12 +84,12 @@ def project(
 
 
 @every_page
-def test_what_a_page_shows_works(page: Path, project: Project) -> None:
+def test_code_examples_of_the_page_run(page: Path, project: Project) -> None:
     project.run(page)
 
 
 @every_page
-def test_a_page_points_to_what_is_there(page: Path) -> None:
+def test_links_of_the_page_have_existing_targets(page: Path) -> None:
     for link in LINK.findall(page.read_text()):
         place, _, part = link.partition("#")
         if "://" in place:
@@ -107,19 +107,19 @@ def anchors(page: Path) -> set[str]:
 
 
 @every_page
-def test_what_the_package_writes_of_itself_is_current(page: Path) -> None:
+def test_generated_parts_of_the_page_are_current(page: Path) -> None:
     text = page.read_text()
     assert text == current(text), "Run: .venv/bin/python -m tests.docs.generated"
 
 
-def test_every_page_is_found_from_the_index() -> None:
+def test_every_page_is_linked_from_the_index() -> None:
     index = DOCS / "index.md"
     listed = {(DOCS / link.partition("#")[0]).resolve() for link in LINK.findall(index.read_text())}
     missing = [title(page) for page in PAGES[1:] if page not in listed and page != index]
     assert not missing, f"docs/index.md does not list {missing}: add them"
 
 
-def test_every_setting_stands_in_its_reference_with_its_default() -> None:
+def test_settings_reference_lists_every_setting_with_its_default() -> None:
     rows = re.findall(r"^\| `([A-Z_]+)` \| `([^|]+)` \|", reference("settings"), re.MULTILINE)
     assert dict(rows) == {key: default(key) for key in conf.KEYS}, (
         "docs/reference/settings.md has a row | `KEY` | `default` | … for each key of conf.KEYS"
@@ -128,20 +128,22 @@ def test_every_setting_stands_in_its_reference_with_its_default() -> None:
 
 def default(key: str) -> str:
     """The default of a setting as its reference shows it."""
-    return SHOWN.get(key) or repr(getattr(conf.Settings(name="", validation="off"), key.lower()))
+    return COMPUTED_DEFAULTS.get(key) or repr(
+        getattr(conf.Settings(name="", validation="off"), key.lower())
+    )
 
 
-SHOWN = {
+COMPUTED_DEFAULTS = {
     "NAME": "the package of ROOT_URLCONF",
     "PROTOCOL_VERSIONS": "all of them",
-    "VALIDATION": '"strict" under DEBUG, else "off"',
+    "VALIDATE_OUTPUT": '"strict" under DEBUG, else "off"',
     "STORES": "the database",
-    "SYNC_THREADS": "processors + 4, at most 32",
+    "SYNC_THREAD_POOL_SIZE": "processors + 4, at most 32",
 }
 """Defaults which are made, or too long to be shown."""
 
 
-def test_every_public_name_stands_in_its_reference() -> None:
+def test_api_reference_lists_every_public_name() -> None:
     shown = {part[3].split()[0] for part in PART.finditer(reference("api"))}
     named = {f"django_mcp.{name}" for name in django_mcp.__all__ if name != "questions"}
     assert named <= shown, (
@@ -151,21 +153,21 @@ def test_every_public_name_stands_in_its_reference() -> None:
 
 
 @pytest.mark.parametrize("options", [ToolOptions, ResourceOptions, PromptOptions])
-def test_every_option_and_hook_stands_in_the_reference(options: Any) -> None:
+def test_api_reference_lists_every_option_and_hook(options: Any) -> None:
     text = reference("api")
     missing = [each for each in (*options.__annotations__, *HOOKS) if f"`{each}" not in text]
     assert not missing, f"docs/reference/api.md does not name {missing}: add them"
 
 
-def test_every_dialect_of_json_schema_stands_in_the_reference_and_no_other() -> None:
+def test_api_reference_lists_exactly_the_supported_json_schema_dialects() -> None:
     rows = re.findall(
         r"^\| [^|]+ \| `(https?://json-schema[^`]+)` \|$", reference("api"), re.MULTILINE
     )
-    assert [each.removesuffix("#") for each in rows] == [*json_schema.DIALECTS]
-    assert rows[0] == json_schema.DEFAULT_DIALECT
+    assert [each.removesuffix("#") for each in rows] == [*compiler.DIALECTS]
+    assert rows[0] == compiler.DEFAULT_DIALECT
 
 
-def test_every_command_stands_in_its_reference() -> None:
+def test_command_reference_has_a_heading_for_every_command() -> None:
     text = reference("commands")
     folder = ROOT / "django_mcp" / "management" / "commands"
     commands = [each.stem for each in folder.glob("mcp_*.py")]

@@ -45,12 +45,12 @@ every_row = pytest.mark.parametrize("row", rows(), ids=lambda row: row.seed)
 
 
 @every_row
-def test_what_it_names_can_be_imported(row: Row) -> None:
+def test_names_in_each_row_can_be_imported(row: Row) -> None:
     for name in row.names:
-        found(name)
+        resolve_dotted_name(name)
 
 
-def found(name: str) -> Any:
+def resolve_dotted_name(name: str) -> Any:
     """What a dotted name means: something that can be imported, or a field of a class."""
     try:
         return resolve_name(name)
@@ -62,7 +62,7 @@ def found(name: str) -> Any:
 
 
 @every_row
-def test_it_names_a_test_which_exists(row: Row) -> None:
+def test_each_row_cites_existing_tests(row: Row) -> None:
     assert row.tests
     for test in row.tests:
         path, _, name = test.partition("::")
@@ -85,42 +85,42 @@ def function(node: ast.AST) -> list[str]:
     return [node.name] if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else []
 
 
-def test_every_row_has_a_name_or_says_why_not() -> None:
+def test_every_row_has_a_name_or_a_reason() -> None:
     assert [row.seed for row in rows() if not row.names and len(row.here.split()) < 3] == []
 
 
 @pytest.mark.skipif(not SEEDS.is_dir(), reason="the seeds are not part of this repository")
-class TestNothingIsMissing:
-    def told(self) -> str:
+class TestSeedCoverage:
+    def seed_column(self) -> str:
         return "\n".join(row.seed for row in rows())
 
     def seed(self, number: int) -> str:
         (path,) = SEEDS.glob(f"{number:03}_*.txt")
         return path.read_text()
 
-    def test_of_the_frame(self) -> None:
+    def test_every_frame_function_of_the_seed_has_a_row(self) -> None:
         headings = set(re.findall(r"^# `(\w+)`$", self.seed(0), re.MULTILINE))
 
-        assert {name for name in headings if name not in self.told()} == set()
+        assert {name for name in headings if name not in self.seed_column()} == set()
         assert len(headings) > 25
 
-    def test_of_its_options_and_fields(self) -> None:
+    def test_every_frame_option_and_field_of_the_seed_has_a_row(self) -> None:
         options = set(re.findall(r"\{:(\w+),", self.seed(0)))
         fields = set(re.findall(r"^  \* `(\w+)` - ", self.seed(0), re.MULTILINE))
 
-        assert {name for name in options | fields if name not in self.told()} == set()
+        assert {name for name in options | fields if name not in self.seed_column()} == set()
 
-    def test_of_the_tool(self) -> None:
+    def test_every_tool_callback_and_field_of_the_seed_has_a_row(self) -> None:
         headings = set(re.findall(r"^# `(\w+)`$", self.seed(2), re.MULTILINE))
         fields = set(re.findall(r"^  (\w+): ", self.seed(2), re.MULTILINE))
 
-        assert {name for name in headings | fields if name not in self.told()} == set()
+        assert {name for name in headings | fields if name not in self.seed_column()} == set()
 
-    def test_of_the_server(self) -> None:
+    def test_every_server_function_and_type_of_the_seed_has_a_row(self) -> None:
         text = self.seed(4)
         functions = set(re.findall(r"^- [\w:<>]+(?: const)? (\w+)\(", text, re.MULTILINE))
         functions |= set(re.findall(r"^- std::\w+<[^(]*> (\w+)\(", text, re.MULTILINE))
         types = set(re.findall(r"^- using (\w+) =", text, re.MULTILINE))
 
-        assert {name for name in functions | types if name not in self.told()} == set()
+        assert {name for name in functions | types if name not in self.seed_column()} == set()
         assert len(functions) > 30

@@ -15,7 +15,7 @@ from tests.clients import environments
 from tests.docs.examples import ROOT, Block, blocks, commands
 from tests.running_site import serving
 
-MADE = ("source", "env/bin/python", "-m pip", "-m venv")
+SETUP_COMMANDS = ("source", "env/bin/python", "-m pip", "-m venv")
 """Environments are there already."""
 
 
@@ -25,7 +25,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
         yield Reader(tmp_path, stack)
 
 
-def test_the_tutorial_works_as_it_is_written(reader: Reader) -> None:
+def test_tutorial_commands_produce_the_documented_output(reader: Reader) -> None:
     for block in blocks(ROOT / "docs" / "tutorial.md"):
         {"python": reader.write, "console": reader.enter}[block.label](block)
 
@@ -56,7 +56,7 @@ class Reader:
             line = " ".join(words)
             if line.endswith("runserver"):
                 self._serve()
-            elif not any(each in line for each in MADE):
+            elif not any(each in line for each in SETUP_COMMANDS):
                 printed = self._run(words)
                 assert not shown or printed.strip() == shown, f"{block.place}: {line}: {printed}"
 

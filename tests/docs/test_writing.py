@@ -8,7 +8,7 @@ from types import ModuleType
 from tests.docs.examples import ROOT, blocks
 
 
-def shown(page: str, *files: str) -> list[ModuleType]:
+def page_modules(page: str, *files: str) -> list[ModuleType]:
     """What a page shows of some files, each as a module which the next may import."""
     made = {name: ModuleType(name) for name in files}
     sys.modules |= made
@@ -21,4 +21,6 @@ def shown(page: str, *files: str) -> list[ModuleType]:
     return [*made.values()]
 
 
-TestFolderSessions = shown("writing/store.md", "shop.stores", "shop.tests")[1].TestFolderSessions
+TestFolderSessions = page_modules("writing/store.md", "shop.stores", "shop.tests")[
+    1
+].TestFolderSessions

@@ -8,11 +8,11 @@ import threading
 
 import pytest
 
-from django_mcp.cancellation import Cancellation
+from django_mcp.frame.cancellation import Cancellation
 from django_mcp.protocol.errors import Cancelled
 
 
-def test_it_is_not_requested_at_first() -> None:
+def test_new_cancellation_is_not_requested() -> None:
     cancellation = Cancellation()
 
     cancellation.raise_if_requested()
@@ -21,7 +21,7 @@ def test_it_is_not_requested_at_first() -> None:
     assert cancellation.wait(0) is False
 
 
-def test_it_is_requested_once_and_keeps_the_first_reason() -> None:
+def test_second_request_keeps_the_first_reason() -> None:
     cancellation = Cancellation()
     cancellation.request("too slow")
     cancellation.request("another reason")
@@ -31,7 +31,7 @@ def test_it_is_requested_once_and_keeps_the_first_reason() -> None:
         cancellation.raise_if_requested()
 
 
-def test_callbacks_are_called_once_each() -> None:
+def test_cancellation_callbacks_are_called_once_in_order() -> None:
     cancellation = Cancellation()
     called: list[str] = []
     cancellation.on_request(lambda: called.append("first"))
@@ -43,7 +43,7 @@ def test_callbacks_are_called_once_each() -> None:
     assert called == ["first", "second"]
 
 
-def test_a_callback_which_comes_late_is_called_at_once() -> None:
+def test_callback_added_after_the_request_is_called_immediately() -> None:
     cancellation = Cancellation()
     cancellation.request()
     called: list[int] = []
@@ -53,19 +53,19 @@ def test_a_callback_which_comes_late_is_called_at_once() -> None:
     assert called == [1]
 
 
-def test_a_callback_can_be_taken_back() -> None:
+def test_removed_callback_is_not_called() -> None:
     cancellation = Cancellation()
     called: list[int] = []
-    take_back = cancellation.on_request(lambda: called.append(1))
+    remove = cancellation.on_request(lambda: called.append(1))
 
-    take_back()
-    take_back()
+    remove()
+    remove()
     cancellation.request()
 
     assert called == []
 
 
-def test_a_callback_which_fails_keeps_no_other_from_being_called(
+def test_failing_callback_is_logged_and_others_are_called(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     cancellation = Cancellation()
@@ -80,26 +80,26 @@ def test_a_callback_which_fails_keeps_no_other_from_being_called(
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_a_thread_waits_for_it() -> None:
+def test_wait_in_a_thread_returns_when_cancellation_is_requested() -> None:
     cancellation = Cancellation()
-    waits = threading.Event()
-    heard: list[bool] = []
+    started = threading.Event()
+    returned: list[bool] = []
 
     def wait() -> None:
-        waits.set()
-        heard.append(cancellation.wait(10))
+        started.set()
+        returned.append(cancellation.wait(10))
 
     thread = threading.Thread(target=wait)
     thread.start()
-    waits.wait(10)
+    started.wait(10)
     cancellation.request()
     thread.join(10)
 
-    assert heard == [True]
+    assert returned == [True]
     assert cancellation.wait(0) is True
 
 
-async def test_a_task_waits_for_it_whichever_thread_requests() -> None:
+async def test_await_request_returns_when_another_thread_requests() -> None:
     cancellation = Cancellation()
     waiting = asyncio.ensure_future(cancellation.await_request())
     await asyncio.sleep(0)
@@ -110,5 +110,5 @@ async def test_a_task_waits_for_it_whichever_thread_requests() -> None:
     assert await cancellation.await_request() is True
 
 
-async def test_a_task_waits_no_longer_than_it_wants() -> None:
+async def test_await_request_returns_false_after_its_timeout() -> None:
     assert await Cancellation().await_request(0) is False

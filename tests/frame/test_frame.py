@@ -10,9 +10,9 @@ import pytest
 from django_mcp import ConfigurationError, Frame
 from django_mcp.components.tool import ToolComponent
 from django_mcp.frame import HttpTransport, RequestInfo, StdioTransport
+from django_mcp.frame.session import Change, Session
 from django_mcp.protocol.revisions import NEWEST
-from django_mcp.session import Change, Session
-from django_mcp.transports.http_request import ScopeTransport
+from django_mcp.transports.http.request import ScopeTransport
 
 
 def handler(params: dict[str, Any]) -> str:
@@ -21,16 +21,16 @@ def handler(params: dict[str, Any]) -> str:
 
 
 class TestNew:
-    def test_it_knows_nothing(self) -> None:
+    def test_new_frame_is_empty(self) -> None:
         frame = Frame()
 
         assert (dict(frame.assigns), dict(frame.private)) == ({}, {})
         assert (frame.request, frame.transport, frame.initialized) == (None, None, False)
 
-    def test_it_may_be_given_assigns(self) -> None:
+    def test_new_frame_accepts_initial_assigns(self) -> None:
         assert Frame({"user": "alice"}).assigns == {"user": "alice"}
 
-    def test_nothing_changes_in_place(self) -> None:
+    def test_frame_methods_return_a_new_frame(self) -> None:
         frame = Frame({"a": 1})
 
         changed = frame.assign(a=2).put_private(b=3).put_pagination_limit(4).register_tool("t")
@@ -39,7 +39,7 @@ class TestNew:
         assert frame.private == {}
         assert changed.assigns == {"a": 2}
 
-    def test_it_shows_names_and_counts_but_no_contents(self) -> None:
+    def test_repr_contains_names_and_counts_but_no_values(self) -> None:
         frame = (
             Frame({"token": "hunter2"})
             .put_private(secret="hunter2")
@@ -65,38 +65,40 @@ class TestAssign:
         ],
         ids=["one by one", "mapping", "pairs", "keywords", "mapping and keyword", "both"],
     )
-    def test_values_are_given_in_every_way(self, assign: Callable[[Frame], Frame]) -> None:
+    def test_assign_accepts_pairs_mappings_and_keywords(
+        self, assign: Callable[[Frame], Frame]
+    ) -> None:
         assert assign(Frame()).assigns == {"status": "active", "count": 5}
 
-    def test_the_later_value_wins(self) -> None:
+    def test_last_value_assigned_to_a_key_is_kept(self) -> None:
         assert Frame({"a": 0}).assign([("a", 1), ("a", 2)]).assigns == {"a": 2}
 
     @pytest.mark.parametrize("arguments", [("key",), ("key", 1, 2), ({"a": 1}, 2)])
-    def test_a_key_has_one_value(self, arguments: tuple[Any, ...]) -> None:
+    def test_assign_rejects_a_wrong_number_of_arguments(self, arguments: tuple[Any, ...]) -> None:
         with pytest.raises(TypeError):
             Frame().assign(*arguments)
 
-    def test_each_key_is_a_change_of_its_own_for_the_session_to_remember(self) -> None:
+    def test_each_assigned_key_is_recorded_as_a_session_change(self) -> None:
         assert Frame({"old": 0}).assign(a=1, b=2).changes == (
             Change("assigns", "put", "a", 1),
             Change("assigns", "put", "b", 2),
         )
 
-    def test_what_a_message_brings_shadows_and_is_no_change(self) -> None:
-        frame = Frame({"tenant": "of the session", "a": 1}).brought({"tenant": "of the request"})
+    def test_request_assigns_override_session_assigns_without_a_change(self) -> None:
+        frame = Frame({"tenant": "of the session", "a": 1}).with_request_assigns(
+            {"tenant": "of the request"}
+        )
 
         assert frame.assigns == {"tenant": "of the request", "a": 1}
         assert frame.changes == ()
 
 
 class TestAssignNew:
-    def test_it_assigns_what_the_function_makes(self) -> None:
+    def test_assign_new_assigns_the_return_value_of_the_function(self) -> None:
         assert Frame().assign_new("at", lambda: 5).assigns == {"at": 5}
 
     @pytest.mark.parametrize("present", [5, None, False, ""])
-    def test_it_calls_nothing_when_the_key_is_present_whatever_its_value(
-        self, present: Any
-    ) -> None:
+    def test_assign_new_does_not_call_the_function_if_the_key_exists(self, present: Any) -> None:
         def expensive() -> Any:
             raise AssertionError("it was called")
 
@@ -118,29 +120,29 @@ class TestTransport:
     )
 
     @pytest.mark.parametrize("name", ["authorization", "Authorization", "AUTHORIZATION"])
-    def test_a_header_is_found_in_any_case(self, name: str) -> None:
+    def test_header_lookup_ignores_case(self, name: str) -> None:
         assert Frame(transport=self.http).get_req_header(name) == "Bearer 1"
 
-    def test_of_a_repeated_header_the_first_one_is_meant(self) -> None:
+    def test_repeated_header_returns_the_first_value(self) -> None:
         assert Frame(transport=self.http).get_req_header("x-tag") == "first"
 
     @pytest.mark.parametrize(
         "transport", [None, HttpTransport(), StdioTransport(env={"AUTHORIZATION": "x"})]
     )
-    def test_a_header_that_is_not_there_is_none(self, transport: Any) -> None:
+    def test_missing_header_returns_none(self, transport: Any) -> None:
         assert Frame(transport=transport).get_req_header("authorization") is None
 
-    def test_a_query_parameter_is_found(self) -> None:
+    def test_query_parameter_is_returned(self) -> None:
         assert Frame(transport=self.http).get_query_param("session") == "abc123"
 
     @pytest.mark.parametrize(
         "transport",
         [None, StdioTransport(), HttpTransport(query_params=None), HttpTransport(query_params={})],
     )
-    def test_a_query_parameter_that_is_not_there_is_none(self, transport: Any) -> None:
+    def test_missing_query_parameter_returns_none(self, transport: Any) -> None:
         assert Frame(transport=transport).get_query_param("session") is None
 
-    def test_over_http_it_says_how_the_message_came(self) -> None:
+    def test_http_transport_contains_the_request_details(self) -> None:
         transport = Frame(transport=self.http).transport
 
         assert isinstance(transport, HttpTransport)
@@ -152,13 +154,13 @@ class TestTransport:
         assert (transport.port, transport.request_path) == (443, "/mcp")
         assert transport.remote_ip == "151.236.219.228"
 
-    def test_over_stdio_it_knows_the_environment_and_the_process(self) -> None:
+    def test_stdio_transport_contains_environment_and_process_id(self) -> None:
         transport = StdioTransport(env={"USER": "alice"}, os_pid=12345)
 
         assert (transport.type, transport.env["USER"]) == ("stdio", "alice")
         assert (transport.pid, transport.os_pid) == ("12345", 12345)
 
-    def test_its_fields_are_changed_one_or_many_at_a_time(self) -> None:
+    def test_put_transport_accepts_a_name_a_mapping_or_keywords(self) -> None:
         frame = (
             Frame()
             .put_transport("host", "example.com")
@@ -170,13 +172,13 @@ class TestTransport:
             host="example.com", port=8000, scheme="http", request_path="/mcp"
         )
 
-    def test_a_type_makes_it_the_other_one(self) -> None:
+    def test_put_transport_with_a_type_replaces_the_transport(self) -> None:
         frame = Frame(transport=self.http).put_transport(type="stdio", env={"A": "1"}, os_pid=7)
 
         assert frame.transport == StdioTransport(env={"A": "1"}, os_pid=7)
         assert frame.put_transport(os_pid=8).transport == StdioTransport(env={"A": "1"}, os_pid=8)
 
-    def test_what_was_read_from_a_request_can_be_changed_too(self) -> None:
+    def test_put_transport_changes_a_transport_made_from_a_scope(self) -> None:
         scope = {
             "headers": [(b"host", b"shop.example"), (b"accept", b"*/*")],
             "query_string": b"a=1&a=2",
@@ -190,13 +192,13 @@ class TestTransport:
         assert frame.transport.host == "shop.example"
         assert frame.get_query_param("a") == "2"
 
-    def test_a_field_that_it_does_not_have_is_refused(self) -> None:
+    def test_put_transport_rejects_an_unknown_field(self) -> None:
         with pytest.raises(TypeError):
             Frame().put_transport(colour="red")
 
 
 class TestRequest:
-    def test_it_is_set_and_cleared(self) -> None:
+    def test_put_request_sets_and_clear_request_removes_the_request(self) -> None:
         frame = Frame().put_request(
             {"id": "req_123", "method": "tools/call", "params": {"name": "calculator"}}
         )
@@ -204,7 +206,7 @@ class TestRequest:
         assert frame.request == RequestInfo("req_123", "tools/call", {"name": "calculator"})
         assert frame.clear_request().request is None
 
-    def test_clearing_it_clears_nothing_else(self) -> None:
+    def test_clear_request_keeps_all_other_fields(self) -> None:
         frame = Frame({"a": 1}, initialized=True).put_private(b=2).register_tool("t")
         cleared = frame.put_request({"method": "ping"}).clear_request()
 
@@ -220,22 +222,22 @@ class TestPrivate:
             lambda frame: frame.put_private(session_id="abc", tenant=1),
         ],
     )
-    def test_values_are_merged(self, put: Callable[[Frame], Frame]) -> None:
+    def test_put_private_merges_values(self, put: Callable[[Frame], Frame]) -> None:
         frame = put(Frame().put_private(tenant=0, kept=True))
 
         assert frame.private == {"session_id": "abc", "tenant": 1, "kept": True}
 
-    def test_keys_of_a_site_are_remembered_and_those_of_the_framework_are_not(self) -> None:
+    def test_only_private_keys_of_the_site_are_recorded_as_changes(self) -> None:
         assert Frame().put_private(session_id="abc", tenant=1).changes == (
             Change("private", "put", "tenant", 1),
         )
 
-    def test_what_is_there_already_is_no_change(self) -> None:
+    def test_unchanged_private_value_is_not_recorded_as_a_change(self) -> None:
         frame = Frame(private={"tenant": None}).put_private(tenant=None)  # type: ignore[typeddict-unknown-key]
 
         assert frame.changes == ()
 
-    def test_before_initialize_every_getter_answers_none(self) -> None:
+    def test_getters_return_none_before_initialize(self) -> None:
         frame = Frame()
 
         assert frame.get_mcp_session_id() is None
@@ -244,7 +246,7 @@ class TestPrivate:
         assert frame.get_protocol_version() is None
         assert frame.get_protocol_module() is None
 
-    def test_the_getters_tell_what_was_agreed(self) -> None:
+    def test_getters_return_the_negotiated_values(self) -> None:
         frame = Frame().put_private(
             session_id="session_abc123",
             client_info={"name": "my-client", "version": "1.0.0"},
@@ -261,16 +263,16 @@ class TestPrivate:
 
 
 class TestPaginationLimit:
-    def test_it_is_kept_where_the_seeds_look_for_it(self) -> None:
+    def test_pagination_limit_is_stored_in_private(self) -> None:
         frame = Frame().put_pagination_limit(10)
 
         assert frame.private["pagination_limit"] == 10
         assert frame.changes == (Change("pagination_limit", "set", value=10),)
 
-    @pytest.mark.parametrize("nonsense", [0, -1, True, 2.5, "10", None])
-    def test_nonsense_is_refused(self, nonsense: Any) -> None:
+    @pytest.mark.parametrize("limit", [0, -1, True, 2.5, "10", None])
+    def test_invalid_pagination_limit_is_rejected(self, limit: Any) -> None:
         with pytest.raises(ValueError, match="positive integer"):
-            Frame().put_pagination_limit(nonsense)
+            Frame().put_pagination_limit(limit)
 
 
 @pytest.fixture
@@ -293,43 +295,43 @@ def full() -> Frame:
 
 
 class TestClearSession:
-    def test_it_keeps_the_assigns(self, full: Frame) -> None:
+    def test_clear_session_keeps_the_assigns(self, full: Frame) -> None:
         assert full.clear_session().assigns == {"status": "active"}
 
-    def test_it_keeps_the_transport(self, full: Frame) -> None:
+    def test_clear_session_keeps_the_transport(self, full: Frame) -> None:
         assert full.clear_session().transport == HttpTransport(host="a")
 
-    def test_it_keeps_the_request(self, full: Frame) -> None:
+    def test_clear_session_keeps_the_request(self, full: Frame) -> None:
         assert full.clear_session().request == full.request
 
-    def test_it_keeps_initialized(self, full: Frame) -> None:
+    def test_clear_session_keeps_initialized(self, full: Frame) -> None:
         assert full.clear_session().initialized is True
 
-    def test_it_removes_the_session_id(self, full: Frame) -> None:
+    def test_clear_session_removes_the_session_id(self, full: Frame) -> None:
         assert full.clear_session().get_mcp_session_id() is None
 
-    def test_it_removes_the_client_info(self, full: Frame) -> None:
+    def test_clear_session_removes_the_client_info(self, full: Frame) -> None:
         assert full.clear_session().get_client_info() is None
 
-    def test_it_removes_the_client_capabilities(self, full: Frame) -> None:
+    def test_clear_session_removes_the_client_capabilities(self, full: Frame) -> None:
         assert full.clear_session().get_client_capabilities() is None
 
-    def test_it_removes_the_protocol_version(self, full: Frame) -> None:
+    def test_clear_session_removes_the_protocol_version(self, full: Frame) -> None:
         assert full.clear_session().get_protocol_version() is None
 
-    def test_it_removes_the_protocol_module(self, full: Frame) -> None:
+    def test_clear_session_removes_the_protocol_module(self, full: Frame) -> None:
         assert full.clear_session().get_protocol_module() is None
 
-    def test_it_removes_the_pagination_limit(self, full: Frame) -> None:
+    def test_clear_session_removes_the_pagination_limit(self, full: Frame) -> None:
         assert "pagination_limit" not in full.clear_session().private
 
-    def test_it_removes_the_runtime_components(self, full: Frame) -> None:
+    def test_clear_session_removes_the_runtime_components(self, full: Frame) -> None:
         assert full.clear_session().get_components() == []
 
-    def test_it_removes_whatever_else_was_private(self, full: Frame) -> None:
+    def test_clear_session_removes_all_private_values(self, full: Frame) -> None:
         assert full.clear_session().private == {}
 
-    def test_the_session_forgets_the_same(self, full: Frame) -> None:
+    def test_clear_session_changes_are_applied_to_the_session(self, full: Frame) -> None:
         session = Session(id="abc", server="s", principal="p", version=NEWEST.version)
 
         after = session.apply(full.assign(kept=1).clear_session().changes)
@@ -339,7 +341,7 @@ class TestClearSession:
 
 
 class TestComponents:
-    def test_all_of_them_are_there(self) -> None:
+    def test_get_components_returns_all_registered_components(self) -> None:
         frame = (
             Frame()
             .register_tool("tool")
@@ -355,7 +357,7 @@ class TestComponents:
             ("resource_template", "a://{template}"),
         ]
 
-    def test_clearing_them_clears_nothing_else(self) -> None:
+    def test_clear_components_keeps_all_other_fields(self) -> None:
         frame = Frame({"a": 1}).put_pagination_limit(2)
         cleared = frame.register_tool("t").register_prompt("p").clear_components()
 
@@ -363,7 +365,7 @@ class TestComponents:
         assert cleared.private["pagination_limit"] == 2
         assert cleared.assigns == {"a": 1}
 
-    def test_a_tool_has_every_option_of_the_seeds(self) -> None:
+    def test_register_tool_accepts_every_option_of_the_seeds(self) -> None:
         (tool,) = (
             Frame()
             .register_tool(
@@ -392,41 +394,41 @@ class TestComponents:
             "_meta": {"example.com/key": 1},
         }
 
-    def test_the_title_among_the_annotations_wins(self) -> None:
+    def test_annotation_title_overrides_the_title_option(self) -> None:
         (tool,) = Frame().register_tool("t", title="a", annotations={"title": "b"}).get_components()
 
         assert (tool.display_title, tool.descriptor()["title"]) == ("b", "b")
 
-    def test_without_any_title_the_name_is_shown(self) -> None:
+    def test_display_title_defaults_to_the_name(self) -> None:
         (tool,) = Frame().register_tool("t").get_components()
 
         assert tool.display_title == "t"
         assert "title" not in tool.descriptor()
 
-    def test_a_resource_is_named_by_the_end_of_its_uri_and_is_plain_text(self) -> None:
+    def test_registered_resource_has_default_name_and_mime_type(self) -> None:
         (resource,) = Frame().register_resource("file:///var/log/today.txt").get_components()
 
         described = resource.descriptor()
         assert (described["name"], described["mimeType"]) == ("today.txt", "text/plain")
 
-    def test_register_resource_takes_templates_as_the_older_seed_has_it(self) -> None:
+    def test_register_resource_accepts_a_uri_template(self) -> None:
         (template,) = Frame().register_resource("db:///{table}/{id}", name="rows").get_components()
 
         assert template.kind == "resource_template"
         assert template.descriptor()["uriTemplate"] == "db:///{table}/{id}"
 
     @pytest.mark.parametrize("options", [{}, {"name": None}, {"name": ""}])
-    def test_a_template_needs_a_name(self, options: dict[str, Any]) -> None:
+    def test_resource_template_without_a_name_is_rejected(self, options: dict[str, Any]) -> None:
         with pytest.raises(ValueError, match="name"):
             Frame().register_resource_template("file:///{path}", **options)
 
-    def test_what_cannot_be_offered_is_refused_at_once(self) -> None:
+    def test_invalid_component_is_rejected_at_registration(self) -> None:
         with pytest.raises(ConfigurationError):
             Frame().register_tool("no spaces please")
         with pytest.raises(ConfigurationError):
             Frame().register_tool("t", handler="nowhere.at.all")
 
-    def test_the_newest_of_one_key_is_kept(self) -> None:
+    def test_last_component_registered_under_a_key_is_kept(self) -> None:
         (tool,) = (
             Frame()
             .register_tool("t", description="old")
@@ -436,7 +438,7 @@ class TestComponents:
 
         assert tool.descriptor()["description"] == "new"
 
-    def test_kinds_and_uris_are_told_apart_where_names_are_the_same(self) -> None:
+    def test_components_with_equal_names_differ_by_kind_and_uri(self) -> None:
         frame = (
             Frame()
             .register_tool("same")
@@ -448,7 +450,7 @@ class TestComponents:
 
         assert len(frame.get_components()) == 5
 
-    def test_registering_what_is_registered_changes_nothing(self) -> None:
+    def test_registration_of_an_equal_component_returns_the_same_frame(self) -> None:
         frame = Frame().register_tool("t", description="one")
 
         assert frame.register_tool("t", description="one") is frame

@@ -30,14 +30,14 @@ class Quick:
     owner: Any = field(default=None, kw_only=True)
 
 
-def test_it_takes_what_the_dataclass_takes() -> None:
+def test_quick_class_has_the_signature_and_repr_of_the_dataclass() -> None:
     assert str(inspect.signature(Quick)) == str(inspect.signature(Plain))
     assert repr(Quick("a", 2, ["x"], owner=3)) == repr(Plain("a", 2, ["x"], owner=3)).replace(
         "Plain", "Quick"
     )
 
 
-def test_what_is_absent_is_the_default_or_made_anew() -> None:
+def test_omitted_fields_use_the_default_or_the_default_factory() -> None:
     first, second = Quick("a"), Quick("a")
 
     assert (first.size, first.parts, first.owner) == (1, [], None)
@@ -47,14 +47,14 @@ def test_what_is_absent_is_the_default_or_made_anew() -> None:
 @pytest.mark.parametrize(
     "arguments", [((), {}), (("a",), {"colour": 1}), (("a", 1, [], 4), {})], ids=str
 )
-def test_what_it_does_not_take_is_refused(arguments: tuple[Any, Any]) -> None:
+def test_unexpected_constructor_arguments_raise_type_error(arguments: tuple[Any, Any]) -> None:
     positional, named = arguments
 
     with pytest.raises(TypeError):
         Quick(*positional, **named)
 
 
-def test_it_is_frozen_once_it_is_made() -> None:
+def test_instance_is_frozen_after_construction() -> None:
     made = Quick("a")
 
     assert type(made) is Quick
@@ -64,7 +64,7 @@ def test_it_is_frozen_once_it_is_made() -> None:
         del made.name
 
 
-def test_it_is_compared_replaced_copied_and_pickled() -> None:
+def test_instance_supports_equality_replace_copy_and_pickle() -> None:
     made = Quick("a", owner=1)
 
     assert made == Quick("a", owner=1)
@@ -73,7 +73,7 @@ def test_it_is_compared_replaced_copied_and_pickled() -> None:
     assert pickle.loads(pickle.dumps(made)) == made
 
 
-def test_nothing_is_derived_from_it_for_it_would_become_the_class_itself() -> None:
+def test_subclass_of_a_quick_class_is_rejected() -> None:
     with pytest.raises(TypeError, match="Quick"):
 
         class Derived(Quick):

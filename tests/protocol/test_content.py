@@ -18,11 +18,11 @@ from django_mcp.protocol.content import (
 )
 
 
-def test_text_travels_as_text() -> None:
+def test_text_content_serializes_to_a_text_block() -> None:
     assert TextContent("Hello").to_protocol() == {"type": "text", "text": "Hello"}
 
 
-def test_bytes_travel_in_standard_base64() -> None:
+def test_bytes_are_encoded_in_standard_base64() -> None:
     assert ImageContent(b"\xfb\xff", "image/png").to_protocol() == {
         "type": "image",
         "data": "+/8=",
@@ -30,7 +30,7 @@ def test_bytes_travel_in_standard_base64() -> None:
     }
 
 
-def test_a_string_is_base64_already() -> None:
+def test_string_data_is_treated_as_base64() -> None:
     assert AudioContent("AAAA", "audio/wav").to_protocol() == {
         "type": "audio",
         "data": "AAAA",
@@ -38,7 +38,7 @@ def test_a_string_is_base64_already() -> None:
     }
 
 
-def test_a_link_says_only_what_it_knows() -> None:
+def test_resource_link_omits_missing_fields() -> None:
     assert ResourceLink("file:///a", "a").to_protocol() == {
         "type": "resource_link",
         "uri": "file:///a",
@@ -46,7 +46,7 @@ def test_a_link_says_only_what_it_knows() -> None:
     }
 
 
-def test_a_link_says_all_that_it_knows() -> None:
+def test_resource_link_contains_all_given_fields() -> None:
     link = ResourceLink(
         "file:///a",
         "a",
@@ -72,7 +72,7 @@ def test_a_link_says_all_that_it_knows() -> None:
     }
 
 
-def test_an_embedded_resource_has_a_text_or_a_blob() -> None:
+def test_embedded_resource_contains_text_or_blob() -> None:
     text = EmbeddedResource("file:///a", "A", mime_type="text/x", meta={"k": 1})
     blob = EmbeddedResource("file:///a", blob=b"A")
     assert text.to_protocol() == {
@@ -85,7 +85,7 @@ def test_an_embedded_resource_has_a_text_or_a_blob() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "complaint"),
+    ("make", "problem"),
     [
         (lambda: EmbeddedResource("file:///a"), "either a text or a blob"),
         (lambda: EmbeddedResource("file:///a", "A", b"A"), "either a text or a blob"),
@@ -107,12 +107,12 @@ def test_an_embedded_resource_has_a_text_or_a_blob() -> None:
         (lambda: Message("user", {"text": "a"}), "type"),
     ],
 )
-def test_a_mistake_is_reported_where_it_is_written(make: Any, complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
+def test_invalid_content_raises_value_error_at_construction(make: Any, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
         make()
 
 
-def test_annotations_are_spelled_as_python_or_as_the_wire_does() -> None:
+def test_annotations_accept_snake_case_and_camel_case_keys() -> None:
     modified = datetime(2026, 7, 28, tzinfo=UTC)
     spelled = [
         Annotations(["user"], 0.5, modified),
@@ -127,14 +127,14 @@ def test_annotations_are_spelled_as_python_or_as_the_wire_does() -> None:
         }
 
 
-def test_an_icon_is_an_address_or_is_described() -> None:
+def test_icon_accepts_a_uri_a_mapping_or_an_icon() -> None:
     described = {"src": "data:,x", "mimeType": "image/png", "sizes": ["48x48"], "theme": "dark"}
     assert Icon.of("data:,x").to_protocol() == {"src": "data:,x"}
     assert Icon.of(described).to_protocol() == described
     assert Icon.of(Icon("data:,x")).to_protocol() == {"src": "data:,x"}
 
 
-def test_a_message_says_text_content_or_a_block_as_it_is() -> None:
+def test_message_accepts_a_string_content_or_a_block() -> None:
     assert Message("user", "Hi").to_protocol() == {
         "role": "user",
         "content": {"type": "text", "text": "Hi"},
@@ -150,6 +150,6 @@ def test_a_message_says_text_content_or_a_block_as_it_is() -> None:
     }
 
 
-def test_a_string_is_a_block_of_text() -> None:
+def test_string_is_converted_to_text_content() -> None:
     assert block("a") == TextContent("a")
     assert block(TextContent("a")) == TextContent("a")

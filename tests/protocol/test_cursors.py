@@ -12,13 +12,13 @@ from django_mcp.protocol import cursors
 from django_mcp.protocol.errors import InvalidParams
 
 
-def seal(text: str) -> str:
+def sign(text: str) -> str:
     """Stands for a signature: whatever it did not make, it does not open."""
-    return "seal:" + base64.b64encode(text.encode()).decode()
+    return "sign:" + base64.b64encode(text.encode()).decode()
 
 
-def unseal(cursor: str) -> str | None:
-    if not cursor.startswith("seal:"):
+def unsign(cursor: str) -> str | None:
+    if not cursor.startswith("sign:"):
         return None
     try:
         return base64.b64decode(cursor[5:], validate=True).decode()
@@ -26,9 +26,9 @@ def unseal(cursor: str) -> str | None:
         return None
 
 
-def test_a_cursor_is_the_sort_key_of_the_last_item() -> None:
-    cursor = cursors.encode("tools", ["search", "b"], seal)
-    assert cursors.decode("tools", cursor, unseal) == ("search", "b")
+def test_cursor_decodes_to_the_sort_key_of_the_last_item() -> None:
+    cursor = cursors.encode("tools", ["search", "b"], sign)
+    assert cursors.decode("tools", cursor, unsign) == ("search", "b")
 
 
 BAD = [
@@ -36,40 +36,40 @@ BAD = [
     ("empty", ""),
     ("a number", 7),
     ("a boolean", True),
-    ("a list", ["seal:"]),
-    ("unsealed", '["tools","a"]'),
-    ("tampered with", cursors.encode("tools", ["a"], seal) + "!"),
-    ("of another listing", cursors.encode("prompts", ["a"], seal)),
-    ("sealed, but no JSON", seal("tools")),
-    ("sealed, but no list", seal('{"tools":"a"}')),
-    ("sealed, but without a key", seal('["tools"]')),
-    ("sealed, but empty", seal("[]")),
-    ("sealed, but not of strings", seal('["tools",1]')),
-    ("sealed, but far too deep", seal("[" * 2500)),
-    ("too long to be looked at", "seal:" + "A" * cursors.MAX_LENGTH),
+    ("a list", ["sign:"]),
+    ("unsigned", '["tools","a"]'),
+    ("tampered with", cursors.encode("tools", ["a"], sign) + "!"),
+    ("of another listing", cursors.encode("prompts", ["a"], sign)),
+    ("signed, but no JSON", sign("tools")),
+    ("signed, but no list", sign('{"tools":"a"}')),
+    ("signed, but without a key", sign('["tools"]')),
+    ("signed, but empty", sign("[]")),
+    ("signed, but not of strings", sign('["tools",1]')),
+    ("signed, but far too deep", sign("[" * 2500)),
+    ("too long to be looked at", "sign:" + "A" * cursors.MAX_LENGTH),
 ]
 
 
 @pytest.mark.parametrize("cursor", [row[1] for row in BAD], ids=[row[0] for row in BAD])
-def test_a_cursor_which_was_not_issued_for_this_listing_is_invalid(cursor: object) -> None:
+def test_cursor_not_issued_for_this_list_is_rejected(cursor: object) -> None:
     with pytest.raises(InvalidParams, match="Invalid cursor"):
-        cursors.decode("tools", cursor, unseal)
+        cursors.decode("tools", cursor, unsign)
 
 
 @pytest.mark.parametrize("key", ["name", (), []])
-def test_a_sort_key_is_a_non_empty_sequence_of_strings(key: str | tuple[str, ...]) -> None:
+def test_sort_key_that_is_not_a_sequence_of_strings_is_rejected(key: str | tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="sort key"):
-        cursors.encode("tools", key, seal)
+        cursors.encode("tools", key, sign)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=20), st.lists(st.text(max_size=50), min_size=1, max_size=4))
-def test_every_sort_key_comes_back(kind: str, key: list[str]) -> None:
-    assert cursors.decode(kind, cursors.encode(kind, key, seal), unseal) == tuple(key)
+def test_any_sort_key_survives_encode_and_decode(kind: str, key: list[str]) -> None:
+    assert cursors.decode(kind, cursors.encode(kind, key, sign), unsign) == tuple(key)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(), st.text())
-def test_whatever_is_sealed_a_bad_cursor_is_the_clients_fault(cursor: str, sealed: str) -> None:
+def test_any_malformed_signed_cursor_raises_invalid_params(cursor: str, signed: str) -> None:
     with pytest.raises(InvalidParams):
-        cursors.decode("tools", cursor or "x", lambda _: sealed)
+        cursors.decode("tools", cursor or "x", lambda _: signed)

@@ -27,33 +27,33 @@ class Order(BaseModel):
 
 
 def form_of(model: type[BaseModel]) -> dict[str, Any]:
-    return elicitation.flat(model.model_json_schema())
+    return elicitation.to_form_schema(model.model_json_schema())
 
 
 TITLED = [{"const": "s", "title": "Small"}, {"const": "m", "title": "Middle"}]
 
 
-class TestAForm:
-    def test_is_flat_whatever_a_model_refers_to(self) -> None:
+class TestFormSchema:
+    def test_form_schema_resolves_references_of_the_model(self) -> None:
         properties = form_of(Order)["properties"]
         assert properties["colour"]["enum"] == ["red", "blue"]
         assert properties["colour"]["type"] == "string"
         assert properties["extras"]["items"] == {"type": "string", "enum": ["lid", "box"]}
         assert not any("$ref" in str(member) for member in properties.values())
 
-    def test_leaves_null_out_and_what_may_be_null_is_optional(self) -> None:
+    def test_nullable_field_is_optional_and_has_no_null_type(self) -> None:
         form = form_of(Order)
         assert form["properties"]["note"]["type"] == "string"
         assert form["required"] == ["name", "colour"]
 
-    def test_keeps_what_helps_the_user(self) -> None:
+    def test_form_schema_keeps_descriptions_bounds_and_defaults(self) -> None:
         name = form_of(Order)["properties"]["name"]
         assert (name["description"], name["maxLength"]) == ("Whose it is", 20)
         assert form_of(Order)["properties"]["amount"]["default"] == 1
 
-    def test_forgets_formats_that_clients_do_not_know(self) -> None:
+    def test_form_schema_removes_unsupported_formats(self) -> None:
         schema = {"properties": {"a": {"type": "string", "format": "time"}}}
-        assert elicitation.flat(schema)["properties"] == {"a": {"type": "string"}}
+        assert elicitation.to_form_schema(schema)["properties"] == {"a": {"type": "string"}}
 
     @pytest.mark.parametrize(
         "member",
@@ -65,21 +65,21 @@ class TestAForm:
         ],
         ids=["object", "free list", "two types", "anything"],
     )
-    def test_cannot_hold_what_a_client_cannot_draw(self, member: Any) -> None:
+    def test_field_type_not_allowed_in_a_form_is_rejected(self, member: Any) -> None:
         with pytest.raises(ValueError, match="'a' cannot be asked in a form"):
-            elicitation.flat({"properties": {"a": member}})
+            elicitation.to_form_schema({"properties": {"a": member}})
 
     @pytest.mark.parametrize(
         "member", [{"type": "string", "format": "password"}, {"type": "string", "writeOnly": True}]
     )
-    def test_never_asks_for_a_secret(self, member: Any) -> None:
+    def test_secret_field_is_rejected(self, member: Any) -> None:
         with pytest.raises(ValueError, match="'a' is a secret"):
-            elicitation.flat({"properties": {"a": member}})
+            elicitation.to_form_schema({"properties": {"a": member}})
 
 
-class TestAPage:
-    def test_is_named_by_a_whole_address_and_an_id(self) -> None:
-        page = elicitation.page("https://example.com/pay?x=1", "Pay", "visit-1")
+class TestUrlElicitation:
+    def test_url_elicitation_contains_the_url_and_the_given_id(self) -> None:
+        page = elicitation.url_elicitation_params("https://example.com/pay?x=1", "Pay", "visit-1")
         assert page == {
             "mode": "url",
             "elicitationId": "visit-1",
@@ -87,26 +87,31 @@ class TestAPage:
             "message": "Pay",
         }
 
-    def test_has_an_id_of_its_own_where_nobody_gives_it_one(self) -> None:
-        ids = {elicitation.page("https://x.example", "Pay")["elicitationId"] for _ in range(9)}
+    def test_url_elicitation_without_an_id_has_a_unique_one(self) -> None:
+        ids = {
+            elicitation.url_elicitation_params("https://x.example", "Pay")["elicitationId"]
+            for _ in range(9)
+        }
         assert len(ids) == 9
 
     @pytest.mark.parametrize("url", ["", "/pay", "example.com/pay", "https:", "pay me"])
-    def test_cannot_be_a_part_of_an_address(self, url: str) -> None:
+    def test_url_elicitation_rejects_a_relative_url(self, url: str) -> None:
         with pytest.raises(ValueError, match="is no page"):
-            elicitation.page(url, "Pay")
+            elicitation.url_elicitation_params(url, "Pay")
 
 
-class TestAPlainForm:
-    def test_names_its_choices_as_older_clients_know_them(self) -> None:
-        form = elicitation.flat({"properties": {"size": {"type": "string", "oneOf": TITLED}}})
-        size = elicitation.plain(form)["properties"]["size"]
+class TestLegacyFormSchema:
+    def test_legacy_form_schema_uses_enum_names(self) -> None:
+        form = elicitation.to_form_schema(
+            {"properties": {"size": {"type": "string", "oneOf": TITLED}}}
+        )
+        size = elicitation.to_legacy_form_schema(form)["properties"]["size"]
         assert size == {"type": "string", "enum": ["s", "m"], "enumNames": ["Small", "Middle"]}
 
-    def test_has_defaults_for_booleans_alone(self) -> None:
-        properties = elicitation.plain(form_of(Order))["properties"]
+    def test_legacy_form_schema_keeps_only_boolean_defaults(self) -> None:
+        properties = elicitation.to_legacy_form_schema(form_of(Order))["properties"]
         assert "default" not in properties["amount"]
         assert properties["gift"]["default"] is False
 
-    def test_cannot_hold_several_choices(self) -> None:
+    def test_multiple_choice_field_is_detected(self) -> None:
         assert elicitation.has_several_choices(form_of(Order))

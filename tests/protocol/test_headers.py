@@ -16,7 +16,7 @@ from django_mcp.protocol.headers import ParamHeader
 VERSION = "2026-07-28"
 
 
-def test_only_the_mcp_headers_are_collected_each_with_all_its_values() -> None:
+def test_only_mcp_headers_are_collected_with_all_values() -> None:
     pairs = [
         (b"host", b"example.com"),
         (b"mcp-method", b"tools/call"),
@@ -56,11 +56,11 @@ DECODED = [
 
 
 @pytest.mark.parametrize(("raw", "text"), DECODED)
-def test_a_header_value_is_trimmed_and_decoded(raw: bytes, text: str) -> None:
+def test_header_value_is_stripped_and_decoded(raw: bytes, text: str) -> None:
     assert headers.decode_value(raw) == text
 
 
-REFUSED = [
+MALFORMED_VALUES = [
     (b"=?base64?SGVsbG8?=", "no valid Base64"),
     (b"=?base64?SGVsbG8==?=", "no valid Base64"),
     (b"=?base64?SGVs!!!bG8=?=", "no valid Base64"),
@@ -78,11 +78,13 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("raw", "problem"), REFUSED)
-def test_a_bad_header_value_is_a_mismatch_which_names_the_header(raw: bytes, problem: str) -> None:
-    with pytest.raises(HeaderMismatch, match=f"Mcp-Param-Region.*{problem}") as refusal:
+@pytest.mark.parametrize(("raw", "problem"), MALFORMED_VALUES)
+def test_malformed_header_value_raises_mismatch_with_the_header_name(
+    raw: bytes, problem: str
+) -> None:
+    with pytest.raises(HeaderMismatch, match=f"Mcp-Param-Region.*{problem}") as caught:
         headers.decode_value(raw, header=b"mcp-param-region")
-    assert refusal.value.data == {"header": "Mcp-Param-Region"}
+    assert caught.value.data == {"header": "Mcp-Param-Region"}
 
 
 @pytest.mark.parametrize(
@@ -97,19 +99,19 @@ def test_a_bad_header_value_is_a_mismatch_which_names_the_header(raw: bytes, pro
         ("=?base64?x?=", "=?base64?PT9iYXNlNjQ/eD89?="),
     ],
 )
-def test_what_a_header_cannot_carry_is_wrapped(text: str, value: str) -> None:
+def test_text_not_allowed_in_a_header_is_encoded_as_base64(text: str, value: str) -> None:
     assert headers.encode_value(text) == value
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.text() | st.text(st.characters(max_codepoint=127)))
-def test_every_text_survives_a_header(text: str) -> None:
+def test_any_text_survives_header_encoding(text: str) -> None:
     assert headers.decode_value(headers.encode_value(text).encode("latin-1")) == text
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.binary() | st.binary().map(lambda inside: b"=?base64?" + inside + b"?="))
-def test_no_bytes_upset_the_decoder(raw: bytes) -> None:
+def test_any_bytes_are_decoded_or_rejected_with_a_mismatch(raw: bytes) -> None:
     try:
         text = headers.decode_value(raw)
     except HeaderMismatch:
@@ -117,7 +119,7 @@ def test_no_bytes_upset_the_decoder(raw: bytes) -> None:
     assert headers.decode_value(headers.encode_value(text).encode()) == text
 
 
-def mirrored(**changes: list[bytes]) -> dict[bytes, list[bytes]]:
+def request_headers(**changes: list[bytes]) -> dict[bytes, list[bytes]]:
     """The headers of a call of the tool "search", but for ``changes`` (_ for - in the names)."""
     values = {
         b"mcp-protocol-version": [VERSION.encode()],
@@ -128,7 +130,7 @@ def mirrored(**changes: list[bytes]) -> dict[bytes, list[bytes]]:
     return {name: value for name, value in values.items() if value}
 
 
-AGREEING: list[tuple[str, str | None, dict[str, list[bytes]]]] = [
+MATCHING_HEADERS: list[tuple[str, str | None, dict[str, list[bytes]]]] = [
     ("tools/call", "search", {}),
     ("tools/call", "search", {"name": [b" search\t"], "method": [b" tools/call"]}),
     ("tools/call", "search", {"name": [b"=?base64?c2VhcmNo?="]}),
@@ -138,19 +140,19 @@ AGREEING: list[tuple[str, str | None, dict[str, list[bytes]]]] = [
 ]
 
 
-def as_sent(values: dict[bytes, list[bytes]]) -> list[tuple[bytes, bytes]]:
+def header_pairs(values: dict[bytes, list[bytes]]) -> list[tuple[bytes, bytes]]:
     return [(b"host", b"x"), *((name, raw) for name, raws in values.items() for raw in raws)]
 
 
-@pytest.mark.parametrize(("method", "name", "changes"), AGREEING)
-def test_headers_which_repeat_the_body_pass(
+@pytest.mark.parametrize(("method", "name", "changes"), MATCHING_HEADERS)
+def test_headers_that_match_the_body_are_accepted(
     method: str, name: str | None, changes: dict[str, list[bytes]]
 ) -> None:
-    headers.check(method, name, VERSION, mirrored(**changes))
-    headers.Mirrored(as_sent(mirrored(**changes))).check(method, name, VERSION)
+    headers.check(method, name, VERSION, request_headers(**changes))
+    headers.RequestHeaders(header_pairs(request_headers(**changes))).check(method, name, VERSION)
 
 
-DISAGREEING = [
+MISMATCHED_HEADERS = [
     ("protocol_version", [], "is missing"),
     ("protocol_version", [b"2025-11-25"], "differs"),
     ("protocol_version", [b"=?base64?MjAyNi0wNy0yOA==?="], "differs"),
@@ -170,20 +172,22 @@ DISAGREEING = [
 ]
 
 
-@pytest.mark.parametrize(("name", "values", "problem"), DISAGREEING)
-def test_headers_which_say_something_else_are_refused(
+@pytest.mark.parametrize(("name", "values", "problem"), MISMATCHED_HEADERS)
+def test_headers_that_differ_from_the_body_are_rejected(
     name: str, values: list[bytes], problem: str
 ) -> None:
     shown = f"Mcp-{name.replace('_', '-').title()}"
-    with pytest.raises(HeaderMismatch, match=f"{shown}.*{problem}") as refusal:
-        headers.check("tools/call", "search", VERSION, mirrored(**{name: values}))
-    assert refusal.value.data == {"header": shown}
+    with pytest.raises(HeaderMismatch, match=f"{shown}.*{problem}") as caught:
+        headers.check("tools/call", "search", VERSION, request_headers(**{name: values}))
+    assert caught.value.data == {"header": shown}
     with pytest.raises(HeaderMismatch, match=problem):
-        headers.Mirrored(as_sent(mirrored(**{name: values}))).check("tools/call", "search", VERSION)
+        headers.RequestHeaders(header_pairs(request_headers(**{name: values}))).check(
+            "tools/call", "search", VERSION
+        )
 
 
-def test_the_headers_of_a_request_are_read_once() -> None:
-    request = headers.Mirrored([(b"host", b"x"), (b"mcp-name", b"a"), (b"mcp-method", b"b")])
+def test_request_headers_are_indexed_by_name() -> None:
+    request = headers.RequestHeaders([(b"host", b"x"), (b"mcp-name", b"a"), (b"mcp-method", b"b")])
     assert request.get(b"host") == b"x"
     assert request.get(b"mcp-session-id") is None
     assert request.collected() == {b"mcp-name": [b"a"], b"mcp-method": [b"b"]}
@@ -200,7 +204,7 @@ NAMES = st.sampled_from([headers.METHOD, headers.NAME, headers.PROTOCOL_VERSION,
 
 @settings(max_examples=100, deadline=None)
 @given(WORDS, st.none() | WORDS, WORDS, st.data())
-def test_the_quick_comparison_says_what_the_rules_say(
+def test_fast_header_check_agrees_with_the_full_check(
     method: str, name: str | None, version: str, data: st.DataObject
 ) -> None:
     exact = [
@@ -212,7 +216,7 @@ def test_the_quick_comparison_says_what_the_rules_say(
     pairs[data.draw(st.integers(0, 2))] = data.draw(st.tuples(NAMES, RAWS))
     pairs += data.draw(st.lists(st.tuples(NAMES, RAWS), max_size=1))
 
-    def refused(check: Callable[[], None]) -> bool:
+    def is_rejected(check: Callable[[], None]) -> bool:
         try:
             check()
         except HeaderMismatch:
@@ -220,12 +224,12 @@ def test_the_quick_comparison_says_what_the_rules_say(
         return False
 
     collected = headers.collect(pairs)
-    assert refused(lambda: headers.Mirrored(pairs).check(method, name, version)) is refused(
-        lambda: headers.check(method, name, version, collected)
-    )
+    assert is_rejected(
+        lambda: headers.RequestHeaders(pairs).check(method, name, version)
+    ) is is_rejected(lambda: headers.check(method, name, version, collected))
 
 
-def test_the_methods_whose_name_is_mirrored() -> None:
+def test_name_header_sources_are_defined_for_three_methods() -> None:
     assert headers.NAME_SOURCES == {
         "tools/call": "name",
         "prompts/get": "name",
@@ -256,7 +260,7 @@ PARAMS = (
 )
 
 
-def test_a_schema_asks_for_parameter_headers() -> None:
+def test_parameter_headers_are_collected_from_the_schema() -> None:
     assert headers.param_headers(SCHEMA) == PARAMS
     assert headers.param_headers({"type": "object"}) == ()
 
@@ -296,13 +300,15 @@ MISPLACED = [
 
 
 @pytest.mark.parametrize(("schema", "remedy"), MISPLACED)
-def test_a_wrong_annotation_is_refused_with_a_remedy(schema: dict[str, Any], remedy: str) -> None:
+def test_invalid_header_annotation_is_rejected_with_a_remedy(
+    schema: dict[str, Any], remedy: str
+) -> None:
     with pytest.raises(ValueError, match=remedy):
         headers.param_headers(schema)
 
 
 # arguments, headers
-MATCHING: list[tuple[dict[str, Any], dict[str, list[bytes]]]] = [
+MATCHING_PARAMS: list[tuple[dict[str, Any], dict[str, list[bytes]]]] = [
     ({}, {}),
     ({"region": None, "limits": None}, {}),
     ({"limits": {"rows": None}}, {}),
@@ -323,7 +329,7 @@ MATCHING: list[tuple[dict[str, Any], dict[str, list[bytes]]]] = [
     ({}, {"unknown": [b"a", b"b"]}),
 ]
 
-CONTRADICTING: list[tuple[dict[str, Any], dict[str, list[bytes]], str]] = [
+MISMATCHED_PARAMS: list[tuple[dict[str, Any], dict[str, list[bytes]], str]] = [
     ({"region": "eu"}, {}, "Region is missing"),
     ({"region": "eu"}, {"region": [b"us"]}, "Region differs from the argument 'region'"),
     ({"region": "eu"}, {"region": [b"EU"]}, "differs"),
@@ -353,15 +359,15 @@ def sent(values: dict[str, list[bytes]]) -> dict[bytes, list[bytes]]:
     return {b"mcp-param-" + k.replace("_", "-").encode(): v for k, v in values.items()}
 
 
-@pytest.mark.parametrize(("arguments", "values"), MATCHING)
-def test_parameter_headers_which_repeat_the_arguments_pass(
+@pytest.mark.parametrize(("arguments", "values"), MATCHING_PARAMS)
+def test_parameter_headers_that_match_the_arguments_are_accepted(
     arguments: dict[str, Any], values: dict[str, list[bytes]]
 ) -> None:
     headers.check_params(PARAMS, arguments, sent(values))
 
 
-@pytest.mark.parametrize(("arguments", "values", "problem"), CONTRADICTING)
-def test_parameter_headers_which_contradict_the_arguments_are_refused(
+@pytest.mark.parametrize(("arguments", "values", "problem"), MISMATCHED_PARAMS)
+def test_parameter_headers_that_differ_from_the_arguments_are_rejected(
     arguments: dict[str, Any], values: dict[str, list[bytes]], problem: str
 ) -> None:
     with pytest.raises(HeaderMismatch, match=problem):
@@ -373,7 +379,7 @@ SCALARS = st.text() | st.integers(-(2**53) + 1, 2**53 - 1) | st.booleans()
 
 @settings(max_examples=100, deadline=None)
 @given(SCALARS)
-def test_every_argument_agrees_with_the_header_a_client_makes_of_it(value: object) -> None:
+def test_any_scalar_argument_matches_its_encoded_header(value: object) -> None:
     text = str(value).lower() if isinstance(value, bool) else str(value)
     values = {b"mcp-param-region": [headers.encode_value(text).encode()]}
     headers.check_params(PARAMS[:1], {"region": value}, values)

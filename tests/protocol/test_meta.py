@@ -26,7 +26,7 @@ from django_mcp.protocol import meta
         "io.modelcontextprotocol/ui",
     ],
 )
-def test_a_key_is_a_name_which_may_have_a_prefix(key: str) -> None:
+def test_meta_key_with_or_without_a_prefix_is_accepted(key: str) -> None:
     meta.check_keys({key: 1})
 
 
@@ -48,7 +48,7 @@ def test_a_key_is_a_name_which_may_have_a_prefix(key: str) -> None:
         1,
     ],
 )
-def test_anything_else_is_none(key: Any) -> None:
+def test_malformed_meta_key_is_rejected(key: Any) -> None:
     with pytest.raises(ValueError, match="is no key of _meta"):
         meta.check_keys({key: 1})
 
@@ -64,12 +64,12 @@ def test_anything_else_is_none(key: Any) -> None:
         "com.MCP/key",
     ],
 )
-def test_what_the_specification_reserves_is_nobody_elses(key: str) -> None:
+def test_meta_key_with_a_reserved_prefix_is_rejected(key: str) -> None:
     with pytest.raises(ValueError, match="is reserved"):
         meta.check_keys({key: 1})
 
 
-def test_an_extension_has_an_id_with_a_prefix_and_settings() -> None:
+def test_extension_with_a_prefixed_id_and_settings_is_accepted() -> None:
     meta.check_extensions({"com.example/mine": {}, "io.modelcontextprotocol/ui": {"a": 1}})
 
 
@@ -77,7 +77,7 @@ def test_an_extension_has_an_id_with_a_prefix_and_settings() -> None:
     "extensions",
     [{"mine": {}}, {"com.example/": {}}, {"com.mcp.tools/x": {}}, {"com.example/mine": True}],
 )
-def test_anything_else_is_no_extension(extensions: Any) -> None:
+def test_malformed_extension_is_rejected(extensions: Any) -> None:
     with pytest.raises(ValueError, match=r"is no extension|is reserved"):
         meta.check_extensions(extensions)
 
@@ -86,7 +86,7 @@ PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 @pytest.mark.parametrize(
-    ("told", "found"),
+    ("received", "found"),
     [
         (None, []),
         ({}, []),
@@ -101,7 +101,7 @@ PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
         ({"traceparent": 1, "tracestate": ["a"]}, []),
     ],
 )
-def test_a_trace_is_passed_on_as_it_came_and_a_broken_one_is_none(
-    told: Any, found: list[str]
+def test_trace_context_is_returned_unchanged_and_invalid_parts_are_dropped(
+    received: Any, found: list[str]
 ) -> None:
-    assert meta.trace(told) == {name: told[name] for name in found}
+    assert meta.trace(received) == {name: received[name] for name in found}

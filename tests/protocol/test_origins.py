@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from django_mcp.protocol import origins
 
-OURS = ["example.com", ".example.org", "127.0.0.1", "[::1]", "Localhost"]
+OUR_HOSTS = ["example.com", ".example.org", "127.0.0.1", "[::1]", "Localhost"]
 
 # origin, Host, scheme, allowed
 BY_HOST = [
@@ -61,15 +61,15 @@ def allows(
 
 
 @pytest.mark.parametrize(("origin", "host", "scheme", "allowed"), BY_HOST)
-def test_an_origin_on_one_of_our_hosts_is_allowed(
+def test_origin_is_allowed_only_on_an_allowed_host(
     origin: str | None, host: str, scheme: str, allowed: bool
 ) -> None:
-    assert allows(origin, host, scheme, OURS) is allowed
+    assert allows(origin, host, scheme, OUR_HOSTS) is allowed
 
 
 @pytest.mark.parametrize("origin", MALFORMED)
-def test_a_malformed_origin_is_refused_whatever_is_allowed(origin: str) -> None:
-    assert not allows(origin, hosts=["*", *OURS], listed=["*", origin])
+def test_malformed_origin_is_rejected_even_with_wildcards(origin: str) -> None:
+    assert not allows(origin, hosts=["*", *OUR_HOSTS], listed=["*", origin])
 
 
 # origin, Host, scheme, allowed, where ALLOWED_HOSTS is ["*"]
@@ -88,7 +88,7 @@ ANY_HOST = [
 
 
 @pytest.mark.parametrize(("origin", "host", "scheme", "allowed"), ANY_HOST)
-def test_a_star_for_hosts_lets_in_only_the_place_the_request_was_sent_to(
+def test_wildcard_hosts_allow_only_same_origin_requests(
     origin: str, host: str, scheme: str, allowed: bool
 ) -> None:
     assert allows(origin, host, scheme, ["*"]) is allowed
@@ -121,9 +121,7 @@ LISTED = [
 
 
 @pytest.mark.parametrize(("entry", "origin", "allowed"), LISTED)
-def test_a_listed_origin_is_allowed_wherever_it_asks(
-    entry: str, origin: str, allowed: bool
-) -> None:
+def test_listed_origin_is_allowed_on_any_host(entry: str, origin: str, allowed: bool) -> None:
     assert allows(origin, listed=["https://other.test", entry]) is allowed
 
 
@@ -142,7 +140,7 @@ def test_a_listed_origin_is_allowed_wherever_it_asks(
         ("", False),
     ],
 )
-def test_what_can_stand_in_the_list_of_origins(text: str, fits: bool) -> None:
+def test_is_pattern_accepts_only_valid_allowed_origins_entries(text: str, fits: bool) -> None:
     assert origins.is_pattern(text) is fits
 
 
@@ -176,7 +174,7 @@ HOSTS = [
 
 
 @pytest.mark.parametrize(("host", "allowed_hosts", "allowed"), HOSTS)
-def test_hosts_are_read_as_django_reads_them(
+def test_host_is_matched_like_django_allowed_hosts(
     host: str, allowed_hosts: list[str], allowed: bool
 ) -> None:
     assert origins.host_allowed(host, allowed_hosts) is allowed
@@ -184,12 +182,12 @@ def test_hosts_are_read_as_django_reads_them(
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(), st.text())
-def test_no_text_is_let_in_by_accident(origin: str, host: str) -> None:
-    assert not allows(origin, host, hosts=OURS)
+def test_arbitrary_text_is_never_allowed_as_origin_or_host(origin: str, host: str) -> None:
+    assert not allows(origin, host, hosts=OUR_HOSTS)
     assert not origins.host_allowed(host, ["example.com"])
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.from_regex(r"https?://[a-z.:@/\[\]*-]{1,12}", fullmatch=True))
-def test_whatever_is_refused_as_malformed_cannot_be_listed_either(origin: str) -> None:
+def test_wildcard_entry_allows_exactly_the_well_formed_origins(origin: str) -> None:
     assert allows(origin, listed=["*"]) is (origins.parse(origin) is not None)

@@ -25,18 +25,18 @@ WRITTEN = [
 
 
 @pytest.mark.parametrize(("written", "expected"), WRITTEN)
-def test_events_are_written_as_the_standard_says(written: bytes, expected: bytes) -> None:
+def test_events_are_serialized_as_the_sse_standard_defines(written: bytes, expected: bytes) -> None:
     assert written == expected
 
 
 @pytest.mark.parametrize("bad", ["a\nb", "a\rb", "a\0b"])
 @pytest.mark.parametrize("field", ["id", "event"])
-def test_a_field_which_would_break_its_line_is_refused(field: str, bad: str) -> None:
+def test_event_field_with_a_line_break_or_nul_is_rejected(field: str, bad: str) -> None:
     with pytest.raises(ValueError, match=f"The {field} of an event holds no NUL"):
         sse.event(b"{}", **{field: bad})  # type: ignore[arg-type]
 
 
-def test_a_negative_retry_is_refused() -> None:
+def test_negative_retry_is_rejected() -> None:
     with pytest.raises(ValueError, match="milliseconds"):
         sse.event(b"{}", retry=-1)
 
@@ -71,27 +71,29 @@ READ = [
 
 
 @pytest.mark.parametrize(("stream", "events"), [row[1:] for row in READ], ids=[r[0] for r in READ])
-def test_a_stream_reads_the_same_however_it_is_cut(stream: bytes, events: list[Event]) -> None:
+def test_stream_is_parsed_equally_as_a_whole_and_byte_by_byte(
+    stream: bytes, events: list[Event]
+) -> None:
     assert Parser().feed(stream) == events
     parser = Parser()
     assert [e for i in range(len(stream)) for e in parser.feed(stream[i : i + 1])] == events
 
 
-def test_a_carriage_return_ends_its_line_before_the_next_byte_is_there() -> None:
+def test_carriage_return_ends_a_line_without_the_next_byte() -> None:
     parser = Parser()
     assert parser.feed(b"data: a\r\n\r") == [Event(data="a")]
     assert parser.feed(b"") == []
     assert parser.feed(b"\ndata: b\r\r") == [Event(data="b")]
 
 
-def test_the_parser_remembers_id_and_retry_for_the_reconnection() -> None:
+def test_parser_keeps_last_id_and_retry_for_reconnection() -> None:
     parser = Parser()
     parser.feed(sse.priming("s.4", retry=250))
     parser.feed(b"id: s.5\n\n")
     assert (parser.id, parser.retry) == ("s.5", 250)
 
 
-def test_an_event_id_names_its_stream_and_its_place() -> None:
+def test_event_id_contains_stream_and_sequence_number() -> None:
     assert str(EventId("a.b-c_d~", 12)) == "a.b-c_d~.12"
     assert EventId.parse("a.b-c_d~.12") == EventId("a.b-c_d~", 12)
 
@@ -103,14 +105,16 @@ BAD_IDS = [
 
 
 @pytest.mark.parametrize("text", BAD_IDS)
-def test_an_event_id_which_we_never_issue_is_none(text: str) -> None:
+def test_malformed_event_id_parses_to_none(text: str) -> None:
     assert EventId.parse(text) is None
 
 
 @pytest.mark.parametrize(
     ("stream", "sequence"), [("", 1), ("a b", 1), ("a\n", 1), ("é", 1), ("a", -1), ("a", 2**63)]
 )
-def test_an_event_id_is_not_made_of_what_could_not_be_read(stream: str, sequence: int) -> None:
+def test_event_id_with_an_invalid_stream_or_sequence_is_rejected(
+    stream: str, sequence: int
+) -> None:
     with pytest.raises(ValueError, match="stream|sequence"):
         EventId(stream, sequence)
 
@@ -121,21 +125,23 @@ LINES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\
 
 @settings(max_examples=100, deadline=None)
 @given(TOKENS, st.integers(0, 2**63 - 1))
-def test_every_event_id_reads_back(stream: str, sequence: int) -> None:
+def test_any_event_id_survives_a_round_trip(stream: str, sequence: int) -> None:
     made = EventId(stream, sequence)
     assert EventId.parse(str(made)) == made
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.text())
-def test_no_text_upsets_the_reading_of_event_ids(text: str) -> None:
+def test_any_text_parses_to_an_equal_event_id_or_none(text: str) -> None:
     found = EventId.parse(text)
     assert found is None or str(found) == text
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.lists(LINES, min_size=1), min_size=1), st.integers(1, 9))
-def test_what_is_written_reads_back_however_it_is_cut(texts: list[list[str]], size: int) -> None:
+def test_serialized_events_are_parsed_back_from_chunks_of_any_size(
+    texts: list[list[str]], size: int
+) -> None:
     datas = ["\n".join(lines) for lines in texts]
     stream = b"".join(sse.event(data, id=f"s.{i}") + sse.comment() for i, data in enumerate(datas))
     parser = Parser()
@@ -145,7 +151,7 @@ def test_what_is_written_reads_back_however_it_is_cut(texts: list[list[str]], si
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.binary()))
-def test_no_bytes_upset_the_parser(chunks: list[bytes]) -> None:
+def test_any_bytes_are_parsed_equally_as_a_whole_and_in_chunks(chunks: list[bytes]) -> None:
     whole, parts = Parser(), Parser()
     expected = whole.feed(b"".join(chunks))
     assert [event for chunk in chunks for event in parts.feed(chunk)] == expected

@@ -89,11 +89,11 @@ EXPANSIONS = [
 
 
 @pytest.mark.parametrize(("template", "uri"), EXPANSIONS)
-def test_templates_expand_as_the_rfc_says(template: str, uri: str) -> None:
+def test_template_expands_as_rfc_6570_defines(template: str, uri: str) -> None:
     assert UriTemplate.parse(template).expand(VALUES) == uri
 
 
-def test_a_reserved_value_keeps_what_is_encoded_already() -> None:
+def test_reserved_expansion_keeps_percent_encoded_triplets() -> None:
     assert UriTemplate.parse("{+a}").expand({"a": "50%25 100%"}) == "50%25%20100%25"
     assert UriTemplate.parse("{a}").expand({"a": "%25"}) == "%2525"
 
@@ -102,7 +102,7 @@ FILLED = [(t, u) for t, u in EXPANSIONS if not re.search("empty|undef|bar", t)]
 
 
 @pytest.mark.parametrize(("template", "uri"), FILLED)
-def test_what_a_template_expands_to_it_matches(template: str, uri: str) -> None:
+def test_template_matches_its_own_expansion(template: str, uri: str) -> None:
     parsed = UriTemplate.parse(template)
     found = parsed.match(uri)
     assert found is not None
@@ -200,19 +200,19 @@ MATCHES: list[tuple[str, str, dict[str, str] | None]] = [
 
 
 @pytest.mark.parametrize(("template", "uri", "values"), MATCHES)
-def test_a_uri_matches_as_a_whole_or_not_at_all(
+def test_template_matches_only_a_complete_uri(
     template: str, uri: str, values: dict[str, str] | None
 ) -> None:
     assert UriTemplate.parse(template).match(uri) == values
 
 
-def test_a_uri_beyond_the_bound_does_not_match() -> None:
+def test_uri_above_the_maximum_length_does_not_match() -> None:
     template = UriTemplate.parse("x{+rest}")
     assert template.match("x" * MAX_LENGTH) is not None
     assert template.match("x" * (MAX_LENGTH + 1)) is None
 
 
-REFUSED = [
+INVALID_TEMPLATES = [
     ("{", "braces"),
     ("a}", "braces"),
     ("{a", "braces"),
@@ -251,17 +251,17 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("template", "remedy"), REFUSED)
-def test_what_cannot_be_a_template_is_refused_with_a_remedy(template: str, remedy: str) -> None:
+@pytest.mark.parametrize(("template", "remedy"), INVALID_TEMPLATES)
+def test_invalid_template_is_rejected_with_a_remedy(template: str, remedy: str) -> None:
     with pytest.raises(ValueError, match=remedy):
         UriTemplate.parse(template)
 
 
-def test_names_come_in_the_order_of_the_template() -> None:
+def test_variable_names_are_in_template_order() -> None:
     assert UriTemplate.parse("s://{b}/{+a}{?d,c}").names == ("b", "a", "d", "c")
 
 
-def test_the_more_specific_template_sorts_first() -> None:
+def test_more_specific_template_sorts_first() -> None:
     texts = ["s://{+all}", "s://{a}", "s://x/{a}/{b}", "s://x/{a}/y", "s://x/{+a}", "s://x/{a}"]
     ordered = sorted(texts, key=lambda text: UriTemplate.parse(text).specificity)
     assert ordered == [
@@ -274,14 +274,14 @@ def test_the_more_specific_template_sorts_first() -> None:
     ]
 
 
-def test_templates_are_equal_by_their_text() -> None:
+def test_templates_with_equal_text_are_equal() -> None:
     assert UriTemplate.parse("a{b}") == UriTemplate.parse("a{b}")
     assert (
         len({UriTemplate.parse("a{b}"), UriTemplate.parse("a{b}"), UriTemplate.parse("a{c}")}) == 2
     )
 
 
-HOSTILE = [
+ADVERSARIAL = [
     ("{a}-{b}-{c}-{d}x/", "-"),
     ("{+a}-{+b}-{+c}-{+d}x", "-"),
     ("{+a}/{b}-{c}/{+d}!", "/-"),
@@ -292,8 +292,8 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize(("template", "unit"), HOSTILE)
-def test_no_uri_takes_more_than_linear_time(template: str, unit: str) -> None:
+@pytest.mark.parametrize(("template", "unit"), ADVERSARIAL)
+def test_match_of_an_adversarial_uri_takes_linear_time(template: str, unit: str) -> None:
     if "{?a,b}!" in template or "{#f}!" in template:
         template = template.removesuffix("!")
     parsed = UriTemplate.parse(template)
@@ -321,7 +321,7 @@ PIECES = {
     st.lists(st.sampled_from(sorted(PIECES)), max_size=6),
     st.lists(st.text("a-./", max_size=8), min_size=9),
 )
-def test_matching_agrees_with_a_backtracking_matcher(pieces: list[str], uris: list[str]) -> None:
+def test_match_agrees_with_a_regular_expression(pieces: list[str], uris: list[str]) -> None:
     named = [
         (p % f"v{i}", PIECES[p] % f"v{i}") if "%s" in p else (p, PIECES[p])
         for i, p in enumerate(pieces)
@@ -357,7 +357,9 @@ ROUND_TRIPS = [
     st.sampled_from(ROUND_TRIPS),
     st.fixed_dictionaries({n: st.text(TEXTS, min_size=1, max_size=200) for n in "abc"}),
 )
-def test_every_expansion_matches_and_expands_to_itself(text: str, values: dict[str, str]) -> None:
+def test_any_expansion_matches_and_expands_to_the_same_uri(
+    text: str, values: dict[str, str]
+) -> None:
     template = UriTemplate.parse(text)
     uri = template.expand(values)
     found = template.match(uri)
@@ -367,7 +369,7 @@ def test_every_expansion_matches_and_expands_to_itself(text: str, values: dict[s
 
 @settings(max_examples=100, deadline=None)
 @given(st.text() | st.text("{}+#./;?&,ab"), st.text() | st.text("ab/?#&=;,.%0"))
-def test_no_text_upsets_the_parser_or_the_matcher(text: str, uri: str) -> None:
+def test_any_text_is_rejected_as_a_template_or_can_be_matched(text: str, uri: str) -> None:
     try:
         template = UriTemplate.parse(text)
     except ValueError:

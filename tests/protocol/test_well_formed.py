@@ -41,7 +41,7 @@ VALUES = st.recursive(
         {"anyOf": [{"const": None}], "if": {"not": True}, "then": {"default": {"any": "thing"}}},
     ],
 )
-def test_what_is_usual_is_seen_at_once(schema: Any) -> None:
+def test_usual_schema_is_recognized_as_well_formed(schema: Any) -> None:
     assert is_well_formed(schema)
 
 
@@ -69,13 +69,13 @@ def test_what_is_usual_is_seen_at_once(schema: Any) -> None:
         {"uniqueItems": 1},
     ],
 )
-def test_what_is_wrong_never_is(schema: Any) -> None:
+def test_invalid_schema_is_not_recognized_as_well_formed(schema: Any) -> None:
     assert not is_well_formed(schema)
     assert not METASCHEMA.is_valid(schema)
 
 
 @pytest.mark.parametrize("schema", [{"x-own": 1}, {"multipleOf": 2}, {"minLength": 1.0}])
-def test_what_is_rare_is_left_to_the_metaschema(schema: Any) -> None:
+def test_valid_schema_with_rare_keywords_is_not_recognized(schema: Any) -> None:
     assert not is_well_formed(schema)
     assert METASCHEMA.is_valid(schema)
 
@@ -83,6 +83,8 @@ def test_what_is_rare_is_left_to_the_metaschema(schema: Any) -> None:
 @settings(max_examples=100, deadline=None)
 @pytest.mark.parametrize("keyword", sorted(KEYWORDS))
 @given(data=st.data())
-def test_it_is_stricter_than_the_metaschema(keyword: str, data: st.DataObject) -> None:
+def test_well_formed_schema_is_always_valid_in_the_metaschema(
+    keyword: str, data: st.DataObject
+) -> None:
     schema = {keyword: data.draw(VALUES)}
     assert METASCHEMA.is_valid(schema) or not is_well_formed(schema)

@@ -15,7 +15,7 @@ from django.core.cache import caches
 from django.core.cache.backends.base import BaseCache
 from pytest_django import Settings
 
-from django_mcp.session import Change
+from django_mcp.frame.session import Change
 from django_mcp.stores import cache as module
 from django_mcp.stores.base import EventStore, SessionStore, StoreBusy
 from django_mcp.stores.cache import CacheEventStore, CacheSessionStore
@@ -64,7 +64,7 @@ def in_redis(name: str) -> Iterator[dict[str, Any]]:
     client.close()
 
 
-def test_redis_could_be_tried() -> None:
+def test_redis_is_available() -> None:
     if why_not_redis is not None:
         pytest.skip(why_not_redis)
 
@@ -89,7 +89,7 @@ def sessions(clock: Clock) -> SessionStore:
     )
 
 
-async def test_who_never_gets_the_lock_is_told_so(
+async def test_update_without_the_lock_raises_store_busy(
     cache: BaseCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = sessions(Clock())
@@ -104,7 +104,7 @@ async def test_who_never_gets_the_lock_is_told_so(
     assert await store.update(a_session().id, [put("a", 1)])
 
 
-async def test_a_lock_is_free_again_after_a_failure(cache: BaseCache) -> None:
+async def test_lock_is_released_after_an_error(cache: BaseCache) -> None:
     store = sessions(Clock())
     await store.create(a_session())
     with pytest.raises(KeyError):
@@ -112,7 +112,7 @@ async def test_a_lock_is_free_again_after_a_failure(cache: BaseCache) -> None:
     assert await store.update(a_session().id, [put("a", 1)])
 
 
-async def test_an_entry_which_the_cache_evicted_is_no_session(cache: BaseCache) -> None:
+async def test_session_with_an_evicted_cache_entry_is_not_found(cache: BaseCache) -> None:
     store = sessions(Clock())
     for number, kind in enumerate(["session", "used"]):
         await store.create(a_session(number))
@@ -121,7 +121,7 @@ async def test_an_entry_which_the_cache_evicted_is_no_session(cache: BaseCache) 
 
 
 @pytest.mark.parametrize("cache", ["locmem"], indirect=True)  # One can look into it.
-async def test_what_is_kept_expires_and_does_not_give_a_session_away(cache: BaseCache) -> None:
+async def test_cache_entries_expire_and_do_not_contain_the_session_id(cache: BaseCache) -> None:
     session = a_session(subscriptions=frozenset({"shop://a"}))
     await sessions(Clock()).create(session)
     store = CacheEventStore(limit=5, lifetime=LIFETIME, streams=5, alias="scratch")

@@ -17,9 +17,9 @@ from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoDbBlocker, Settings
 
-from django_mcp import threads
+from django_mcp.frame.session import Session
 from django_mcp.models import McpSession, Stream, StreamEvent, Subscription
-from django_mcp.session import Session
+from django_mcp.runtime import threads
 from django_mcp.stores import database as module
 from django_mcp.stores.base import Event, EventStore, SessionStore, StoreBusy, pack
 from django_mcp.stores.database import DatabaseEventStore, DatabaseSessionStore
@@ -36,7 +36,7 @@ from django_mcp.testing.contracts import (
 from tests.databases import KINDS, scratch_database, why_not_database
 
 # What a site may ask of its database, and newer MariaDB does by itself where reads are repeatable.
-STRICT = {
+STRICT_OPTIONS = {
     "postgresql": {"isolation_level": 4},  # psycopg.IsolationLevel.SERIALIZABLE
     "mysql": {
         "isolation_level": "repeatable read",
@@ -53,7 +53,7 @@ class TestDatabaseSessions(SessionStoreContract):
     def make_store(self, **bounds: Any) -> SessionStore:
         return DatabaseSessionStore(**bounds, using=self.using)
 
-    async def test_many_sessions_are_created_at_once(self, store: SessionStore) -> None:
+    async def test_concurrent_sessions_are_created(self, store: SessionStore) -> None:
         await asyncio.gather(*(store.create(a_session(number)) for number in range(20)))
         assert await store.load(a_session(19).id) == a_session(19)
 
@@ -68,7 +68,7 @@ class TestDatabaseEvents(EventStoreContract):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_database_could_be_tried(kind: str) -> None:
+def test_database_is_available(kind: str) -> None:
     reason = why_not_database(kind)
     if reason is not None:
         pytest.skip(reason)
@@ -91,7 +91,7 @@ def on_this_thread() -> Iterator[None]:
         yield
 
 
-async def test_the_tables_do_not_give_a_session_away(database: str) -> None:
+async def test_tables_do_not_contain_the_session_id(database: str) -> None:
     session = a_session(subscriptions=frozenset({"shop://a"}))
     await sessions(database).create(session)
     await events(database).append(session.address, "stream", ["message"])
@@ -105,7 +105,9 @@ async def test_the_tables_do_not_give_a_session_away(database: str) -> None:
     assert session.id not in repr(kept)
 
 
-async def test_what_people_look_for_has_columns(database: str) -> None:
+async def test_session_row_has_columns_for_server_principal_version_and_times(
+    database: str,
+) -> None:
     session = a_session()
     await sessions(database).create(session)
     row = await threads.run(McpSession.objects.using(database).get)
@@ -115,7 +117,7 @@ async def test_what_people_look_for_has_columns(database: str) -> None:
 
 
 @pytest.mark.usefixtures("on_this_thread")
-def test_loading_is_one_query_and_now_and_then_a_second_notes_the_use(database: str) -> None:
+def test_load_is_one_query_and_updates_the_time_of_use_only_occasionally(database: str) -> None:
     def queries() -> list[str]:
         with CaptureQueriesContext(connections[database]) as captured:
             assert async_to_sync(store.load)(a_session().id)
@@ -132,13 +134,13 @@ def test_loading_is_one_query_and_now_and_then_a_second_notes_the_use(database: 
     assert queries() == ["SELECT"]
 
 
-async def test_a_principal_longer_than_its_column_is_kept_whole(database: str) -> None:
+async def test_principal_longer_than_its_column_is_stored_in_full(database: str) -> None:
     session = a_session(principal="user:" + "7" * 1000)
     await sessions(database).create(session)
     assert await sessions(database).load(session.id) == session
 
 
-async def test_who_is_overtaken_every_time_is_told_so(
+async def test_update_that_always_conflicts_raises_store_busy(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def overtaken(session: Session) -> str:
@@ -155,7 +157,7 @@ async def test_who_is_overtaken_every_time_is_told_so(
     assert await store.load(a_session().id) == a_session()
 
 
-async def test_a_broken_database_is_not_asked_again(
+async def test_operational_error_is_not_retried(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
@@ -171,15 +173,15 @@ async def test_a_broken_database_is_not_asked_again(
     assert len(asked) == 1
 
 
-async def test_what_a_strict_database_refuses_to_the_slower_is_begun_again(
-    strict: str, monkeypatch: pytest.MonkeyPatch
+async def test_move_is_retried_after_a_serialization_failure(
+    strict_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slower, faster = events(strict), events(strict)
+    slower, faster = events(strict_database), events(strict_database)
     read = slower._after
 
     def overtaken(name: str, number: int) -> list[Event] | None:
         found = read(name, number)
-        if connections[strict].in_atomic_block:
+        if connections[strict_database].in_atomic_block:
             monkeypatch.setattr(slower, "_after", read)
             on_another_connection(lambda: faster._append("session", "stream", ["faster"]))
         return found
@@ -200,12 +202,12 @@ def on_another_connection(body: Callable[[], object]) -> None:
         elsewhere.submit(run).result()
 
 
-@pytest.fixture(params=[kind for kind in STRICT if not why_not_database(kind)])
-def strict(
+@pytest.fixture(params=[kind for kind in STRICT_OPTIONS if not why_not_database(kind)])
+def strict_database(
     request: pytest.FixtureRequest, tmp_path: Path, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[str]:
     """The alias of a database which lets no transaction write over what came after it began."""
-    options = STRICT[request.param]
+    options = STRICT_OPTIONS[request.param]
     with (
         django_db_blocker.unblock(),
         scratch_database(request.param, tmp_path, OPTIONS=options) as alias,
@@ -213,9 +215,7 @@ def strict(
         yield alias
 
 
-async def test_an_update_is_kept_whole_or_not_at_all(
-    database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_failed_update_is_rolled_back(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise OperationalError("the disk is on fire")
 
@@ -227,9 +227,7 @@ async def test_an_update_is_kept_whole_or_not_at_all(
     assert await store.load(a_session().id) == a_session()
 
 
-async def test_without_an_alias_the_router_for_writing_is_asked_even_to_read(
-    database: str, settings: Settings
-) -> None:
+async def test_default_alias_is_the_database_for_writes(database: str, settings: Settings) -> None:
     settings.DATABASE_ROUTERS = [ToScratch(database)]
     store = DatabaseSessionStore(idle_timeout=IDLE_TIMEOUT, limit_per_principal=5, now=Clock())
     await store.create(a_session())
@@ -250,7 +248,9 @@ class ToScratch:
 
 
 @pytest.mark.usefixtures("on_this_thread")
-def test_times_are_right_without_time_zones(database: str, settings: Settings) -> None:
+def test_sessions_expire_correctly_without_time_zone_support(
+    database: str, settings: Settings
+) -> None:
     settings.USE_TZ = False
     settings.TIME_ZONE = "America/New_York"
     clock = Clock()
@@ -262,11 +262,11 @@ def test_times_are_right_without_time_zones(database: str, settings: Settings) -
     assert async_to_sync(store.load)(a_session().id) is None
 
 
-def test_the_permission_to_view_components_is_there_without_a_table(database: str) -> None:
+def test_view_component_permission_exists_without_a_table(database: str) -> None:
     permissions = Permission.objects.using(database).filter(content_type__model="component")
     assert [each.codename for each in permissions] == ["view_component"]
     assert "django_mcp_component" not in connections[database].introspection.table_names()
 
 
-def test_the_migrations_say_what_the_models_say(database: str) -> None:
+def test_migrations_match_the_models(database: str) -> None:
     call_command("makemigrations", "django_mcp", check=True, dry_run=True, verbosity=0)

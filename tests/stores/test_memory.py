@@ -25,7 +25,7 @@ class TestMemorySessions(SessionStoreContract):
     def other_worker(self, store: SessionStore) -> SessionStore:
         return store
 
-    async def test_expired_sessions_leave_when_others_come(self, clock: Clock) -> None:
+    async def test_new_session_prunes_expired_sessions(self, clock: Clock) -> None:
         store = MemorySessionStore(idle_timeout=10, limit_per_principal=100, now=clock)
         for number in range(3):
             await store.create(a_session(number))
@@ -42,9 +42,7 @@ class TestMemoryEvents(EventStoreContract):
     def other_worker(self, store: EventStore) -> EventStore:
         return store
 
-    async def test_old_events_leave_when_streams_come(
-        self, store: EventStore, clock: Clock
-    ) -> None:
+    async def test_new_stream_prunes_expired_events(self, store: EventStore, clock: Clock) -> None:
         await store.append("gone without a word", "stream", ["a"])
         clock.advance(LIFETIME)
         await store.append("session", "stream", ["b"])

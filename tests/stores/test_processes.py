@@ -16,28 +16,28 @@ from django_mcp.stores.database import DatabaseSessionStore
 from django_mcp.testing.contracts import IDLE_TIMEOUT, a_session
 
 ROOT = Path(__file__).parents[2]
-REACHED = ("ENGINE", "NAME", "HOST", "PORT", "USER", "PASSWORD")
+CONNECTION_KEYS = ("ENGINE", "NAME", "HOST", "PORT", "USER", "PASSWORD")
 
 
-async def test_two_processes_at_once_lose_no_update(database: str) -> None:
+async def test_concurrent_processes_lose_no_update(database: str) -> None:
     store = DatabaseSessionStore(idle_timeout=IDLE_TIMEOUT, limit_per_principal=5, using=database)
     await store.create(a_session())
     reached = connections[database].settings_dict
-    described = {name: reached[name] for name in REACHED if reached[name]}
+    described = {name: reached[name] for name in CONNECTION_KEYS if reached[name]}
     with ExitStack() as started:
-        writers = [started.enter_context(a_writer(described, mark)) for mark in "ab"]
+        writers = [started.enter_context(writer_process(described, mark)) for mark in "ab"]
         for writer in writers:
-            assert said(writer) == "ready"
+            assert read_line(writer) == "ready"
         for writer in writers:
-            tell(writer, "go")
-        assert [said(writer) for writer in writers] == ["done", "done"]
+            write_line(writer, "go")
+        assert [read_line(writer) for writer in writers] == ["done", "done"]
     session = await store.load(a_session().id)
     assert session is not None
     assert set(session.assigns) == {f"{mark}{number}" for mark in "ab" for number in range(50)}
 
 
 @contextmanager
-def a_writer(database: Mapping[str, Any], mark: str) -> Iterator[Popen[str]]:
+def writer_process(database: Mapping[str, Any], mark: str) -> Iterator[Popen[str]]:
     python = [sys.executable, "-m", "tests.stores.writer"]
     command = [*python, json.dumps(database), a_session().id, mark]
     with Popen(command, stdin=PIPE, stdout=PIPE, text=True, cwd=ROOT) as writer:
@@ -47,11 +47,11 @@ def a_writer(database: Mapping[str, Any], mark: str) -> Iterator[Popen[str]]:
             writer.kill()
 
 
-def said(writer: Popen[str]) -> str:
+def read_line(writer: Popen[str]) -> str:
     assert writer.stdout is not None
     return writer.stdout.readline().strip()
 
 
-def tell(writer: Popen[str], line: str) -> None:
+def write_line(writer: Popen[str], line: str) -> None:
     assert writer.stdin is not None
     print(line, file=writer.stdin, flush=True)

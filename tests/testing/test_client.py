@@ -19,12 +19,12 @@ from django_mcp.testing import (
     accept,
     cancel,
     decline,
-    official,
+    spec_schemas,
 )
-from django_mcp.testing.official import Unofficial
 from django_mcp.testing.plugin import ClientFor
-from tests.behaviour.conftest import Configure, configure
-from tests.refusals import refusal
+from django_mcp.testing.spec_schemas import Unofficial
+from tests.http_errors import refusal
+from tests.memory_stores import Configure, configure
 
 __all__ = ["configure"]
 
@@ -60,14 +60,14 @@ def small(**options: Any) -> Server:
     return server
 
 
-def said(result: dict[str, Any]) -> str:
+def text_of(result: dict[str, Any]) -> str:
     return str(result["content"][0]["text"])
 
 
 # What it answers.
 
 
-async def test_questions_are_answered_with_what_was_given(
+async def test_input_requests_are_answered_with_the_given_values(
     client_for: ClientFor, mcp_version: str
 ) -> None:
     answers: dict[str, Any] = {"sampling": SAMPLED, "roots": ROOTS}
@@ -75,14 +75,14 @@ async def test_questions_are_answered_with_what_was_given(
         answers["elicitation"] = accept(name="Ada")
 
     async with client_for(curious(), **answers) as client:
-        assert said(await client.call_tool("sample")) == "Yes"
-        assert said(await client.call_tool("roots")) == "file:///home"
+        assert text_of(await client.call_tool("sample")) == "Yes"
+        assert text_of(await client.call_tool("roots")) == "file:///home"
         if "elicitation" in answers:
-            assert said(await client.call_tool("name")) == "accept {'name': 'Ada'}"
+            assert text_of(await client.call_tool("name")) == "accept {'name': 'Ada'}"
 
 
 @pytest.mark.parametrize("mcp_version", ["2025-11-25", "2026-07-28"])
-async def test_an_answer_may_be_a_function_of_the_question(client_for: ClientFor) -> None:
+async def test_elicitation_answer_can_be_a_function(client_for: ClientFor) -> None:
     asked: list[str] = []
 
     async def answer(params: dict[str, Any]) -> Any:
@@ -90,36 +90,36 @@ async def test_an_answer_may_be_a_function_of_the_question(client_for: ClientFor
         return accept(name="Ada") if len(asked) == 1 else decline()
 
     async with client_for(curious(), elicitation=answer) as client:
-        first = said(await client.call_tool("name"))
-        second = said(await client.call_tool("name"))
+        first = text_of(await client.call_tool("name"))
+        second = text_of(await client.call_tool("name"))
 
     assert (first, second) == ("accept {'name': 'Ada'}", "decline None")
     assert asked == ["Your name?", "Your name?"]
 
 
 @pytest.mark.parametrize("mcp_version", ["2025-11-25", "2026-07-28"])
-async def test_a_user_may_close_a_question(client_for: ClientFor) -> None:
+async def test_elicitation_can_be_cancelled(client_for: ClientFor) -> None:
     async with client_for(curious(), elicitation=lambda params: cancel()) as client:
-        assert said(await client.call_tool("name")) == "cancel None"
+        assert text_of(await client.call_tool("name")) == "cancel None"
 
 
-async def test_what_it_was_given_no_answer_to_it_does_not_declare(client_for: ClientFor) -> None:
+async def test_capability_without_a_given_answer_is_not_declared(client_for: ClientFor) -> None:
     async with client_for(curious(), roots=ROOTS) as client:
         error = await refusal(client.call_tool("sample"))
-        assert said(await client.call_tool("roots")) == "file:///home"
+        assert text_of(await client.call_tool("roots")) == "file:///home"
 
     assert error.data == {"requiredCapabilities": {"sampling": {}}}
 
 
 @pytest.mark.parametrize("mcp_version", ["2025-11-25"])
-async def test_a_question_which_it_cannot_answer_is_refused(client_for: ClientFor) -> None:
+async def test_input_request_without_a_given_answer_is_a_tool_error(client_for: ClientFor) -> None:
     async with client_for(curious(), capabilities={"sampling": {}}) as client:
         result = await client.call_tool("sample")
 
     assert result["isError"] is True
 
 
-async def test_a_server_which_never_stops_asking_is_not_asked_for_ever() -> None:
+async def test_endless_input_requests_fail_the_test() -> None:
     server = Server("curious")
     count = iter(range(100))
 
@@ -136,12 +136,12 @@ async def test_a_server_which_never_stops_asking_is_not_asked_for_ever() -> None
 # What it takes notice of.
 
 with_schemas = pytest.mark.skipif(
-    official.FOLDER not in os.environ, reason="the official schemas are not here"
+    spec_schemas.FOLDER not in os.environ, reason="the official schemas are not here"
 )
 
 
 @with_schemas
-async def test_what_is_not_of_the_revision_fails_the_test(
+async def test_result_that_violates_the_official_schema_fails_the_test(
     client_for: ClientFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with client_for(small(), validation="off") as client:
@@ -151,7 +151,7 @@ async def test_what_is_not_of_the_revision_fails_the_test(
 
 
 @with_schemas
-async def test_a_notification_which_is_not_of_the_revision_fails_the_test(
+async def test_notification_that_violates_the_official_schema_fails_the_test(
     client_for: ClientFor,
 ) -> None:
     server = Server("odd")
@@ -165,7 +165,7 @@ async def test_a_notification_which_is_not_of_the_revision_fails_the_test(
             await client.call_tool("speak")
 
 
-async def test_without_the_official_schemas_nothing_is_looked_at(
+async def test_results_are_not_validated_without_the_official_schemas(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("DJANGO_MCP_SPEC_SCHEMAS", raising=False)
@@ -178,7 +178,7 @@ async def test_without_the_official_schemas_nothing_is_looked_at(
 
 
 @pytest.mark.parametrize("validation", ["off", "strict"])
-async def test_a_closed_client_leaves_the_server_as_it_was(
+async def test_closed_client_restores_the_server_options(
     client_for: ClientFor, validation: str, configure: Configure
 ) -> None:
     configure(VALIDATION="off" if validation == "strict" else "strict")
@@ -193,7 +193,7 @@ async def test_a_closed_client_leaves_the_server_as_it_was(
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-async def test_of_several_open_clients_the_newest_says_how_strict_the_server_is(
+async def test_newest_open_client_determines_output_validation(
     order: tuple[int, int], configure: Configure
 ) -> None:
     configure(VALIDATION="off")
@@ -211,7 +211,7 @@ async def test_of_several_open_clients_the_newest_says_how_strict_the_server_is(
     assert server.limits.strict is False
 
 
-async def test_a_client_which_cannot_open_leaves_the_server_as_it_was(
+async def test_client_that_fails_to_open_restores_the_server_options(
     configure: Configure,
 ) -> None:
     configure(VALIDATION="off", PROTOCOL_VERSIONS=["2026-07-28"])
@@ -224,7 +224,7 @@ async def test_a_client_which_cannot_open_leaves_the_server_as_it_was(
     assert server.limits.strict is False
 
 
-async def test_what_is_announced_is_heard_by_who_listens(client_for: ClientFor) -> None:
+async def test_notifications_are_received_while_the_client_listens(client_for: ClientFor) -> None:
     server = Server("desk")
     server.tool(name="nothing")(lambda: None)
     server.resource("desk://tickets", name="tickets")(lambda: "")
@@ -244,7 +244,7 @@ async def test_what_is_announced_is_heard_by_who_listens(client_for: ClientFor) 
     assert (first["uri"], second["uri"]) == ("desk://tickets", "desk://tickets")
 
 
-async def test_who_waits_for_what_never_comes_waits_in_vain(client_for: ClientFor) -> None:
+async def test_wait_for_a_missing_notification_times_out(client_for: ClientFor) -> None:
     async with client_for(Server("desk"), timeout=0.2) as client, client.listening():
         with pytest.raises(TimeoutError):
             await client.until("notifications/tools/list_changed")
@@ -253,7 +253,9 @@ async def test_who_waits_for_what_never_comes_waits_in_vain(client_for: ClientFo
 # What it raises.
 
 
-async def test_an_error_is_raised_as_it_came(client_for: ClientFor, mcp_transport: str) -> None:
+async def test_error_response_is_raised_unchanged(
+    client_for: ClientFor, mcp_transport: str
+) -> None:
     async with client_for(small()) as client:
         with pytest.raises(McpError) as caught:
             await client.call_tool("anything")
@@ -265,8 +267,10 @@ async def test_an_error_is_raised_as_it_came(client_for: ClientFor, mcp_transpor
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
-async def test_a_request_which_http_refuses_raises_with_its_status(version: str) -> None:
-    server = Server("closed", auth=["django_mcp.auth.django_session.DjangoSession"])
+async def test_http_error_is_raised_with_its_status(version: str) -> None:
+    server = Server(
+        "closed", authenticators=["django_mcp.auth.django_session.DjangoSessionAuthentication"]
+    )
     client = Client(server, version=version, transport="http")
 
     error = await refusal(client.list_tools())
@@ -274,7 +278,7 @@ async def test_a_request_which_http_refuses_raises_with_its_status(version: str)
     assert error.status == 401
 
 
-async def test_a_server_which_does_not_answer_fails_the_test(client_for: ClientFor) -> None:
+async def test_call_without_a_response_times_out(client_for: ClientFor) -> None:
     server = Server("slow")
 
     @server.tool
@@ -295,7 +299,7 @@ async def test_a_server_which_does_not_answer_fails_the_test(client_for: ClientF
         (200, "text/event-stream", b'data: {"method":"notifications/message"}\n\n'),
     ],
 )
-async def test_what_is_no_answer_over_http_fails_the_test(
+async def test_invalid_http_response_fails_the_test(
     status: int, media_type: str, body: bytes
 ) -> None:
     async def application(scope: Any, receive: Any, send: Any) -> None:
@@ -314,7 +318,7 @@ async def test_what_is_no_answer_over_http_fails_the_test(
 
 
 @pytest.mark.parametrize("mcp_version", ["2024-11-05", "2025-11-25"])
-async def test_an_async_handler_which_would_wait_for_itself_is_stopped(
+async def test_blocking_client_method_in_an_async_handler_is_a_tool_error(
     client_for: ClientFor, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = Server("odd")
@@ -330,7 +334,7 @@ async def test_an_async_handler_which_would_wait_for_itself_is_stopped(
 
 
 @pytest.mark.parametrize("mcp_version", ["2024-11-05", "2025-11-25"])
-async def test_it_answers_pings(client_for: ClientFor) -> None:
+async def test_ping_of_the_server_is_answered(client_for: ClientFor) -> None:
     server = Server("odd")
 
     @server.tool
@@ -339,13 +343,13 @@ async def test_it_answers_pings(client_for: ClientFor) -> None:
         return "there"
 
     async with client_for(server) as client:
-        assert said(await client.call_tool("ping")) == "there"
+        assert text_of(await client.call_tool("ping")) == "there"
 
 
 # Coming and going.
 
 
-async def test_the_first_call_opens_the_conversation(client_for: ClientFor) -> None:
+async def test_first_call_opens_the_client(client_for: ClientFor) -> None:
     client = client_for(small())
 
     assert len(await client.list_tools()) == 1
@@ -353,7 +357,7 @@ async def test_the_first_call_opens_the_conversation(client_for: ClientFor) -> N
     await client.close()
 
 
-async def test_servers_may_be_called_by_name() -> None:
+async def test_server_can_be_given_by_name() -> None:
     async with Client() as one, Client("mcp") as other:
         assert one.server is other.server
 
@@ -363,7 +367,7 @@ async def test_servers_may_be_called_by_name() -> None:
 
 @pytest.mark.parametrize("mcp_version", ["2025-11-25"])
 @pytest.mark.parametrize("mcp_transport", ["http"])
-async def test_a_stream_which_the_server_closes_is_resumed(client_for: ClientFor) -> None:
+async def test_stream_closed_by_the_server_is_resumed(client_for: ClientFor) -> None:
     server = Server("slow")
 
     @server.tool
@@ -374,18 +378,18 @@ async def test_a_stream_which_the_server_closes_is_resumed(client_for: ClientFor
         return "done"
 
     async with client_for(server) as client:
-        assert said(await client.call_tool("work")) == "done"
+        assert text_of(await client.call_tool("work")) == "done"
         assert [each["progress"] for each in client.progress] == [1, 2]
 
 
-def test_a_pipe_is_for_asynchronous_tests() -> None:
+def test_stdio_transport_is_rejected_by_the_sync_client() -> None:
     with pytest.raises(ValueError, match="use Client in an async test"):
         SyncClient(Server("empty"), transport="stdio")
 
 
 @pytest.mark.parametrize("transport", ["memory", "http"])
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25", "2026-07-28"])
-def test_a_synchronous_test_does_the_same(
+def test_sync_client_supports_the_methods_of_the_async_client(
     transport: str, version: str, configure: Configure
 ) -> None:
     server = curious()
@@ -402,8 +406,8 @@ def test_a_synchronous_test_does_the_same(
     server.resource("curious://all", name="all")(lambda: "all")
 
     with SyncClient(server, transport=transport, version=version, sampling=SAMPLED) as client:
-        numbers = [said(client.call_tool("count")) for _ in range(2)]
-        assert said(client.call_tool("sample")) == "Yes"
+        numbers = [text_of(client.call_tool("count")) for _ in range(2)]
+        assert text_of(client.call_tool("sample")) == "Yes"
         assert len(client.list_tools()) == 4
         assert len(client.list_prompts()) == 1
         assert len(client.list_resources()) == len(client.list_resource_templates()) == 1
@@ -422,7 +426,7 @@ def test_a_synchronous_test_does_the_same(
 
 @pytest.mark.parametrize("transport", ["memory", "http"])
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
-def test_the_event_loop_of_each_call_is_forgotten(
+def test_event_loops_of_sync_calls_are_released(
     transport: str, version: str, configure: Configure
 ) -> None:
     server = Server("shop")

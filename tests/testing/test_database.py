@@ -41,7 +41,7 @@ def library() -> Server:
     return server
 
 
-def said(result: dict[str, Any]) -> str:
+def text_of(result: dict[str, Any]) -> str:
     return str(result["content"][0]["text"])
 
 
@@ -60,13 +60,13 @@ class SynchronousTests(TestCase):
         cls.stranger = User.objects.create_user("stranger")
         Group.objects.create(name="readers")
 
-    def test_handlers_see_what_the_test_has_written(self) -> None:
+    def test_handlers_read_rows_written_by_the_test(self) -> None:
         for transport in ("memory", "http"):
             with SyncClient(self.server, transport=transport) as client:
-                assert said(client.call_tool("groups")) == "1"
-                assert said(client.call_tool("agroups")) == "1"
+                assert text_of(client.call_tool("groups")) == "1"
+                assert text_of(client.call_tool("agroups")) == "1"
 
-    def test_the_test_sees_what_handlers_have_written(self) -> None:
+    def test_rows_written_by_handlers_are_visible_to_the_test(self) -> None:
         for transport in ("memory", "http"):
             for version in ("2025-11-25", "2026-07-28"):
                 with SyncClient(self.server, transport=transport, version=version) as client:
@@ -74,29 +74,29 @@ class SynchronousTests(TestCase):
 
         assert Group.objects.count() == 5
 
-    def test_it_is_undone_for_the_next_test(self) -> None:
+    def test_rows_written_by_handlers_are_rolled_back_after_the_test(self) -> None:
         assert Group.objects.count() == 1
 
-    def test_permissions_are_those_of_the_user(self) -> None:
+    def test_permissions_of_the_given_user_apply(self) -> None:
         for transport in ("memory", "http"):
             with SyncClient(self.server, transport=transport, user=self.member) as client:
-                assert said(client.call_tool("secret")) == "member"
+                assert text_of(client.call_tool("secret")) == "member"
             with SyncClient(self.server, transport=transport, user=self.stranger) as client:
                 assert "secret" not in [tool["name"] for tool in client.list_tools()]
 
-    def test_a_browser_may_lend_its_session(self) -> None:
+    def test_session_cookie_of_a_browser_authenticates_the_client(self) -> None:
         browser = Browser()
         browser.force_login(self.member)
         cookie = {"Cookie": f"sessionid={browser.cookies['sessionid'].value}"}
 
         with SyncClient(self.server, transport="http", headers=cookie) as client:
-            assert said(client.call_tool("secret")) == "member"
-            assert said(client.call_tool("visits")) == "1"
-            assert said(client.call_tool("visits")) == "2"
+            assert text_of(client.call_tool("secret")) == "member"
+            assert text_of(client.call_tool("visits")) == "1"
+            assert text_of(client.call_tool("visits")) == "2"
 
         assert browser.session["visits"] == 2
 
-    def test_a_session_may_be_given(self) -> None:
+    def test_given_django_session_is_used_by_handlers(self) -> None:
         session = Browser().session
 
         with SyncClient(self.server, session=session) as client:
@@ -108,18 +108,18 @@ class SynchronousTests(TestCase):
 class AsynchronousTests(TestCase):
     """The same, where the test itself is a coroutine."""
 
-    async def test_handlers_see_what_the_test_has_written(self) -> None:
+    async def test_handlers_read_rows_written_by_the_test(self) -> None:
         await Group.objects.acreate(name="readers")
 
         async with Client(library()) as client:
-            assert said(await client.call_tool("groups")) == "1"
-            assert said(await client.call_tool("agroups")) == "1"
+            assert text_of(await client.call_tool("groups")) == "1"
+            assert text_of(await client.call_tool("agroups")) == "1"
 
-    async def test_over_a_pipe_too(self) -> None:
+    async def test_handlers_over_stdio_share_the_transaction_of_the_test(self) -> None:
         await Group.objects.acreate(name="readers")
 
         async with Client(library(), transport="stdio", version="2025-06-18") as client:
-            assert said(await client.call_tool("groups")) == "1"
-            assert said(await client.call_tool("found", {"name": "writers"})) == "writers"
+            assert text_of(await client.call_tool("groups")) == "1"
+            assert text_of(await client.call_tool("found", {"name": "writers"})) == "writers"
 
         assert await Group.objects.acount() == 2

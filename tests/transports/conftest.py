@@ -1,13 +1,13 @@
-"""Sessions are kept in memory here, as in ``tests/behaviour``."""
+"""Sessions are kept in memory here, as in ``tests/memory_stores.py``."""
 
 import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
-from django_mcp import hub
-from tests.behaviour.conftest import configure
-from tests.transports.desk import Desk
+from django_mcp.pubsub import bus
+from tests.memory_stores import configure
+from tests.transports.sample_server import Desk
 
 __all__ = ["configure"]
 
@@ -20,5 +20,5 @@ async def desk() -> AsyncIterator[Desk]:
     desk.go_on.set()
     for _ in range(20):
         await asyncio.sleep(0)
-    assert hub.here()._receivers == {}
-    assert hub.here()._mailboxes == {}
+    assert bus.here()._receivers == {}
+    assert bus.here()._mailboxes == {}

@@ -21,9 +21,10 @@ from django.db.backends.utils import CursorWrapper
 from pytest_django import DjangoDbBlocker
 
 from django_mcp import Frame, Server
-from django_mcp.protocol import encoded as encoded_structure
-from django_mcp.protocol import json_schema, jsonrpc
-from django_mcp.testing.exchange import Message, Reply
+from django_mcp.protocol import jsonrpc
+from django_mcp.protocol import preencoded as encoded_structure
+from django_mcp.protocol.schema import compiler
+from django_mcp.testing.asgi import Message, Reply
 from tests.databases import scratch_database
 from tests.transports.wire import SESSIONS, STATELESS, Wire, encoded
 
@@ -41,7 +42,7 @@ class CountingLayer(BaseChannelLayer):
 
 
 def shop(**options: Any) -> Server:
-    server = Server("shop", **{"announce_on_start": False, **options})
+    server = Server("shop", **{"notify_lists_on_initialize": False, **options})
 
     @server.tool
     async def quick(a: int) -> str:
@@ -100,7 +101,7 @@ class Meter:
         self.count("decoded", jsonrpc, "from_json")
         self.count("encoded", jsonrpc, "to_json")
         self.count("spliced", encoded_structure, "encode")
-        self.count("schemas compiled", json_schema, "compile")
+        self.count("schemas compiled", compiler, "compile")
         self.count("models made", pydantic.BaseModel, "__init_subclass__")
         self.count("adapters made", pydantic.TypeAdapter, "__init__")
         self.count("futures", self._loop, "create_future")
@@ -144,7 +145,7 @@ ASYNC = [
 
 
 @pytest.mark.parametrize(("method", "params"), ASYNC, ids=[row[0] for row in ASYNC])
-async def test_a_stateless_request_uses_one_decoding_and_one_encoding(
+async def test_stateless_request_decodes_once_and_encodes_once(
     method: str, params: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wire = Wire(shop())
@@ -154,7 +155,7 @@ async def test_a_stateless_request_uses_one_decoding_and_one_encoding(
     assert used == {"decoded": 1, "encoded": 1}
 
 
-async def test_a_synchronous_handler_costs_one_hop_to_a_thread(
+async def test_sync_handler_uses_one_thread_hop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     wire = Wire(shop())
@@ -165,7 +166,7 @@ async def test_a_synchronous_handler_costs_one_hop_to_a_thread(
     assert (used["decoded"], used["encoded"], used["tasks"]) == (1, 1, 0)
 
 
-async def test_an_event_of_a_stream_costs_one_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_stream_event_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     wire = Wire(shop())
     params = {"name": "slow", "arguments": {"steps": 5}, "_meta": {"progressToken": "p"}}
 
@@ -175,7 +176,7 @@ async def test_an_event_of_a_stream_costs_one_encoding(monkeypatch: pytest.Monke
     assert used == {"decoded": 1, "encoded": 6}
 
 
-async def test_schemas_are_compiled_before_anybody_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_call_with_schemas_compiles_no_schema(monkeypatch: pytest.MonkeyPatch) -> None:
     wire = Wire(shop())
 
     reply, used = await cost(wire, wire.call("checked", a=1), monkeypatch)
@@ -186,7 +187,7 @@ async def test_schemas_are_compiled_before_anybody_calls(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("version", SESSIONS)
-async def test_a_request_of_a_session_has_one_task_of_its_own(
+async def test_session_request_creates_one_task(
     version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wire = Wire(shop(), version)
@@ -197,7 +198,7 @@ async def test_a_request_of_a_session_has_one_task_of_its_own(
     assert used == {"tasks": 1, "futures": 1, "decoded": 1, "encoded": 1}
 
 
-async def test_a_session_leaves_nothing_to_the_collector_of_cycles() -> None:
+async def test_session_requests_create_no_reference_cycles() -> None:
     wire = Wire(shop(), SESSIONS[-1])
     await wire.open()
     await wire.post(wire.call("quick", a=1))
@@ -215,7 +216,7 @@ async def test_a_session_leaves_nothing_to_the_collector_of_cycles() -> None:
 
 
 @pytest.fixture
-def stored_in_a_database(
+def database_stores(
     settings: Any, tmp_path: Path, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[None]:
     """Sessions are kept in a database in a file, as a site of several workers keeps them."""
@@ -229,7 +230,7 @@ def stored_in_a_database(
         yield
 
 
-async def _life(wire: Wire) -> AsyncIterator[str]:
+async def _run_session(wire: Wire) -> AsyncIterator[str]:
     """One session, request by request."""
     reply = await wire.post(wire.hello())
     yield "initialize"
@@ -254,18 +255,20 @@ HOPS_AND_STATEMENTS = {
 }
 
 
-@pytest.mark.usefixtures("stored_in_a_database")
-async def test_what_a_session_in_a_database_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("database_stores")
+async def test_session_in_a_database_uses_the_expected_thread_hops_and_statements(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     # Without the option, a look at what was announced before.
-    wire = Wire(shop(announce_on_start=True), SESSIONS[-1])
-    async for _ in _life(wire):
+    wire = Wire(shop(notify_lists_on_initialize=True), SESSIONS[-1])
+    async for _ in _run_session(wire):
         pass  # Now everything is made that is made only once.
     meter = Meter(monkeypatch)
     meter.count("statements", CursorWrapper, "execute")
     meter.begin()
     costs = {}
     try:
-        async for step in _life(wire):
+        async for step in _run_session(wire):
             costs[step] = meter.used["thread hops"], meter.used["statements"]
             meter.used.clear()
     finally:
@@ -275,7 +278,7 @@ async def test_what_a_session_in_a_database_costs(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("version", [*SESSIONS, STATELESS])
-async def test_a_request_which_does_not_stream_leaves_the_channel_layer_alone(
+async def test_request_without_a_stream_does_not_use_the_channel_layer(
     version: str, settings: Any
 ) -> None:
     settings.CHANNEL_LAYERS = {"default": {"BACKEND": f"{__name__}.CountingLayer"}}
@@ -291,7 +294,7 @@ async def test_a_request_which_does_not_stream_leaves_the_channel_layer_alone(
     assert CountingLayer.uses.total() == before
 
 
-async def test_asking_who_may_is_free_for_what_everybody_may(
+async def test_tools_list_without_permissions_decodes_once_and_encodes_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     server = Server("shop")

@@ -9,7 +9,7 @@ import pytest
 from django_mcp.transports.eager import begin
 
 
-async def test_one_that_need_not_wait_needs_no_task() -> None:
+async def test_coroutine_that_never_waits_runs_without_a_task() -> None:
     done = []
 
     async def work() -> None:
@@ -19,7 +19,7 @@ async def test_one_that_need_not_wait_needs_no_task() -> None:
     assert done == ["all"]
 
 
-async def test_one_that_waits_goes_on_in_a_task() -> None:
+async def test_coroutine_that_waits_continues_in_a_task() -> None:
     done: list[int | str] = []
     gates = [asyncio.Event(), asyncio.Event()]
 
@@ -40,7 +40,7 @@ async def test_one_that_waits_goes_on_in_a_task() -> None:
     assert done == [0, 1, "all"]
 
 
-async def test_an_error_before_the_first_wait_reaches_who_began_it() -> None:
+async def test_error_before_the_first_wait_is_raised_to_the_caller() -> None:
     async def work() -> None:
         raise ConnectionError
 
@@ -48,7 +48,7 @@ async def test_an_error_before_the_first_wait_reaches_who_began_it() -> None:
         begin(work(), asyncio.get_running_loop())
 
 
-async def test_a_later_error_is_the_task_s() -> None:
+async def test_error_after_the_first_wait_is_raised_by_the_task() -> None:
     async def work() -> None:
         await asyncio.sleep(0)
         raise ConnectionError
@@ -60,7 +60,7 @@ async def test_a_later_error_is_the_task_s() -> None:
         await task
 
 
-async def test_what_is_waited_for_may_fail_and_be_caught() -> None:
+async def test_error_of_an_awaited_future_can_be_caught() -> None:
     caught = []
     failing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -80,7 +80,7 @@ async def test_what_is_waited_for_may_fail_and_be_caught() -> None:
     assert caught == [error]
 
 
-async def test_it_can_be_cancelled_and_may_tidy_up() -> None:
+async def test_cancelled_coroutine_runs_its_cleanup() -> None:
     tidied = []
 
     async def work() -> None:

@@ -11,19 +11,19 @@ import pytest
 
 from django_mcp import Server, stores
 from django_mcp.testing import Client
-from django_mcp.transports import stdio
+from django_mcp.transports.connection import stdio
+from django_mcp.transports.http.session.get_stream import StandaloneStream
 from django_mcp.transports.keepalive import GIVEN_UP, METHOD, Keepalive
-from django_mcp.transports.session_streams import StandaloneStream
-from tests.transports.driving import Peer, message_of
+from tests.transports.http_peer import Peer, message_of
 
-PATIENCE = 10
+TIMEOUT = 10
 
 
 def server(**options: Any) -> Server:
-    return Server("alive", **{"announce_on_start": False, **options})
+    return Server("alive", **{"notify_lists_on_initialize": False, **options})
 
 
-class Told:
+class ErrorRecorder:
     """What handle_error was told."""
 
     def __init__(self) -> None:
@@ -35,14 +35,14 @@ class Told:
         self.once.set()
 
 
-class TestWhatIsDeclared:
+class TestDeclaration:
     async def declared(self, server: Server, version: str) -> dict[str, Any]:
         async with Client(server, version=version) as client:
             welcome = client.welcome or await client.request("server/discover")
         found: dict[str, Any] = welcome["capabilities"]
         return found
 
-    async def test_it_is_declared_for_as_long_as_it_is_on(self, mcp_version: str) -> None:
+    async def test_keepalive_is_declared_only_while_enabled(self, mcp_version: str) -> None:
         alive = server()
         before = await self.declared(alive, mcp_version)
         alive.set_keepalive(100)
@@ -60,17 +60,17 @@ class TestWhatIsDeclared:
         assert "experimental" not in after
 
     @pytest.mark.parametrize("interval", [None, 0, -5])
-    def test_without_an_interval_it_is_off(self, interval: int | None) -> None:
+    def test_keepalive_without_an_interval_is_off(self, interval: int | None) -> None:
         assert server(keepalive_ms=interval).keepalive is None
 
-    def test_a_threshold_is_at_least_one(self) -> None:
+    def test_threshold_below_one_is_rejected(self) -> None:
         with pytest.raises(ValueError, match="at least 1"):
             server().set_keepalive(100, failure_threshold=0)
 
 
-async def failing(threshold: int, outcomes: list[bool | None]) -> tuple[int, list[str]]:
+async def run_keepalive(threshold: int, outcomes: list[bool | None]) -> tuple[int, list[str]]:
     """How many are sent, and what is told, when sending them succeeds, fails or (None) raises."""
-    told, ended, sent = Told(), asyncio.Event(), []
+    told, ended, sent = ErrorRecorder(), asyncio.Event(), []
     alive = server(handle_error=told)
     alive.set_keepalive(1, failure_threshold=threshold)
 
@@ -89,30 +89,30 @@ async def failing(threshold: int, outcomes: list[bool | None]) -> tuple[int, lis
         ended.set()
 
     Keepalive(alive, send=send, give_up=give_up).start()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await ended.wait()
     return len(sent), told.messages
 
 
-class TestFailing:
-    async def test_so_many_failures_in_a_row_end_it_and_are_told(self) -> None:
-        assert await failing(3, [False] * 10) == (3, [GIVEN_UP])
+class TestDeliveryFailure:
+    async def test_keepalive_stops_and_reports_after_consecutive_failures(self) -> None:
+        assert await run_keepalive(3, [False] * 10) == (3, [GIVEN_UP])
 
-    async def test_one_may_be_enough(self) -> None:
-        assert await failing(1, [True, False, True]) == (2, [GIVEN_UP])
+    async def test_keepalive_with_a_threshold_of_one_stops_after_one_failure(self) -> None:
+        assert await run_keepalive(1, [True, False, True]) == (2, [GIVEN_UP])
 
-    async def test_a_success_between_them_begins_the_count_anew(self) -> None:
-        assert await failing(2, [False, True, False, True, False, True]) == (7, [])
+    async def test_success_resets_the_failure_count(self) -> None:
+        assert await run_keepalive(2, [False, True, False, True, False, True]) == (7, [])
 
-    async def test_a_pipe_which_is_broken_is_a_failure(self) -> None:
-        assert await failing(2, [None] * 5) == (2, [GIVEN_UP])
+    async def test_broken_pipe_counts_as_a_failure(self) -> None:
+        assert await run_keepalive(2, [None] * 5) == (2, [GIVEN_UP])
 
-    async def test_it_stops_when_it_is_switched_off(self) -> None:
-        assert await failing(3, []) == (1, [])
+    async def test_keepalive_stops_when_it_is_disabled(self) -> None:
+        assert await run_keepalive(3, []) == (1, [])
 
 
 class TestOverHttp:
-    async def test_it_is_sent_again_and_again(self) -> None:
+    async def test_keepalive_is_sent_repeatedly(self) -> None:
         peer = Peer(server(keepalive_ms=1))
         await peer.initialize()
         async with peer.stream() as stream:
@@ -120,17 +120,17 @@ class TestOverHttp:
 
         assert heard == [{"jsonrpc": "2.0", "method": METHOD}] * 3
 
-    async def test_when_nobody_takes_it_the_session_is_ended(
+    async def test_session_ends_when_keepalives_cannot_be_delivered(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        told = Told()
+        told = ErrorRecorder()
         alive = server(handle_error=told, keepalive_ms=1)
         peer = Peer(alive)
         await peer.initialize()
         async with peer.stream() as stream:
             await message_of(stream)
             monkeypatch.setattr(StandaloneStream, "is_stuck", True)
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 await told.once.wait()
                 await stream.ended()
             gone = await stores.sessions().load(peer.session or "")
@@ -141,7 +141,7 @@ class TestOverHttp:
         assert reply.status == 404
 
 
-class Out:
+class StubStdout:
     """A pipe whose reader goes."""
 
     def __init__(self) -> None:
@@ -159,10 +159,10 @@ class Out:
 
 
 class TestOverStdio:
-    async def test_it_is_sent_until_nobody_reads_it_which_ends_the_conversation(self) -> None:
-        told, out = Told(), Out()
+    async def test_connection_ends_when_keepalives_cannot_be_written(self) -> None:
+        told, out = ErrorRecorder(), StubStdout()
         alive = server(handle_error=told, keepalive_ms=1)
-        conversation = stdio.Conversation(alive, cast(BinaryIO, out))
+        conversation = stdio.StdioConnection(alive, cast(BinaryIO, out))
         hello = {
             "protocolVersion": "2025-11-25",
             "capabilities": {},
@@ -178,7 +178,7 @@ class TestOverStdio:
             await asyncio.Event().wait()
 
         serving = asyncio.ensure_future(conversation.serve(lines()))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             assert "result" in await out.messages.get()
             greeted.set()
             heard = [await out.messages.get() for _ in range(3)]

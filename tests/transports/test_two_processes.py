@@ -17,10 +17,10 @@ import httpx
 import pytest
 
 from tests.running_site import ROOT, RunningSite, manage, serving
-from tests.transports.driving import ACCEPT, PRIMED
+from tests.transports.http_peer import ACCEPT, PRIMED
 from tests.transports.wire import CAPABILITIES, STATELESS, VERSION
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ class Client:
     def _post(self, worker: int, method: str, params: Any) -> httpx.Response:
         message = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params}
         return httpx.post(
-            self.urls[worker], json=message, headers=self.headers, timeout=PATIENCE
+            self.urls[worker], json=message, headers=self.headers, timeout=TIMEOUT
         ).raise_for_status()
 
 
@@ -77,13 +77,13 @@ def client(workers: tuple[RunningSite, RunningSite]) -> Client:
     return Client(workers)
 
 
-def test_what_is_assigned_on_one_worker_is_there_on_the_other(client: Client) -> None:
+def test_assigns_of_one_worker_are_visible_on_the_other(client: Client) -> None:
     client.call(0, "calculator", operation="add", a=40, b=2)
 
     assert client.call(1, "last_calculation") == "42"
 
 
-def test_what_is_registered_on_one_worker_can_be_used_on_the_other(client: Client) -> None:
+def test_component_registered_on_one_worker_is_served_by_the_other(client: Client) -> None:
     client.call(0, "take_note", title="milk", text="Two pints")
 
     assert client.notes(1) == {"milk"}
@@ -91,7 +91,7 @@ def test_what_is_registered_on_one_worker_can_be_used_on_the_other(client: Clien
     assert contents["text"] == "Two pints"
 
 
-def test_calls_which_run_at_once_on_both_workers_lose_nothing_of_each_other(
+def test_concurrent_calls_on_both_workers_lose_no_update(
     client: Client,
 ) -> None:
     titles = [f"note-{number}" for number in range(12)]
@@ -108,7 +108,9 @@ def test_calls_which_run_at_once_on_both_workers_lose_nothing_of_each_other(
     assert [each["contents"][0]["text"] for each in read] == titles
 
 
-def test_another_session_has_none_of_it(workers: tuple[RunningSite, RunningSite]) -> None:
+def test_assigns_and_components_are_not_visible_in_another_session(
+    workers: tuple[RunningSite, RunningSite],
+) -> None:
     one, other = Client(workers), Client(workers)
     one.call(0, "take_note", title="mine", text="secret")
     one.call(0, "calculator", operation="add", a=1, b=1)
@@ -117,20 +119,20 @@ def test_another_session_has_none_of_it(workers: tuple[RunningSite, RunningSite]
     assert "Nothing was calculated" in other.call(0, "last_calculation")
 
 
-QUESTIONS = "test_input_required_result_multi_round"
-ANSWERS = {"step1": {"name": "Ada"}, "step2": {"color": "green"}}
+MULTI_ROUND_TRIP_TOOL = "test_input_required_result_multi_round"
+RESPONSES = {"step1": {"name": "Ada"}, "step2": {"color": "green"}}
 
 
-def answer(key: str) -> dict[str, Any]:
-    return {"action": "accept", "content": ANSWERS[key]}
+def accept_result(key: str) -> dict[str, Any]:
+    return {"action": "accept", "content": RESPONSES[key]}
 
 
-def test_two_questions_are_asked_by_rounds_which_alternate_between_the_workers(
+def test_multi_round_trip_call_continues_on_alternating_workers(
     workers: tuple[RunningSite, RunningSite],
 ) -> None:
     capabilities: dict[str, Any] = {"elicitation": {"form": {}}}
     params: dict[str, Any] = {
-        "name": QUESTIONS,
+        "name": MULTI_ROUND_TRIP_TOOL,
         "arguments": {},
         "_meta": {VERSION: STATELESS, CAPABILITIES: capabilities},
     }
@@ -138,27 +140,27 @@ def test_two_questions_are_asked_by_rounds_which_alternate_between_the_workers(
         "accept": ACCEPT,
         "mcp-protocol-version": STATELESS,
         "mcp-method": "tools/call",
-        "mcp-name": QUESTIONS,
+        "mcp-name": MULTI_ROUND_TRIP_TOOL,
     }
     asked: list[str] = []
-    for round_ in range(len(ANSWERS) + 1):
+    for round_ in range(len(RESPONSES) + 1):
         message = {"jsonrpc": "2.0", "id": round_, "method": "tools/call", "params": params}
         url = workers[round_ % 2].url("/conformance")
-        reply = httpx.post(url, json=message, headers=headers, timeout=PATIENCE).raise_for_status()
+        reply = httpx.post(url, json=message, headers=headers, timeout=TIMEOUT).raise_for_status()
         result = reply.json()["result"]
         if result["resultType"] == "complete":
             break
         (key,) = result["inputRequests"]
         asked.append(key)
-        params["inputResponses"] = {key: answer(key)}
+        params["inputResponses"] = {key: accept_result(key)}
         params["requestState"] = result["requestState"]
 
-    assert asked == [*ANSWERS]
+    assert asked == [*RESPONSES]
     assert "Ada" in result["content"][0]["text"]
     assert "green" in result["content"][0]["text"]
 
 
-def test_the_same_tool_asks_both_in_a_live_session(
+def test_multi_round_trip_tool_sends_input_requests_in_a_session(
     workers: tuple[RunningSite, RunningSite],
 ) -> None:
     url = workers[0].url("/conformance")
@@ -169,19 +171,19 @@ def test_the_same_tool_asks_both_in_a_live_session(
         "clientInfo": {"name": "live", "version": "1"},
     }
     opening = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}
-    opened = httpx.post(url, json=opening, headers=headers, timeout=PATIENCE)
+    opened = httpx.post(url, json=opening, headers=headers, timeout=TIMEOUT)
     headers["mcp-session-id"] = opened.headers["mcp-session-id"]
-    call = {"name": QUESTIONS, "arguments": {}}
+    call = {"name": MULTI_ROUND_TRIP_TOOL, "arguments": {}}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
-    answers = iter(ANSWERS)
-    with httpx.stream("POST", url, json=message, headers=headers, timeout=PATIENCE) as stream:
+    answers = iter(RESPONSES)
+    with httpx.stream("POST", url, json=message, headers=headers, timeout=TIMEOUT) as stream:
         for line in stream.iter_lines():
             if not line.startswith("data: {"):
                 continue
             said = json.loads(line.removeprefix("data: "))
             if said.get("method") == "elicitation/create":
-                reply = {"jsonrpc": "2.0", "id": said["id"], "result": answer(next(answers))}
-                httpx.post(url, json=reply, headers=headers, timeout=PATIENCE).raise_for_status()
+                reply = {"jsonrpc": "2.0", "id": said["id"], "result": accept_result(next(answers))}
+                httpx.post(url, json=reply, headers=headers, timeout=TIMEOUT).raise_for_status()
             elif said.get("id") == 1:
                 result = said["result"]
 

@@ -18,10 +18,10 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from django_mcp.protocol import envelope, sse
+from django_mcp.protocol import request_meta, sse
 from tests.databases import why_not
 from tests.running_site import ROOT, RunningSite, manage, serving
-from tests.transports.driving import MODERN, PRIMED
+from tests.transports.http_peer import MODERN, PRIMED
 
 REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379")
 redis = urlsplit(REDIS_URL)
@@ -29,8 +29,8 @@ why_not_redis = why_not("channels_redis", redis.hostname or "127.0.0.1", redis.p
 pytestmark = pytest.mark.skipif(why_not_redis is not None, reason=str(why_not_redis))
 
 PATH = "/conformance"
-PATIENCE = 10.0
-TOOLS = "notifications/tools/list_changed"
+TIMEOUT = 10.0
+TOOLS_CHANGED = "notifications/tools/list_changed"
 JSON = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 
 
@@ -101,7 +101,7 @@ class Client:
             yield _events(response)
 
     @asynccontextmanager
-    async def settled(self, worker: int) -> AsyncIterator[AsyncIterator[sse.Event]]:
+    async def active_stream(self, worker: int) -> AsyncIterator[AsyncIterator[sse.Event]]:
         """A standalone stream which has the word: what it is told proves it."""
         async with self.getting(worker) as events:
             await self.post(1 - worker, self.call("test_trigger_prompt_change"))
@@ -118,7 +118,7 @@ async def _events(response: httpx.Response) -> AsyncIterator[sse.Event]:
 
 
 async def message_of(events: AsyncIterator[sse.Event]) -> dict[str, Any]:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             event = await anext(events)
             if event.data:
@@ -128,33 +128,33 @@ async def message_of(events: AsyncIterator[sse.Event]) -> dict[str, Any]:
 
 @pytest.fixture
 async def client(workers: tuple[RunningSite, RunningSite]) -> AsyncIterator[Client]:
-    async with httpx.AsyncClient(timeout=PATIENCE) as http:
+    async with httpx.AsyncClient(timeout=TIMEOUT) as http:
         client = Client(workers, http)
         await client.initialize()
         yield client
 
 
-def modern(message: dict[str, Any], **headers: str) -> dict[str, str]:
+def stateless_headers(message: dict[str, Any], **headers: str) -> dict[str, str]:
     """The headers of a message of the stateless era, which describes itself from now on."""
-    message["params"]["_meta"] = {envelope.VERSION: MODERN, envelope.CAPABILITIES: {}}
+    message["params"]["_meta"] = {request_meta.VERSION: MODERN, request_meta.CAPABILITIES: {}}
     return {"mcp-protocol-version": MODERN, "mcp-method": message["method"], **headers}
 
 
-async def test_an_announcement_reaches_the_sessions_stream_on_another_worker(
+async def test_list_change_reaches_the_get_stream_on_another_worker(
     client: Client,
 ) -> None:
-    async with client.settled(1) as events:
+    async with client.active_stream(1) as events:
         await client.post(0, client.call("test_trigger_tool_change"))
-        assert (await message_of(events))["method"] == TOOLS
+        assert (await message_of(events))["method"] == TOOLS_CHANGED
 
 
-async def test_it_reaches_listeners_on_both_workers(client: Client) -> None:
+async def test_list_change_reaches_listen_streams_on_both_workers(client: Client) -> None:
     client.session = {}
     listens = [
         client.message("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
         for _ in range(2)
     ]
-    one, two = (modern(each) for each in listens)
+    one, two = (stateless_headers(each) for each in listens)
     async with (
         client.posting(0, listens[0], **one) as here,
         client.posting(1, listens[1], **two) as there,
@@ -162,22 +162,24 @@ async def test_it_reaches_listeners_on_both_workers(client: Client) -> None:
         for events in (here, there):
             assert "acknowledged" in (await message_of(events))["method"]
         trigger = client.call("test_trigger_tool_change")
-        await client.post(0, trigger, **modern(trigger, **{"mcp-name": "test_trigger_tool_change"}))
+        await client.post(
+            0, trigger, **stateless_headers(trigger, **{"mcp-name": "test_trigger_tool_change"})
+        )
         for events in (here, there):
-            assert (await message_of(events))["method"] == TOOLS
+            assert (await message_of(events))["method"] == TOOLS_CHANGED
 
 
-async def test_a_command_in_a_third_process_announces(client: Client) -> None:
-    async with client.settled(0) as events:
+async def test_list_change_in_a_management_command_reaches_the_get_stream(client: Client) -> None:
+    async with client.active_stream(0) as events:
         said = (
             "from example_site.conformance.server import conformance; "
             "conformance.notify_tools_list_changed()"
         )
         await asyncio.to_thread(client.workers[0].manage, "shell", "-c", said)
-        assert (await message_of(events))["method"] == TOOLS
+        assert (await message_of(events))["method"] == TOOLS_CHANGED
 
 
-async def test_a_question_is_answered_through_another_worker(client: Client) -> None:
+async def test_input_request_is_answered_through_another_worker(client: Client) -> None:
     call = client.call("test_elicitation", message="Who are you?")
     async with client.posting(0, call) as events:
         question = await message_of(events)
@@ -190,7 +192,7 @@ async def test_a_question_is_answered_through_another_worker(client: Client) -> 
         assert "ann@example.com" in text
 
 
-async def test_a_call_is_cancelled_through_another_worker(client: Client) -> None:
+async def test_call_is_cancelled_through_another_worker(client: Client) -> None:
     call = client.call("test_elicitation", message="Who are you?", id="long")
     async with client.posting(0, call) as events:
         await message_of(events)
@@ -201,14 +203,14 @@ async def test_a_call_is_cancelled_through_another_worker(client: Client) -> Non
         assert (await message_of(events))["error"] == {"code": -32603, "message": "Cancelled"}
 
 
-async def test_a_cancellation_may_reach_another_worker_first(client: Client) -> None:
+async def test_early_cancellation_on_another_worker_prevents_the_call(client: Client) -> None:
     cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
     await client.post(1, {**cancelled, "params": {"requestId": "early"}})
     reply = await client.post(0, client.call("test_simple_text", id="early"))
     assert reply.json()["error"] == {"code": -32603, "message": "Cancelled"}
 
 
-async def test_an_interrupted_answer_is_fetched_from_another_worker(client: Client) -> None:
+async def test_interrupted_response_is_replayed_by_another_worker(client: Client) -> None:
     async with client.posting(0, client.call("test_reconnection", id=99)) as events:
         first = await anext(events)
         assert [event async for event in events if event.data] == []
@@ -217,7 +219,7 @@ async def test_an_interrupted_answer_is_fetched_from_another_worker(client: Clie
         assert [event async for event in events] == []
 
 
-async def test_a_lost_stream_goes_on_at_another_worker(client: Client) -> None:
+async def test_lost_stream_is_resumed_on_another_worker(client: Client) -> None:
     call = client.call("test_elicitation", message="Who are you?")
     async with client.posting(0, call) as events:
         first = await anext(events)
@@ -229,35 +231,35 @@ async def test_a_lost_stream_goes_on_at_another_worker(client: Client) -> None:
         assert "decline" in (await message_of(events))["result"]["content"][0]["text"]
 
 
-async def test_the_newest_stream_speaks_on_whichever_worker_it_is(client: Client) -> None:
-    async with client.settled(0) as older:
-        async with client.settled(1) as newer:
+async def test_newest_stream_is_active_on_any_worker(client: Client) -> None:
+    async with client.active_stream(0) as older:
+        async with client.active_stream(1) as newer:
             await client.post(0, client.call("test_trigger_tool_change"))
-            assert (await message_of(newer))["method"] == TOOLS
+            assert (await message_of(newer))["method"] == TOOLS_CHANGED
         # What is said before the worker notices that the newer one is closed belongs to that one.
         heard = asyncio.ensure_future(message_of(older))
         while not heard.done():
             await client.post(1, client.call("test_trigger_tool_change"))
             await asyncio.wait([heard], timeout=0.2)
-        assert (await heard)["method"] == TOOLS
+        assert (await heard)["method"] == TOOLS_CHANGED
 
 
-async def test_the_end_of_a_session_ends_its_streams_everywhere(client: Client) -> None:
-    async with client.settled(0) as one, client.getting(1) as two:
+async def test_delete_closes_streams_on_every_worker(client: Client) -> None:
+    async with client.active_stream(0) as one, client.getting(1) as two:
         url = client.workers[1].url(PATH)
         reply = await client.http.delete(url, headers=client.session)
         assert reply.status_code == 204
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             assert [event async for event in one if event.data] == []
             _ = [event async for event in two]
     reply = await client.post(0, client.message("ping"))
     assert reply.status_code == 404
 
 
-async def test_a_session_is_told_of_updates_on_another_worker(client: Client) -> None:
+async def test_resource_update_reaches_the_get_stream_on_another_worker(client: Client) -> None:
     uri = "test://watched-resource"
     await client.post(0, client.message("resources/subscribe", {"uri": uri}))
-    async with client.settled(1) as events:
+    async with client.active_stream(1) as events:
         said = (
             "from example_site.conformance.server import conformance; "
             f"conformance.notify_resource_updated({uri!r})"
@@ -266,7 +268,7 @@ async def test_a_session_is_told_of_updates_on_another_worker(client: Client) ->
         assert (await message_of(events))["params"] == {"uri": uri}
 
 
-async def test_an_old_client_posts_to_another_worker(client: Client) -> None:
+async def test_http_sse_message_is_accepted_by_another_worker(client: Client) -> None:
     client.session = {}
     async with client.getting(0, f"{PATH}/sse") as events:
         address = (await anext(events)).data

@@ -5,7 +5,7 @@ import os
 from example_site.settings import *  # noqa: F403 - settings are extended in this way.
 from example_site.settings import CHANNEL_LAYERS, DJANGO_MCP
 
-DJANGO_MCP["AUTHENTICATORS"] = ["django_mcp.auth.public.Public"]
+DJANGO_MCP["AUTHENTICATORS"] = ["django_mcp.auth.anonymous.AnonymousAuthentication"]
 DJANGO_MCP["HTTP_SSE"] = True
 
 if "LAYER_PREFIX" in os.environ:

@@ -8,8 +8,8 @@ from typing import Any
 
 from django_mcp import Server, routing
 from django_mcp.protocol import jsonrpc
+from django_mcp.testing.asgi import Application, Exchange, Message, Reply, http_scope, perform
 from django_mcp.testing.connections import mirrored
-from django_mcp.testing.exchange import Application, Exchange, Message, Reply, http_scope, perform
 
 STATELESS = "2026-07-28"
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]

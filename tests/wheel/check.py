@@ -33,7 +33,7 @@ def add(a: int, b: int) -> int:
 
 SETTINGS = """
 INSTALLED_APPS += ["django_mcp", "shop"]
-DJANGO_MCP = {"AUTHENTICATORS": ["django_mcp.auth.public.Public"]}
+DJANGO_MCP = {"AUTHENTICATORS": ["django_mcp.auth.anonymous.AnonymousAuthentication"]}
 """
 
 # What startproject writes into asgi.py, and what becomes of it.

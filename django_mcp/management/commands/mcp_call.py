@@ -15,17 +15,18 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from django_mcp import registry, threads
+from django_mcp import registry
 from django_mcp.auth.base import Principal
-from django_mcp.dispatch import Reply
-from django_mcp.frame import StdioTransport
-from django_mcp.protocol.envelope import Envelope
-from django_mcp.protocol.headers import Mirrored
+from django_mcp.dispatch.dispatcher import Reply
+from django_mcp.frame.frame import StdioTransport
+from django_mcp.protocol.headers import RequestHeaders
 from django_mcp.protocol.jsonrpc import Request
+from django_mcp.protocol.request_meta import RequestMeta
 from django_mcp.protocol.revisions import NEWEST
-from django_mcp.server import Server
-from django_mcp.transports import base
-from django_mcp.transports.loop_exchange import LoopExchange
+from django_mcp.runtime import threads
+from django_mcp.server.server import Server
+from django_mcp.transports import frames
+from django_mcp.transports.exchange import LoopExchange
 
 PROGRESS_TOKEN = "mcp_call"
 LEVELS = {0: None, 1: "info"}
@@ -54,7 +55,7 @@ class Command(BaseCommand):
         """Print the result; CommandError where there is none."""
         server = _server(options["server"])
         request = _request(server, options["name"], _arguments(options["arguments"]))
-        caller = base.Caller(
+        caller = frames.RequestOrigin(
             principal=_principal(options["user"], options["scope"]),
             transport=StdioTransport(env=dict(os.environ), os_pid=os.getpid()),
         )
@@ -65,10 +66,14 @@ class Command(BaseCommand):
         return _shown(reply, as_json=options["as_json"])
 
     async def _call(
-        self, server: Server, caller: base.Caller, request: Request, level: str | None
+        self, server: Server, caller: frames.RequestOrigin, request: Request, level: str | None
     ) -> Reply:
-        call = base.Call(server=server, caller=caller, exchange=TerminalExchange(self._tell))
-        return await base.answer(base.enveloped(call, request, Envelope(NEWEST, {}, None, level)))
+        call = frames.IncomingRequest(
+            server=server, caller=caller, exchange=TerminalExchange(self._tell)
+        )
+        return await frames.answer(
+            frames.stateless(call, request, RequestMeta(NEWEST, {}, None, level))
+        )
 
     def _tell(self, message: dict[str, Any]) -> None:
         """Show a notification beside the result."""
@@ -79,7 +84,7 @@ class Command(BaseCommand):
 class TerminalExchange(LoopExchange):
     """The Exchange of a call which was made at a terminal."""
 
-    mirrored: Mirrored | None = None
+    request_headers: RequestHeaders | None = None
 
     def __init__(self, tell: Callable[[dict[str, Any]], None]) -> None:
         super().__init__()

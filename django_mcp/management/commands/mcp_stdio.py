@@ -10,8 +10,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp import registry
-from django_mcp.server import Server
-from django_mcp.transports import stdio
+from django_mcp.server.server import Server
+from django_mcp.transports.connection import stdio
 
 
 class Command(BaseCommand):

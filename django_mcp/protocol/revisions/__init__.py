@@ -3,7 +3,7 @@
 To add a revision, write its file and put its value at the end of ``REVISIONS``.
 """
 
-from django_mcp.protocol.revisions.base import Feature, Opening, Revision, Structured
+from django_mcp.protocol.revisions.base import Feature, Revision, Statefulness, Structured
 from django_mcp.protocol.revisions.v2024_11_05 import V2024_11_05
 from django_mcp.protocol.revisions.v2025_03_26 import V2025_03_26
 from django_mcp.protocol.revisions.v2025_06_18 import V2025_06_18
@@ -23,7 +23,7 @@ BY_VERSION = {revision.version: revision for revision in REVISIONS}
 NEWEST = REVISIONS[-1]
 
 
-def opened_by(opening: Opening, versions: tuple[str, ...]) -> tuple[Revision, ...]:
+def with_statefulness(opening: Statefulness, versions: tuple[str, ...]) -> tuple[Revision, ...]:
     """Those of ``versions`` which open in this way, oldest first."""
     return tuple(r for r in REVISIONS if r.opening is opening and r.version in versions)
 
@@ -33,8 +33,8 @@ __all__ = [
     "NEWEST",
     "REVISIONS",
     "Feature",
-    "Opening",
+    "Statefulness",
     "Revision",
     "Structured",
-    "opened_by",
+    "with_statefulness",
 ]

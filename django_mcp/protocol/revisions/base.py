@@ -13,18 +13,18 @@ from enum import Enum, auto
 from typing import Any
 
 from django_mcp.protocol import elicitation
-from django_mcp.protocol.errors import ClientCapabilityMissing, Json, McpError
-from django_mcp.protocol.json_schema import is_object_root, to_object_root
+from django_mcp.protocol.errors import Json, McpError, MissingClientCapability
+from django_mcp.protocol.schema.compiler import is_object_root, to_object_root
 
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 """The key under which every result names its server, where the revision has it."""
 
 
-class Opening(Enum):
+class Statefulness(Enum):
     """How a client says who it is: once in a handshake, or in the envelope of every request."""
 
-    HANDSHAKE = auto()
-    ENVELOPE = auto()
+    SESSION = auto()
+    STATELESS = auto()
 
 
 class Structured(Enum):
@@ -81,7 +81,7 @@ class Revision:
     """One published revision of MCP, as a server needs to know it."""
 
     version: str
-    opening: Opening
+    opening: Statefulness
     requests: frozenset[str]
     """Methods a client may call."""
     notifications: frozenset[str]
@@ -107,7 +107,7 @@ class Revision:
     """Codes which mean one certain thing, so that a handler cannot give them to its own errors."""
     deprecated: frozenset[str] = frozenset()
     """Questions and announcements which still work, and which new code should not use."""
-    rounds: frozenset[str] = frozenset()
+    input_request_methods: frozenset[str] = frozenset()
     """Methods that may be answered with what is still needed from the client."""
 
     def revise(
@@ -310,11 +310,14 @@ def _trim_form(revision: Revision, params: dict[str, Any]) -> dict[str, Any]:
     if "requestedSchema" not in params or revision.has(Feature.RICH_ELICITATION):
         return params
     if elicitation.has_several_choices(params["requestedSchema"]):
-        raise ClientCapabilityMissing(
+        raise MissingClientCapability(
             f"MCP {revision.version} cannot ask for several choices at once",
             data={"requiredCapabilities": {"elicitation": {"form": {}}}},
         )
-    return {**params, "requestedSchema": elicitation.plain(params["requestedSchema"])}
+    return {
+        **params,
+        "requestedSchema": elicitation.to_legacy_form_schema(params["requestedSchema"]),
+    }
 
 
 def _trim_sampling(revision: Revision, params: dict[str, Any]) -> dict[str, Any]:
@@ -331,7 +334,7 @@ def _trim_sampling(revision: Revision, params: dict[str, Any]) -> dict[str, Any]
 
 def _trim_sampled(revision: Revision, block: dict[str, Any]) -> dict[str, Any]:
     if block["type"] not in revision.blocks:
-        raise ClientCapabilityMissing(
+        raise MissingClientCapability(
             f"MCP {revision.version} cannot show a model {block['type']}",
             data={"requiredCapabilities": {"sampling": {}}},
         )

@@ -1,10 +1,10 @@
 """2024-11-05: the first revision. Everything later is a difference from it."""
 
-from django_mcp.protocol.revisions.base import Feature, Opening, Revision, Structured
+from django_mcp.protocol.revisions.base import Feature, Revision, Statefulness, Structured
 
 V2024_11_05 = Revision(
     version="2024-11-05",
-    opening=Opening.HANDSHAKE,
+    opening=Statefulness.SESSION,
     requests=frozenset(
         {
             "initialize",

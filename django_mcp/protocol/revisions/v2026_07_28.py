@@ -1,6 +1,6 @@
 """2026-07-28: no sessions. Each request carries its own metadata, and any worker answers it."""
 
-from django_mcp.protocol.revisions.base import Feature, Opening, Structured
+from django_mcp.protocol.revisions.base import Feature, Statefulness, Structured
 from django_mcp.protocol.revisions.v2025_11_25 import V2025_11_25
 
 V2026_07_28 = V2025_11_25.revise(
@@ -66,8 +66,8 @@ V2026_07_28 = V2025_11_25.revise(
         "fields": {"tool": {"execution"}, "elicitation/create": {"elicitationId"}},
         "features": {Feature.PRIMING_EVENTS},
     },
-    opening=Opening.ENVELOPE,
+    opening=Statefulness.STATELESS,
     deprecated=frozenset({"roots/list", "sampling/createMessage", "notifications/message"}),
-    rounds=frozenset({"tools/call", "prompts/get", "resources/read"}),
+    input_request_methods=frozenset({"tools/call", "prompts/get", "resources/read"}),
     structured=Structured.ANYTHING,
 )

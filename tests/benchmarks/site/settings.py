@@ -24,12 +24,12 @@ STORES = {
 _sessions, _events = STORES[os.environ.get("BENCH_STORE", "database")]
 
 DJANGO_MCP = {
-    "AUTHENTICATORS": ["django_mcp.auth.public.Public"],
+    "AUTHENTICATORS": ["django_mcp.auth.anonymous.AnonymousAuthentication"],
     "STORES": {
         "sessions": {"BACKEND": f"django_mcp.stores.{_sessions}"},
         "events": {"BACKEND": f"django_mcp.stores.{_events}"},
     },
-    "SYNC_HANDLERS": os.environ.get("BENCH_SYNC_HANDLERS", "threads"),
+    "SYNC_EXECUTION": os.environ.get("BENCH_SYNC_HANDLERS", "threads"),
 }
 
 REDIS_URL = os.environ.get("BENCH_REDIS")

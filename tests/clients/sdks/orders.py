@@ -21,7 +21,7 @@ from itertools import count
 from typing import Any
 
 Json = dict[str, Any]
-Heard = Callable[..., Awaitable[None]]
+ProgressCallback = Callable[..., Awaitable[None]]
 """Passes on the progress of one order, in the shape of the SDKs' callbacks."""
 
 _numbers = count(1)
@@ -47,7 +47,7 @@ async def ask(method: str, params: Any) -> Json:
     return await _answers[number]
 
 
-async def obey(methods: Mapping[str, Callable[..., Awaitable[Any]]]) -> None:
+async def run_commands(methods: Mapping[str, Callable[..., Awaitable[Any]]]) -> None:
     """Do what the lines say, until there are no more; what still runs then is given up."""
     running: dict[int, asyncio.Task[None]] = {}
     async for line in _lines():

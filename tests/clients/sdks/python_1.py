@@ -27,7 +27,7 @@ from mcp.types import (
 )
 from pydantic import AnyUrl
 
-from tests.clients.sdks.orders import Heard, Json, as_json, ask, obey, say
+from tests.clients.sdks.orders import Json, ProgressCallback, as_json, ask, run_commands, say
 
 REFERENCES = {"ref/prompt": PromptReference, "ref/resource": ResourceTemplateReference}
 
@@ -52,7 +52,7 @@ async def main(*target: str) -> None:
             capabilities=as_json(opened.capabilities),
             instructions=opened.instructions,
         )
-        await obey(methods(client))
+        await run_commands(methods(client))
 
 
 @asynccontextmanager
@@ -89,7 +89,7 @@ def page(cursor: str | None) -> PaginatedRequestParams:
     return PaginatedRequestParams(cursor=cursor)
 
 
-async def call(client: ClientSession, heard: Heard, name: str, arguments: Json) -> Any:
+async def call(client: ClientSession, heard: ProgressCallback, name: str, arguments: Json) -> Any:
     return await client.call_tool(name, arguments, progress_callback=heard)
 
 

@@ -29,7 +29,7 @@ from mcp.types import (
 )
 from pydantic import AnyUrl
 
-from tests.clients.sdks.orders import Heard, Json, as_json, ask, obey, say
+from tests.clients.sdks.orders import Json, ProgressCallback, as_json, ask, run_commands, say
 
 REFERENCES = {"ref/prompt": PromptReference, "ref/resource": ResourceReference}
 PROGRESS_TOKEN = 0
@@ -44,7 +44,7 @@ async def main(*target: str) -> None:
             server=as_json(opened.serverInfo),
             capabilities=as_json(opened.capabilities),
         )
-        await obey(methods(client))
+        await run_commands(methods(client))
         listening.cancel()
 
 
@@ -77,7 +77,7 @@ def methods(client: ClientSession) -> dict[str, Any]:
     }
 
 
-async def call(client: ClientSession, _: Heard, name: str, arguments: Json) -> Any:
+async def call(client: ClientSession, _: ProgressCallback, name: str, arguments: Json) -> Any:
     """Call with a progress token, which the SDK's own method cannot send yet."""
     params = CallToolRequestParams.model_validate(
         {"name": name, "arguments": arguments, "_meta": {"progressToken": PROGRESS_TOKEN}}

@@ -22,7 +22,7 @@ from mcp_types import (
     ResourceTemplateReference,
 )
 
-from tests.clients.sdks.orders import Heard, Json, as_json, ask, obey, say
+from tests.clients.sdks.orders import Json, ProgressCallback, as_json, ask, run_commands, say
 
 REFERENCES = {"ref/prompt": PromptReference, "ref/resource": ResourceTemplateReference}
 
@@ -44,7 +44,7 @@ async def main(mode: str, *target: str) -> None:
             capabilities=as_json(client.server_capabilities),
             instructions=client.instructions,
         )
-        await obey(methods(client))
+        await run_commands(methods(client))
 
 
 def server(target: str, *arguments: str) -> str | StdioServerParameters:
@@ -71,7 +71,7 @@ def methods(client: Client) -> dict[str, Any]:
     }
 
 
-async def call(client: Client, heard: Heard, name: str, arguments: Json) -> Any:
+async def call(client: Client, heard: ProgressCallback, name: str, arguments: Json) -> Any:
     return await client.call_tool(name, arguments, progress_callback=heard)
 
 

@@ -1,0 +1,1 @@
+"""Answering one message: dispatch, visibility, pagination, and the methods of the protocol."""

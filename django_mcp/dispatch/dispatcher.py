@@ -1,0 +1,205 @@
+"""Answering one message. Every request of every transport passes through ``answer``.
+
+It knows neither where the request came from nor how its answer travels: a Frame goes in, a
+reply comes out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from django_mcp.dispatch.methods import CAPABILITIES, METHODS
+from django_mcp.frame.client import multi_round_trip
+from django_mcp.frame.client.base import current
+from django_mcp.frame.client.multi_round_trip import InputRequired, MultiRoundTripClient
+from django_mcp.protocol import jsonrpc, preencoded
+from django_mcp.protocol.errors import (
+    ClientError,
+    InternalError,
+    McpError,
+    MethodNotFound,
+    MissingClientCapability,
+    UrlElicitationRequired,
+)
+from django_mcp.protocol.revisions import NEWEST, Feature
+from django_mcp.protocol.strict import messages as strict
+
+if TYPE_CHECKING:
+    from django_mcp.dispatch.methods import Answer
+    from django_mcp.frame.frame import Frame
+    from django_mcp.server.server import CallNext, Middleware
+
+logger = logging.getLogger("django_mcp")
+
+
+class Reply(NamedTuple):
+    """The response to one request, and the Frame as its handler left it."""
+
+    message: dict[str, Any]
+    frame: Frame
+    error: McpError | None = None
+
+
+async def answer(frame: Frame) -> Reply:
+    """The reply to the request on ``frame``; only cancellation is raised.
+
+    Changes of the Frame are kept on a value and on a returned error, not on a raised one.
+    """
+    token = current.set(frame.client)
+    try:
+        return await _answer(frame)
+    except asyncio.CancelledError:
+        if frame.cancellation.requested:
+            logger.info("%r was cancelled: %r", frame, frame.cancellation.reason)
+        raise
+    finally:
+        current.reset(token)
+        if current.get() is None:
+            # A call within a call leaves the last word to the outer one.
+            frame.client.over()
+
+
+async def _answer(frame: Frame) -> Reply:
+    request = frame.request
+    assert request is not None
+    try:
+        result, after = await answer_or_input_required(frame)
+    except McpError as error:
+        return error_reply(frame, error)
+    except Exception as error:
+        frame.server.report(f"{request.method} failed", error)
+        return error_reply(frame, InternalError())
+    if isinstance(result, McpError):
+        return error_reply(frame, result)._replace(frame=_in_its_session(after, frame))
+    server, revision = frame.server, frame.revision
+    finished = revision.finish(
+        request.method,
+        result,
+        server_info=server.get_server_info(revision),
+        cache=server.cache_members,
+    )
+    if server.limits.strict and _is_invalid(frame, finished):
+        return error_reply(frame, InternalError("The server answered something unfit"))
+    reply = jsonrpc.result(request.id, finished)  # type: ignore[arg-type]
+    return Reply(reply, _in_its_session(after, frame))
+
+
+def _is_invalid(frame: Frame, result: dict[str, Any]) -> bool:
+    """Whether a result does not fit the revision, which is logged with the difference."""
+    assert frame.request is not None
+    method = frame.request.method
+    misfits = strict.result(frame.revision, method, preencoded.plain(result))
+    if misfits:
+        logger.error("What %s answers does not fit the protocol: %s", method, "; ".join(misfits))
+    return bool(misfits)
+
+
+def _in_its_session(after: Frame, before: Frame) -> Frame:
+    """The Frame which a handler returned, even one that forgot its session, in that session."""
+    session_id = before.get_mcp_session_id()
+    if session_id is None or after.get_mcp_session_id() == session_id:
+        return after
+    return after.put_private(session_id=session_id, server=before.server, revision=before.revision)
+
+
+async def answer_or_input_required(frame: Frame) -> Answer:
+    """The result of the request, or the one which asks for what its handler needs first."""
+    try:
+        result, after = await call(frame, call_declared)
+    except InputRequired as required:
+        return input_required(frame, required), frame
+    except UrlElicitationRequired as error:
+        return require_url_elicitation(frame, error), frame
+    if isinstance(result, UrlElicitationRequired):
+        return require_url_elicitation(frame, result), after
+    return result, after
+
+
+def require_url_elicitation(
+    frame: Frame, error: UrlElicitationRequired
+) -> dict[str, Any] | McpError:
+    """What a client is answered whose user has to visit a page first.
+
+    The error itself is for those alone who declared that they can send her there (ELIC-20).
+    """
+    declared = frame.client.capabilities.get("elicitation")
+    may_send = frame.revision.has(Feature.URL_ELICITATION)
+    if not (may_send and isinstance(declared, dict) and "url" in declared):
+        return MissingClientCapability.of({"elicitation": {"url": {}}})
+    if isinstance(frame.client, MultiRoundTripClient):
+        return input_required(frame, frame.client.sent_away(error.elicitations))
+    return error
+
+
+def input_required(frame: Frame, required: InputRequired) -> dict[str, Any]:
+    """The result which asks the client for what a handler needs (MRTR-01)."""
+    assert frame.request is not None
+    assert frame.auth is not None
+    request = frame.request
+    if request.method not in frame.revision.input_request_methods:
+        raise RuntimeError(f"{request.method} may not ask the client anything")
+    return multi_round_trip.result(
+        frame.server, frame.auth.key, request.method, request.params, required
+    )
+
+
+def error_reply(frame: Frame, error: McpError) -> Reply:
+    """The reply which is ``error``; one of the client's own is none of ours."""
+    assert frame.request is not None
+    if isinstance(error, ClientError):
+        error = InternalError(error.told)
+    return Reply(jsonrpc.error(frame.request.id, frame.revision.error(error)), frame, error)
+
+
+def encode(message: dict[str, Any]) -> bytes:
+    """An answer as it travels; one that JSON cannot say is our own fault, and said to be so."""
+    result = message.get("result")
+    is_encoded = (
+        result is not None and type(result.get("structuredContent")) is preencoded.PreEncodedResult
+    )
+    try:
+        return preencoded.encode(message) if is_encoded else jsonrpc.encode(message)
+    except ValueError:
+        logger.exception("An answer cannot be said in JSON")
+        return jsonrpc.encode(jsonrpc.error(message["id"], NEWEST.error(InternalError())))
+
+
+def call(frame: Frame, step: CallNext | None = None) -> Awaitable[Answer]:
+    """Pass the request through the server's middleware to its method, or to ``step``."""
+    step = step or call_method
+    for middleware in frame.server.middleware[::-1]:
+        step = _around(middleware, step)
+    return step(frame)
+
+
+def _around(middleware: Middleware, call_next: CallNext) -> CallNext:
+    def step(frame: Frame) -> Awaitable[Answer]:
+        return middleware(frame, call_next)
+
+    return step
+
+
+def call_declared(frame: Frame) -> Awaitable[Answer]:
+    """``call_method`` for clients, who have no use of what the server does not declare.
+
+    What a session has of its own was offered to that session.
+    """
+    assert frame.request is not None
+    method = frame.request.method
+    capability = CAPABILITIES.get(method.partition("/")[0])
+    if capability is None or frame.server.serves(capability) or frame.private.get("components"):
+        return call_method(frame)
+    raise MethodNotFound(f"Method not found: {method}, since there are no {capability}")
+
+
+def call_method(frame: Frame) -> Awaitable[Answer]:
+    """Call the method which the request names; raises MethodNotFound."""
+    assert frame.request is not None
+    method = frame.request.method
+    function = METHODS.get(method) if method in frame.revision.requests else None
+    if function is None:
+        raise MethodNotFound(f"Method not found: {method}")
+    return function(frame)

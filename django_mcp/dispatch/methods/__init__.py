@@ -1,0 +1,54 @@
+"""What a client may call: one file per namespace, and here the table of them all.
+
+A method is given the Frame and returns its result in the newest vocabulary, or an error,
+beside the Frame as the handler left it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.dispatch.methods import (
+    completion,
+    lifecycle,
+    log_level,
+    prompts,
+    resources,
+    subscriptions,
+    tools,
+)
+
+if TYPE_CHECKING:
+    from django_mcp.frame.frame import Frame
+    from django_mcp.protocol.errors import McpError
+
+    Answer = tuple[dict[str, Any] | McpError, Frame]
+    Method = Callable[[Frame], Awaitable[Answer]]
+
+METHODS: Mapping[str, Method] = {
+    "initialize": lifecycle.initialize,
+    "ping": lifecycle.ping,
+    "server/discover": lifecycle.discover,
+    "tools/list": tools.list_,
+    "tools/call": tools.call,
+    "resources/list": resources.list_,
+    "resources/templates/list": resources.list_templates,
+    "resources/read": resources.read,
+    "resources/subscribe": subscriptions.subscribe,
+    "resources/unsubscribe": subscriptions.unsubscribe,
+    "prompts/list": prompts.list_,
+    "prompts/get": prompts.get,
+    "completion/complete": completion.complete,
+    "logging/setLevel": log_level.set_level,
+    "subscriptions/listen": subscriptions.listen,
+}
+
+CAPABILITIES: Mapping[str, str] = {
+    "tools": "tools",
+    "resources": "resources",
+    "prompts": "prompts",
+    "completion": "completions",
+    "logging": "logging",
+}
+"""The capability which a server has to declare for the methods of a namespace."""

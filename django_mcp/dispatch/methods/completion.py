@@ -1,0 +1,78 @@
+"""completion/complete: proposals for an argument that is being typed."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.components import results
+from django_mcp.components.base import Component
+from django_mcp.components.prompt import PromptComponent
+from django_mcp.components.resource import ResourceComponent, TemplateComponent
+from django_mcp.dispatch import invocation, visibility
+from django_mcp.protocol.errors import InvalidParams
+from django_mcp.protocol.revisions import Feature
+
+if TYPE_CHECKING:
+    from django_mcp.dispatch.methods import Answer
+    from django_mcp.frame.frame import Frame
+
+
+async def complete(frame: Frame) -> Answer:
+    """Proposals for one argument of a prompt or of a resource template."""
+    ref = invocation.object_param(frame, "ref")
+    component = await _referred(frame, ref)
+    name, value = _argument(invocation.object_param(frame, "argument"))
+    chosen = _context(frame)
+    completer = component.complete.get(name)
+    if completer is None:
+        return await _by_hook(frame, ref, name, value)
+    return await invocation.run(completer, frame, value, chosen, read=results.completion_result)
+
+
+async def _by_hook(frame: Frame, ref: dict[str, Any], name: str, value: str) -> Answer:
+    """What the server itself suggests where a component suggests nothing."""
+    if not frame.server.has_hook("handle_completion"):
+        return results.completion_result([]), frame
+    function = frame.server.handle_completion
+    hook = invocation.HookHandler(function, partial(function, ref, {"name": name, "value": value}))
+    return await invocation.run(hook, frame, read=results.completion_result)
+
+
+async def _referred(frame: Frame, ref: dict[str, Any]) -> Component:
+    component: Component | None = None
+    if ref.get("type") == "ref/prompt" and isinstance(ref.get("name"), str):
+        component = await visibility.find(frame, PromptComponent.kind, ref["name"])
+    elif ref.get("type") == "ref/resource" and isinstance(ref.get("uri"), str):
+        component = await _resource(frame, ref["uri"])
+    if component is None:
+        raise InvalidParams("params.ref names no prompt and no resource of this server")
+    return component
+
+
+async def _resource(frame: Frame, uri: str) -> Component | None:
+    found = await visibility.find(frame, TemplateComponent.kind, uri)
+    found = found or await visibility.find(frame, ResourceComponent.kind, uri)
+    if found is not None:
+        return found
+    for template in visibility.matching(frame, uri):
+        if await visibility.visible(frame, template):
+            return template
+    return None
+
+
+def _argument(argument: dict[str, Any]) -> tuple[str, str]:
+    name, value = argument.get("name"), argument.get("value")
+    if not isinstance(name, str) or not isinstance(value, str):
+        raise InvalidParams("params.argument needs a name and a value, both strings")
+    return name, value
+
+
+def _context(frame: Frame) -> dict[str, str]:
+    """The arguments which were already chosen, where the revision tells of them."""
+    if not frame.revision.has(Feature.COMPLETION_CONTEXT):
+        return {}
+    arguments = invocation.object_param(frame, "context").get("arguments", {})
+    if not isinstance(arguments, dict):
+        raise InvalidParams("params.context.arguments must be an object")
+    return {name: value for name, value in arguments.items() if isinstance(value, str)}

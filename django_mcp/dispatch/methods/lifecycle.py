@@ -1,0 +1,63 @@
+"""initialize, ping and server/discover: agreeing how to talk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.dispatch.invocation import call_hook, params_of
+from django_mcp.protocol import initialize as initialize_params
+from django_mcp.protocol.revisions import Statefulness
+
+if TYPE_CHECKING:
+    from django_mcp.frame.frame import Frame
+
+
+async def initialize(frame: Frame) -> tuple[dict[str, Any], Frame]:
+    """Agree a version and learn who the client is; the transport keeps it as a session."""
+    hello = initialize_params.read(params_of(frame))
+    server = frame.server
+    revision = initialize_params.negotiate_version(
+        hello.version, server.revisions(Statefulness.SESSION)
+    )
+    agreed = frame.put_private(
+        revision=revision,
+        protocol_version=revision.version,
+        client_info=hello.client_info,
+        client_capabilities=hello.capabilities,
+        init_meta=hello.meta,
+    )
+    result = {
+        "protocolVersion": revision.version,
+        "capabilities": revision.describe_capabilities(server.get_capabilities()),
+        "serverInfo": server.get_server_info(revision),
+    }
+    return _with_instructions(result, agreed), await _greeted(agreed)
+
+
+async def _greeted(frame: Frame) -> Frame:
+    """The Frame as the server's hook leaves it, which may refuse the client."""
+    server = frame.server
+    if not server.has_hook("on_initialize"):
+        return frame
+    info, capabilities = frame.private["client_info"], frame.private["client_capabilities"]
+    return await call_hook(server.on_initialize, info, capabilities, frame=frame)
+
+
+async def ping(frame: Frame) -> tuple[dict[str, Any], Frame]:
+    """Say that we are here."""
+    return {}, frame
+
+
+async def discover(frame: Frame) -> tuple[dict[str, Any], Frame]:
+    """Say what can be had here, and in which revisions."""
+    server = frame.server
+    result = {
+        "supportedVersions": [item.version for item in server.revisions(Statefulness.STATELESS)],
+        "capabilities": frame.revision.describe_capabilities(server.get_capabilities()),
+    }
+    return _with_instructions(result, frame), frame
+
+
+def _with_instructions(result: dict[str, Any], frame: Frame) -> dict[str, Any]:
+    instructions = frame.server.get_instructions()
+    return result if instructions is None else {**result, "instructions": instructions}

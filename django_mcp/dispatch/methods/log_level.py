@@ -1,0 +1,21 @@
+"""logging/setLevel: the least severe message which a session wants to hear of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.dispatch.invocation import string_param
+from django_mcp.frame.client.base import LEVELS
+from django_mcp.frame.session import Change
+from django_mcp.protocol.errors import InvalidParams
+
+if TYPE_CHECKING:
+    from django_mcp.frame.frame import Frame
+
+
+async def set_level(frame: Frame) -> tuple[dict[str, Any], Frame]:
+    """Remember the level for the rest of the session; InvalidParams for an unknown one."""
+    level = string_param(frame, "level")
+    if level not in LEVELS:
+        raise InvalidParams(f"params.level must be one of {', '.join(LEVELS)}")
+    return {}, frame.put_private(log_level=level).record(Change("log_level", "set", value=level))

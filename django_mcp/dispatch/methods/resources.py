@@ -1,0 +1,87 @@
+"""resources/list, resources/templates/list and resources/read."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.components import results
+from django_mcp.components.base import InvalidArguments
+from django_mcp.components.resource import ResourceComponent, TemplateComponent
+from django_mcp.dispatch import invocation, visibility
+from django_mcp.protocol.errors import InternalError, McpError, ResourceNotFound
+
+if TYPE_CHECKING:
+    from django_mcp.dispatch.methods import Answer
+    from django_mcp.frame.frame import Frame
+
+logger = logging.getLogger("django_mcp")
+
+Readable = ResourceComponent | TemplateComponent
+
+
+async def list_(frame: Frame) -> Answer:
+    """One page of the resources this caller may read."""
+    return await visibility.page(frame, ResourceComponent.kind, "resources")
+
+
+async def list_templates(frame: Frame) -> Answer:
+    """One page of the resource templates this caller may read through."""
+    return await visibility.page(frame, TemplateComponent.kind, "resourceTemplates")
+
+
+async def read(frame: Frame) -> Answer:
+    """Read the resource at a URI: a declared one first, else by the templates that match it.
+
+    A template whose handler raises ResourceNotFound lets the next one try.
+    """
+    uri = invocation.string_param(frame, "uri")
+    async for component, variables in _candidates(frame, uri):
+        try:
+            return await _read(frame, component, uri, variables)
+        except ResourceNotFound:
+            continue
+    raise ResourceNotFound.at(uri)
+
+
+async def _candidates(frame: Frame, uri: str) -> AsyncIterator[tuple[Readable, dict[str, str]]]:
+    """The components that may have the resource, the most specific first."""
+    resource = await visibility.find(frame, ResourceComponent.kind, uri)
+    if isinstance(resource, ResourceComponent):
+        yield resource, {}
+    for template in visibility.matching(frame, uri):
+        variables = template.match(uri)
+        if variables is not None and await visibility.visible(frame, template):
+            yield template, variables
+
+
+async def _read(frame: Frame, component: Readable, uri: str, variables: dict[str, str]) -> Answer:
+    try:
+        clean = component.validate_input({"uri": uri, **variables})
+    except InvalidArguments as error:
+        raise ResourceNotFound.at(uri) from error
+    try:
+        read_it, read = _handler(frame, component, uri), partial(_result, component, uri)
+        answer = await invocation.run(read_it, frame, clean, read=read)
+    except McpError:
+        raise
+    except Exception as error:
+        logger.exception("Reading through %s failed", component.name)
+        raise InternalError("The resource could not be read") from error
+    if isinstance(answer[0], ResourceNotFound):
+        raise answer[0]
+    return answer
+
+
+def _handler(frame: Frame, component: Readable, uri: str) -> invocation.Handler:
+    if component.invoke is not None:
+        return component
+    hook = frame.server.handle_resource_read
+    return invocation.HookHandler(hook, lambda variables, frame: hook(uri, frame))
+
+
+def _result(component: Readable, uri: str, value: Any) -> dict[str, Any]:
+    result = results.read_result(component, uri, value)
+    return result if component.cache is None else {**result, **component.cache.to_protocol()}

@@ -1,0 +1,74 @@
+"""subscriptions/listen, resources/subscribe and resources/unsubscribe: what a client hears of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.dispatch import visibility
+from django_mcp.dispatch.invocation import params_of, string_param
+from django_mcp.frame.session import Change
+from django_mcp.protocol import subscriptions
+from django_mcp.protocol.errors import InvalidParams, Json, MethodNotFound, ResourceNotFound
+from django_mcp.protocol.subscriptions import Filter
+
+if TYPE_CHECKING:
+    from django_mcp.dispatch.methods import Answer
+    from django_mcp.frame.frame import Frame
+
+
+async def listen(frame: Frame) -> Answer:
+    """Announce what the client wants to hear, until its stream ends."""
+    assert frame.exchange is not None
+    assert frame.request is not None
+    assert frame.request.id is not None
+    wanted = subscriptions.read(params_of(frame))
+    _check_count(frame, wanted.uris)
+    await frame.exchange.listen(frame, await resolve_filter(frame, wanted))
+    return {"_meta": subscriptions.meta(frame.request.id)}, frame
+
+
+async def resolve_filter(frame: Frame, wanted: Filter) -> Filter:
+    """The part of a filter which is honoured: what is offered, and what this caller may read."""
+    capabilities = frame.revision.describe_capabilities(frame.server.get_capabilities())
+    lists = (name for name in wanted.lists if _may_change(capabilities, subscriptions.LISTS[name]))
+    uris = wanted.uris if _has_flag(capabilities, "resources", "subscribe") else ()
+    readable = [uri for uri in uris if await visibility.readable(frame, uri)]
+    return Filter(frozenset(lists), tuple(readable))
+
+
+async def subscribe(frame: Frame) -> Answer:
+    """Let the session hear of changes to a resource; ResourceNotFound for one that is not there."""
+    uri = _uri(frame)
+    if not await visibility.readable(frame, uri):
+        raise ResourceNotFound.at(uri)
+    present = frame.private.get("subscriptions", frozenset())
+    _check_count(frame, present | {uri})
+    return {}, frame.record(Change("subscriptions", "include", uri))
+
+
+async def unsubscribe(frame: Frame) -> Answer:
+    """Let the session hear of a resource no more, whether it did or not."""
+    return {}, frame.record(Change("subscriptions", "exclude", _uri(frame)))
+
+
+def _uri(frame: Frame) -> str:
+    capabilities = frame.revision.describe_capabilities(frame.server.get_capabilities())
+    if not _has_flag(capabilities, "resources", "subscribe"):
+        raise MethodNotFound("This server offers no subscriptions to resources")
+    return string_param(frame, "uri")
+
+
+def _check_count(frame: Frame, uris: Iterable[str]) -> None:
+    limit = frame.server.limits.subscriptions
+    if sum(1 for _ in uris) > limit:
+        raise InvalidParams(f"A client may subscribe to at most {limit} resources")
+
+
+def _may_change(capabilities: Json, category: str) -> bool:
+    return _has_flag(capabilities, category, "listChanged")
+
+
+def _has_flag(capabilities: Json, category: str, flag: str) -> bool:
+    declared: dict[str, Any] = capabilities.get(category, {})
+    return bool(declared.get(flag))

@@ -1,0 +1,1 @@
+"""The client as a handler sees it: ``frame.client``."""

@@ -1,0 +1,244 @@
+"""What can be asked of the client: a form, a page to visit, a sample of its model, its roots.
+
+A Question is a value: what to send, what the client must be able to do, and how its answer is
+read. How it gets there and back is the client's business (``client``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+from django_mcp.components import schemas
+from django_mcp.components.base import ConfigurationError, InvalidArguments
+from django_mcp.components.schemas import InputSchema
+from django_mcp.protocol import elicitation
+from django_mcp.protocol.errors import Json
+
+FORM: Json = {"elicitation": {"form": {}}}
+PAGE: Json = {"elicitation": {"url": {}}}
+SAMPLING: Json = {"sampling": {}}
+SAMPLING_TOOLS: Json = {"sampling": {"tools": {}}}
+ROOTS: Json = {"roots": {}}
+
+
+Content = TypeVar("Content")
+
+
+class InvalidClientResponse(ValueError):
+    """The client's answer is not what was asked for; it is asked again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputRequest:
+    """One thing to ask: ``method`` and ``params`` as the newest revision has them."""
+
+    method: str
+    params: Mapping[str, Any]
+    capability: Json
+    read: Callable[[Json], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ElicitResult(Generic[Content]):
+    """What a user did with a form or a page.
+
+    ``content`` is what she entered: a model where one was asked for, else a mapping; None
+    unless she accepted, and for a page, where accepting only means that she went there.
+    """
+
+    action: Literal["accept", "decline", "cancel"]
+    content: Content
+
+    @property
+    def accepted(self) -> bool:
+        """Whether she agreed."""
+        return self.action == "accept"
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingResult:
+    """What the client's model said."""
+
+    role: str
+    content: Any
+    model: str
+    stop_reason: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of the message; blocks of other types are left out."""
+        blocks = self.content if isinstance(self.content, list) else [self.content]
+        return "".join(block.get("text", "") for block in blocks if isinstance(block, dict))
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A place in the client's file system that it lets servers work in."""
+
+    uri: str
+    name: str | None = None
+
+
+def form(message: str, schema: type | Json) -> InputRequest:
+    """Ask the user to fill in a form: a flat pydantic model, JSON Schema or Django form.
+
+    Never ask for passwords, keys, tokens or payment data this way: send her to a page.
+    """
+    wanted = _schema(schema)
+
+    def read(result: Json) -> ElicitResult[Any]:
+        action = _action(result)
+        if action != "accept":
+            return ElicitResult(action, None)
+        content = result.get("content")
+        if not isinstance(content, dict):
+            raise InvalidClientResponse("an accepted form has content")
+        try:
+            return ElicitResult(action, wanted.validate(content))
+        except InvalidArguments as error:
+            raise InvalidClientResponse(error.problems) from error
+
+    try:
+        requested = elicitation.to_form_schema(wanted.schema)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from error
+    params = {"message": message, "requestedSchema": requested, "mode": "form"}
+    return InputRequest(method="elicitation/create", params=params, capability=FORM, read=read)
+
+
+SCHEMAS: list[Callable[[Any], InputSchema | None]] = []
+"""Who else knows how to read what a form is declared as: the edge adds Django's own forms."""
+
+
+def _schema(declared: Any) -> InputSchema:
+    for read in SCHEMAS:
+        shape = read(declared)
+        if shape is not None:
+            return shape
+    return schemas.input_of(declared, "a form")
+
+
+def url_elicitation(message: str, url: str, *, elicitation_id: str | None = None) -> InputRequest:
+    """Ask the user to visit a page, for what must not pass through the client.
+
+    ``elicitation_id`` names it where the revision has ids; by default it is a new one.
+    """
+    try:
+        params = elicitation.url_elicitation_params(url, message, elicitation_id)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from error
+    return InputRequest(
+        method="elicitation/create",
+        params=params,
+        capability=PAGE,
+        read=lambda result: ElicitResult(_action(result), None),
+    )
+
+
+def _action(result: Json) -> Literal["accept", "decline", "cancel"]:
+    action = result.get("action")
+    if action not in ("accept", "decline", "cancel"):
+        raise InvalidClientResponse("action must be accept, decline or cancel")
+    return action  # type: ignore[no-any-return]
+
+
+def sample(messages: str | Sequence[Json], *, max_tokens: int, **options: Any) -> InputRequest:
+    """Ask for a message of the client's model.
+
+    ``messages`` is a text of the user, or messages as the specification has them. Options:
+    system_prompt, temperature, stop_sequences, model_preferences, include_context, metadata,
+    tools, tool_choice.
+    """
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": {"type": "text", "text": messages}}]
+    _check_tool_uses(messages)
+    named = {SAMPLING_OPTIONS[name]: value for name, value in options.items()}
+    return InputRequest(
+        method="sampling/createMessage",
+        params={"messages": list(messages), "maxTokens": max_tokens, **named},
+        capability=SAMPLING_TOOLS if _uses_tools(messages, named) else SAMPLING,
+        read=_sampled,
+    )
+
+
+def _uses_tools(messages: Sequence[Json], options: Json) -> bool:
+    types = {block.get("type") for message in messages for block in _blocks(message)}
+    return bool(types & {"tool_use", "tool_result"} or options.keys() & {"tools", "toolChoice"})
+
+
+def _check_tool_uses(messages: Sequence[Json]) -> None:
+    """Every tool use is answered by the next message, which holds nothing else (SAMP-07, -08)."""
+    open_uses: set[Any] = set()
+    for message in messages:
+        blocks = _blocks(message)
+        results = [block for block in blocks if block.get("type") == "tool_result"]
+        if {block.get("toolUseId") for block in results} != open_uses or (
+            results and len(results) != len(blocks)
+        ):
+            raise ValueError(
+                "A message that uses tools is followed by one with exactly their results"
+            )
+        open_uses = {block.get("id") for block in blocks if block.get("type") == "tool_use"}
+    if open_uses:
+        raise ValueError("The tool uses of the last message are not answered")
+
+
+def _blocks(message: Json) -> list[Json]:
+    content = message["content"]
+    return content if isinstance(content, list) else [content]
+
+
+SAMPLING_OPTIONS: Mapping[str, str] = {
+    "system_prompt": "systemPrompt",
+    "temperature": "temperature",
+    "stop_sequences": "stopSequences",
+    "model_preferences": "modelPreferences",
+    "include_context": "includeContext",
+    "metadata": "metadata",
+    "tools": "tools",
+    "tool_choice": "toolChoice",
+}
+
+
+def _sampled(result: Json) -> SamplingResult:
+    content = result.get("content")
+    if not isinstance(content, (dict, list)) or not isinstance(result.get("role"), str):
+        raise InvalidClientResponse("a sampled message has a role and content")
+    return SamplingResult(
+        result["role"], content, str(result.get("model", "")), result.get("stopReason")
+    )
+
+
+def roots() -> InputRequest:
+    """Ask for the places in its file system that the client lets servers work in."""
+    return InputRequest(method="roots/list", params={}, capability=ROOTS, read=_roots)
+
+
+def _roots(result: Json) -> list[Root]:
+    listed = result.get("roots")
+    if not isinstance(listed, list):
+        raise InvalidClientResponse("roots must be a list")
+    found = [Root(item["uri"], item.get("name")) for item in listed if _is_root(item)]
+    if len(found) != len(listed):
+        raise InvalidClientResponse("every root has a file:// URI")
+    return found
+
+
+def _is_root(item: Any) -> bool:
+    return isinstance(item, dict) and str(item.get("uri", "")).startswith("file://")
+
+
+def missing(question: InputRequest, capabilities: Json) -> bool:
+    """Whether the client lacks what ``question`` needs.
+
+    Presence counts, not truth; and ``elicitation: {}`` means that forms can be shown.
+    """
+    ((name, wanted),) = question.capability.items()
+    declared = capabilities.get(name)
+    if not isinstance(declared, dict):
+        return True
+    if name == "elicitation" and "form" in wanted and "url" not in declared:
+        return False
+    return any(mode not in declared for mode in wanted)

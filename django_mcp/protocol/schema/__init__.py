@@ -1,0 +1,1 @@
+"""JSON Schema: compiling a schema once, and validating values against it."""

@@ -1,0 +1,1 @@
+"""Checking what the server sends against the types of the protocol."""

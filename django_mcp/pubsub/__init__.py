@@ -1,0 +1,1 @@
+"""Messages between workers: the message bus, notifications, answers to pending requests."""

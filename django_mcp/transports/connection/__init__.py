@@ -1,0 +1,1 @@
+"""Transports whose messages share one connection: stdio, and HTTP+SSE of 2024."""

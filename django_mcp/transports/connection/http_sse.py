@@ -1,0 +1,176 @@
+"""The two HTTP endpoints of the first revision: a stream to read from, and a place to post to.
+
+The connection is the session (T-SSE-07): it has no id, cannot be resumed, and ends with its
+stream. Where to post to is a sealed address, so that whichever worker a POST reaches can take
+it to the one that has the stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+from urllib.parse import parse_qsl, quote
+
+from channels.consumer import AsyncConsumer
+
+from django_mcp import conf
+from django_mcp.auth.base import Authenticator, Challenge, Principal
+from django_mcp.protocol import jsonrpc, sse
+from django_mcp.protocol.errors import InvalidRequest, McpError
+from django_mcp.protocol.revisions import NEWEST
+from django_mcp.pubsub import bus
+from django_mcp.server.server import Server
+from django_mcp.transports.connection.connection import Connection
+from django_mcp.transports.http import sse_stream
+from django_mcp.transports.http.request import HttpError, HttpRequest
+from django_mcp.transports.http.response import HttpExchange
+from django_mcp.transports.http.sse_stream import SseStream
+
+KEY = "key"
+"""The query parameter which says to which connection a POST belongs."""
+GRACE = 0.0
+"""Seconds that calls are given to end when the stream has ended: nobody can read their answers."""
+
+
+class HttpSseConsumer(AsyncConsumer):
+    """One HTTP request to one of the two endpoints, which are beside each other."""
+
+    def __init__(
+        self, *, server: Server, authenticators: tuple[Authenticator, ...], endpoint: str
+    ) -> None:
+        """``endpoint`` is the last part of the path: ``sse`` or ``messages``."""
+        self.server = server
+        self.authenticators = authenticators
+        self.endpoint = endpoint
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer the request; whatever goes wrong becomes an answer as well."""
+        self.request = HttpRequest(scope, receive)
+        self.send_message = send
+        method, verb = VERBS[self.endpoint]
+        try:
+            if scope["method"] != method:
+                raise HttpError(405, f"Use {method}", ((b"allow", method.encode()),))
+            self.request.check_origin()
+            self.principal = await self._authenticate()
+            await verb(self)
+        except HttpError as refused:
+            await self._refuse(refused.status, InvalidRequest(refused.message), refused.headers)
+        except McpError as error:
+            await self._refuse(400, error)
+
+    async def _authenticate(self) -> Principal:
+        for authenticator in self.authenticators:
+            found = await authenticator.authenticate(self.request.scope)
+            if isinstance(found, Principal):
+                return found
+            if isinstance(found, Challenge):
+                raise HttpError(found.status, found.message, found.headers)
+        raise HttpError(401, "Authentication required")
+
+    async def open(self) -> None:
+        """Open the stream, and with it the session."""
+        self.request.check_accepts_stream()
+        if sse_stream.count(Stream, self.principal) >= conf.get().max_sessions_per_principal:
+            raise HttpError(429, "Too many connections are open: close one of them first")
+        stream = Stream(
+            send=self.send_message,
+            receive=self.request.receive,
+            principal=self.principal,
+            reauthenticate=self._authenticate,
+        )
+        caller = self.request.caller(self.principal)
+        await stream.serve(
+            Connection(self.server, SseSink(stream), caller, scheme="sse"), self._uri
+        )
+
+    def _uri(self, address: str) -> str:
+        """Where the client of this connection is to post to."""
+        assert self.server.signer is not None
+        key = self.server.signer.sign(self._purpose, address)
+        root, path = self.request.scope.get("root_path", ""), self.request.scope["path"]
+        beside = path.rstrip("/").rpartition("/")[0]
+        prefix = "" if beside.startswith(root) else root
+        return f"{prefix}{beside}/{MESSAGES}?{KEY}={quote(key, safe='')}"
+
+    async def take(self) -> None:
+        """Take a message to its connection; what answers it travels on the stream (T-SSE-04)."""
+        self.request.check_media_types()
+        address = self._address()
+        body = await self.request.body(conf.get().max_body_size)
+        jsonrpc.decode(body)
+        if not await bus.send(address, {"body": body.decode()}):
+            raise HttpError(404, "This connection has ended")
+        await self._plain().respond(202, b"", ())
+
+    def _address(self) -> str:
+        assert self.server.signer is not None
+        query = self.request.scope.get("query_string", b"").decode("latin-1")
+        key = dict(parse_qsl(query)).get(KEY)
+        if key is None:
+            raise HttpError(400, "Post to the address which the stream names")
+        address = self.server.signer.unsign(self._purpose, key)
+        if address is None:
+            raise HttpError(404, "There is no such connection")
+        return address
+
+    @property
+    def _purpose(self) -> str:
+        """What the address is sealed for: nobody else can post to a connection."""
+        return f"http_sse:{self.server.name}:{self.principal.key}"
+
+    def _plain(self) -> HttpExchange:
+        return HttpExchange(self.send_message, may_stream=False)
+
+    async def _refuse(
+        self, status: int, error: McpError, headers: tuple[tuple[bytes, bytes], ...] = ()
+    ) -> None:
+        body = jsonrpc.encode(jsonrpc.error(None, NEWEST.error(error)))
+        pairs = ((b"content-type", b"application/json"), *headers)
+        await self._plain().respond(status, body, pairs)
+
+
+class Stream(SseStream):
+    """The stream of one connection."""
+
+    __slots__ = ()
+
+    async def serve(self, conversation: Connection, uri: Callable[[str], str]) -> None:
+        """Say where to post to, and carry messages until the client goes."""
+        ears = bus.here()
+        address = await ears.open_mailbox(lambda posted: conversation.receive(posted["body"]))
+        try:
+            self.write(sse.event(uri(address), event="endpoint"))
+            await self.hold()
+            await self.finish()
+        finally:
+            ears.close_mailbox(address)
+            bus.spawn(conversation.close(grace=GRACE))
+
+
+class SseSink:
+    """A stream as the way out of a conversation."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the client does not take what it is sent."""
+        return self._stream.is_stuck
+
+    def end(self) -> None:
+        """End the stream, and with it the connection."""
+        self._stream.end()
+
+    def write(self, message: bytes, /) -> None:
+        """Send one message as an event."""
+        self._stream.write(sse.event(message, event="message"))
+
+
+STREAM, MESSAGES = "sse", "messages"
+VERBS: Mapping[str, tuple[str, Callable[[HttpSseConsumer], Coroutine[Any, Any, None]]]] = {
+    STREAM: ("GET", HttpSseConsumer.open),
+    MESSAGES: ("POST", HttpSseConsumer.take),
+}
+"""How each endpoint is used, and what it does."""

@@ -1,0 +1,1 @@
+"""Streamable HTTP: one endpoint for POST, GET and DELETE."""

@@ -1,0 +1,1 @@
+"""The requests and streams of one session over streamable HTTP."""

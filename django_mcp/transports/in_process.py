@@ -1,0 +1,177 @@
+"""Calling a server from the site itself: the same way through the conversation, without a client.
+
+It knows no transport: what would be sent to a client is dropped, and nobody can be asked,
+unless the call is made within one that a client made.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from asgiref.sync import async_to_sync
+from django.contrib.auth.models import AnonymousUser
+
+from django_mcp import registry
+from django_mcp.auth.base import Principal
+from django_mcp.dispatch import dispatcher
+from django_mcp.frame.cancellation import Cancellation
+from django_mcp.frame.client.base import BidirectionalClient
+from django_mcp.frame.exchange import Exchange
+from django_mcp.frame.frame import Frame, RequestInfo
+from django_mcp.protocol import jsonrpc, request_meta
+from django_mcp.protocol.errors import Json, McpError
+from django_mcp.protocol.headers import RequestHeaders
+from django_mcp.protocol.jsonrpc import Request
+from django_mcp.protocol.revisions import NEWEST
+from django_mcp.runtime import threads
+from django_mcp.server.server import Server
+from django_mcp.transports import frames
+from django_mcp.transports.exchange import LoopExchange
+
+T = TypeVar("T")
+
+
+class LocalExchange(LoopExchange):
+    """The Exchange of a call without a client, or of one within the call of a client."""
+
+    request_headers: RequestHeaders | None = None
+
+    def __init__(self, outer: Exchange | None = None) -> None:
+        super().__init__()
+        self._outer = outer
+
+    def write(self, message: dict[str, Any], /) -> None:
+        """Tell the client of the outer call, if there is one."""
+        if self._outer is not None:
+            self._outer.write(message)
+
+    async def flush(self) -> None:
+        """Wait until the outer stream has room again."""
+        if self._outer is not None:
+            await self._outer.flush()
+
+    async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+        """Ask the client of the outer call."""
+        if self._outer is None:
+            raise ConnectionError("There is no client to ask: this call was made by the site")
+        return await self._outer.ask(method, params, timeout=timeout)
+
+
+class DjangoInProcessCaller:
+    """Carries out what a Django site calls of its own servers."""
+
+    async def call(
+        self,
+        server: Server,
+        method: str,
+        params: dict[str, Any],
+        *,
+        user: Any,
+        scopes: Iterable[str],
+        frame: Frame | None,
+    ) -> dict[str, Any]:
+        """The result of a method, as the newest revision with sessions has it; raises McpError."""
+        _make_ready(server)
+        if frame is None:
+            inner = frames.local(_call(server, user, scopes), Request(LOCAL, method, params))
+        else:
+            inner = _within(frame, server, method, params)
+        prepared = await frames.prepared(inner)
+        result, _ = await dispatcher.call(prepared.put_private(pagination_limit=sys.maxsize))
+        if isinstance(result, McpError):
+            raise result
+        return result
+
+    async def handle(
+        self, server: Server, message: Json, *, user: Any, scopes: Iterable[str]
+    ) -> dict[str, Any] | None:
+        """The response to a message, as it would travel."""
+        _make_ready(server)
+        try:
+            # As it would be read, which also refuses what JSON cannot say.
+            read = jsonrpc.read(jsonrpc.decode(jsonrpc.encode(message)))
+        except McpError as error:
+            return error.to_json_rpc(getattr(error, "request_id", None), NEWEST)
+        if not isinstance(read, Request):
+            return None
+        try:
+            frame = _frame(_call(server, user, scopes), read)
+        except McpError as error:
+            return error.to_json_rpc(read.id, NEWEST)
+        reply = await frames.answer(frame)
+        answer: dict[str, Any] = jsonrpc.decode(dispatcher.encode(reply.message))
+        return answer
+
+    def frame(self, server: Server, client_info: Json, capabilities: Json, *, user: Any) -> Frame:
+        """The Frame of a client that never opened a session."""
+        principal = _principal(user, ())
+        revision = frames.newest_session_revision(server)
+        return Frame(user=principal.user, auth=principal, initialized=True).put_private(
+            server=server,
+            revision=revision,
+            protocol_version=revision.version,
+            client_info=client_info,
+            client_capabilities=capabilities,
+        )
+
+    def wait(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """What an asynchronous function returns; synchronous handlers run on this thread."""
+
+        async def run() -> T:
+            return await function()
+
+        with threads.thread_sensitive():
+            return async_to_sync(run)()
+
+
+LOCAL = "local"
+"""The id of a request which nobody sent."""
+
+
+def _make_ready(server: Server) -> None:
+    if server.signer is None:
+        registry.configure(server)
+
+
+def _principal(user: Any, scopes: Iterable[str]) -> Principal:
+    caller = AnonymousUser() if user is None else user
+    return Principal(
+        scheme="local", subject=str(caller.pk or ""), user=caller, scopes=frozenset(scopes)
+    )
+
+
+def _call(server: Server, user: Any, scopes: Iterable[str]) -> frames.IncomingRequest:
+    caller = frames.RequestOrigin(principal=_principal(user, scopes), transport=None)
+    return frames.IncomingRequest(server=server, caller=caller, exchange=LocalExchange())
+
+
+def _frame(call: frames.IncomingRequest, request: Request) -> Frame:
+    if request_meta.has_request_meta(request.params, None):
+        opened = request_meta.read(request, None, call.server.stateless)
+        return frames.stateless(call, request, opened)
+    if request.method == "initialize":
+        return frames.for_initialize(call, request)
+    return frames.local(call, request)
+
+
+def _within(frame: Frame, server: Server, method: str, params: Mapping[str, Any]) -> Frame:
+    """The Frame of a call which is made within another one."""
+    identity = frame.request.id if frame.request is not None else LOCAL
+    exchange = LocalExchange(frame.exchange)
+    inner = replace(
+        frame,
+        request=RequestInfo(identity, method, params),
+        exchange=exchange,
+        client=frame.client or _client(frame, exchange),
+        cancellation=frame.cancellation or Cancellation(),
+    )
+    return inner.put_private(server=server)
+
+
+def _client(frame: Frame, exchange: LocalExchange) -> BidirectionalClient:
+    """A client of which something is known, and which is not there."""
+    capabilities = frame.get_client_capabilities() or {}
+    return BidirectionalClient(frame.server, frame.revision, capabilities, exchange)

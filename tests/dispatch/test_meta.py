@@ -1,0 +1,110 @@
+"""What travels in ``_meta``: what is ours, what is the client's, and what nobody knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from django_mcp import ConfigurationError, Frame, Response, Server, TextContent
+from django_mcp.components.responses import ToolResponse
+from django_mcp.testing.plugin import ClientFor
+
+pytestmark = pytest.mark.usefixtures("configure")
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+WITHOUT_META_ON_BLOCKS = ("2024-11-05", "2025-03-26")
+
+
+async def test_frame_trace_contains_the_trace_context_of_the_request(client_for: ClientFor) -> None:
+    server = Server("shop")
+
+    @server.tool
+    def trace(frame: Frame) -> dict[str, str]:
+        return frame.trace
+
+    told = {"traceparent": PARENT, "tracestate": "a=1", "baggage": "b=2"}
+
+    async with client_for(server) as client:
+        with_trace = await client.call_tool("trace", meta=told)
+        without = await client.call_tool("trace")
+
+    assert PARENT in with_trace["content"][0]["text"]
+    assert with_trace["content"][0]["text"].count(":") == 3
+    assert without["content"][0]["text"] == "{}"
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {"io.modelcontextprotocol/nobody-knows": {"a": 1}},
+        {"com.mcp.tools/x": None, "": 1},
+        {"com.example/mine": ["anything"]},
+        {"traceparent": 1, "tracestate": {}},
+    ],
+)
+async def test_unknown_request_meta_is_passed_to_the_handler(
+    client_for: ClientFor, meta: Any
+) -> None:
+    server = Server("shop")
+
+    @server.tool
+    def told(frame: Frame) -> list[str]:
+        assert frame.request is not None
+        return sorted(frame.request.params["_meta"])
+
+    async with client_for(server) as client:
+        result = await client.call_tool("told", meta=meta)
+
+    assert not result.get("isError")
+    assert all(f'"{key}"' in result["content"][0]["text"] for key in meta)
+
+
+async def test_meta_of_tools_and_blocks_is_omitted_before_2025_06_18(
+    client_for: ClientFor, mcp_version: str
+) -> None:
+    mine = {"com.example/mine": 1}
+    server = Server("shop")
+
+    @server.tool(meta=mine)
+    def look() -> ToolResponse:
+        return Response.tool().add(TextContent("Hm.", meta=mine)).meta(mine)
+
+    async with client_for(server) as client:
+        (tool,) = await client.list_tools()
+        result = await client.call_tool("look")
+
+    has_meta = mcp_version not in WITHOUT_META_ON_BLOCKS
+    assert result["_meta"]["com.example/mine"] == 1
+    assert tool.get("_meta") == (mine if has_meta else None)
+    assert result["content"][0].get("_meta") == (mine if has_meta else None)
+
+
+@pytest.mark.parametrize("key", ["dev.mcp/key", "9com/key", "-key", "a b"])
+def test_invalid_or_reserved_meta_key_is_rejected(key: str) -> None:
+    with pytest.raises(ConfigurationError, match="_meta"):
+        Server("shop").tool(meta={key: 1})(lambda: None)
+    with pytest.raises(ValueError, match="_meta"):
+        TextContent("Hm.", meta={key: 1})
+    with pytest.raises(ValueError, match="_meta"):
+        Response.tool().meta({key: 1})
+
+
+@pytest.mark.parametrize("identity", ["mine", "dev.mcp/x"])
+def test_invalid_extension_identifier_is_rejected(identity: str) -> None:
+    with pytest.raises(ConfigurationError, match=identity):
+        Server("shop", capabilities={"extensions": {identity: {}}})
+    with pytest.raises(ConfigurationError, match=identity):
+        Server("shop").set_capabilities({"extensions": {identity: {}}})
+
+
+async def test_extensions_are_declared_only_in_2026_07_28(
+    client_for: ClientFor, mcp_version: str
+) -> None:
+    mine = {"com.example/mine": {"depth": 7}}
+
+    async with client_for(Server("shop", capabilities={"extensions": mine})) as client:
+        welcome = client.welcome or await client.request("server/discover")
+
+    declared = welcome["capabilities"].get("extensions")
+    assert declared == (mine if mcp_version == "2026-07-28" else None)

@@ -1,0 +1,391 @@
+"""The example site: its data, its page, and what its servers offer to somebody who connects."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any, cast
+
+import httpx
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.test import Client as Browser
+
+from django_mcp import Frame
+from django_mcp.frame.cancellation import Cancellation
+from django_mcp.frame.client.base import Client
+from django_mcp.protocol.errors import Cancelled
+from example_site.helpdesk.mcp import check_answer_times
+from example_site.helpdesk.models import Comment, Customer, Ticket
+from tests.running_site import RunningSite, running_site
+
+STATELESS = "2026-07-28"
+WITH_SESSIONS = "2025-11-25"
+META = "io.modelcontextprotocol/"
+MCP_HEADERS = {"Accept": "application/json, text/event-stream"}
+TICKET = "ticket://3"
+
+
+# The data and the page, in this process.
+
+
+def rows() -> list[Any]:
+    """Every row of the helpdesk."""
+    return [list(model.objects.order_by("pk").values()) for model in (Customer, Ticket, Comment)]
+
+
+@pytest.mark.django_db
+def test_demo_data_covers_every_status_and_unassigned_tickets() -> None:
+    call_command("demo_data", verbosity=0)
+    customers, tickets, comments = map(len, rows())
+    assert (customers, tickets) == (20, 200)
+    assert comments > tickets
+    for status in Ticket.Status:
+        assert Ticket.objects.filter(status=status).count() > 20
+    assert Ticket.objects.filter(assignee=None).exists()
+
+
+@pytest.mark.django_db
+def test_second_run_of_demo_data_changes_nothing() -> None:
+    call_command("demo_data")
+    ticket = Ticket.objects.earliest("pk")
+    Ticket.objects.filter(pk=ticket.pk).update(subject="Changed by somebody")
+    admin = get_user_model().objects.get(username="admin")
+    admin.set_password("a better one")
+    admin.save()
+    before = rows()
+    call_command("demo_data")
+    assert rows() == before
+    admin.refresh_from_db()
+    assert admin.check_password("a better one")
+
+
+@pytest.mark.django_db
+def test_demo_data_is_deterministic() -> None:
+    call_command("demo_data")
+    customers, tickets, comments = rows()
+    Customer.objects.all().delete()
+    call_command("demo_data")
+    again = rows()
+    ids = {"id", "customer_id", "ticket_id"}
+    for first, second in zip((customers, tickets, comments), again, strict=True):
+        assert [without(row, ids) for row in first] == [without(row, ids) for row in second]
+
+
+def without(row: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in names}
+
+
+@pytest.mark.django_db
+def test_the_migrations_match_the_models() -> None:
+    call_command("makemigrations", "helpdesk", check=True, dry_run=True, verbosity=0)
+
+
+def test_front_page_shows_the_server_urls() -> None:
+    page = Browser().get("/").content.decode()
+    assert "http://testserver/mcp" in page
+    assert "http://testserver/conformance" in page
+    assert 'href="/admin/"' in page
+
+
+class CancelsOnProgress(Client):
+    """A client which cancels its request as soon as it hears of progress."""
+
+    def __init__(self, cancellation: Cancellation) -> None:
+        self.cancellation = cancellation
+        self.heard: list[float] = []
+
+    def log(self, *args: Any, **options: Any) -> None:
+        """Hear nothing."""
+
+    def progress(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        self.heard.append(progress)
+        self.cancellation.request()
+
+    async def _answers(self, asked: Any, timeout: float) -> dict[str, Any]:
+        return {}
+
+
+@pytest.mark.django_db
+def test_a_synchronous_tool_stops_when_its_call_is_cancelled() -> None:
+    call_command("demo_data")
+    cancellation = Cancellation()
+    client = CancelsOnProgress(cancellation)
+    with pytest.raises(Cancelled):
+        check_answer_times(Frame(client=client, cancellation=cancellation))
+    assert client.heard == [10]
+
+
+# What its servers offer, over HTTP.
+
+
+class Caller:
+    """Somebody who calls the running site: without sessions, or in one after ``initialize``."""
+
+    def __init__(self, http: httpx.Client, site: RunningSite, path: str) -> None:
+        self.http = http
+        self.site = site
+        self.path = path
+        self.session: dict[str, str] | None = None
+
+    def initialize(self) -> None:
+        """Open a session; what follows is said in it."""
+        params = {
+            "protocolVersion": WITH_SESSIONS,
+            "capabilities": {},
+            "clientInfo": {"name": "tests", "version": "1"},
+        }
+        response = self.post("initialize", params, {})
+        self.session = {
+            "Mcp-Session-Id": response.headers["mcp-session-id"],
+            "MCP-Protocol-Version": WITH_SESSIONS,
+        }
+
+    def log_in(self, username: str) -> None:
+        """Log in as one of the demo users, through the admin's form."""
+        url = self.site.url("/admin/login/")
+        token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', self.http.get(url).text)
+        assert token is not None
+        form = {"username": username, "password": username, "csrfmiddlewaretoken": token[1]}
+        assert self.http.post(url, data=form).status_code == 302
+
+    def ask(self, method: str, **params: Any) -> list[dict[str, Any]]:
+        """The messages which answer a request, of which the last one is the response."""
+        if self.session is not None:
+            response = self.post(method, params, self.session)
+        else:
+            response = self.post(method, with_request_meta(params), request_headers(method, params))
+        return messages(response)
+
+    def result(self, method: str, **params: Any) -> Any:
+        """The result of a request."""
+        response = self.ask(method, **params)[-1]
+        assert "result" in response, response
+        return response["result"]
+
+    def call(self, tool: str, **arguments: Any) -> Any:
+        """The result of a tool."""
+        return self.result("tools/call", name=tool, arguments=arguments)
+
+    def read(self, uri: str) -> str:
+        """The text of a resource."""
+        (contents,) = self.result("resources/read", uri=uri)["contents"]
+        return cast(str, contents["text"])
+
+    def post(self, method: str, params: Any, headers: Mapping[str, str]) -> httpx.Response:
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        return self.http.post(self.site.url(self.path), json=message, headers=headers)
+
+
+Connect = Callable[..., Caller]
+
+
+def with_request_meta(params: Mapping[str, Any]) -> dict[str, Any]:
+    meta = {f"{META}protocolVersion": STATELESS, f"{META}clientCapabilities": {}}
+    return {**params, "_meta": {**meta, **params.get("_meta", {})}}
+
+
+def request_headers(method: str, params: Mapping[str, Any]) -> dict[str, str]:
+    headers = {"MCP-Protocol-Version": STATELESS, "Mcp-Method": method}
+    named = params.get("name") or params.get("uri")
+    return {**headers, "Mcp-Name": named} if named else headers
+
+
+def messages(response: httpx.Response) -> list[dict[str, Any]]:
+    if response.headers["content-type"] == "application/json":
+        return [response.json()]
+    lines = response.text.splitlines()
+    data = (line.removeprefix("data:") for line in lines if line.startswith("data:"))
+    return [json.loads(event) for event in data if event.strip()]
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[RunningSite]:
+    with running_site(demo_data=True) as running:
+        yield running
+
+
+@pytest.fixture
+def connect(site: RunningSite) -> Iterator[Connect]:
+    """Makes callers of the running site, each with cookies of its own."""
+    with ExitStack() as stack:
+
+        def connect(path: str = "/mcp") -> Caller:
+            return Caller(stack.enter_context(httpx.Client(headers=MCP_HEADERS)), site, path)
+
+        yield connect
+
+
+@pytest.fixture
+def caller(connect: Connect) -> Caller:
+    return connect()
+
+
+def test_ticket_search_combines_all_filters(caller: Caller) -> None:
+    result = caller.call("search_tickets", text="printer", status="open", limit=50)
+    found = result["structuredContent"]
+    assert found
+    assert {ticket["subject"] for ticket in found} == {"Printer prints blank pages"}
+    assert {ticket["status"] for ticket in found} == {"open"}
+    assert len(caller.call("search_tickets", limit=3)["structuredContent"]) == 3
+
+
+def test_invalid_filter_is_reported_as_a_tool_error(caller: Caller) -> None:
+    result = caller.call("search_tickets", status="lost")
+    assert result["isError"]
+    assert "open" in result["content"][0]["text"]
+
+
+def test_anonymous_comment_is_stored_and_read(caller: Caller) -> None:
+    assert "a guest" in caller.call("add_comment", number=3, text="Seen.")["content"][0]["text"]
+    assert caller.read(TICKET).endswith("Seen.")
+
+
+def test_comment_on_a_missing_ticket_is_a_tool_error(caller: Caller) -> None:
+    result = caller.call("add_comment", number=100_000, text="Lost.")
+    assert result["isError"]
+    assert "search_tickets" in result["content"][0]["text"]
+
+
+def test_close_ticket_is_hidden_without_the_permission(caller: Caller) -> None:
+    assert "close_ticket" not in names(caller)
+    error = caller.ask("tools/call", name="close_ticket", arguments={"number": 5})[-1]["error"]
+    assert error["message"] == "Unknown tool: close_ticket"
+
+
+def test_agent_closes_tickets_and_comments_under_their_name(caller: Caller) -> None:
+    caller.log_in("agent")
+    assert "close_ticket" in names(caller)
+    assert caller.call("close_ticket", number=199)["structuredContent"]["status"] == "closed"
+    assert caller.call("close_ticket", number=199)["structuredContent"]["status"] == "closed"
+    caller.call("add_comment", number=199, text="Closed.")
+    assert "**agent**" in caller.read("ticket://199")
+
+
+def names(caller: Caller) -> list[str]:
+    return [tool["name"] for tool in caller.result("tools/list")["tools"]]
+
+
+def test_progress_and_log_messages_come_before_the_result(caller: Caller) -> None:
+    told = caller.ask(
+        "tools/call",
+        name="check_answer_times",
+        arguments={},
+        _meta={"progressToken": "here", f"{META}logLevel": "warning"},
+    )
+    *before, response = told
+    progress = [m["params"] for m in before if m["method"] == "notifications/progress"]
+    assert [step["progress"] for step in progress] == list(range(10, 201, 10))
+    logged = [m["params"] for m in before if m["method"] == "notifications/message"]
+    report = response["result"]["structuredContent"]
+    assert report["checked"] == 200
+    assert len(logged) == len(report["late"]) > 0
+
+
+def test_prompt_includes_the_ticket(caller: Caller) -> None:
+    result = caller.result("prompts/get", name="summarise_ticket", arguments={"number": "7"})
+    instruction, ticket = (message["content"]["text"] for message in result["messages"])
+    assert "three sentences" in instruction
+    assert ticket.startswith("# #7 ")
+
+
+@pytest.mark.parametrize(
+    ("ref", "argument", "typed", "values"),
+    [
+        ({"type": "ref/prompt", "name": "summarise_ticket"}, "number", "20", ["20", "200"]),
+        ({"type": "ref/prompt", "name": "summarise_ticket"}, "length", "s", ["short"]),
+        ({"type": "ref/resource", "uri": "ticket://{pk}"}, "pk", "20", ["20", "200"]),
+        ({"type": "ref/resource", "uri": "units://{quantity}"}, "quantity", "v", ["volume"]),
+        (
+            {"type": "ref/prompt", "name": "explain_unit"},
+            "unit",
+            "m",
+            ["metre", "mile", "millilitre"],
+        ),
+    ],
+)
+def test_arguments_are_completed(
+    caller: Caller, ref: dict[str, str], argument: str, typed: str, values: list[str]
+) -> None:
+    asked = {"name": argument, "value": typed}
+    result = caller.result("completion/complete", ref=ref, argument=asked)
+    assert result["completion"]["values"] == values
+
+
+def test_completion_uses_the_other_arguments(caller: Caller) -> None:
+    result = caller.result(
+        "completion/complete",
+        ref={"type": "ref/prompt", "name": "explain_unit"},
+        argument={"name": "unit", "value": "m"},
+        context={"arguments": {"quantity": "length"}},
+    )
+    assert result["completion"]["values"] == ["metre", "mile"]
+
+
+def test_units_are_converted_only_within_a_quantity(caller: Caller) -> None:
+    result = caller.call("convert_units", amount=2, source="mile", target="kilometre")
+    assert result["structuredContent"]["amount"] == pytest.approx(3.218688)
+    refused = caller.call("convert_units", amount=2, source="mile", target="gram")
+    assert refused["isError"]
+    assert json.loads(caller.read("units://mass"))["gram"] == 0.001
+
+
+def test_last_calculation_is_stored_in_its_session(connect: Connect) -> None:
+    here, there = connect(), connect()
+    here.initialize()
+    there.initialize()
+    assert here.call("calculator", operation="divide", a=1, b=4)["content"][0]["text"] == "0.25"
+    assert here.call("last_calculation")["content"][0]["text"] == "0.25"
+    assert there.call("last_calculation")["isError"]
+
+
+def test_division_by_zero_is_a_tool_error(caller: Caller) -> None:
+    result = caller.call("calculator", operation="divide", a=1, b=0)
+    assert result["isError"]
+    assert result["content"][0]["text"] == "Cannot divide by zero"
+
+
+def test_note_is_listed_only_in_its_session(connect: Connect) -> None:
+    here, there = connect(), connect()
+    here.initialize()
+    there.initialize()
+    assert not here.call("take_note", title="milk", text="Buy milk").get("isError")
+    assert here.read("note://milk") == "Buy milk"
+    assert "note://milk" in uris(here)
+    assert "note://milk" not in uris(there)
+
+
+def uris(caller: Caller) -> list[str]:
+    return [resource["uri"] for resource in caller.result("resources/list")["resources"]]
+
+
+def test_take_note_without_a_session_is_a_tool_error(caller: Caller) -> None:
+    assert caller.call("take_note", title="milk", text="Buy milk")["isError"]
+
+
+def test_the_timer_reports_each_second(caller: Caller) -> None:
+    told = caller.ask(
+        "tools/call", name="timer", arguments={"seconds": 1}, _meta={"progressToken": 0}
+    )
+    assert [m["params"]["progress"] for m in told[:-1]] == [0]
+    assert told[-1]["result"]["content"][0]["text"] == "1 s are over."
+
+
+def test_conformance_server_lists_the_components_called_first_at_the_top(connect: Connect) -> None:
+    caller = connect("/conformance")
+    tools = caller.result("tools/list")["tools"]
+    assert tools[0]["name"] == "test_simple_text"
+    assert all(tool["description"] for tool in tools)
+    assert caller.result("resources/list")["resources"][0]["uri"] == "test://static-text"
+    assert caller.read("test://template/123/data") == (
+        '{"id":"123","templateTest":true,"data":"Data for ID: 123"}'
+    )
+
+
+def test_admin_css_is_served(site: RunningSite) -> None:
+    response = httpx.get(site.url("/static/admin/css/base.css"))
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith("text/css")

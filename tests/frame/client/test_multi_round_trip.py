@@ -1,0 +1,268 @@
+"""Asking in the stateless revision: the answer says what is missing, and the client calls again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+from pydantic import BaseModel
+
+from django_mcp import Frame, MissingClientCapability, Server
+from django_mcp.frame.client import input_requests
+from django_mcp.testing.client import Client, ErrorResponse
+
+NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+ALICE = {"action": "accept", "content": {"name": "Alice"}}
+
+
+class Person(BaseModel):
+    name: str
+
+
+def server_with(*handlers: Any, **options: Any) -> Server:
+    server = Server("shop")
+    for handler in handlers:
+        server.tool(**options)(handler)
+    return server
+
+
+def text(result: dict[str, Any]) -> str:
+    return str(result["content"][0]["text"])
+
+
+async def call_once(client: Client, params: dict[str, Any]) -> dict[str, Any]:
+    """The result of one single tools/call, where ``client.call_tool`` would call again."""
+    answer = await client.send(client.message("tools/call", params))
+    assert answer is not None
+    if "error" in answer:
+        raise ErrorResponse(answer["error"])
+    result: dict[str, Any] = answer["result"]
+    return result
+
+
+def greet(frame: Frame) -> str:
+    """Greets whoever is there."""
+    answer = frame.client.elicit("What is your name?", Person, key="name")
+    return f"Hello, {answer.content.name}!" if answer.accepted else f"You said {answer.action}."
+
+
+async def agreet(frame: Frame) -> str:
+    """Greets whoever is there."""
+    answer = await frame.client.aelicit("What is your name?", NAME)
+    return f"Hello, {answer.content['name']}!" if answer.accepted else f"You said {answer.action}."
+
+
+class TestInputRequest:
+    @pytest.mark.parametrize("handler", [greet, agreet])
+    async def test_accepted_elicitation_is_returned_to_the_handler(self, handler: Any) -> None:
+        async with Client(server_with(handler), elicitation=ALICE) as client:
+            assert text(await client.call_tool(handler.__name__)) == "Hello, Alice!"
+
+    @pytest.mark.parametrize("handler", [greet, agreet])
+    @pytest.mark.parametrize("action", ["decline", "cancel"])
+    async def test_declined_or_cancelled_elicitation_is_returned_to_the_handler(
+        self, handler: Any, action: str
+    ) -> None:
+        async with Client(server_with(handler), elicitation={"action": action}) as client:
+            assert text(await client.call_tool(handler.__name__)) == f"You said {action}."
+
+    async def test_input_request_is_repeated_after_an_invalid_response(self) -> None:
+        answers = iter([{"action": "accept", "content": {"name": 5}}, ALICE])
+        async with Client(server_with(greet), elicitation=lambda _: next(answers)) as client:
+            assert text(await client.call_tool("greet")) == "Hello, Alice!"
+
+    async def test_input_request_is_rejected_without_client_capability(self) -> None:
+        async with Client(server_with(greet)) as client:
+            with pytest.raises(ErrorResponse) as caught:
+                await client.call_tool("greet")
+        assert caught.value.code == -32021
+        assert caught.value.data == {"requiredCapabilities": {"elicitation": {"form": {}}}}
+
+    async def test_missing_client_capability_can_be_caught_by_the_handler(self) -> None:
+        def careful(frame: Frame) -> str:
+            try:
+                frame.client.list_roots()
+            except MissingClientCapability:
+                return "No roots, then."
+            return "Roots."
+
+        async with Client(server_with(careful)) as client:
+            assert text(await client.call_tool("careful")) == "No roots, then."
+
+    async def test_undeclared_input_request_fails_and_logs_the_remedy(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def hidden(frame: Frame) -> str:
+            return str(getattr(frame.client, "elicit")("Name?", NAME))  # noqa: B009
+
+        async with Client(server_with(hidden), elicitation=ALICE) as client:
+            assert (await client.call_tool("hidden"))["isError"]
+        assert "requests_input=True" in caplog.text
+        async with Client(server_with(hidden, requests_input=True), elicitation=ALICE) as client:
+            assert "Alice" in text(await client.call_tool("hidden"))
+
+
+class TestSeveralInputRequests:
+    async def test_aask_sends_several_input_requests_together(self) -> None:
+        async def plan(frame: Frame) -> str:
+            found = await frame.client.aask(
+                name=input_requests.form("Name?", NAME),
+                greeting=input_requests.sample("Greet", max_tokens=10),
+            )
+            return f"{found['greeting'].text} {found['name'].content['name']}"
+
+        await self.assert_sent_together(plan)
+
+    async def test_concurrent_input_requests_are_sent_together(self) -> None:
+        async def plan(frame: Frame) -> str:
+            name, greeting = await asyncio.gather(
+                frame.client.aelicit("Name?", NAME), frame.client.acreate_message("Greet", 10)
+            )
+            return f"{greeting.text} {name.content['name']}"
+
+        await self.assert_sent_together(plan)
+
+    async def assert_sent_together(self, plan: Any) -> None:
+        said = {"role": "assistant", "content": {"type": "text", "text": "Hi"}, "model": "m"}
+        server = server_with(plan)
+        async with Client(server, elicitation=ALICE, sampling=said) as client:
+            first = await call_once(client, {"name": "plan", "arguments": {}})
+            assert sorted(item["method"] for item in first["inputRequests"].values()) == [
+                "elicitation/create",
+                "sampling/createMessage",
+            ]
+            assert text(await client.call_tool("plan")) == "Hi Alice"
+
+    async def test_sequential_input_requests_take_one_retry_each(self) -> None:
+        runs = 0
+
+        def interview(frame: Frame) -> str:
+            nonlocal runs
+            runs += 1
+            name = frame.client.elicit("Name?", NAME)
+            again = frame.client.elicit("And your friend's?", NAME)
+            return f"{name.content['name']} and {again.content['name']}"
+
+        names = iter(["Alice", "Bob"])
+
+        def answer(_: Any) -> dict[str, Any]:
+            return {"action": "accept", "content": {"name": next(names)}}
+
+        async with Client(server_with(interview), elicitation=answer) as client:
+            assert text(await client.call_tool("interview")) == "Alice and Bob"
+        assert runs == 3
+
+
+class TestAssigns:
+    async def test_assigns_before_an_input_request_are_restored_on_retry(self) -> None:
+        seen: list[Any] = []
+
+        def remember(frame: Frame) -> str:
+            seen.append(frame.assigns.get("step"))
+            frame = frame.assign(step="asked")
+            return str(frame.client.elicit("Name?", NAME).content)
+
+        async with Client(server_with(remember), elicitation=ALICE) as client:
+            await client.call_tool("remember")
+        assert seen == [None, "asked"]
+
+
+class TestRequestState:
+    async def state_of(self, client: Client, arguments: dict[str, Any]) -> str:
+        params = {"name": "greet_one", "arguments": arguments}
+        return str((await call_once(client, params))["requestState"])
+
+    def server(self) -> Server:
+        def greet_one(greeting: str, frame: Frame) -> str:
+            return f"{greeting}, {frame.client.elicit('Name?', NAME).content['name']}"
+
+        return server_with(greet_one)
+
+    @pytest.mark.parametrize(
+        "forge", [lambda state: state + "-TAMPERED", lambda _: "x", lambda _: 5]
+    )
+    async def test_forged_request_state_is_rejected(self, forge: Any) -> None:
+        async with Client(self.server(), elicitation=ALICE) as client:
+            state = forge(await self.state_of(client, {"greeting": "Hi"}))
+            params = {"name": "greet_one", "arguments": {"greeting": "Hi"}, "requestState": state}
+            with pytest.raises(ErrorResponse) as caught:
+                await call_once(client, params)
+        assert caught.value.code == -32602
+
+    async def test_request_state_of_another_call_is_rejected(self) -> None:
+        async with Client(self.server(), elicitation=ALICE) as client:
+            state = await self.state_of(client, {"greeting": "Hi"})
+            params = {"name": "greet_one", "arguments": {"greeting": "Bye"}, "requestState": state}
+            with pytest.raises(ErrorResponse):
+                await call_once(client, params)
+
+    @pytest.mark.parametrize("responses", [None, [], {"name": 12345}])
+    async def test_malformed_input_responses_are_rejected(self, responses: Any) -> None:
+        async with Client(server_with(greet), elicitation=ALICE) as client:
+            params = {"name": "greet", "arguments": {}, "inputResponses": responses}
+            with pytest.raises(ErrorResponse) as caught:
+                await call_once(client, params)
+        assert caught.value.code == -32602
+
+    async def test_input_responses_without_state_are_accepted_and_unknown_keys_ignored(
+        self,
+    ) -> None:
+        async with Client(server_with(greet), elicitation=ALICE) as client:
+            responses = {"name": ALICE, "unknown": {"ignored": True}}
+            params = {"name": "greet", "arguments": {}, "inputResponses": responses}
+            assert text(await call_once(client, params)) == "Hello, Alice!"
+
+
+@pytest.mark.django_db(transaction=True)
+class TestDatabaseWrites:
+    async def test_sync_handler_writes_before_an_input_request_are_rolled_back(self) -> None:
+        def write(frame: Frame) -> str:
+            Group.objects.get_or_create(name="first")
+            count = Group.objects.count()
+            frame.client.elicit("Name?", NAME)
+            return f"{count}"
+
+        await self.assert_rolled_back(write)
+
+    async def test_async_handler_writes_before_an_input_request_are_rolled_back(self) -> None:
+        async def write(frame: Frame) -> str:
+            await Group.objects.aget_or_create(name="first")
+            count = await Group.objects.acount()
+            await frame.client.aelicit("Name?", NAME)
+            return f"{count}"
+
+        await self.assert_rolled_back(write)
+
+    async def assert_rolled_back(self, write: Any) -> None:
+        server = server_with(write)
+        async with Client(server, elicitation=ALICE, sync_execution="threads") as client:
+            await call_once(client, {"name": "write", "arguments": {}})
+            assert await Group.objects.acount() == 0
+            assert text(await client.call_tool("write")) == "1"
+            assert await Group.objects.acount() == 1
+
+    async def test_writes_are_kept_when_the_handler_raises_another_exception(self) -> None:
+        def write(frame: Frame) -> str:
+            Group.objects.create(name="first")
+            if frame.assigns.get("never"):
+                frame.client.list_roots()
+            raise ValueError
+
+        async with Client(server_with(write), roots=[], sync_execution="threads") as client:
+            assert (await client.call_tool("write"))["isError"]
+        assert await Group.objects.acount() == 1
+
+
+class TestSingleUseRequestState:
+    async def test_reused_single_use_request_state_is_rejected(self, configure: Any) -> None:
+        configure(REQUEST_STATE_SINGLE_USE=True)
+        async with Client(server_with(greet), elicitation=ALICE) as client:
+            params = {"name": "greet", "arguments": {}}
+            state = (await call_once(client, params))["requestState"]
+            again = {**params, "inputResponses": {"name": ALICE}, "requestState": state}
+            assert text(await call_once(client, again)) == "Hello, Alice!"
+            with pytest.raises(ErrorResponse) as caught:
+                await call_once(client, again)
+        assert caught.value.code == -32602

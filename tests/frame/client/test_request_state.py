@@ -1,0 +1,149 @@
+"""The state of a round belongs to one caller, one request and a short while."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser
+
+from django_mcp import Frame, Server
+from django_mcp.testing import Client
+from django_mcp.testing.plugin import TRANSPORTS
+from tests.memory_stores import Configure
+
+pytestmark = pytest.mark.usefixtures("configure")
+
+NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+ALICE = {"action": "accept", "content": {"name": "Alice"}}
+over_all_transports = pytest.mark.parametrize("mcp_transport", TRANSPORTS)
+
+
+class Member(AnonymousUser):
+    """Somebody whom an authenticator knows by name."""
+
+    def __init__(self, pk: int) -> None:
+        self.pk = pk  # type: ignore[assignment]
+
+
+def shop() -> Server:
+    server = Server("shop")
+
+    async def greet(frame: Frame) -> str:
+        answer = await frame.client.aelicit("Who are you?", NAME, key="name")
+        return f"Hello, {answer.content['name']}!"
+
+    server.tool(greet)
+    server.tool(name="welcome")(greet)
+    server.prompt(greet)
+    server.resource("shop://door", name="door")(greet)
+    return server
+
+
+def client_of(server: Server, user: int, transport: Any = "memory") -> Client:
+    return Client(server, user=Member(user), transport=transport, elicitation=ALICE)
+
+
+async def send_once(client: Client, method: str, **params: Any) -> dict[str, Any]:
+    """The answer to one single request."""
+    answer = await client.send(client.message(method, params))
+    assert answer is not None
+    return answer
+
+
+@over_all_transports
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("tools/call", {"name": "greet"}),
+        ("prompts/get", {"name": "greet"}),
+        ("resources/read", {"uri": "shop://door"}),
+    ],
+)
+async def test_input_required_result_contains_input_requests_but_no_content(
+    mcp_transport: Any, method: str, params: dict[str, Any]
+) -> None:
+    async with client_of(shop(), 1, mcp_transport) as client:
+        result = (await send_once(client, method, **params))["result"]
+
+    assert result["resultType"] == "input_required"
+    assert result["inputRequests"]["name"]["method"] == "elicitation/create"
+    assert not {"ttlMs", "cacheScope", "content", "contents", "messages"} & set(result)
+
+
+@over_all_transports
+@pytest.mark.parametrize(
+    ("user", "method", "params"),
+    [
+        (2, "tools/call", {"name": "greet"}),
+        (1, "tools/call", {"name": "welcome"}),
+        (1, "tools/call", {"name": "greet", "arguments": {}}),
+        (1, "prompts/get", {"name": "greet"}),
+    ],
+    ids=["another caller", "another tool", "other arguments", "another method"],
+)
+async def test_request_state_is_rejected_for_another_caller_or_request(
+    mcp_transport: Any, user: int, method: str, params: dict[str, Any]
+) -> None:
+    server = shop()
+
+    async with client_of(server, 1, mcp_transport) as client:
+        state = (await send_once(client, "tools/call", name="greet"))["result"]["requestState"]
+    async with client_of(server, user, mcp_transport) as client:
+        answers = {"inputResponses": {"name": ALICE}, "requestState": state}
+        refused = await send_once(client, method, **params, **answers)
+        right = (
+            await send_once(client, "tools/call", name="greet", **answers) if user == 1 else None
+        )
+
+    assert refused["error"]["code"] == -32602
+    assert right is None or right["result"]["content"][0]["text"] == "Hello, Alice!"
+
+
+@over_all_transports
+async def test_request_state_is_valid_on_another_worker_and_after_key_rotation(
+    mcp_transport: Any, settings: Any
+) -> None:
+    async with client_of(shop(), 1, mcp_transport) as client:
+        state = (await send_once(client, "tools/call", name="greet"))["result"]["requestState"]
+    settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
+    settings.SECRET_KEY = "a newer one"
+    async with client_of(shop(), 1, mcp_transport) as client:
+        answers = {"inputResponses": {"name": ALICE}, "requestState": state}
+        result = (await send_once(client, "tools/call", name="greet", **answers))["result"]
+
+    assert result["content"][0]["text"] == "Hello, Alice!"
+
+
+async def test_expired_request_state_is_rejected(
+    configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(REQUEST_STATE_LIFETIME=60)
+    now = 1_000_000.0
+    monkeypatch.setattr("django.core.signing.time.time", lambda: now)
+
+    async with client_of(shop(), 1) as client:
+        state = (await send_once(client, "tools/call", name="greet"))["result"]["requestState"]
+        answers = {"inputResponses": {"name": ALICE}, "requestState": state}
+        now += 59
+        fresh = await send_once(client, "tools/call", name="greet", **answers)
+        now += 2
+        expired = await send_once(client, "tools/call", name="greet", **answers)
+
+    assert "result" in fresh
+    assert expired["error"]["code"] == -32602
+
+
+async def test_retry_is_rejected_when_it_declares_no_matching_capability() -> None:
+    server = shop()
+
+    async with client_of(server, 1) as client:
+        result = (await send_once(client, "tools/call", name="greet"))["result"]
+    async with Client(server, user=Member(1), capabilities={"elicitation": {"url": {}}}) as client:
+        message = client.message(
+            "tools/call", {"name": "greet", "requestState": result["requestState"]}
+        )
+        refused = await client.send(message)
+
+    assert refused is not None
+    assert refused["error"]["code"] == -32021

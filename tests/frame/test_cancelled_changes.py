@@ -1,0 +1,77 @@
+"""A call which is given up keeps nothing of what its handler changed, and tells nobody of it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from django_mcp import Frame, Server
+from django_mcp.testing.plugin import ClientFor
+
+SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
+TIMEOUT = 10
+
+
+def text(result: dict[str, Any]) -> str:
+    return str(result["content"][0]["text"])
+
+
+class FrameChangingServer:
+    """A server whose handlers change the Frame when they are cancelled."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.ended = threading.Event()
+        self.server = Server("changing", notify_lists_on_initialize=False)
+        self.server.tool(self.change)
+        self.server.tool(self.achange)
+        self.server.tool(self.look)
+
+    def change(self, frame: Frame) -> Any:
+        """Wait, and then change what can be changed."""
+        self.begun.set()
+        frame.cancellation.wait(TIMEOUT)
+        self.ended.set()
+        return "changed", self.changed(frame)
+
+    async def achange(self, frame: Frame) -> Any:
+        """The same, stubbornly."""
+        self.begun.set()
+        try:
+            await asyncio.sleep(TIMEOUT)
+        except asyncio.CancelledError:
+            self.ended.set()
+        return "changed", self.changed(frame)
+
+    def changed(self, frame: Frame) -> Frame:
+        return frame.assign(changed=True).put_pagination_limit(1).register_tool("own")
+
+    def look(self, frame: Frame) -> str:
+        """What there is."""
+        return f"{frame.assigns} {frame.private.get('pagination_limit')} {frame.get_components()}"
+
+
+@pytest.mark.parametrize("mcp_version", SESSIONS)
+# In memory, whoever gives a call up cancels the task itself, which a stubborn handler keeps.
+@pytest.mark.parametrize("mcp_transport", ["http", "stdio"])
+@pytest.mark.parametrize("tool", ["change", "achange"])
+async def test_frame_changes_of_a_cancelled_call_are_discarded(
+    client_for: ClientFor, tool: str
+) -> None:
+    changing = FrameChangingServer()
+    async with client_for(changing.server, sync_execution="threads") as client:
+        call = asyncio.ensure_future(client.call_tool(tool))
+        assert await asyncio.to_thread(changing.begun.wait, TIMEOUT)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        assert await asyncio.to_thread(changing.ended.wait, TIMEOUT)
+        seen = text(await client.call_tool("look"))
+        listed = [each["name"] for each in await client.list_tools()]
+        notified = [each["method"] for each in client.notifications]
+
+    assert seen == "{} None []"
+    assert listed == ["achange", "change", "look"]
+    assert notified == []

@@ -1,0 +1,31 @@
+"""Sessions are kept in memory here: what these tests look at is the same in every store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_django import Settings
+
+Configure = Callable[..., None]
+
+MEMORY = {
+    "sessions": {"BACKEND": "django_mcp.stores.memory.MemorySessionStore"},
+    "events": {"BACKEND": "django_mcp.stores.memory.MemoryEventStore"},
+}
+
+
+@pytest.fixture(autouse=True)
+def configure(settings: Settings) -> Configure:
+    """Sets keys of DJANGO_MCP for this test."""
+
+    def configure(**keys: Any) -> None:
+        public = ["django_mcp.auth.anonymous.AnonymousAuthentication"]
+        quiet = {"NOTIFY_LISTS_ON_INITIALIZE": False}
+        settings.DJANGO_MCP = {"AUTHENTICATORS": public, "STORES": MEMORY, **quiet, **keys}
+
+    configure()
+    return configure

@@ -1,0 +1,152 @@
+"""Our keywords of JSON Schema mean what the stock ones mean, and keep their time."""
+
+from __future__ import annotations
+
+from time import process_time
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from referencing import Registry
+
+from django_mcp.protocol.schema import compiler
+from django_mcp.protocol.schema.keywords import KEYWORDS, shown
+from django_mcp.protocol.schema.regex import search
+
+PATTERNS = [
+    ("^[a-z]+$", "abc", True),
+    ("^[a-z]+$", "abc\n", False),
+    ("b", "abc", True),
+    ("", "", True),
+    (r"^\p{Lu}", "É", True),
+    (r"^\d{3}$", "123", True),
+    ("^(?=.*[0-9])(?=.*[a-z]).+$", "a1", True),
+    ("^(?=.*[0-9])(?=.*[a-z]).+$", "aa", False),
+    (r"^(a)\1$", "aa", True),
+    (r"^(a)\1", "a" * 5000, False),
+    ("^a", "\ud800", False),
+]
+
+
+@pytest.mark.parametrize(("pattern", "text", "found"), PATTERNS)
+def test_pattern_is_searched_in_the_text(pattern: str, text: str, found: bool) -> None:
+    assert search(pattern)(text) is found
+
+
+@pytest.mark.parametrize("pattern", ["[", "(", "*", "(?<", "a{2,1}(?=a)"])
+def test_invalid_regular_expression_is_rejected(pattern: str) -> None:
+    with pytest.raises(ValueError, match="is no regular expression"):
+        search(pattern)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("x", "'x'"),
+        ("x" * 58, repr("x" * 58)),
+        ("x" * 59, "a long value"),
+        ("x" * 61, "a text of 61 characters"),
+        ([1, 2], "[1, 2]"),
+        ([1] * 100, "a list of 100"),
+        ({"a": [1] * 100}, "an object of 1"),
+        (10**80, "a long value"),
+        (None, "None"),
+    ],
+)
+def test_long_value_is_summarized(value: object, text: str) -> None:
+    assert shown(value) == text
+
+
+MIXED = [{"a": n} if n % 2 else n for n in range(20_000)]
+
+ADVERSARIAL: list[tuple[str, dict[str, Any], Any]] = [
+    ("pattern", {"pattern": "^(a+)+$"}, "a" * 100_000 + "!"),
+    ("property names", {"patternProperties": {"^(a|a)+$": {}}}, {"a" * 100_000 + "!": 1}),
+    (
+        "further properties",
+        {"patternProperties": {"^(a|a)+$": {}}, "additionalProperties": False},
+        {"a" * 100_000 + "!": 1},
+    ),
+    ("unique items", {"uniqueItems": True}, MIXED),
+    (
+        "alternatives",
+        {"anyOf": [{"type": "null"}, {"items": {"type": "string"}}, {"items": {"type": "null"}}]},
+        list(range(200_000)),
+    ),
+    (
+        "nested alternatives",
+        {
+            "$ref": "#/$defs/j",
+            "$defs": {"j": {"anyOf": [{"type": "null"}, {"items": {"$ref": "#/$defs/j"}}]}},
+        },
+        [[[[[[[[[["x" * 2_000_000]]]]]]]]]],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("schema", "instance"), [row[1:] for row in ADVERSARIAL], ids=[row[0] for row in ADVERSARIAL]
+)
+def test_adversarial_instance_is_validated_in_bounded_time(
+    schema: dict[str, Any], instance: Any
+) -> None:
+    validator = compiler.compile(schema)
+    start = process_time()
+    problems = validator.problems(instance)
+    assert process_time() - start < 2
+    assert len(problems) < 1000
+
+
+SCALARS = st.sampled_from([None, True, False, 0, 1, 1.0, 2.5, "", "a", "ab", "1"])
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["a", "b", "ab", "c"]), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+LEAVES = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.sampled_from(
+            ["string", "integer", "number", "boolean", "object", ["array", "null"]]
+        ),
+        "enum": st.lists(VALUES, min_size=1, max_size=3),
+        "const": VALUES,
+        "pattern": st.sampled_from(["a", "^b$", "^(?!a)"]),
+        "uniqueItems": st.booleans(),
+    },
+)
+SCHEMAS = st.recursive(
+    LEAVES | st.booleans(),
+    lambda inner: st.fixed_dictionaries(
+        {},
+        optional={
+            "anyOf": st.lists(inner, min_size=1, max_size=3),
+            "oneOf": st.lists(inner, min_size=1, max_size=3),
+            "properties": st.dictionaries(st.sampled_from(["a", "b"]), inner, max_size=2),
+            "patternProperties": st.dictionaries(st.sampled_from(["a", "^b"]), inner, max_size=2),
+            "additionalProperties": inner,
+            "items": inner,
+            "not": inner,
+        },
+    ),
+    max_leaves=6,
+).filter(lambda schema: isinstance(schema, dict))
+
+
+@settings(max_examples=100, deadline=None)
+@given(SCHEMAS, st.lists(VALUES, min_size=1, max_size=5))
+def test_custom_keywords_agree_with_jsonschema(schema: dict[str, Any], values: list[Any]) -> None:
+    ours = compiler.compile(schema)
+    stock = jsonschema.Draft202012Validator(schema, registry=Registry())
+    for value in values:
+        assert (ours.problems(value) == "") is stock.is_valid(value)
+
+
+def test_replaced_keywords_exist_in_every_dialect() -> None:
+    for checker in (jsonschema.Draft202012Validator, jsonschema.Draft7Validator):
+        assert set(KEYWORDS) <= set(checker.VALIDATORS)

@@ -1,0 +1,37 @@
+"""A result whose structure is JSON already says the same as one which is encoded as a whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from django_mcp.components.serialization import encoded
+from django_mcp.protocol import jsonrpc
+from django_mcp.protocol.preencoded import PreEncodedResult, encode, plain
+
+SCALARS = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text() | st.floats()
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20
+)
+MEMBERS = st.dictionaries(st.sampled_from(["resultType", "_meta", "isError"]), VALUES)
+
+
+@given(structure=VALUES, members=MEMBERS, identity=st.integers() | st.text())
+def test_pre_encoded_result_equals_the_plainly_encoded_result(
+    structure: Any, members: dict[str, Any], identity: int | str
+) -> None:
+    json = encoded(structure)
+    result = {**members, "structuredContent": PreEncodedResult(json, b'{"result":%b}' % json)}
+
+    travelling = jsonrpc.decode(encode(jsonrpc.result(identity, result)))
+
+    assert travelling == jsonrpc.decode(jsonrpc.encode(jsonrpc.result(identity, plain(result))))
+    assert travelling["result"]["content"] == [{"type": "text", "text": json.decode()}]
+
+
+def test_result_without_pre_encoded_structure_is_returned_unchanged() -> None:
+    result: dict[str, Any] = {"content": []}
+
+    assert plain(result) is result

@@ -1,0 +1,287 @@
+"""Synchronous code runs side by side, and its connections are looked after like Django's own."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync, sync_to_async
+from django.db import connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.test import TestCase
+from django.utils import translation
+from pytest_django import DjangoDbBlocker, Settings
+
+from django_mcp.models import McpSession
+from django_mcp.runtime import threads
+from tests.databases import scratch_database
+
+TIMEOUT = 10.0
+"""Nothing here takes so long; what does hangs."""
+
+number = ContextVar("number", default=0)
+
+
+@pytest.fixture(autouse=True)
+def _shutdown_threads() -> Iterator[None]:
+    yield
+    threads.shutdown()
+
+
+@pytest.fixture
+def database(
+    request: pytest.FixtureRequest, tmp_path: Path, django_db_blocker: DjangoDbBlocker
+) -> Iterator[str]:
+    """The alias of a database in a file, whose connections really close."""
+    options = getattr(request, "param", {})
+    with (
+        django_db_blocker.unblock(),
+        scratch_database("sqlite3", tmp_path, **options) as alias,
+    ):
+        yield alias
+
+
+with_persistent_connections = pytest.mark.parametrize(
+    "database", [{"CONN_MAX_AGE": None}], indirect=True
+)
+
+
+def query(database: str) -> BaseDatabaseWrapper:
+    """Ask the database something, on this thread's connection."""
+    McpSession.objects.using(database).exists()
+    return connections[database]
+
+
+class TestRun:
+    async def test_functions_run_concurrently(self) -> None:
+        meeting = threading.Barrier(3, timeout=TIMEOUT)
+        await asyncio.gather(*(threads.run(meeting.wait) for _ in range(3)))
+
+    async def test_concurrency_is_limited_by_the_thread_pool_size(self, settings: Settings) -> None:
+        settings.DJANGO_MCP = {**settings.DJANGO_MCP, "SYNC_THREAD_POOL_SIZE": 2}
+        names = await asyncio.gather(
+            *(threads.run(lambda: threading.current_thread().name) for _ in range(20))
+        )
+        assert set(names) <= {"django-mcp_0", "django-mcp_1"}
+
+    async def test_arguments_and_result_are_passed_through(self) -> None:
+        assert await threads.run(dict, [("a", 1)], b=2) == {"a": 1, "b": 2}
+
+    async def test_exception_is_passed_through(self) -> None:
+        with pytest.raises(ZeroDivisionError):
+            await threads.run(divmod, 1, 0)
+
+    @pytest.mark.parametrize("kind", [StopIteration, SystemExit])
+    async def test_stop_iteration_and_system_exit_become_runtime_errors(
+        self, kind: type[BaseException]
+    ) -> None:
+        def stop() -> None:
+            raise kind
+
+        with pytest.raises(RuntimeError, match=kind.__name__):
+            await asyncio.wait_for(threads.run(stop), TIMEOUT)
+
+    async def test_context_variables_and_active_language_are_available(self) -> None:
+        number.set(7)
+        with translation.override("de"):
+            assert await threads.run(number.get) == 7
+            assert await threads.run(translation.get_language) == "de"
+
+    async def test_async_to_sync_returns_to_the_calling_event_loop(self) -> None:
+        async def where() -> asyncio.AbstractEventLoop:
+            return asyncio.get_running_loop()
+
+        assert await threads.run(async_to_sync(where)) is asyncio.get_running_loop()
+
+    async def test_cancelled_call_runs_to_completion(self) -> None:
+        begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+        def slow() -> None:
+            begun.set()
+            go_on.wait(TIMEOUT)
+            ended.set()
+
+        call = asyncio.create_task(threads.run(slow))
+        await asyncio.to_thread(begun.wait, TIMEOUT)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert not ended.is_set()
+        go_on.set()
+        assert await asyncio.to_thread(ended.wait, TIMEOUT)
+
+    # That thread may still have the connection of an earlier test, which is looked after.
+    @pytest.mark.django_db
+    async def test_thread_sensitive_execution_uses_one_thread(self, settings: Settings) -> None:
+        settings.DJANGO_MCP = {**settings.DJANGO_MCP, "SYNC_EXECUTION": "thread_sensitive"}
+        thread = await sync_to_async(threading.get_ident)()
+        idents = [threads.run(threading.get_ident) for _ in range(3)]
+        assert await asyncio.gather(*idents) == [thread] * 3
+
+    async def test_new_threads_are_created_after_shutdown(self) -> None:
+        first = await threads.run(threading.current_thread)
+        await asyncio.to_thread(threads.shutdown)
+        assert not first.is_alive()
+        second = await threads.run(threading.current_thread)
+        assert second.is_alive()
+
+    async def test_store_calls_are_not_blocked_by_handlers(self, settings: Settings) -> None:
+        settings.DJANGO_MCP = {**settings.DJANGO_MCP, "SYNC_THREAD_POOL_SIZE": 1}
+        stored = threading.Event()
+        handler = asyncio.create_task(threads.run(stored.wait, TIMEOUT))
+        await threads.run_in_store_pool(stored.set)
+        assert await handler
+
+    def test_forked_process_creates_its_own_threads(self) -> None:
+        subprocess.run([sys.executable, "-c", FORK_SCRIPT], check=True, timeout=60)
+
+
+FORK_SCRIPT = """
+import asyncio, os, signal, warnings
+from django.conf import settings
+settings.configure()
+from django_mcp.runtime import threads
+
+assert asyncio.run(threads.run(int, "1")) == 1
+warnings.simplefilter("ignore")  # The parent has threads: that is the point.
+child = os.fork()
+if not child:
+    signal.alarm(10)
+    os._exit(asyncio.run(threads.run(int, "0")))
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+class TestConnections:
+    @pytest.fixture(autouse=True)
+    def _one_thread(self, settings: Settings) -> None:
+        settings.DJANGO_MCP = {**settings.DJANGO_MCP, "SYNC_THREAD_POOL_SIZE": 1}
+
+    async def test_connection_is_closed_after_the_call(self, database: str) -> None:
+        connection = await threads.run(query, database)
+        assert connection.connection is None
+
+    @with_persistent_connections
+    async def test_persistent_connection_is_reused(self, database: str) -> None:
+        first = await threads.run(query, database)
+        assert first.connection is not None
+        assert await threads.run(query, database) is first
+
+    @with_persistent_connections
+    async def test_expired_persistent_connection_is_closed_before_the_next_call(
+        self, database: str
+    ) -> None:
+        connection = await threads.run(query, database)
+        connection.close_at = 0
+        assert await threads.run(lambda: connection.connection) is None
+
+    @with_persistent_connections
+    async def test_persistent_connection_is_closed_by_shutdown(self, database: str) -> None:
+        connection = await threads.run(query, database)
+        await asyncio.to_thread(threads.shutdown)
+        assert connection.connection is None
+
+    @with_persistent_connections
+    async def test_connection_without_autocommit_is_closed(self, database: str) -> None:
+        def forgetful() -> BaseDatabaseWrapper:
+            transaction.set_autocommit(False, database)
+            return query(database)
+
+        connection = await threads.run(forgetful)
+        assert connection.connection is None
+
+    async def test_connection_is_closed_after_an_error(self, database: str) -> None:
+        opened: list[BaseDatabaseWrapper] = []
+
+        def fail() -> None:
+            opened.append(query(database))
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await threads.run(fail)
+        assert opened[0].connection is None
+
+    async def test_a_connection_of_a_cancelled_call_is_closed(self, database: str) -> None:
+        begun, go_on = threading.Event(), threading.Event()
+        opened: list[BaseDatabaseWrapper] = []
+
+        def slow() -> None:
+            begun.set()
+            go_on.wait(TIMEOUT)
+            opened.append(query(database))
+
+        call = asyncio.create_task(threads.run(slow))
+        await asyncio.to_thread(begun.wait, TIMEOUT)
+        call.cancel()
+        go_on.set()
+        await asyncio.to_thread(threads.shutdown)
+        assert opened[0].connection is None
+        assert call.cancelling()
+
+    async def test_connection_cleanup_is_skipped_without_connections(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def looked(**_: object) -> list[Any]:
+            raise AssertionError("That takes time")
+
+        monkeypatch.setattr(connections, "all", looked)
+        assert await threads.run(int, "1") == 1
+
+
+class TestOwnConnections:
+    async def test_queries_of_different_messages_run_concurrently(self) -> None:
+        meeting = threading.Barrier(3, timeout=TIMEOUT)
+
+        async def message() -> None:
+            await sync_to_async(meeting.wait)()
+
+        await asyncio.gather(*(threads.run_async(message()) for _ in range(3)))
+
+    @with_persistent_connections
+    async def test_connections_are_closed_after_the_message(self, database: str) -> None:
+        async def message() -> Any:
+            connection = await sync_to_async(query)(database)
+            assert await sync_to_async(query)(database) is connection
+            assert connection.connection is not None
+            return connection
+
+        assert (await threads.run_async(message())).connection is None
+
+    async def test_message_without_queries_creates_no_thread(self) -> None:
+        before = threading.active_count()
+        await threads.run_async(asyncio.sleep(0))
+        assert threading.active_count() == before
+
+
+class TestUnderDjangosTestCase(TestCase):
+    """The test's transaction can be seen on the test's own connection alone."""
+
+    def setUp(self) -> None:
+        McpSession.objects.create(
+            address="a", created_at="2026-01-01T00:00Z", used_at="2026-01-01T00:00Z"
+        )
+
+    async def call(self) -> list[str]:
+        rows = McpSession.objects.values_list("address", flat=True)
+        return await threads.run_async(threads.run(list, rows))
+
+    def test_function_reads_rows_written_by_the_test(self) -> None:
+        with threads.thread_sensitive():
+            self.assertEqual(async_to_sync(self.call)(), ["a"])
+
+    async def test_function_reads_rows_written_by_an_async_test(self) -> None:
+        with threads.thread_sensitive():
+            self.assertEqual(await self.call(), ["a"])
+
+    def test_transaction_stays_open_after_the_call(self) -> None:
+        with threads.thread_sensitive():
+            async_to_sync(self.call)()
+        self.assertTrue(connections["default"].in_atomic_block)
+        self.assertEqual(McpSession.objects.count(), 1)

@@ -1,0 +1,270 @@
+"""System checks: each finding, what it says, and that a sound site has none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core import checks
+from django.core.management import get_commands
+from pytest_django import Settings
+
+from django_mcp import Frame, Server, registry
+from django_mcp import checks as ours
+
+ROOT = Path(__file__).resolve().parents[1]
+PUBLIC = "django_mcp.auth.anonymous.AnonymousAuthentication"
+ID = re.compile(r"django_mcp\.([EW]\d{3})")
+
+
+class UnconstructibleAuthentication:
+    """Something which is no authenticator, and needs what nobody gives it."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+
+def get_findings(*, deploy: bool = False) -> dict[str, checks.CheckMessage]:
+    """The findings by id, each of which must come once."""
+    messages = checks.run_checks(tags=[ours.TAG], include_deployment_checks=deploy)
+    by_id = {str(message.id).removeprefix("django_mcp."): message for message in messages}
+    assert len(by_id) == len(messages)
+    return by_id
+
+
+@pytest.fixture(autouse=True)
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    """The only server of the site, with a tool of which nothing can be said."""
+    server = Server("shop", authenticators=[PUBLIC])
+
+    @server.tool(read_only=True)
+    def stock(item: str) -> int:
+        """How many there are."""
+        return len(item)
+
+    monkeypatch.setattr(registry, "_servers", {"shop": server})
+    return server
+
+
+@pytest.fixture(autouse=True)
+def _valid_site(settings: Settings) -> None:
+    settings.DEBUG = True
+    settings.DJANGO_MCP = {}
+    settings.ASGI_APPLICATION = "example_site.asgi.application"
+    settings.CHANNEL_LAYERS = {"default": {"BACKEND": "a.layer.of.a.Server"}}
+
+
+@pytest.fixture
+def _uncached_commands() -> Iterator[None]:
+    """Django looks for commands once; here INSTALLED_APPS change."""
+    cached: Any = get_commands
+    cached.cache_clear()
+    yield
+    cached.cache_clear()
+
+
+def test_valid_site_has_no_findings() -> None:
+    assert get_findings(deploy=True) == {}
+
+
+def test_example_site_has_no_findings(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    settings.DJANGO_MCP = {"AUTHENTICATORS": [PUBLIC]}
+    assert get_findings() == {}
+
+
+def test_foreign_package_of_the_same_name_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "django_mcp-0.3.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: django_mcp\nVersion: 0.3\n")
+    (info / "RECORD").write_text("django_mcp/__init__.py,,\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "'django-mcp'" in get_findings()["E001"].msg
+    assert (
+        get_findings()["E001"].hint
+        == "Uninstall django-mcp, then install django-mcp-channels again."
+    )
+
+
+def test_invalid_setting_is_the_only_finding(settings: Settings) -> None:
+    settings.DJANGO_MCP = {"PAGE_SIZ": 3}
+    assert "Did you mean 'PAGE_SIZE'?" in get_findings(deploy=True)["E002"].msg
+    assert set(get_findings(deploy=True)) == {"E002"}
+
+
+def test_store_that_cannot_be_created_is_reported(settings: Settings) -> None:
+    settings.DJANGO_MCP = {"STORES": {"events": {"BACKEND": "nowhere.Store"}}}
+    assert 'DJANGO_MCP["STORES"]["events"]' in get_findings()["E003"].msg
+
+
+def test_missing_frame_processor_is_reported(settings: Settings) -> None:
+    settings.DJANGO_MCP = {"FRAME_PROCESSORS": ["example_site.nothing"]}
+    assert "'example_site.nothing'" in get_findings()["E004"].msg
+
+
+def test_server_without_authenticators_is_reported(server: Server) -> None:
+    server.authenticators = None
+    assert "'shop' names no authenticator" in get_findings()["E005"].msg
+
+
+def test_server_without_authenticators_is_accepted_without_asgi(
+    server: Server, settings: Settings
+) -> None:
+    server.authenticators = None
+    settings.ASGI_APPLICATION = None
+    assert "E005" not in get_findings()
+
+
+@pytest.mark.parametrize(
+    "path", ["nowhere.Authenticator", f"{__name__}.UnconstructibleAuthentication"]
+)
+def test_authenticator_that_cannot_be_created_is_reported(server: Server, path: str) -> None:
+    server.authenticators = [path]
+    assert "An authenticator of the MCP server 'shop'" in get_findings(deploy=True)["E006"].msg
+
+
+@pytest.mark.parametrize("path", ["/shop", "/shop/"])
+def test_two_servers_at_one_path_are_reported(path: str) -> None:
+    registry.add(Server("other", path=path, authenticators=[PUBLIC]))
+    assert "'shop' and 'other' share the path" in get_findings()["E007"].msg
+
+
+def test_missing_channel_layer_is_reported(settings: Settings) -> None:
+    settings.DJANGO_MCP = {"CHANNEL_LAYER": "mcp"}
+    assert get_findings()["E008"].hint == "CHANNEL_LAYERS has: default."
+
+
+@pytest.mark.usefixtures("_uncached_commands")
+def test_runserver_without_asgi_is_reported(settings: Settings) -> None:
+    settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "daphne"]
+    assert "404" in get_findings()["W001"].msg
+
+
+@pytest.mark.usefixtures("_uncached_commands")
+def test_site_without_servers_needs_no_asgi(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "daphne"]
+    monkeypatch.setattr(registry, "_servers", {})
+    assert get_findings() == {}
+
+
+def test_missing_asgi_application_is_reported(settings: Settings) -> None:
+    settings.ASGI_APPLICATION = None
+    assert set(get_findings()) == {"W002"}
+    settings.DEBUG = False
+    assert get_findings() == {}
+
+
+def test_tool_without_description_is_reported(server: Server) -> None:
+    @server.tool(read_only=True)
+    def nameless() -> None: ...
+
+    assert f"'nameless' at {__name__}" in get_findings()["W003"].msg
+
+
+def test_permission_of_an_unknown_app_is_reported(server: Server) -> None:
+    @server.resource("shop://till", permission="shopp.view_till")
+    def till() -> str:
+        return ""
+
+    @server.resource("shop://guarded", permission="auth.view_user")
+    def guarded() -> str:
+        return ""
+
+    assert "The resource 'till'" in get_findings()["W004"].msg
+    assert "'shopp.view_till'" in get_findings()["W004"].msg
+
+
+def tree_schema() -> dict[str, Any]:
+    return {"type": "array", "items": {"$ref": "#"}}
+
+
+def test_output_schema_unsupported_by_older_revisions_is_reported(server: Server) -> None:
+    @server.tool(read_only=True, output_schema=tree_schema())
+    def tree() -> Any:
+        """A list of lists of lists."""
+
+    @server.tool(read_only=True, output_schema={"type": "array"})
+    def flat() -> Any:
+        """A list, which older clients are told in an object."""
+
+    assert "The output schema of the tool 'tree'" in get_findings()["W005"].msg
+
+
+def test_output_schema_is_not_checked_for_revisions_not_served(
+    server: Server, settings: Settings
+) -> None:
+    @server.tool(read_only=True, output_schema=tree_schema())
+    def tree() -> Any:
+        """A list of lists of lists."""
+
+    settings.DJANGO_MCP = {"PROTOCOL_VERSIONS": ["2026-07-28"]}
+    assert get_findings() == {}
+
+
+def test_writing_tools_open_to_anonymous_clients_are_reported(server: Server) -> None:
+    @server.tool
+    def sell() -> None:
+        """Sell."""
+
+    @server.tool(permission="auth.change_user")
+    def buy() -> None:
+        """Buy."""
+
+    @server.tool(scopes={"till"})
+    def count() -> None:
+        """Count."""
+
+    assert get_findings(deploy=True)["W006"].msg.endswith("only read: sell.")
+    assert get_findings() == {}
+    server.authenticators = ["django_mcp.auth.django_session.DjangoSessionAuthentication"]
+    assert get_findings(deploy=True) == {}
+
+
+@pytest.mark.parametrize(
+    "layers", [{}, {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}]
+)
+def test_missing_shared_channel_layer_is_reported(
+    settings: Settings, layers: dict[str, Any]
+) -> None:
+    settings.CHANNEL_LAYERS = layers
+    assert set(get_findings(deploy=True)) == {"W007"}
+    assert get_findings() == {}
+
+
+@pytest.mark.parametrize("module", ["memory.Memory", "cache.Cache"])
+def test_store_local_to_one_process_is_reported(settings: Settings, module: str) -> None:
+    backend = {"BACKEND": f"django_mcp.stores.{module}SessionStore"}
+    settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+    settings.DJANGO_MCP = {"STORES": {"sessions": backend}}
+    assert set(get_findings(deploy=True)) == {"W008"}
+    settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache"}}
+    assert set(get_findings(deploy=True)) == ({"W008"} if module == "memory.Memory" else set())
+
+
+def test_checks_do_not_query_the_database(server: Server) -> None:
+    # Without the ``db`` fixture pytest-django refuses every query.
+    @server.tool(permission=lambda frame: isinstance(frame, Frame))
+    def guarded() -> None:
+        """Guarded by a function, which is not asked either."""
+
+    assert get_findings(deploy=True) == {}
+
+
+def test_every_finding_is_documented_in_the_reference() -> None:
+    code = (ROOT / "django_mcp" / "checks.py").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "checks.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `django_mcp\.([EW]\d{3})` ", page, re.MULTILINE)
+    assert rows == sorted(set(ID.findall(code)))
+
+
+def test_every_finding_has_a_test() -> None:
+    code = (ROOT / "django_mcp" / "checks.py").read_text(encoding="utf-8")
+    tests = Path(__file__).read_text(encoding="utf-8")
+    assert set(ID.findall(code)) == set(re.findall(r'"([EW]\d{3})"', tests))

@@ -1,0 +1,280 @@
+"""A conversation over a pipe: questions, subscriptions, announcements and batches, line by line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any, BinaryIO, cast
+
+import pytest
+
+from django_mcp import Frame, registry
+from django_mcp.protocol import request_meta
+from django_mcp.pubsub import bus
+from django_mcp.testing.asgi import PATIENCE
+from django_mcp.transports.connection import stdio
+from tests.transports.http.session.test_get_stream import INITIAL_NOTIFICATIONS
+from tests.transports.http.session.test_input_requests import ACCEPT_RESULT
+from tests.transports.http_peer import MODERN
+from tests.transports.sample_server import Desk
+
+ID = "io.modelcontextprotocol/subscriptionId"
+SESSION_VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
+
+
+class StdioClient:
+    """The client's end: lines to the server, and the lines it wrote."""
+
+    def __init__(self, desk: Desk) -> None:
+        server = registry.configure(desk.server)
+        self.conversation = stdio.StdioConnection(server, cast(BinaryIO, self))
+        self._ids = count(1)
+        self._in: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._out: asyncio.Queue[bytes] = asyncio.Queue()
+
+    # The file which the conversation writes to.
+
+    def write(self, line: bytes) -> int:
+        assert line.endswith(b"\n")
+        assert line.count(b"\n") == 1
+        self._out.put_nowait(line)
+        return len(line)
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+    # The client.
+
+    def send(self, message: Any) -> None:
+        self._in.put_nowait(json.dumps(message).encode() + b"\n")
+
+    def notify(self, method: str, **params: Any) -> None:
+        self.send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def request(self, method: str, params: Any = None, *, id: Any = None) -> Any:
+        identity = next(self._ids) if id is None else id
+        self.send({"jsonrpc": "2.0", "id": identity, "method": method, "params": params or {}})
+        return identity
+
+    def call(self, tool: str, *, id: Any = None) -> Any:
+        return self.request("tools/call", {"name": tool}, id=id)
+
+    def listen(self, *, id: Any, **wanted: Any) -> None:
+        meta = {request_meta.VERSION: MODERN, request_meta.CAPABILITIES: {}}
+        self.request("subscriptions/listen", {"_meta": meta, "notifications": wanted}, id=id)
+
+    async def line(self) -> Any:
+        async with asyncio.timeout(PATIENCE):
+            return json.loads(await self._out.get())
+
+    async def initialize(self, version: str, **capabilities: Any) -> None:
+        hello = {
+            "protocolVersion": version,
+            "capabilities": capabilities,
+            "clientInfo": {"name": "pipe", "version": "1"},
+        }
+        self.request("initialize", hello)
+        await self.line()
+        self.notify("notifications/initialized")
+        assert [(await self.line())["method"] for _ in range(3)] == INITIAL_NOTIFICATIONS
+
+    async def assert_no_output(self) -> None:
+        """Nothing else is waiting to be read."""
+        identity = self.request("ping", id=f"ping-{next(self._ids)}")
+        assert (await self.line())["id"] == identity
+
+    def close(self) -> None:
+        self._in.put_nowait(None)
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        while (line := await self._in.get()) is not None:
+            yield line
+
+
+@asynccontextmanager
+async def connected(desk: Desk) -> AsyncIterator[StdioClient]:
+    pipe = StdioClient(desk)
+    serving = asyncio.ensure_future(pipe.conversation.serve(pipe.lines()))
+    yield pipe
+    desk.go_on.set()
+    pipe.close()
+    async with asyncio.timeout(PATIENCE):
+        await serving
+
+
+@pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
+@pytest.mark.parametrize("tool", ["ask", "ask_in_a_thread"])
+async def test_input_request_is_answered_over_stdio(desk: Desk, version: str, tool: str) -> None:
+    async with connected(desk) as pipe:
+        await pipe.initialize(version, elicitation={})
+        call = pipe.call(tool)
+        question = await pipe.line()
+        assert question["method"] == "elicitation/create"
+        pipe.send({"jsonrpc": "2.0", "id": question["id"], "result": ACCEPT_RESULT})
+        answer = await pipe.line()
+        assert answer["id"] == call
+        assert answer["result"]["content"][0]["text"] == "accept: {'name': 'Ann'}"
+
+
+async def test_cancelled_call_cancels_its_input_request_and_gets_no_response(desk: Desk) -> None:
+    async with connected(desk) as pipe:
+        await pipe.initialize("2025-11-25", elicitation={})
+        call = pipe.call("ask_in_a_thread")
+        question = await pipe.line()
+        pipe.notify("notifications/cancelled", requestId=call)
+        withdrawn = await pipe.line()
+        assert withdrawn["params"]["requestId"] == question["id"]
+        assert await asyncio.to_thread(desk.thread.wait, PATIENCE)
+        assert desk.ended == ["ConnectionError"]
+        pipe.send({"jsonrpc": "2.0", "id": question["id"], "result": ACCEPT_RESULT})
+        await pipe.assert_no_output()
+
+
+async def test_cancellation_before_its_request_prevents_the_call(desk: Desk) -> None:
+    async with connected(desk) as pipe:
+        await pipe.initialize("2025-11-25")
+        pipe.notify("notifications/cancelled", requestId="early")
+        pipe.call("work_silently", id="early")
+        await pipe.assert_no_output()
+        assert not desk.begun.is_set()
+
+
+@pytest.mark.parametrize("version", SESSION_VERSIONS)
+async def test_list_changes_are_sent_to_the_session(desk: Desk, version: str) -> None:
+    async with connected(desk) as pipe:
+        await pipe.initialize(version)
+        await desk.server.anotify_prompts_list_changed()
+        assert (await pipe.line())["method"] == INITIAL_NOTIFICATIONS[2]
+        pipe.notify("notifications/initialized")
+        await pipe.assert_no_output()
+
+
+@pytest.mark.parametrize("version", SESSION_VERSIONS)
+async def test_resource_updates_are_sent_only_while_subscribed(desk: Desk, version: str) -> None:
+    async with connected(desk) as pipe:
+        await pipe.initialize(version)
+        await desk.server.anotify_resource_updated("desk://news")
+        pipe.request("resources/subscribe", {"uri": "desk://news"})
+        assert (await pipe.line())["result"] == {}
+        await desk.server.anotify_resource_updated("desk://news")
+        assert (await pipe.line())["params"] == {"uri": "desk://news"}
+        pipe.request("resources/unsubscribe", {"uri": "desk://news"})
+        assert (await pipe.line())["result"] == {}
+        await desk.server.anotify_resource_updated("desk://news")
+        pipe.request("resources/subscribe", {"uri": "desk://secret"})
+        assert (await pipe.line())["error"]["code"] == -32002
+
+
+async def test_notification_by_session_id_is_sent_to_that_connection_only(desk: Desk) -> None:
+    @desk.server.tool
+    async def remember(frame: Frame) -> str:
+        """Tells the session which calls, as a task that outlives the call would."""
+        await desk.server.asend_notification("x/y", session_id=frame.get_mcp_session_id())
+        return "told"
+
+    async with connected(desk) as pipe, connected(desk) as other:
+        for each in (pipe, other):
+            await each.initialize("2025-11-25")
+        call = pipe.call("remember")
+        assert (await pipe.line())["method"] == "x/y"
+        assert (await pipe.line())["id"] == call
+        await other.assert_no_output()
+
+
+async def test_listen_request_receives_notifications_and_is_answered_on_close(desk: Desk) -> None:
+    pipe = StdioClient(desk)
+    serving = asyncio.ensure_future(pipe.conversation.serve(pipe.lines()))
+    pipe.listen(id=0, toolsListChanged=True, resourceSubscriptions=["desk://news", "desk://x"])
+    pipe.listen(id="0", promptsListChanged=True)
+    acknowledged = [await pipe.line(), await pipe.line()]
+    assert [each["params"]["_meta"][ID] for each in acknowledged] == [0, "0"]
+    assert [each["params"]["notifications"] for each in acknowledged] == [
+        {"toolsListChanged": True, "resourceSubscriptions": ["desk://news"]},
+        {"promptsListChanged": True},
+    ]
+    await desk.server.anotify_tools_list_changed()
+    await desk.server.anotify_prompts_list_changed()
+    await desk.server.anotify_resource_updated("desk://news")
+    heard = [await pipe.line() for _ in range(3)]
+    assert [each["params"]["_meta"][ID] for each in heard] == [0, "0", 0]
+    pipe.notify("notifications/cancelled", requestId="0")
+    await _until(lambda: len(pipe.conversation._running) == 1)
+    await desk.server.anotify_prompts_list_changed()
+    pipe.close()
+    answer, cancelled = await pipe.line(), await pipe.line()
+    assert (answer["id"], answer["result"]["_meta"][ID]) == (0, 0)
+    assert cancelled["method"] == "notifications/cancelled"
+    assert cancelled["params"]["requestId"] == 0
+    async with asyncio.timeout(PATIENCE):
+        await serving
+    assert pipe._out.empty()
+    assert bus.here()._receivers == {}
+
+
+async def _until(condition: Any) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+async def test_cancelled_connection_answers_its_listen_requests(desk: Desk) -> None:
+    pipe = StdioClient(desk)
+    serving = asyncio.ensure_future(pipe.conversation.serve(pipe.lines()))
+    pipe.listen(id=1, toolsListChanged=True)
+    await pipe.line()
+    serving.cancel()
+    assert (await pipe.line())["id"] == 1
+    assert (await pipe.line())["method"] == "notifications/cancelled"
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+
+
+async def test_batch_is_answered_by_an_array(desk: Desk) -> None:
+    desk.go_on.set()
+    async with connected(desk) as pipe:
+        await pipe.initialize("2025-03-26")
+        ping = {"jsonrpc": "2.0", "method": "ping"}
+        pipe.send(
+            [
+                {**ping, "id": "a"},
+                {**ping, "id": "b"},
+                {**ping, "id": "b"},
+                {"jsonrpc": "2.0", "method": "notifications/initialized"},
+                17,
+            ]
+        )
+        answers = await pipe.line()
+        assert sorted(str(each.get("id")) for each in answers) == ["None", "a", "b", "b"]
+        assert [each["error"]["code"] for each in answers if "error" in each] == [-32600, -32600]
+        pipe.send([{"jsonrpc": "2.0", "method": "notifications/initialized"}])
+        await pipe.assert_no_output()
+        pipe.send([])
+        assert (await pipe.line())["error"]["code"] == -32600
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", "2025-11-25"])
+async def test_batch_is_rejected_by_revisions_without_batches(desk: Desk, version: str) -> None:
+    async with connected(desk) as pipe:
+        pipe.send([{"jsonrpc": "2.0", "id": 1, "method": "ping"}])
+        assert (await pipe.line())["error"]["code"] == -32600
+        await pipe.initialize(version)
+        pipe.send([{"jsonrpc": "2.0", "id": 1, "method": "ping"}])
+        assert (await pipe.line())["error"]["code"] == -32600
+
+
+async def test_call_that_times_out_is_answered_with_an_error(desk: Desk, configure: Any) -> None:
+    configure(HANDLER_TIMEOUT=0.05)
+    async with connected(desk) as pipe:
+        pipe.listen(id="still there", toolsListChanged=True)
+        await pipe.line()
+        await pipe.initialize("2025-11-25")
+        call = pipe.call("work_silently")
+        answer = await pipe.line()
+        assert (answer["id"], answer["error"]["message"]) == (call, "Cancelled")
+        assert desk.ended == ["cancelled"]
+        await desk.server.anotify_tools_list_changed()
+        assert {(await pipe.line())["method"] for _ in range(2)} == {INITIAL_NOTIFICATIONS[0]}
+        pipe.notify("notifications/cancelled", requestId="still there")

@@ -1,0 +1,234 @@
+"""The two endpoints of the first revision: a stream to read, and a place to post to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import pytest
+
+from django_mcp import registry, routing
+from django_mcp.testing.asgi import Application, Exchange, Reply, http_scope, perform
+from tests.transports.http.session.test_get_stream import (
+    INITIAL_NOTIFICATIONS,
+    NameHeaderAuthentication,
+)
+from tests.transports.http_peer import methods_of
+from tests.transports.sample_server import Desk
+
+JSON = {"content-type": "application/json"}
+
+
+@dataclass
+class HttpSseClient:
+    """A client of the first revision on its open connection."""
+
+    application: Application
+    stream: Exchange
+    endpoint_uri: str
+    headers: dict[str, str]
+
+    async def post(self, message: Any, **headers: str) -> Reply:
+        parts = urlsplit(self.endpoint_uri)
+        scope = http_scope(
+            path=parts.path, query=parts.query, headers={**JSON, **self.headers, **headers}
+        )
+        body = message if isinstance(message, bytes) else json.dumps(message).encode()
+        return await perform(self.application, scope, body)
+
+    async def request(self, method: str, params: Any = None, *, id: Any = 1) -> dict[str, Any]:
+        message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params or {}}
+        reply = await self.post(message)
+        assert (reply.status, reply.body) == (202, b"")
+        return await self.message()
+
+    async def notify(self, method: str, **params: Any) -> None:
+        reply = await self.post({"jsonrpc": "2.0", "method": method, "params": params})
+        assert reply.status == 202
+
+    async def message(self) -> dict[str, Any]:
+        event = await self.stream.event()
+        assert event is not None
+        assert (event.event, event.id) == ("message", "")
+        message: dict[str, Any] = json.loads(event.data)
+        return message
+
+    async def initialize(self, **capabilities: Any) -> dict[str, Any]:
+        hello = {
+            "protocolVersion": "2024-11-05",
+            "capabilities": capabilities,
+            "clientInfo": {"name": "old", "version": "1"},
+        }
+        welcome = await self.request("initialize", hello)
+        await self.notify("notifications/initialized")
+        assert await methods_of(self.stream, 3) == INITIAL_NOTIFICATIONS
+        return welcome
+
+
+@pytest.fixture
+def application(desk: Desk, configure: Any, monkeypatch: pytest.MonkeyPatch) -> Application:
+    """The site, which serves the desk alone."""
+    configure(HTTP_SSE=True)
+    monkeypatch.setattr(registry, "mountable", lambda: (desk.server,))
+    return routing.mount(_not_found)
+
+
+async def _not_found(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 404, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+@asynccontextmanager
+async def connected(application: Application, **headers: str) -> AsyncIterator[HttpSseClient]:
+    scope = http_scope("GET", "/desk/sse", headers={"accept": "text/event-stream", **headers})
+    async with Exchange(application, scope) as stream:
+        event = await stream.event()
+        assert event is not None
+        assert event.event == "endpoint"
+        endpoint_uri = urljoin("http://testserver/desk/sse", event.data)
+        yield HttpSseClient(application, stream, endpoint_uri, headers)
+
+
+async def test_first_event_names_the_message_endpoint(application: Application) -> None:
+    async with connected(application) as client:
+        assert urlsplit(client.endpoint_uri).path == "/desk/messages"
+        assert len(urlsplit(client.endpoint_uri).query) > 40
+        welcome = await client.initialize()
+        assert welcome["result"]["protocolVersion"] == "2024-11-05"
+        listed = await client.request("tools/list", id="a")
+        assert (listed["id"], len(listed["result"]["tools"])) == ("a", 6)
+
+
+async def test_each_connection_has_its_own_endpoint_uri(application: Application) -> None:
+    async with connected(application) as one, connected(application) as two:
+        assert one.endpoint_uri != two.endpoint_uri
+        await one.initialize()
+        await two.initialize()
+        assert (await two.request("ping", id=2))["id"] == 2
+        assert one.stream._outgoing.empty()
+
+
+async def test_notifications_and_server_requests_are_sent_on_the_stream(
+    application: Application, desk: Desk
+) -> None:
+    desk.go_on.set()
+    async with connected(application) as client:
+        await client.initialize(elicitation={})
+        call = {"name": "work", "arguments": {}}
+        assert (await client.request("tools/call", call))["method"] == "notifications/message"
+        assert (await client.message())["params"]["data"] == "going on"
+        assert "result" in await client.message()
+        ping = await client.request("tools/call", {"name": "ping_client"}, id=2)
+        assert ping["method"] == "ping"
+        await client.post({"jsonrpc": "2.0", "id": ping["id"], "result": {}})
+        assert (await client.message())["result"]["content"][0]["text"] == "there"
+
+
+async def test_list_changes_and_resource_updates_are_sent_on_the_stream(
+    application: Application, desk: Desk
+) -> None:
+    async with connected(application) as client:
+        await client.initialize()
+        await desk.server.anotify_tools_list_changed()
+        assert (await client.message())["method"] == INITIAL_NOTIFICATIONS[0]
+        await desk.server.anotify_resource_updated("desk://news")
+        await client.request("resources/subscribe", {"uri": "desk://news"})
+        await desk.server.anotify_resource_updated("desk://news")
+        updated = await client.message()
+        assert updated["params"] == {"uri": "desk://news"}
+        await client.request("resources/unsubscribe", {"uri": "desk://news"})
+        await desk.server.anotify_resource_updated("desk://news")
+        assert (await client.request("ping", id=9))["id"] == 9
+
+
+async def test_cancelled_call_stops_its_handler(application: Application, desk: Desk) -> None:
+    async with connected(application) as client:
+        await client.initialize()
+        call = {"jsonrpc": "2.0", "id": 5, "method": "tools/call"}
+        await client.post({**call, "params": {"name": "work_silently"}})
+        await desk.until_begun()
+        await client.notify("notifications/cancelled", requestId=5)
+        assert (await client.request("ping", id=6))["id"] == 6
+    assert desk.ended == ["cancelled"]
+
+
+async def test_disconnect_ends_the_session_and_cancels_its_calls(
+    application: Application, desk: Desk
+) -> None:
+    async with connected(application) as client:
+        await client.initialize()
+        call = {"jsonrpc": "2.0", "id": 5, "method": "tools/call"}
+        await client.post({**call, "params": {"name": "work_silently"}})
+        await desk.until_begun()
+    reply = await client.post({"jsonrpc": "2.0", "id": 6, "method": "ping"})
+    assert reply.status == 404
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert desk.ended == ["cancelled"]
+
+
+async def test_invalid_endpoint_key_is_rejected(application: Application) -> None:
+    async with connected(application) as client:
+        for query, status in (("", 400), ("?key=abc", 404), ("?other=1", 400)):
+            client.endpoint_uri = f"http://testserver/desk/messages{query}"
+            assert (
+                await client.post({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+            ).status == status
+
+
+async def test_post_by_another_principal_is_not_found(application: Application, desk: Desk) -> None:
+    desk.server.authenticators = [NameHeaderAuthentication()]
+    mounted = routing.mount(_not_found)
+    async with connected(mounted, **{"x-name": "ann"}) as client:
+        reply = await client.post(
+            {"jsonrpc": "2.0", "id": 1, "method": "ping"}, **{"x-name": "bob"}
+        )
+        assert reply.status == 404
+        assert (await client.request("ping"))["result"] == {}
+
+
+@pytest.mark.parametrize("path", ["/desk/sse", "/desk/messages"])
+async def test_foreign_origin_is_rejected_by_both_endpoints(
+    application: Application, path: str
+) -> None:
+    method = "GET" if path.endswith("sse") else "POST"
+    headers = {"origin": "https://evil.example.com", "accept": "text/event-stream", **JSON}
+    reply = await perform(application, http_scope(method, path, headers=headers))
+    assert reply.status == 403
+
+
+async def test_wrong_http_method_gets_405_with_an_allow_header(application: Application) -> None:
+    reply = await perform(application, http_scope("POST", "/desk/sse", headers=JSON), b"{}")
+    assert (reply.status, reply.headers["allow"]) == (405, "GET")
+    reply = await perform(application, http_scope("GET", "/desk/messages"))
+    assert (reply.status, reply.headers["allow"]) == (405, "POST")
+
+
+async def test_malformed_messages_are_rejected(application: Application) -> None:
+    async with connected(application) as client:
+        assert (await client.post(b"{")).status == 400
+        assert (await client.post(b"{}", **{"content-type": "text/plain"})).status == 415
+        reply = await client.post({"jsonrpc": "2.0", "id": 3, "nothing": 1})
+        assert reply.status == 202
+        assert (await client.message())["error"]["code"] == -32600
+
+
+async def test_connection_beyond_the_session_limit_is_rejected(
+    application: Application, configure: Any
+) -> None:
+    configure(HTTP_SSE=True, MAX_SESSIONS_PER_PRINCIPAL=1)
+    scope = http_scope("GET", "/desk/sse", headers={"accept": "text/event-stream"})
+    async with connected(application):
+        assert (await perform(application, scope)).status == 429
+
+
+async def test_http_sse_endpoints_are_off_by_default(desk: Desk, configure: Any) -> None:
+    configure()
+    assert [*routing.endpoints(desk.server)] == ["/desk"]
+    configure(HTTP_SSE=True)
+    assert [*routing.endpoints(desk.server)] == ["/desk", "/desk/sse", "/desk/messages"]

@@ -1,0 +1,283 @@
+"""manage.py mcp_stdio in a process of its own, as desktop programs start it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from django_mcp.protocol import jsonrpc
+from tests.transports.wire import CAPABILITIES, STATELESS, VERSION
+
+ROOT = Path(__file__).resolve().parents[3]
+TIMEOUT = 30.0
+INITIALIZE_PARAMS = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "somebody", "version": "1"},
+}
+STATELESS_PARAMS = {"_meta": {VERSION: STATELESS, CAPABILITIES: {}}}
+
+
+class Process:
+    """One started server. Every line of its standard output must be a message."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self.pid = process.pid
+        self.errors = ""
+
+    def write(self, *lines: bytes | dict[str, Any]) -> None:
+        """Write lines: bytes as they are, anything else as a message."""
+        assert self._process.stdin is not None
+        for line in lines:
+            data = line if isinstance(line, bytes) else jsonrpc.encode(line) + b"\n"
+            self._process.stdin.write(data)
+
+    async def read(self) -> dict[str, Any]:
+        """The next message."""
+        assert self._process.stdout is not None
+        async with asyncio.timeout(TIMEOUT):
+            line = await self._process.stdout.readline()
+        assert line.endswith(b"\n"), f"The server has ended: {await self.end()}, {self.errors}"
+        message: dict[str, Any] = json.loads(line.decode())
+        assert message["jsonrpc"] == "2.0"
+        return message
+
+    async def ask(self, identity: int, method: str, **params: Any) -> dict[str, Any]:
+        """The answer to a request, after whatever is said before it."""
+        self.write(jsonrpc.request(identity, method, params))
+        while (answer := await self.read()).get("id") != identity:
+            assert "method" in answer
+        return answer
+
+    async def call(self, identity: int, tool: str) -> dict[str, Any]:
+        """The answer to the call of a tool."""
+        return await self.ask(identity, "tools/call", name=tool)
+
+    async def open(self) -> dict[str, Any]:
+        """Open a session."""
+        answer = await self.ask(0, "initialize", **INITIALIZE_PARAMS)
+        self.write(jsonrpc.notification("notifications/initialized"))
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def stop(self) -> None:
+        """Send SIGTERM, as clients do which have waited long enough."""
+        self._process.send_signal(signal.SIGTERM)
+
+    async def end(self) -> int:
+        """Close the pipe; the exit code, once the process has ended and said nothing more."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        async with asyncio.timeout(TIMEOUT):
+            rest, errors = await self._process.communicate()
+        self.errors += errors.decode()
+        for line in rest.splitlines():
+            json.loads(line)
+        assert self._process.returncode is not None
+        return self._process.returncode
+
+
+@asynccontextmanager
+async def started(
+    *arguments: str, noisy: bool = False, **environment: str
+) -> AsyncIterator[Process]:
+    """A server process, which is killed if the test leaves it running."""
+    settings = "tests.transports.connection.noisy.settings" if noisy else "example_site.settings"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "manage.py",
+        "mcp_stdio",
+        *arguments,
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": settings,
+            "PYTHONUNBUFFERED": "",
+            **environment,
+        },
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield Process(process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+
+
+def call(identity: int, tool: str) -> dict[str, Any]:
+    return jsonrpc.request(identity, "tools/call", {"name": tool})
+
+
+async def test_stateless_and_session_requests_are_answered_until_stdin_closes() -> None:
+    async with started() as server:
+        found = await server.ask(1, "server/discover", **STATELESS_PARAMS)
+        greeting = await server.open()
+        listed = await server.ask(2, "tools/list")
+        enveloped = await server.ask(3, "tools/list", **STATELESS_PARAMS)
+        code = await server.end()
+
+    assert found["result"]["supportedVersions"] == [STATELESS]
+    assert greeting["serverInfo"]["name"] == "example-site"
+    names = [[tool["name"] for tool in answer["result"]["tools"]] for answer in (listed, enveloped)]
+    assert names[0] == names[1]
+    assert "search_tickets" in names[0]
+    assert code == 0
+
+
+async def test_printed_output_goes_to_stderr() -> None:
+    async with started("--server", "noisy", noisy=True, LC_ALL="C", PYTHONUTF8="0") as server:
+        await server.open()
+        answer = await server.call(1, "shout")
+        code = await server.end()
+
+    assert answer["result"]["content"][0]["text"] == "é€😀"
+    assert code == 0
+    for printed in (
+        "settings: read",
+        "mcp: imported",
+        "shout: printed",
+        "shout: flushed",
+        "shout: written",
+        "shout: written to the original",
+        "shout: written to the descriptor",
+        "shout: said by a child",
+        "shout: logged",
+    ):
+        assert printed in server.errors
+
+
+async def test_process_id_and_environment_are_available_to_handlers() -> None:
+    async with started("--server", "noisy", noisy=True, SHOP="corner") as server:
+        await server.open()
+        answer = await server.call(1, "environment")
+
+    assert answer["result"]["content"][0]["text"] == f"{server.pid} corner"
+
+
+async def test_malformed_lines_are_rejected_and_the_next_line_is_read() -> None:
+    junk = [b"not JSON\n", b"\xff\xfe\n", b"[1]\n", b"{}\n", b'{"jsonrpc":"2.0","id":7}\n']
+
+    async with started() as server:
+        server.write(b"\n", b"   \n", *junk)
+        errors = [await server.read() for _ in junk]
+        answer = await server.ask(1, "ping")
+        server.write(b'{"jsonrpc":"2.0","id":2,"method":"ping"}')
+        code = await server.end()
+
+    assert [error["error"]["code"] for error in errors] == [-32700, -32700, *[-32600] * 3]
+    assert [error.get("id") for error in errors] == [None] * 4 + [7]
+    assert answer["result"] == {}
+    assert code == 0
+
+
+async def test_oversized_line_is_rejected_and_the_next_line_is_read() -> None:
+    long = b'{"a":"' + b"x" * (5 * 1024 * 1024) + b'"}'
+
+    async with started() as server:
+        server.write(long + b"\n")
+        error = await server.read()
+        answer = await server.ask(1, "ping")
+        server.write(long)
+        code = await server.end()
+
+    assert error["error"]["code"] == -32700
+    assert answer["result"] == {}
+    assert code == 0
+    assert "Traceback" not in server.errors
+
+
+@pytest.mark.parametrize("tool", ["wait", "block"])
+async def test_cancelled_request_is_not_answered(tool: str) -> None:
+    async with started("--server", "noisy", noisy=True) as server:
+        await server.open()
+        server.write(call(1, tool))
+        assert (await server.read())["method"] == "notifications/message"
+        server.write(
+            jsonrpc.notification("notifications/cancelled", {"requestId": 1, "reason": "enough"})
+        )
+        answer = await server.ask(2, "ping")
+        code = await server.end()
+
+    assert answer["id"] == 2
+    assert code == 0
+    assert f"{tool}: ended because enough" in server.errors
+
+
+@pytest.mark.parametrize("tool", ["wait", "block"])
+async def test_running_calls_are_cancelled_when_the_client_disconnects(tool: str) -> None:
+    async with started("--server", "noisy", noisy=True) as server:
+        await server.open()
+        server.write(call(1, tool))
+        await server.read()
+        code = await server.end()
+
+    assert code == 0
+    assert f"{tool}: ended because The client has gone" in server.errors
+    assert "Traceback" not in server.errors
+
+
+@pytest.mark.parametrize("tool", ["", "wait"])
+async def test_sigterm_stops_the_process(tool: str) -> None:
+    async with started("--server", "noisy", noisy=True) as server:
+        await server.open()
+        if tool:
+            server.write(call(1, tool))
+            await server.read()
+        server.stop()
+        code = await server.end()
+
+    assert code == 0
+    assert "Traceback" not in server.errors
+
+
+async def test_calls_run_concurrently() -> None:
+    async with started("--server", "noisy", noisy=True) as server:
+        await server.open()
+        server.write(call(1, "wait"), call(2, "block"))
+        for _ in range(2):
+            await server.read()
+        answer = await server.call(3, "environment")
+
+    assert "error" not in answer
+
+
+async def test_unknown_server_name_is_reported_with_the_known_names() -> None:
+    async with started("--server", "nobody") as server:
+        code = await server.end()
+
+    assert code == 1
+    assert "There is no MCP server 'nobody'; there are: mcp" in server.errors
+    assert "Traceback" not in server.errors
+
+
+async def test_file_as_stdin_is_read_like_a_pipe(tmp_path: Path) -> None:
+    questions = tmp_path / "questions"
+    asked = [jsonrpc.request(number, "server/discover", STATELESS_PARAMS) for number in (1, 2)]
+    questions.write_bytes(b"".join(jsonrpc.encode(line) + b"\n" for line in asked))
+    with questions.open("rb") as file:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("manage.py", "mcp_stdio"),
+            cwd=ROOT,
+            env={**os.environ, "DJANGO_SETTINGS_MODULE": "example_site.settings"},
+            stdin=file,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        async with asyncio.timeout(TIMEOUT):
+            output, _ = await process.communicate()
+    assert [json.loads(line)["id"] for line in output.splitlines()] == [1, 2]
+    assert process.returncode == 0

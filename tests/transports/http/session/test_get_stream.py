@@ -1,0 +1,622 @@
+"""GET in a session, and streams that are interrupted: bytes, ids, replay, and who may speak."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from django_mcp import Server, stores
+from django_mcp.auth.base import Principal
+from django_mcp.frame.session import address
+from django_mcp.protocol.sse import EventId, Parser
+from django_mcp.pubsub import bus, publisher
+from django_mcp.transports.http import sse_stream
+from tests.pubsub.test_bus import until
+from tests.transports.http_peer import (
+    MODERN,
+    PRIMED,
+    Peer,
+    event_of,
+    message_of,
+    methods_of,
+)
+from tests.transports.sample_server import Desk
+
+INITIAL_NOTIFICATIONS = [
+    "notifications/tools/list_changed",
+    "notifications/resources/list_changed",
+    "notifications/prompts/list_changed",
+]
+SESSION_VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
+
+
+async def ready(desk: Desk, **options: Any) -> Peer:
+    peer = Peer(desk.server, **options)
+    await peer.initialize()
+    return peer
+
+
+async def read_initial_notifications(peer: Peer) -> None:
+    """Let the session be told what it is told first."""
+    async with peer.stream() as stream:
+        await methods_of(stream, 3)
+
+
+def has_receivers(peer: Peer) -> bool:
+    """Whether something of the client's session listens, such as a call that takes long."""
+    assert peer.session is not None
+    return bus.here().hears(publisher.of_session(address(peer.session)))
+
+
+async def has_no_output(*streams: Any) -> bool:
+    """Whether nothing is on these streams, after everything had its chance."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+    return all(stream._outgoing.empty() for stream in streams)
+
+
+# Statefulness.
+
+
+@pytest.mark.parametrize("version", SESSION_VERSIONS)
+async def test_get_opens_an_event_stream(desk: Desk, version: str) -> None:
+    peer = await ready(desk, version=version)
+    async with peer.getting() as stream:
+        headers = await stream.headers()
+        assert await stream.status() == 200
+        assert headers["content-type"] == "text/event-stream"
+        assert headers["cache-control"] == "no-cache, no-transform"
+        assert headers["x-accel-buffering"] == "no"
+
+
+async def test_get_stream_begins_with_a_priming_event(desk: Desk) -> None:
+    peer = await ready(desk)
+    async with peer.stream() as stream:
+        event = await stream.event()
+        assert event is not None
+        assert (event.data, event.retry) == ("", 1000)
+        assert EventId.parse(event.id) is not None
+
+
+@pytest.mark.parametrize("version", SESSION_VERSIONS[:-1])
+async def test_get_stream_of_older_revisions_has_no_priming_event(desk: Desk, version: str) -> None:
+    peer = await ready(desk, version=version)
+    async with peer.stream() as stream:
+        event = await stream.event()
+        assert event is not None
+        assert json.loads(event.data)["method"] == INITIAL_NOTIFICATIONS[0]
+
+
+async def test_get_without_event_stream_in_accept_header_gets_406(desk: Desk) -> None:
+    peer = await ready(desk)
+    async with peer.getting(accept="application/json") as stream:
+        assert await stream.status() == 406
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+async def test_get_and_delete_in_the_stateless_revision_get_405(desk: Desk, method: str) -> None:
+    peer = await ready(desk)
+    peer.headers = {"mcp-protocol-version": MODERN}
+    if method == "DELETE":
+        reply = await peer.delete()
+        assert (reply.status, reply.headers["allow"]) == (405, "POST")
+        return
+    async with peer.getting() as stream:
+        assert await stream.status() == 405
+        assert (await stream.headers())["allow"] == "POST"
+
+
+async def test_get_without_a_known_session_is_rejected(desk: Desk) -> None:
+    async with Peer(desk.server).getting() as stream:
+        assert await stream.status() == 400
+    async with Peer(desk.server, session="made-up").getting() as stream:
+        assert await stream.status() == 404
+
+
+async def test_get_in_the_session_of_another_principal_is_not_found(
+    desk: Desk, configure: Any
+) -> None:
+    configure(
+        AUTHENTICATORS=["tests.transports.http.session.test_get_stream.NameHeaderAuthentication"]
+    )
+    desk.server.authenticators = [NameHeaderAuthentication()]
+    peer = Peer(desk.server, headers={"x-name": "ann"})
+    await peer.initialize()
+    thief = Peer(desk.server, session=peer.session, headers={"x-name": "bob"})
+    async with thief.getting() as stream:
+        assert await stream.status() == 404
+
+
+class NameHeaderAuthentication:
+    """Believes what the caller says."""
+
+    async def authenticate(self, scope: Any, /) -> Any:
+        name = dict(scope["headers"])[b"x-name"].decode()
+        return Principal(scheme="named", subject=name)
+
+
+async def test_get_stream_beyond_the_limit_is_rejected(desk: Desk, configure: Any) -> None:
+    configure(MAX_STREAMS_PER_SESSION=2)
+    peer = await ready(desk)
+    async with peer.stream(), peer.stream(), peer.getting() as third:
+        assert await third.status() == 429
+    async with peer.stream():
+        pass
+
+
+# What is told first.
+
+
+@pytest.mark.parametrize("version", SESSION_VERSIONS)
+async def test_initial_list_changed_notifications_are_sent_once_per_session(
+    desk: Desk, version: str
+) -> None:
+    peer = await ready(desk, version=version)
+    async with peer.stream() as stream:
+        assert await methods_of(stream, 3) == INITIAL_NOTIFICATIONS
+        assert await has_no_output(stream)
+    async with peer.stream() as stream:
+        await desk.server.asend_notification("notifications/message", {"level": "info"})
+        assert await methods_of(stream, 1) == ["notifications/message"]
+
+
+async def test_nothing_is_sent_before_the_initialized_notification(desk: Desk) -> None:
+    peer = Peer(desk.server)
+    await peer.initialize(ready=False)
+    async with peer.stream() as stream:
+        await desk.server.anotify_tools_list_changed()
+        await stream.event()
+        assert await has_no_output(stream)
+        await peer.notify("notifications/initialized")
+        assert await methods_of(stream, 3) == INITIAL_NOTIFICATIONS
+        assert await has_no_output(stream)
+
+
+async def test_initial_list_changed_is_sent_only_for_lists_with_components() -> None:
+    server = Server("empty", notify_lists_on_initialize=True)
+    server.tool(name="hello")(lambda: "hello")
+    peer = Peer(server)
+    await peer.initialize()
+    async with peer.stream() as stream:
+        assert await methods_of(stream, 1) == INITIAL_NOTIFICATIONS[:1]
+        assert await has_no_output(stream)
+
+
+async def test_initial_notifications_can_be_disabled() -> None:
+    desk = Desk(notify_lists_on_initialize=False)
+    peer = await ready(desk)
+    async with peer.stream() as stream:
+        await stream.event()
+        await desk.server.anotify_prompts_list_changed()
+        assert await methods_of(stream, 1) == INITIAL_NOTIFICATIONS[2:]
+
+
+async def test_invalid_notification_is_not_sent_in_strict_mode(
+    desk: Desk, configure: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    configure(VALIDATION="strict")
+    peer = await ready(desk)
+    async with peer.stream() as stream:
+        await methods_of(stream, 3)
+        await desk.server.asend_notification("notifications/resources/updated", {"url": "a:b"})
+        await desk.server.asend_notification("example/any", {"url": "a:b"})
+        assert await methods_of(stream, 1) == ["example/any"]
+    assert "uri is missing" in caplog.text
+
+
+# One stream for each message.
+
+
+async def test_notification_is_sent_only_on_the_newest_stream(desk: Desk) -> None:
+    peer = await ready(desk)
+    async with peer.stream() as older:
+        await methods_of(older, 3)
+        async with peer.stream() as newer:
+            await newer.event()
+            await desk.server.anotify_tools_list_changed()
+            assert await methods_of(newer, 1) == INITIAL_NOTIFICATIONS[:1]
+            assert await has_no_output(older)
+        await desk.server.anotify_prompts_list_changed()
+        assert await methods_of(older, 1) == INITIAL_NOTIFICATIONS[2:]
+        assert await has_no_output(older)
+
+
+async def test_notification_for_one_session_is_not_sent_to_another(desk: Desk) -> None:
+    mine, other = await ready(desk), await ready(desk)
+    async with mine.stream() as stream, other.stream() as elsewhere:
+        await methods_of(stream, 3)
+        await methods_of(elsewhere, 3)
+        await desk.server.asend_notification("x/y", {"a": 1}, session_id=mine.session)
+        assert await message_of(stream) == {"jsonrpc": "2.0", "method": "x/y", "params": {"a": 1}}
+        assert await has_no_output(elsewhere)
+
+
+async def test_notifications_without_an_open_stream_are_sent_on_the_next_one(desk: Desk) -> None:
+    peer = await ready(desk)
+    await read_initial_notifications(peer)
+    for _ in range(3):
+        await desk.server.anotify_tools_list_changed()
+    await desk.server.asend_notification("x/y", session_id=peer.session)
+    async with peer.stream() as stream:
+        assert await methods_of(stream, 2) == [INITIAL_NOTIFICATIONS[0], "x/y"]
+        assert await has_no_output(stream)
+
+
+async def test_event_ids_are_unique_across_streams(desk: Desk) -> None:
+    peer = await ready(desk)
+    seen = []
+    for _ in range(2):
+        async with peer.stream() as stream:
+            for number in range(3):
+                await desk.server.anotify_tools_list_changed()
+                await desk.server.asend_notification(f"x/{number}", session_id=peer.session)
+            seen += [(await event_of(stream)).id for _ in range(4)]
+    assert len(set(seen)) >= len(seen) - 2  # Those told first have one id together.
+
+
+# Coming back to a standalone stream.
+
+
+async def test_get_stream_resumes_after_the_last_event_id(desk: Desk) -> None:
+    peer = await ready(desk)
+    async with peer.stream() as stream:
+        await methods_of(stream, 3)
+        for number in range(3):
+            await desk.server.asend_notification(f"x/{number}", session_id=peer.session)
+        first = await event_of(stream)
+        await methods_of(stream, 2)
+    await desk.server.asend_notification("x/3", session_id=peer.session)
+    await desk.server.anotify_tools_list_changed()
+    async with peer.stream(last=first.id) as stream:
+        heard = await methods_of(stream, 4)
+        assert sorted(heard) == sorted(["x/1", "x/2", "x/3", INITIAL_NOTIFICATIONS[0]])
+        assert await has_no_output(stream)
+
+
+async def test_replayed_events_are_not_replayed_again(desk: Desk) -> None:
+    peer = await ready(desk)
+    async with peer.stream() as stream:
+        await methods_of(stream, 3)
+        await desk.server.asend_notification("x/1", session_id=peer.session)
+        first = await event_of(stream)
+        await desk.server.asend_notification("x/2", session_id=peer.session)
+        await event_of(stream)
+    async with peer.stream(last=first.id) as stream:
+        second = await event_of(stream)
+        assert json.loads(second.data)["method"] == "x/2"
+    async with peer.stream(last=second.id) as stream:
+        await stream.event()
+        assert await has_no_output(stream)
+
+
+@pytest.mark.parametrize(
+    "last", ["nonsense", "g.1", "gmadeup~3.7", "pmadeup.1", "", "gx~99999999999999.1", "-1", "é"]
+)
+async def test_unknown_last_event_id_opens_a_new_stream(desk: Desk, last: str) -> None:
+    peer = await ready(desk)
+    await read_initial_notifications(peer)
+    async with peer.stream(last=last) as stream:
+        await desk.server.anotify_tools_list_changed()
+        assert await methods_of(stream, 1) == INITIAL_NOTIFICATIONS[:1]
+
+
+async def test_event_id_of_another_session_replays_nothing(desk: Desk) -> None:
+    mine, other = await ready(desk), await ready(desk)
+    await read_initial_notifications(other)
+    async with mine.stream() as stream:
+        await methods_of(stream, 3)
+        await desk.server.asend_notification("x/1", session_id=mine.session)
+        first = await event_of(stream)
+        await desk.server.asend_notification("x/2", session_id=mine.session)
+        await event_of(stream)
+    async with other.stream(last=first.id) as stream:
+        await desk.server.anotify_prompts_list_changed()
+        assert await methods_of(stream, 1) == INITIAL_NOTIFICATIONS[2:]
+
+
+# The stream of a POST.
+
+
+async def test_post_stream_begins_with_a_priming_event(desk: Desk) -> None:
+    peer = await ready(desk)
+    desk.go_on.set()
+    async with peer.posting(peer.call("work")) as stream:
+        events = [event async for event in stream.events()]
+    assert [event.data for event in events][0] == ""
+    ids = [event.id for event in events]
+    assert len(set(ids)) == 4
+    assert len({EventId.parse(each).stream for each in ids}) == 1  # type: ignore[union-attr]
+    assert json.loads(events[-1].data)["result"]["content"][0]["text"] == "done"
+
+
+@pytest.mark.parametrize("version", ["2025-03-26", "2025-06-18"])
+async def test_post_stream_of_older_revisions_has_no_event_ids(desk: Desk, version: str) -> None:
+    peer = await ready(desk, version=version)
+    desk.go_on.set()
+    async with peer.posting(peer.call("work")) as stream:
+        events = [event async for event in stream.events()]
+    assert [event.id for event in events] == ["", "", ""]
+
+
+async def test_call_without_notifications_is_answered_as_json(desk: Desk) -> None:
+    peer = await ready(desk)
+    desk.go_on.set()
+    reply = await peer.post(peer.call("work_silently"))
+    assert reply.media_type == "application/json"
+    assert reply.json()["result"]["content"][0]["text"] == "done"
+
+
+async def test_disconnect_neither_cancels_the_call_nor_loses_the_response(desk: Desk) -> None:
+    peer = await ready(desk)
+    async with peer.posting(peer.call("work", id=7)) as stream:
+        begun = await event_of(stream)
+    assert desk.ended == []
+    async with peer.stream(last=begun.id) as stream:
+        desk.go_on.set()
+        assert (await message_of(stream))["params"]["data"] == "going on"
+        answer = await message_of(stream)
+        assert (answer["id"], answer["result"]["content"][0]["text"]) == (7, "done")
+        assert await stream.event() is None
+
+
+async def test_completed_response_can_be_replayed(desk: Desk) -> None:
+    peer = await ready(desk)
+    async with peer.posting(peer.call("work")) as stream:
+        primed = await stream.event()
+        assert primed is not None
+    desk.go_on.set()
+    async with peer.stream(last=primed.id) as stream:
+        heard = [json.loads(event.data) async for event in stream.events()]
+    assert [each.get("method") for each in heard] == ["notifications/message"] * 2 + [None]
+    async with peer.stream(last=primed.id) as stream:
+        again = [json.loads(event.data) async for event in stream.events()]
+    assert again == heard
+
+
+async def test_resumed_stream_closes_the_previous_connection(desk: Desk) -> None:
+    peer = await ready(desk)
+    async with peer.posting(peer.call("work")) as stream:
+        begun = await event_of(stream)
+        await until(lambda: has_receivers(peer))
+        async with peer.stream(last=begun.id) as second:
+            assert await stream.event() is None
+            async with peer.stream(last=begun.id) as third:
+                assert await second.event() is None
+                desk.go_on.set()
+                assert (await message_of(third))["params"]["data"] == "going on"
+                assert "result" in await message_of(third)
+
+
+async def test_stream_closed_by_the_handler_can_be_resumed(desk: Desk) -> None:
+    peer = await ready(desk)
+    async with peer.posting(peer.call("let_go")) as stream:
+        body = await stream.body()
+        await stream.ended()
+    (primed,) = Parser().feed(body)
+    assert body.endswith(b"retry: 250\n\n")
+    assert desk.ended == []
+    async with peer.stream(last=primed.id) as stream:
+        desk.go_on.set()
+        assert "result" in await message_of(stream)
+        assert await stream.event() is None
+
+
+@pytest.mark.parametrize("version", ["2025-06-18", MODERN])
+async def test_close_stream_is_ignored_where_streams_cannot_be_resumed(
+    desk: Desk, version: str
+) -> None:
+    peer = Peer(desk.server, version=version)
+    if version != MODERN:
+        await peer.initialize()
+    desk.go_on.set()
+    reply = await peer.post(peer.call("let_go"))
+    assert reply.media_type == "application/json"
+    assert "result" in reply.json()
+
+
+# The end of a session.
+
+
+async def test_delete_closes_streams_and_cancels_calls(desk: Desk) -> None:
+    peer = await ready(desk)
+    async with peer.stream() as stream, peer.posting(peer.call("work")) as call:
+        await methods_of(stream, 3)
+        await message_of(call)
+        assert (await peer.delete()).status == 204
+        rest = [event async for event in stream.events()]
+        assert [event.data for event in rest if event.data] == []
+        answer = await message_of(call)
+        assert answer["error"] == {"code": -32603, "message": "Cancelled"}
+    assert desk.ended == ["cancelled"]
+    async with peer.getting() as stream:
+        assert await stream.status() == 404
+
+
+async def test_get_stream_is_closed_when_its_session_is_deleted(desk: Desk) -> None:
+    peer = await ready(desk)
+    async with peer.stream() as stream:
+        await methods_of(stream, 3)
+        (held,) = sse_stream._streams_here()._streams
+        await held.check()
+        assert await has_no_output(stream)
+        assert peer.session is not None
+        await stores.sessions().delete(peer.session)
+        await held.check()
+        assert await stream.event() is None
+
+
+async def test_open_stream_keeps_its_session_from_expiring(desk: Desk, configure: Any) -> None:
+    configure(SESSION_IDLE_TIMEOUT=0.15, SSE_PING_INTERVAL=None)
+    peer, forgotten = await ready(desk), await ready(desk)
+    async with peer.stream() as stream:
+        await methods_of(stream, 3)
+        opened = stores.sessions().now()
+        await until(lambda: stores.sessions().now() > opened + 0.5)
+        assert (await peer.post(peer.request("ping"))).status == 200
+        assert (await forgotten.post(forgotten.request("ping"))).status == 404
+
+
+async def test_get_stream_is_closed_when_the_principal_changes(desk: Desk) -> None:
+    desk.server.authenticators = [NameHeaderAuthentication()]
+    peer = await ready(desk, headers={"x-name": "ann"})
+    async with peer.stream() as stream:
+        await methods_of(stream, 3)
+        (held,) = sse_stream._streams_here()._streams
+        stream._scope["headers"] = [
+            (name, b"bob" if name == b"x-name" else value)
+            for name, value in stream._scope["headers"]
+        ]
+        await held.check()
+        assert await stream.event() is None
+
+
+async def test_open_streams_send_keepalive_comments(desk: Desk, configure: Any) -> None:
+    configure(SSE_PING_INTERVAL=0.02)
+    peer = await ready(desk)
+    async with peer.stream() as stream:
+        await methods_of(stream, 3)
+        assert await stream.read() == b":\n\n"
+    async with peer.posting(peer.call("work_silently")) as call:
+        await desk.until_begun()
+        primed = await call.event()
+        assert primed is not None
+        assert primed.data == ""
+
+
+async def test_repeated_list_changes_are_merged_for_a_slow_client(desk: Desk) -> None:
+    peer = await ready(desk)
+    async with peer.stream() as stream:
+        await methods_of(stream, 3)
+        stream.stop_reading()
+        for _ in range(50):
+            await desk.server.anotify_tools_list_changed()
+            await asyncio.sleep(0)
+        await desk.server.asend_notification("x/y")
+        stream.go_on_reading()
+        heard = []
+        while "x/y" not in heard:
+            heard += await methods_of(stream, 1)
+        assert 0 < len(heard) < 10
+
+
+async def test_error_raised_by_send_closes_the_get_stream(desk: Desk) -> None:
+    peer = await ready(desk)
+    scope = peer._scope("GET", None, {"accept": "text/event-stream"})
+    sent: list[Any] = []
+    gone = asyncio.Event()
+
+    async def receive() -> Any:
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+        if len(sent) > 2:
+            raise BrokenPipeError
+
+    serving = asyncio.ensure_future(peer._application(scope, receive, send))
+    while len(sent) < 2:
+        await asyncio.sleep(0)
+    for _ in range(3):
+        await desk.server.anotify_tools_list_changed()
+        await asyncio.sleep(0)
+    gone.set()
+    await serving
+    assert len(sent) == 3
+
+
+async def test_events_are_sent_even_if_the_event_store_fails(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(*_: Any) -> None:
+        raise RuntimeError("no store")
+
+    peer = await ready(desk)
+    desk.go_on.set()
+    monkeypatch.setattr(stores.events(), "append", broken)
+    monkeypatch.setattr(stores.events(), "close", broken)
+    async with peer.posting(peer.call("work")) as call:
+        heard = [event async for event in call.events() if event.data]
+    assert len(heard) == 3
+    assert "cannot be kept, and so not be resumed" in caplog.text
+
+
+# Batches.
+
+
+async def test_batch_is_answered_by_an_array(desk: Desk) -> None:
+    peer = await ready(desk, version="2025-03-26")
+    desk.go_on.set()
+    batch = [
+        peer.request("ping", id="a"),
+        {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"},
+        peer.call("work_silently", id=2),
+        17,
+        peer.request("initialize", id=3),
+    ]
+    reply = await peer.post(batch)
+    found = {each.get("id"): each for each in reply.json()}
+    assert reply.status == 200
+    assert found["a"]["result"] == {}
+    assert found[2]["result"]["content"][0]["text"] == "done"
+    assert {each["error"]["code"] for each in (found[None], found[3])} == {-32600}
+    assert len(reply.json()) == 4
+
+
+async def test_batch_with_notifications_is_answered_by_a_stream(desk: Desk) -> None:
+    peer = await ready(desk, version="2025-03-26")
+    desk.go_on.set()
+    async with peer.posting([peer.call("work", id=1), peer.request("ping", id=2)]) as stream:
+        messages = [json.loads(event.data) async for event in stream.events()]
+    assert sorted(each["id"] for each in messages if "id" in each) == [1, 2]
+    assert len(messages) == 4
+
+
+async def test_batch_continues_after_a_disconnect(desk: Desk) -> None:
+    peer = await ready(desk, version="2025-03-26")
+    async with peer.posting([peer.call("work", id=1), peer.call("work_silently", id=2)]) as stream:
+        await message_of(stream)
+        await until(lambda: has_receivers(peer))  # From then on, the calls look for their client.
+        stream.disconnect()
+        await until(stream._incoming.empty)
+    assert desk.ended == []
+    desk.go_on.set()
+
+
+async def test_duplicate_id_in_a_batch_is_rejected(desk: Desk) -> None:
+    peer = await ready(desk, version="2025-03-26")
+    desk.go_on.set()
+    calls = [peer.call("work_silently", id=1), peer.call("work_silently", id=1)]
+    answers = (await peer.post(calls)).json()
+    assert sorted("error" in each for each in answers) == [False, True]
+
+
+async def test_batched_call_can_send_a_request_to_the_client(desk: Desk) -> None:
+    peer = await ready(desk, version="2025-03-26")
+    async with peer.posting([peer.call("ping_client", id=1), peer.request("ping", id=2)]) as stream:
+        ping = await message_of(stream)
+        await peer.post([{"jsonrpc": "2.0", "id": ping["id"], "result": {}}])
+        assert sorted([(await message_of(stream))["id"] for _ in range(2)]) == [1, 2]
+
+
+async def test_batch_of_notifications_is_accepted(desk: Desk) -> None:
+    peer = await ready(desk, version="2025-03-26")
+    reply = await peer.post([{"jsonrpc": "2.0", "method": "notifications/initialized"}])
+    assert (reply.status, reply.body) == (202, b"")
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", PRIMED])
+async def test_batch_is_rejected_by_revisions_without_batches(desk: Desk, version: str) -> None:
+    peer = await ready(desk, version=version)
+    reply = await peer.post([peer.request("ping")])
+    assert (reply.status, reply.json()["error"]["code"]) == (400, -32600)
+
+
+async def test_invalid_batch_is_rejected_as_a_whole(desk: Desk) -> None:
+    peer = await ready(desk, version="2025-03-26")
+    for batch in ([], [peer.request("ping"), {"jsonrpc": "2.0", "id": 1, "result": {}}]):
+        reply = await peer.post(batch)
+        assert reply.json()["error"]["code"] == -32600

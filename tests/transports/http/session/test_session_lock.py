@@ -1,0 +1,254 @@
+"""One after the other: servers which answer the requests of a session in turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from django_mcp import Frame, Server, stores
+from django_mcp.frame.session import Change, Session
+from django_mcp.testing import Client
+from django_mcp.testing.plugin import ClientFor
+from django_mcp.transports.http.session import session_lock
+from tests.http_errors import refusal
+
+SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
+in_sessions = pytest.mark.parametrize("mcp_version", SESSIONS)
+
+
+def counting(**options: Any) -> Server:
+    server = Server("counting", **options)
+
+    @server.tool
+    async def count(frame: Frame) -> Any:
+        seen = frame.assigns.get("count", 0) + 1
+        await asyncio.sleep(0)
+        return str(seen), frame.assign(count=seen)
+
+    return server
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    """Wait for what nothing tells of, for a bounded while."""
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+def text(result: dict[str, Any]) -> str:
+    return str(result["content"][0]["text"])
+
+
+@in_sessions
+async def test_serialized_calls_see_the_assigns_of_the_previous_call(client_for: ClientFor) -> None:
+    async with client_for(counting(serialize_requests=True)) as client:
+        results = await asyncio.gather(*(client.call_tool("count") for _ in range(5)))
+
+    assert [text(result) for result in results] == ["1", "2", "3", "4", "5"]
+
+
+@in_sessions
+async def test_calls_run_concurrently_without_serialize_requests(client_for: ClientFor) -> None:
+    server, both, arrived = Server("parallel"), asyncio.Event(), []
+
+    @server.tool
+    async def meet() -> str:
+        arrived.append(1)
+        if len(arrived) == 2:
+            both.set()
+        async with asyncio.timeout(10):
+            await both.wait()
+        return "met"
+
+    async with client_for(server) as client:
+        results = await asyncio.gather(client.call_tool("meet"), client.call_tool("meet"))
+
+    assert [text(result) for result in results] == ["met", "met"]
+
+
+@in_sessions
+async def test_serialized_sessions_do_not_block_each_other(client_for: ClientFor) -> None:
+    server, may_go = Server("patient", serialize_requests=True), asyncio.Event()
+
+    @server.tool
+    async def wait() -> str:
+        await may_go.wait()
+        return "waited"
+
+    @server.tool
+    async def go() -> str:
+        may_go.set()
+        return "went"
+
+    async with client_for(server) as one, client_for(server) as other:
+        results = await asyncio.gather(one.call_tool("wait"), other.call_tool("go"))
+
+    assert [text(result) for result in results] == ["waited", "went"]
+
+
+@in_sessions
+async def test_ping_is_answered_while_a_serialized_call_runs(client_for: ClientFor) -> None:
+    server, began, may_go = (
+        Server("patient", serialize_requests=True),
+        asyncio.Event(),
+        asyncio.Event(),
+    )
+
+    @server.tool
+    async def wait() -> str:
+        began.set()
+        await may_go.wait()
+        return "waited"
+
+    async with client_for(server) as client:
+        waiting = asyncio.ensure_future(client.call_tool("wait"))
+        await began.wait()
+        assert await client.request("ping") == {}
+        may_go.set()
+        assert text(await waiting) == "waited"
+
+
+@in_sessions
+async def test_call_cancelled_while_it_waits_for_the_session_lock_is_never_run(
+    client_for: ClientFor,
+) -> None:
+    server, began, may_go = (
+        Server("patient", serialize_requests=True),
+        asyncio.Event(),
+        asyncio.Event(),
+    )
+    called: list[str] = []
+
+    @server.tool
+    async def wait(name: str) -> str:
+        called.append(name)
+        began.set()
+        await may_go.wait()
+        return name
+
+    async with client_for(server) as client:
+        first = asyncio.ensure_future(client.call_tool("wait", {"name": "first"}))
+        await began.wait()
+        second = asyncio.ensure_future(client.call_tool("wait", {"name": "second"}))
+        await until(lambda: any(lock._waiters for lock in session_lock._locks.values()))
+        second.cancel()
+        await asyncio.gather(second, return_exceptions=True)
+        may_go.set()
+        assert text(await first) == "first"
+        assert text(await client.call_tool("wait", {"name": "third"})) == "third"
+
+    assert called == ["first", "third"]
+
+
+async def wait_for_polls(polls: list[str]) -> None:
+    """Wait until somebody has looked a few times more."""
+    seen = len(polls)
+    await until(lambda: len(polls) > seen + 5)
+
+
+class TestLeaseBetweenWorkers:
+    """Another worker is somebody who has the lease in the session."""
+
+    @pytest.fixture(autouse=True)
+    def polls(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """Every look whether the session is free, or is kept."""
+        polls: list[str] = []
+        ask = session_lock._ask
+
+        async def look(session_id: str, token: str) -> Session | None:
+            polls.append(token)
+            return await ask(session_id, token)
+
+        monkeypatch.setattr(session_lock, "_ask", look)
+        monkeypatch.setattr(session_lock, "PAUSES", (0.001,))
+        monkeypatch.setattr(session_lock, "RENEWAL", 0.001)
+        return polls
+
+    @pytest.fixture
+    def clock(self, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+        """The time, which passes when the test says so."""
+        time = [1000.0]
+        monkeypatch.setattr(stores.sessions(), "now", lambda: time[0])
+        return time
+
+    def client(self, server: Server) -> Client:
+        return Client(server, version=SESSIONS[-1], transport="http")
+
+    async def lease(self, client: Client, *, seconds: float) -> Session:
+        assert client.session_id is not None
+        store = stores.sessions()
+        held = {"now": store.now(), "until": store.now() + seconds}
+        session = await store.update(
+            client.session_id, [Change("turn", "lease", OTHER_WORKER, held)]
+        )
+        assert session is not None
+        return session
+
+    async def test_call_waits_for_the_lease_of_another_worker(self, polls: list[str]) -> None:
+        async with self.client(counting(serialize_requests=True)) as client:
+            await self.lease(client, seconds=60)
+            waiting = asyncio.ensure_future(client.call_tool("count"))
+            await wait_for_polls(polls)
+            was_done = waiting.done()
+            finished = [
+                Change("turn", "give_back", OTHER_WORKER),
+                Change("assigns", "put", "count", 41),
+            ]
+            await stores.sessions().update(client.session_id or "", finished)
+            result = await waiting
+
+        assert not was_done
+        assert text(result) == "42"
+
+    async def test_expired_lease_of_another_worker_is_taken_over(
+        self, polls: list[str], clock: list[float]
+    ) -> None:
+        async with self.client(counting(serialize_requests=True)) as client:
+            await self.lease(client, seconds=60)
+            waiting = asyncio.ensure_future(client.call_tool("count"))
+            await wait_for_polls(polls)
+            clock[0] += 61
+            result = await waiting
+
+        assert text(result) == "1"
+
+    async def test_lease_is_renewed_until_the_call_finishes(
+        self, polls: list[str], clock: list[float]
+    ) -> None:
+        server, may_go = Server("slow", serialize_requests=True), asyncio.Event()
+
+        @server.tool
+        async def wait() -> str:
+            await may_go.wait()
+            return "waited"
+
+        async with self.client(server) as client:
+            waiting = asyncio.ensure_future(client.call_tool("wait"))
+            for _ in range(3):
+                await wait_for_polls(polls)
+                clock[0] += session_lock.LEASE - 1
+            during = await self.lease(client, seconds=60)
+            may_go.set()
+            await waiting
+            after = await self.lease(client, seconds=60)
+
+        assert during.turn["by"] != OTHER_WORKER
+        assert after.turn["by"] == OTHER_WORKER
+
+    async def test_waiting_call_is_rejected_when_its_session_is_deleted(
+        self, polls: list[str]
+    ) -> None:
+        async with self.client(counting(serialize_requests=True)) as client:
+            await self.lease(client, seconds=60)
+            waiting = asyncio.ensure_future(client.call_tool("count"))
+            await wait_for_polls(polls)
+            await stores.sessions().delete(client.session_id or "")
+            error = await refusal(waiting)
+
+        assert (error.code, error.message) == (-32600, "The session has ended")
+
+
+OTHER_WORKER = "another worker"

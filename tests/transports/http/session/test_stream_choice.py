@@ -1,0 +1,130 @@
+"""Each message travels on one stream: an answer on its own, and what belongs to none on another."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from django_mcp import Frame, Server
+from django_mcp.protocol import jsonrpc
+from tests.transports.http.session.test_get_stream import has_no_output
+from tests.transports.http_peer import PRIMED, Peer, message_of
+from tests.transports.wire import STATELESS, Wire
+
+pytestmark = pytest.mark.usefixtures("configure")
+
+STREAMABLE = ["2025-03-26", "2025-06-18", "2025-11-25"]
+
+
+def counting_server() -> Server:
+    server = Server("shop", notify_lists_on_initialize=False)
+
+    @server.tool
+    async def count(name: str, frame: Frame) -> str:
+        for number in range(3):
+            await frame.client.alog("error", f"{name} {number}")
+            await asyncio.sleep(0)
+        return name
+
+    return server
+
+
+async def read_stream(exchange: Any) -> list[Any]:
+    """What a stream says until it ends: texts of log messages, and results."""
+    messages = [json.loads(event.data) async for event in exchange.events() if event.data]
+    return [
+        message["params"]["data"]
+        if "method" in message
+        else message["result"]["content"][0]["text"]
+        for message in messages
+    ]
+
+
+@pytest.mark.parametrize("version", STREAMABLE)
+async def test_notifications_of_a_call_are_sent_only_on_its_own_stream(version: str) -> None:
+    peer = Peer(counting_server(), version)
+    await peer.initialize()
+
+    async with (
+        peer.stream() as standalone,
+        peer.posting(peer.call("count", name="a")) as one,
+        peer.posting(peer.call("count", name="b")) as other,
+    ):
+        heard = [*await asyncio.gather(read_stream(one), read_stream(other))]
+        await peer.server.anotify_tools_list_changed()
+        told = await message_of(standalone)
+        assert await has_no_output(standalone)
+
+    assert heard == [["a 0", "a 1", "a 2", "a"], ["b 0", "b 1", "b 2", "b"]]
+    assert told["method"] == "notifications/tools/list_changed"
+
+
+async def test_resumed_stream_replays_only_its_own_messages() -> None:
+    peer = Peer(counting_server(), PRIMED)
+    await peer.initialize()
+
+    firsts = []
+    for name in ("a", "b"):
+        async with peer.posting(peer.call("count", name=name)) as stream:
+            primed = await stream.event()
+            assert primed is not None
+            firsts.append(primed.id)
+            await read_stream(stream)
+    again = []
+    for last in firsts:
+        async with peer.stream(last=last) as stream:
+            again.append(await read_stream(stream))
+
+    assert again == [["a 0", "a 1", "a 2", "a"], ["b 0", "b 1", "b 2", "b"]]
+
+
+async def test_elicitation_complete_is_sent_only_to_its_session() -> None:
+    server = Server("shop", notify_lists_on_initialize=False)
+    one, other = Peer(server, PRIMED), Peer(server, PRIMED)
+    for peer in (one, other):
+        await peer.initialize()
+    visited = "notifications/elicitation/complete"
+
+    async with one.stream() as ones, other.stream() as others:
+        await others.event()
+        await server.asend_notification(
+            visited, {"elicitationId": "visit-1"}, session_id=one.session
+        )
+        told = await message_of(ones)
+        assert await has_no_output(others)
+
+    assert (told["method"], told["params"]) == (visited, {"elicitationId": "visit-1"})
+
+
+async def test_stateless_stream_is_not_resumable_and_responses_are_rejected() -> None:
+    wire = Wire(counting_server())
+
+    resumed = await wire.post(wire.call("count", name="a"), {"last-event-id": "pstream.1"})
+    answered = await wire.post(jsonrpc.result(1, {"action": "accept"}))
+    refused = [await wire.request(method) for method in ("GET", "DELETE")]
+
+    assert resumed.body.count(b"data:") == 4
+    assert b"id:" not in resumed.body.replace(b'"id":', b"")
+    assert answered.status == 400
+    assert answered.json()["error"]["code"] == -32600
+    assert [reply.status for reply in refused] == [405, 405]
+
+
+@pytest.mark.parametrize("version", [*STREAMABLE, STATELESS])
+async def test_responses_are_not_cacheable(version: str) -> None:
+    wire = Wire(counting_server(), version)
+    if version != STATELESS:
+        await wire.open()
+
+    replies = [
+        await wire.post(wire.message("tools/list")),
+        await wire.post(wire.message("tools/forget")),
+        await wire.post(wire.message("tools/list"), {"origin": "https://elsewhere.example"}),
+    ]
+    stream = await wire.post(wire.call("count", name="a"))
+
+    assert {reply.headers["cache-control"] for reply in replies} == {"no-store"}
+    assert stream.headers["cache-control"] == "no-cache, no-transform"

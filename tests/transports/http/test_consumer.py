@@ -1,0 +1,953 @@
+"""What a client of the library does not see: statuses, headers, media types, bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from django_mcp import Frame, McpError, Server, registry, routing
+from django_mcp.auth.base import Challenge, Principal
+from django_mcp.frame.session import Session
+from django_mcp.protocol import jsonrpc
+from django_mcp.protocol.errors import InternalError, MissingClientCapability
+from django_mcp.stores.memory import MemorySessionStore
+from django_mcp.testing.asgi import Exchange, http_scope, perform
+from tests.memory_stores import Configure
+from tests.transports.wire import (
+    CAPABILITIES,
+    SESSIONS,
+    STATELESS,
+    VERSION,
+    Wire,
+    encoded,
+)
+
+TIMEOUT = 5.0
+ALL_VERSIONS = [*SESSIONS, STATELESS]
+
+
+def shop() -> Server:
+    server = Server("shop")
+
+    @server.tool
+    async def add(a: int, b: int = 0) -> int:
+        return a + b
+
+    @server.tool
+    def refuse(code: int | None = None) -> str:
+        raise McpError("No", code=code)
+
+    @server.tool
+    def internal() -> str:
+        raise InternalError
+
+    @server.tool
+    def demanding() -> str:
+        raise MissingClientCapability.of({"sampling": {}})
+
+    @server.resource("shop://hours")
+    def hours() -> str:
+        return "always"
+
+    @server.prompt
+    def greet() -> str:
+        return "hello"
+
+    return server
+
+
+async def opened(
+    version: str, server: Server | None = None, always: Mapping[str, str] | None = None
+) -> Wire:
+    """A client of the version, whose session is open where it needs one."""
+    wire = Wire(server or shop(), version, always=always)
+    if version != STATELESS:
+        await wire.open()
+    return wire
+
+
+# Answers.
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+async def test_call_without_notifications_is_answered_as_json(version: str) -> None:
+    wire = await opened(version)
+
+    reply = await wire.post(wire.call("add", a=1, b=2))
+
+    assert reply.status == 200
+    assert reply.media_type == "application/json"
+    assert reply.headers["content-length"] == str(len(reply.body))
+    assert reply.json()["result"]["content"][0]["text"] == "3"
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+async def test_notification_is_accepted_with_an_empty_body(version: str) -> None:
+    wire = await opened(version)
+
+    reply = await wire.post(jsonrpc.notification("notifications/cancelled", {"requestId": 99}))
+
+    assert (reply.status, reply.body) == (202, b"")
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+async def test_unknown_notification_is_accepted(version: str) -> None:
+    wire = await opened(version)
+
+    reply = await wire.post(jsonrpc.notification("notifications/unheard_of", wire._described()))
+
+    assert (reply.status, reply.body) == (202, b"")
+
+
+STATELESS_ERRORS = [
+    ("unknown method", {"method": "tools/forget", "params": {}}, 404, -32601),
+    ("unknown tool", {"method": "tools/call", "params": {"name": "forget"}}, 400, -32602),
+    ("no name", {"method": "tools/call", "params": {"arguments": {}}}, 400, -32602),
+    ("unknown address", {"method": "resources/read", "params": {"uri": "x://y"}}, 400, -32602),
+    ("unknown prompt", {"method": "prompts/get", "params": {"name": "forget"}}, 400, -32602),
+    ("bad cursor", {"method": "tools/list", "params": {"cursor": "x"}}, 400, -32602),
+    ("internal", {"method": "tools/call", "params": {"name": "internal"}}, 200, -32603),
+    ("capability", {"method": "tools/call", "params": {"name": "demanding"}}, 400, -32021),
+    (
+        "own code",
+        {"method": "tools/call", "params": {"name": "refuse", "arguments": {"code": 7}}},
+        200,
+        7,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "code"),
+    [row[1:] for row in STATELESS_ERRORS],
+    ids=[row[0] for row in STATELESS_ERRORS],
+)
+async def test_stateless_error_has_its_own_http_status(
+    request_: dict[str, Any], status: int, code: int
+) -> None:
+    wire = await opened(STATELESS)
+
+    reply = await wire.post(wire.message(request_["method"], request_["params"]))
+
+    assert (reply.status, reply.json()["error"]["code"]) == (status, code)
+    assert (await wire.post(wire.call("add", a=1))).status == 200
+
+
+@pytest.mark.parametrize("version", SESSIONS)
+@pytest.mark.parametrize(
+    "request_", [row[1] for row in STATELESS_ERRORS], ids=[row[0] for row in STATELESS_ERRORS]
+)
+async def test_session_error_is_sent_with_status_200(
+    version: str, request_: dict[str, Any]
+) -> None:
+    wire = await opened(version)
+
+    reply = await wire.post(wire.message(request_["method"], request_["params"]))
+
+    assert reply.status == 200
+    assert "error" in reply.json()
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+async def test_tool_error_is_sent_as_a_result(version: str) -> None:
+    wire = await opened(version)
+
+    reply = await wire.post(wire.call("add", a="one"))
+
+    assert (reply.status, reply.json()["result"]["isError"]) == (200, True)
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [(b"{", -32700), (b"", -32700), (b"[]", -32600), (b"1", -32600), (b'{"id": 7}', -32600)],
+)
+async def test_malformed_message_is_a_bad_request(version: str, body: bytes, code: int) -> None:
+    wire = await opened(version)
+
+    reply = await wire.post(None, body=body)
+
+    assert (reply.status, reply.json()["error"]["code"]) == (400, code)
+    assert reply.media_type == "application/json"
+
+
+# Sessions.
+
+
+@pytest.mark.parametrize("version", SESSIONS)
+async def test_initialize_response_carries_a_unique_session_id(version: str) -> None:
+    wire = Wire(shop(), version)
+
+    replies = [await wire.post(wire.hello()) for _ in range(2)]
+    wire.session = {"mcp-session-id": replies[0].headers["mcp-session-id"]}
+    later = await wire.post(wire.message("ping"))
+
+    ids = [reply.headers["mcp-session-id"] for reply in replies]
+    assert ids[0] != ids[1]
+    assert all(len(each) >= 32 and each.isascii() and each.isprintable() for each in ids)
+    assert "mcp-session-id" not in later.headers
+
+
+async def test_stateless_request_ignores_a_session_id_and_creates_none() -> None:
+    wire = Wire(shop())
+
+    reply = await wire.post(wire.call("add", a=1), {"mcp-session-id": "anything"})
+
+    assert reply.status == 200
+    assert "mcp-session-id" not in reply.headers
+
+
+async def test_rejected_initialize_creates_no_session() -> None:
+    wire = Wire(shop(), "2025-11-25")
+
+    reply = await wire.post(jsonrpc.request(1, "initialize", {}))
+
+    assert (reply.status, reply.json()["error"]["code"]) == (200, -32602)
+    assert "mcp-session-id" not in reply.headers
+
+
+async def test_initialize_in_an_open_session_is_rejected() -> None:
+    wire = await opened("2025-11-25")
+
+    reply = await wire.post(wire.hello())
+
+    assert (reply.status, reply.json()["error"]["code"]) == (400, -32600)
+
+
+@pytest.mark.parametrize("version", SESSIONS)
+async def test_messages_that_need_a_session_are_rejected_without_one(version: str) -> None:
+    wire = Wire(shop(), version)
+
+    replies = [
+        await wire.post(wire.message("tools/list")),
+        await wire.post(jsonrpc.notification("notifications/initialized")),
+        await wire.post(jsonrpc.result(1, {})),
+        await wire.request("DELETE"),
+    ]
+
+    assert [reply.status for reply in replies] == [400] * 4
+
+
+@pytest.mark.parametrize("version", SESSIONS)
+async def test_unknown_session_is_not_found(version: str) -> None:
+    wire = Wire(shop(), version)
+    wire.session = {"mcp-session-id": "unheard-of"}
+
+    replies = [
+        await wire.post(wire.message("tools/list")),
+        await wire.post(jsonrpc.notification("notifications/initialized")),
+        await wire.request("DELETE"),
+    ]
+
+    assert [reply.status for reply in replies] == [404] * 3
+
+
+@pytest.mark.parametrize("version", SESSIONS)
+async def test_deleted_session_is_not_found(version: str) -> None:
+    wire = await opened(version)
+
+    ended = await wire.request("DELETE")
+    again = await wire.request("DELETE")
+    reply = await wire.post(wire.message("tools/list"))
+
+    assert ended.status in (200, 204)
+    assert (again.status, reply.status) == (404, 404)
+
+
+class NameHeaderAuthentication:
+    """Believes whoever says who she is."""
+
+    async def authenticate(self, scope: Mapping[str, Any], /) -> Principal | Challenge | None:
+        name = dict(scope["headers"]).get(b"x-name", b"").decode()
+        if name == "wrong":
+            return Challenge(status=403, headers=((b"www-authenticate", b"Name"),), message="Go")
+        return Principal(scheme="named", subject=name) if name else None
+
+
+async def test_session_of_another_principal_is_not_found() -> None:
+    server = Server("shop", authenticators=[NameHeaderAuthentication()])
+    wire = await opened("2025-11-25", server, {"x-name": "ada"})
+
+    mine = await wire.post(wire.message("ping"))
+    hers = await wire.post(wire.message("ping"), {"x-name": "eve"})
+    ended = await wire.request("DELETE", {"x-name": "eve"})
+
+    assert (mine.status, hers.status, ended.status) == (200, 404, 404)
+    assert (await wire.post(wire.message("ping"))).status == 200
+
+
+async def test_session_of_another_server_is_not_found() -> None:
+    one, other = await opened("2025-11-25", Server("one")), Wire(Server("other"), "2025-11-25")
+
+    other.session = one.session
+
+    assert (await other.post(other.message("ping"))).status == 404
+
+
+async def test_session_beyond_the_limit_per_principal_is_rejected(configure: Configure) -> None:
+    configure(MAX_SESSIONS_PER_PRINCIPAL=2)
+    wire = Wire(shop(), "2025-11-25")
+
+    statuses = [(await wire.post(wire.hello())).status for _ in range(3)]
+
+    assert statuses == [200, 200, 429]
+
+
+# Versions in headers.
+
+
+@pytest.mark.parametrize("version", SESSIONS)
+async def test_version_header_is_optional_in_a_session(version: str) -> None:
+    wire = await opened(version)
+
+    bare = await wire.post(wire.message("ping"))
+    repeated = await wire.post(wire.message("ping"), {"mcp-protocol-version": version})
+
+    assert (bare.status, repeated.status) == (200, 200)
+
+
+async def test_version_header_other_than_the_negotiated_version_is_rejected() -> None:
+    wire = await opened("2025-11-25")
+
+    reply = await wire.post(wire.message("ping"), {"mcp-protocol-version": "2025-06-18"})
+
+    assert reply.status == 400
+
+
+@pytest.mark.parametrize("version", ["1999-01-01", "2030-01-01", "latest", ""])
+async def test_unsupported_version_is_rejected_with_the_supported_versions(version: str) -> None:
+    wire = await opened("2025-11-25")
+
+    reply = await wire.post(wire.message("ping"), {"mcp-protocol-version": version})
+
+    assert reply.status == 400
+    error = reply.json()["error"]
+    assert (error["code"], error["data"]["supported"]) == (-32022, [STATELESS])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mcp-protocol-version": None},
+        {"mcp-protocol-version": "2025-11-25"},
+        {"mcp-method": None},
+        {"mcp-method": "tools/list"},
+        {"mcp-method": "TOOLS/CALL"},
+        {"mcp-name": None},
+        {"mcp-name": "subtract"},
+        {"mcp-name": "=?base64?YWRk"},
+        {"mcp-name": "=?base64?!!?="},
+    ],
+)
+async def test_headers_that_do_not_match_the_body_are_rejected(
+    changes: dict[str, str | None],
+) -> None:
+    wire = Wire(shop())
+
+    reply = await wire.post(wire.call("add", a=1), changes)
+
+    assert (reply.status, reply.json()["error"]["code"]) == (400, -32020)
+    assert reply.json()["id"] == 1
+
+
+async def test_duplicate_header_is_rejected() -> None:
+    wire = Wire(shop())
+    message = wire.call("add", a=1)
+    scope = wire.scope(message)
+    scope["headers"].append((b"mcp-name", b"add"))
+
+    reply = await perform(wire.application, scope, encoded(message))
+
+    assert (reply.status, reply.json()["error"]["code"]) == (400, -32020)
+
+
+@pytest.mark.parametrize("name", [" add ", "\tadd", "=?base64?YWRk?="])
+async def test_padded_or_encoded_name_header_is_accepted(name: str) -> None:
+    wire = Wire(shop())
+
+    assert (await wire.post(wire.call("add", a=1), {"mcp-name": name})).status == 200
+
+
+async def test_errors_are_reported_in_order_of_precedence() -> None:
+    wire = Wire(shop())
+
+    async def code(meta: dict[str, Any], changes: dict[str, str], method: str) -> int:
+        message = jsonrpc.request(1, method, {"_meta": meta})
+        reply = await wire.post(message, changes)
+        assert reply.status in (400, 404)
+        found: int = reply.json()["error"]["code"]
+        return found
+
+    good = {VERSION: STATELESS, CAPABILITIES: {}}
+    unserved = {VERSION: "v999", CAPABILITIES: {}}
+    other = {"mcp-protocol-version": "v999"}
+    assert await code({}, {}, "tools/forget") == -32602
+    assert await code({VERSION: STATELESS}, other, "tools/forget") == -32602
+    assert await code(good, other, "tools/forget") == -32020
+    assert await code(unserved, {}, "tools/forget") == -32020
+    assert await code(unserved, other, "tools/forget") == -32022
+    assert await code(good, {}, "tools/forget") == -32601
+    assert await code(good, {}, "initialize") == -32601
+
+
+# Verbs and media types.
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "OPTIONS", "HEAD"])
+async def test_unsupported_http_method_gets_405(method: str) -> None:
+    reply = await Wire(shop()).request(method)
+
+    assert reply.status == 405
+    assert "POST" in reply.headers["allow"]
+
+
+@pytest.mark.parametrize(
+    "content_type", [None, "", "text/plain", "application/x-www-form-urlencoded", "text/json"]
+)
+async def test_content_type_other_than_json_gets_415(content_type: str | None) -> None:
+    wire = Wire(shop())
+
+    reply = await wire.post(wire.call("add", a=1), {"content-type": content_type})
+
+    assert reply.status == 415
+
+
+@pytest.mark.parametrize("content_type", ["application/json; charset=utf-8", "Application/JSON"])
+async def test_json_content_type_with_charset_or_capitals_is_accepted(content_type: str) -> None:
+    wire = Wire(shop())
+
+    reply = await wire.post(wire.call("add", a=1), {"content-type": content_type})
+
+    assert reply.status == 200
+
+
+@pytest.mark.parametrize("accept", ["text/html", "text/event-stream", "image/*"])
+async def test_accept_header_without_json_gets_406(accept: str) -> None:
+    wire = Wire(shop())
+
+    assert (await wire.post(wire.call("add", a=1), {"accept": accept})).status == 406
+
+
+@pytest.mark.parametrize(
+    "accept", [None, "*/*", "application/json", "application/json;q=0.9, text/event-stream"]
+)
+async def test_accept_header_with_json_is_answered(accept: str | None) -> None:
+    wire = Wire(shop())
+
+    assert (await wire.post(wire.call("add", a=1), {"accept": accept})).status == 200
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+async def test_client_that_accepts_only_json_receives_no_notifications(version: str) -> None:
+    server = Server("shop")
+
+    @server.tool
+    def talk(frame: Frame) -> str:
+        frame.client.progress(1)
+        frame.client.log("info", "hello")
+        return "done"
+
+    wire = await opened(version, server)
+    reply = await wire.post(wire.call("talk"), {"accept": "application/json"})
+
+    assert reply.media_type == "application/json"
+    assert reply.json()["result"]["content"][0]["text"] == "done"
+
+
+# Who calls, and from where.
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://testserver.evil", "x"])
+async def test_foreign_origin_is_rejected(origin: str) -> None:
+    wire = Wire(shop())
+
+    reply = await wire.post(wire.call("add", a=1), {"origin": origin})
+
+    assert reply.status == 403
+    assert reply.json()["error"]["code"] == -32600
+    assert "id" not in reply.json()
+
+
+@pytest.mark.parametrize("origin", [None, "http://testserver", "https://testserver:8443"])
+async def test_own_or_missing_origin_is_accepted(origin: str | None) -> None:
+    wire = Wire(shop())
+
+    assert (await wire.post(wire.call("add", a=1), {"origin": origin})).status == 200
+
+
+async def test_configured_origin_is_accepted(configure: Configure) -> None:
+    configure(ALLOWED_ORIGINS=["https://app.example"])
+    wire = Wire(shop())
+
+    named = await wire.post(wire.call("add", a=1), {"origin": "https://app.example"})
+    other = await wire.post(wire.call("add", a=1), {"origin": "https://app.example:444"})
+
+    assert (named.status, other.status) == (200, 403)
+
+
+@pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
+async def test_unknown_host_is_rejected(method: str) -> None:
+    reply = await Wire(shop(), "2025-11-25").request(method, {"host": "evil.example"})
+
+    assert reply.status == 403
+
+
+async def test_unauthenticated_request_is_rejected_with_the_challenge() -> None:
+    wire = Wire(
+        Server("shop", authenticators=[NameHeaderAuthentication()], capabilities={"tools": {}})
+    )
+
+    stranger = await wire.post(wire.message("tools/list"))
+    impostor = await wire.post(wire.message("tools/list"), {"x-name": "wrong"})
+    friend = await wire.post(wire.message("tools/list"), {"x-name": "ada"})
+
+    assert (stranger.status, impostor.status, friend.status) == (401, 403, 200)
+    assert impostor.headers["www-authenticate"] == "Name"
+    assert impostor.json()["error"]["message"] == "Go"
+
+
+async def test_authenticators_are_tried_in_order() -> None:
+    server = Server(
+        "shop",
+        authenticators=[
+            NameHeaderAuthentication(),
+            "django_mcp.auth.anonymous.AnonymousAuthentication",
+        ],
+    )
+    seen: list[str] = []
+
+    @server.tool
+    def who(frame: Frame) -> None:
+        assert frame.auth is not None
+        seen.append(frame.auth.key)
+
+    wire = Wire(server)
+    await wire.post(wire.call("who"), {"x-name": "ada"})
+    await wire.post(wire.call("who"))
+
+    assert seen == ["named:ada", "public:"]
+
+
+async def test_endpoint_without_authenticators_raises_improperly_configured(
+    configure: Configure,
+) -> None:
+    configure(AUTHENTICATORS=None)
+
+    with pytest.raises(ImproperlyConfigured, match="names no authenticator"):
+        routing.endpoint(Server("shop"))
+
+
+# Bytes.
+
+
+async def test_body_split_into_chunks_is_accepted() -> None:
+    wire = Wire(shop())
+    message = wire.message("tools/call", {"name": "add", "arguments": {"a": 1}, "é": "€"})
+    data = encoded(message)
+
+    for size in (1, 7, len(data) - 1):
+        pieces = [data[start : start + size] for start in range(0, len(data), size)]
+        reply = await wire.post(message, body=[*pieces, b""])
+        assert reply.status == 200
+
+
+async def test_body_of_exactly_the_maximum_size_is_accepted(configure: Configure) -> None:
+    wire = Wire(shop())
+    message = wire.call("add", a=1)
+    data = encoded(message)
+    configure(MAX_BODY_SIZE=len(data))
+
+    whole = await wire.post(message)
+    in_pieces = await wire.post(message, body=[data[:9], data[9:]])
+    too_long = await wire.post(message, body=data + b" ")
+
+    assert (whole.status, in_pieces.status, too_long.status) == (200, 200, 413)
+    assert "id" not in too_long.json()
+    assert (await wire.post(message)).status == 200
+
+
+async def test_oversized_body_is_not_read_to_the_end(configure: Configure) -> None:
+    configure(MAX_BODY_SIZE=100)
+    wire = Wire(shop())
+    read = 0
+
+    async def receive() -> dict[str, Any]:
+        nonlocal read
+        read += 60
+        return {"type": "http.request", "body": b"x" * 60, "more_body": True}
+
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    await wire.application(wire.scope(None), receive, send)
+
+    assert sent[0]["status"] == 413
+    assert read == 120
+
+
+async def test_disconnect_before_the_body_is_complete_starts_no_response() -> None:
+    wire = Wire(shop())
+
+    async with Exchange(wire.application, wire.scope(None), None) as exchange:
+        exchange.send(b"{", more=True)
+        exchange.disconnect()
+        with pytest.raises(asyncio.CancelledError):
+            await exchange.ended()
+        assert not exchange.has_begun
+
+
+# Streams.
+
+
+class SlowServer:
+    """A server whose only tool says something, and waits until it may go on."""
+
+    def __init__(self) -> None:
+        self.server = Server("slow")
+        self.server.tool(name="work")(self.work)
+        self.server.tool(name="remembered")(self.remembered)
+        self.began = asyncio.Event()
+        self.may_report = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.ended = asyncio.Event()
+        self.was_cancelled = False
+
+    async def work(self, frame: Frame) -> tuple[str, Frame]:
+        self.began.set()
+        try:
+            await self.may_report.wait()
+            await frame.client.aprogress(1)
+            await self.go_on.wait()
+            await frame.client.aprogress(2)
+        except asyncio.CancelledError:
+            self.was_cancelled = True
+            raise
+        finally:
+            self.ended.set()
+        return "done", frame.assign("worked", True)
+
+    async def remembered(self, frame: Frame) -> str:
+        return repr(dict(frame.assigns))
+
+    async def until(self, event: asyncio.Event) -> None:
+        async with asyncio.timeout(TIMEOUT):
+            await event.wait()
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+async def test_stream_is_opened_by_the_first_notification(version: str) -> None:
+    slow = SlowServer()
+    wire = await opened(version, slow.server)
+
+    async with wire.exchange(wire.call("work")) as exchange:
+        await slow.until(slow.began)
+        assert not exchange.has_begun
+
+        slow.may_report.set()
+        assert await exchange.status() == 200
+        headers = await exchange.headers()
+        event = await exchange.event()
+        while event is not None and not event.data:  # A priming event.
+            event = await exchange.event()
+        assert event is not None
+        assert jsonrpc.decode(event.data)["params"]["progress"] == 1
+
+        slow.go_on.set()
+        rest = [jsonrpc.decode(each.data) async for each in exchange.events()]
+
+    assert headers["content-type"] == "text/event-stream"
+    assert headers["cache-control"] == "no-cache, no-transform"
+    assert headers["x-accel-buffering"] == "no"
+    assert "content-length" not in headers
+    assert [each.get("method") for each in rest] == ["notifications/progress", None]
+    assert rest[-1]["result"]["content"][0]["text"] == "done"
+
+
+async def test_stateless_events_have_no_ids() -> None:
+    slow = SlowServer()
+    slow.may_report.set()
+    slow.go_on.set()
+    wire = Wire(slow.server)
+
+    reply = await wire.post(wire.call("work"))
+
+    assert [line for line in reply.body.split(b"\n") if line[:3] not in (b"dat", b"")] == []
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+async def test_error_after_the_first_notification_ends_the_stream(version: str) -> None:
+    server = Server("shop")
+
+    @server.tool
+    async def stumble(frame: Frame) -> str:
+        await frame.client.aprogress(1)
+        raise McpError("No")
+
+    wire = await opened(version, server)
+    reply = await wire.post(wire.call("stumble"))
+
+    assert (reply.status, reply.media_type) == (200, "text/event-stream")
+    assert jsonrpc.decode(reply.events()[-1].data)["error"]["message"] == "No"
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+async def test_async_handler_waits_for_a_slow_client(version: str) -> None:
+    server = Server("shop")
+    said: list[int] = []
+    ended = asyncio.Event()
+
+    @server.tool
+    async def talk(frame: Frame) -> str:
+        for number in range(20):
+            await frame.client.aprogress(number)
+            said.append(number)
+        ended.set()
+        return "done"
+
+    wire = await opened(version, server)
+
+    async with wire.exchange(wire.call("talk")) as exchange:
+        exchange.stop_reading()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert len(said) < 5
+        exchange.go_on_reading()
+        numbers = [
+            jsonrpc.decode(event.data)["params"]["progress"]
+            async for event in exchange.events()
+            if b"progress" in event.data.encode()
+        ]
+
+    assert numbers == list(range(20))
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+async def test_sync_handler_waits_for_a_slow_client(version: str) -> None:
+    server = Server("shop")
+    said: list[int] = []
+
+    @server.tool
+    def talk(frame: Frame) -> str:
+        for number in range(5000):
+            frame.client.progress(number)
+            said.append(number)
+        return "done"
+
+    wire = await opened(version, server)
+
+    async with wire.exchange(wire.call("talk")) as exchange:
+        exchange.stop_reading()
+        async with asyncio.timeout(TIMEOUT):
+            while len(said) < 400:
+                await asyncio.sleep(0)
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        assert len(said) < 5000
+        exchange.go_on_reading()
+        body = await exchange.body()
+
+    assert body.count(b"notifications/progress") == 5000
+
+
+# Going away.
+
+
+async def test_stateless_request_is_cancelled_when_the_client_disconnects() -> None:
+    slow = SlowServer()
+    wire = Wire(slow.server)
+
+    async with wire.exchange(wire.call("work")) as exchange:
+        await slow.until(slow.began)
+        exchange.disconnect()
+        await slow.until(slow.ended)
+        await exchange.ended()
+        assert not exchange.has_begun
+
+    assert slow.was_cancelled
+
+
+async def test_stateless_stream_is_cancelled_when_the_client_disconnects() -> None:
+    slow = SlowServer()
+    slow.may_report.set()
+    wire = Wire(slow.server)
+
+    async with wire.exchange(wire.call("work")) as exchange:
+        assert await exchange.event() is not None
+        exchange.disconnect()
+        await slow.until(slow.ended)
+        await exchange.ended()
+        with pytest.raises(ConnectionError, match="without ending its response"):
+            await exchange.read()
+
+    assert slow.was_cancelled
+
+
+async def test_request_is_cancelled_when_the_server_cancels_the_connection() -> None:
+    slow = SlowServer()
+    wire = Wire(slow.server)
+
+    async with wire.exchange(wire.call("work")):
+        await slow.until(slow.began)
+
+    assert slow.was_cancelled
+
+
+@pytest.mark.parametrize("version", SESSIONS)
+@pytest.mark.parametrize("by_the_server", [False, True])
+async def test_session_call_continues_after_a_disconnect(version: str, by_the_server: bool) -> None:
+    slow = SlowServer()
+    wire = await opened(version, slow.server)
+
+    async with wire.exchange(wire.call("work")) as exchange:
+        await slow.until(slow.began)
+        if not by_the_server:
+            exchange.disconnect()
+            slow.may_report.set()
+            slow.go_on.set()
+            await slow.until(slow.ended)
+            await exchange.ended()
+    slow.may_report.set()
+    slow.go_on.set()
+    await slow.until(slow.ended)
+
+    assert not slow.was_cancelled
+    async with asyncio.timeout(TIMEOUT):
+        while True:
+            reply = await wire.post(wire.call("remembered"))
+            text = reply.json()["result"]["content"][0]["text"]
+            if text != "{}":
+                break
+            await asyncio.sleep(0)
+    assert text == "{'worked': True}"
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+async def test_error_raised_by_send_does_not_block_the_handler(version: str) -> None:
+    slow = SlowServer()
+    slow.may_report.set()
+    slow.go_on.set()
+    wire = await opened(version, slow.server)
+    message = wire.call("work")
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": encoded(message), "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        raise OSError("The client has gone")
+
+    with suppress(OSError):  # As the ASGI specification lets it.
+        await wire.application(wire.scope(message), receive, send)
+    await slow.until(slow.ended)
+
+
+# Mounting.
+
+
+def mounted() -> tuple[Any, list[str]]:
+    """A site with the default server, and the paths which reached Django."""
+    reached: list[str] = []
+
+    async def pages(scope: Any, receive: Any, send: Any) -> None:
+        reached.append(scope.get("path", scope["type"]))
+        if scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 418, "headers": []})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    return routing.mount(pages), reached
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/mcp", 415), ("/mcp/", 415), ("/", 418), ("/mcp/x", 418), ("/admin/", 418), ("/MCP", 418)],
+)
+async def test_other_paths_are_passed_to_django(path: str, status: int) -> None:
+    application, reached = mounted()
+
+    reply = await perform(application, http_scope("POST", path))
+
+    assert reply.status == status
+    assert reached == ([path] if status == 418 else [])
+
+
+async def test_scopes_other_than_http_are_passed_to_django() -> None:
+    application, reached = mounted()
+
+    await application({"type": "websocket", "path": "/mcp"}, None, None)
+
+    assert reached == ["/mcp"]
+
+
+async def test_lifespan_events_are_acknowledged() -> None:
+    application, reached = mounted()
+    incoming = iter(["lifespan.startup", "lifespan.shutdown"])
+    sent: list[str] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": next(incoming)}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message["type"])
+
+    await application({"type": "lifespan"}, receive, send)
+
+    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert reached == []
+
+
+async def test_url_patterns_resolve_to_every_endpoint() -> None:
+    patterns = routing.urlpatterns()
+
+    paths = [server.path.strip("/") for server in registry.servers()]
+    for path, pattern in zip(paths, patterns, strict=True):
+        assert pattern.resolve(path) is not None
+        assert pattern.resolve(f"{path}/") is not None
+        assert pattern.resolve(f"{path}/x") is None
+
+
+# When something of ours breaks.
+
+
+class UnreachableSessionStore(MemorySessionStore):
+    """A store whose place cannot be reached."""
+
+    async def load(self, session_id: str) -> Session | None:
+        raise ConnectionRefusedError("the password is xyzzy")
+
+
+class FailingAuthentication:
+    """An authenticator which cannot find out."""
+
+    async def authenticate(self, scope: Mapping[str, Any], /) -> Principal:
+        raise RuntimeError("the password is xyzzy")
+
+
+async def test_unreachable_store_gets_status_500_without_details(
+    configure: Configure, caplog: pytest.LogCaptureFixture
+) -> None:
+    wire = await opened("2025-11-25")
+    configure(STORES={"sessions": {"BACKEND": f"{__name__}.UnreachableSessionStore"}})
+
+    reply = await wire.post(wire.message("ping"))
+
+    assert (reply.status, reply.json()["error"]["code"]) == (500, -32603)
+    assert b"xyzzy" not in reply.body
+    assert "xyzzy" in caplog.text
+
+
+async def test_failing_authenticator_gets_status_500_without_details(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    wire = Wire(Server("shop", authenticators=[FailingAuthentication()]))
+
+    reply = await wire.post(wire.message("tools/list"))
+
+    assert (reply.status, reply.json()["error"]["code"]) == (500, -32603)
+    assert b"xyzzy" not in reply.body
+    assert "xyzzy" in caplog.text

@@ -1,0 +1,242 @@
+"""Listen streams of the stateless era: acknowledged, filtered, told, and ended properly."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from django_mcp.transports.http import sse_stream
+from tests.transports.http.session.test_get_stream import NameHeaderAuthentication, has_no_output
+from tests.transports.http_peer import MODERN, Peer, message_of
+from tests.transports.sample_server import Desk
+
+ID = "io.modelcontextprotocol/subscriptionId"
+ACK = "notifications/subscriptions/acknowledged"
+ALL_NOTIFICATIONS = {
+    "toolsListChanged": True,
+    "promptsListChanged": True,
+    "resourcesListChanged": True,
+    "resourceSubscriptions": ["desk://news", "desk://drawer/7"],
+}
+
+
+def peer_of(desk: Desk, **options: Any) -> Peer:
+    return Peer(desk.server, version=MODERN, **options)
+
+
+@pytest.mark.parametrize("id", [1, "1", 0, "", "a\u2028b"])
+async def test_every_message_carries_the_subscription_id(desk: Desk, id: Any) -> None:
+    peer = peer_of(desk)
+    async with peer.posting(peer.listen(id=id, **ALL_NOTIFICATIONS)) as stream:
+        assert (await stream.headers())["content-type"] == "text/event-stream"
+        ack = await message_of(stream)
+        assert ack == {
+            "jsonrpc": "2.0",
+            "method": ACK,
+            "params": {"_meta": {ID: id}, "notifications": ALL_NOTIFICATIONS},
+        }
+        await desk.server.anotify_tools_list_changed()
+        await desk.server.anotify_prompts_list_changed()
+        await desk.server.anotify_resources_list_changed()
+        await desk.server.anotify_resource_updated("desk://news")
+        heard = [await message_of(stream) for _ in range(4)]
+        assert [each["params"]["_meta"][ID] for each in heard] == [id] * 4
+        assert [type(each["params"]["_meta"][ID]) for each in heard] == [type(id)] * 4
+        assert [each["method"] for each in heard] == [
+            "notifications/tools/list_changed",
+            "notifications/prompts/list_changed",
+            "notifications/resources/list_changed",
+            "notifications/resources/updated",
+        ]
+        assert heard[-1]["params"]["uri"] == "desk://news"
+
+
+async def test_only_requested_notifications_are_sent(desk: Desk) -> None:
+    peer = peer_of(desk)
+    async with peer.posting(peer.listen(id=1, promptsListChanged=True)) as stream:
+        await message_of(stream)
+        await desk.server.anotify_tools_list_changed()
+        await desk.server.anotify_resource_updated("desk://news")
+        await desk.server.asend_notification("notifications/message", {"level": "info"})
+        await desk.server.anotify_prompts_list_changed()
+        assert (await message_of(stream))["method"] == "notifications/prompts/list_changed"
+        assert await has_no_output(stream)
+
+
+async def test_empty_filter_is_accepted_and_sends_nothing(desk: Desk) -> None:
+    peer = peer_of(desk)
+    async with peer.posting(peer.listen(id=1)) as stream:
+        assert (await message_of(stream))["params"]["notifications"] == {}
+        await desk.server.anotify_tools_list_changed()
+        assert await has_no_output(stream)
+
+
+async def test_unknown_and_hidden_resources_are_left_out_of_the_acknowledgement(desk: Desk) -> None:
+    peer = peer_of(desk)
+    wanted = ["desk://secret", "desk://none", "desk://drawer/seven", "desk://news"]
+    message = peer.listen(id=1, resourceSubscriptions=wanted, taskIds=["x"], toolsListChanged=False)
+    async with peer.posting(message) as stream:
+        honoured = (await message_of(stream))["params"]["notifications"]
+        assert honoured == {"resourceSubscriptions": ["desk://news"]}
+
+
+async def test_disabled_capabilities_are_left_out_of_the_acknowledgement() -> None:
+    desk = Desk(capabilities={"tools": {}, "resources": {"listChanged": True}})
+    peer = peer_of(desk)
+    async with peer.posting(peer.listen(id=1, **ALL_NOTIFICATIONS)) as stream:
+        honoured = (await message_of(stream))["params"]["notifications"]
+        assert honoured == {"promptsListChanged": True, "resourcesListChanged": True}
+
+
+async def test_resource_update_is_not_sent_after_read_permission_is_revoked(desk: Desk) -> None:
+    allowed = True
+    server = desk.server
+    server.resource("desk://guarded", permission=lambda frame: allowed)(lambda: "x")
+    peer = peer_of(desk)
+    async with peer.posting(peer.listen(id=1, resourceSubscriptions=["desk://guarded"])) as stream:
+        await message_of(stream)
+        await server.anotify_resource_updated("desk://guarded")
+        assert (await message_of(stream))["method"] == "notifications/resources/updated"
+        allowed = False
+        await server.anotify_resource_updated("desk://guarded")
+        assert await has_no_output(stream)
+
+
+async def test_concurrent_subscriptions_are_independent(desk: Desk) -> None:
+    peer = peer_of(desk)
+    async with (
+        peer.posting(peer.listen(id=1, toolsListChanged=True)) as one,
+        peer.posting(peer.listen(id="1", toolsListChanged=True)) as two,
+    ):
+        for stream in (one, two):
+            await message_of(stream)
+        await desk.server.anotify_tools_list_changed()
+        assert (await message_of(one))["params"]["_meta"][ID] == 1
+        assert (await message_of(two))["params"]["_meta"][ID] == "1"
+        one.disconnect()
+        await one.ended()
+        await desk.server.anotify_tools_list_changed()
+        assert (await message_of(two))["params"]["_meta"][ID] == "1"
+
+
+async def test_disconnect_releases_subscriptions_and_streams(desk: Desk) -> None:
+    from django_mcp.pubsub import bus
+
+    peer = peer_of(desk)
+    async with peer.posting(peer.listen(id=1, **ALL_NOTIFICATIONS)) as stream:
+        await message_of(stream)
+        assert bus.here()._receivers
+        stream.disconnect()
+        await stream.ended()
+    assert bus.here()._receivers == {}
+    assert sse_stream.end_all() == 0
+
+
+async def test_stream_closed_by_the_server_ends_with_the_response(desk: Desk) -> None:
+    peer = peer_of(desk)
+    async with peer.posting(peer.listen(id=7, toolsListChanged=True)) as stream:
+        await message_of(stream)
+        assert sse_stream.end_all() == 1
+        answer = await message_of(stream)
+        assert answer["id"] == 7
+        assert answer["result"]["resultType"] == "complete"
+        assert answer["result"]["_meta"][ID] == 7
+        assert await stream.event() is None
+
+
+async def test_listen_stream_sends_keepalive_comments(desk: Desk, configure: Any) -> None:
+    configure(SSE_PING_INTERVAL=0.02)
+    peer = peer_of(desk)
+    async with peer.posting(peer.listen(id=1)) as stream:
+        await message_of(stream)
+        assert await stream.read() == b":\n\n"
+
+
+async def test_listen_stream_is_not_limited_by_the_handler_timeout(
+    desk: Desk, configure: Any
+) -> None:
+    configure(HANDLER_TIMEOUT=0.05)
+    peer = peer_of(desk)
+    async with peer.posting(peer.listen(id=1, toolsListChanged=True)) as stream:
+        await message_of(stream)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(stream.ended(), 0.2)
+        await desk.server.anotify_tools_list_changed()
+        assert (await message_of(stream))["method"] == "notifications/tools/list_changed"
+
+
+async def test_listen_stream_beyond_the_limit_is_rejected(desk: Desk, configure: Any) -> None:
+    configure(MAX_LISTEN_STREAMS=1)
+    peer = peer_of(desk)
+    async with peer.posting(peer.listen(id=1)) as stream:
+        await message_of(stream)
+        reply = await peer.post(peer.listen(id=2))
+        assert (reply.status, reply.json()["error"]["code"]) == (400, -32600)
+
+
+@pytest.mark.parametrize(
+    "notifications",
+    [None, [], "tools", {"toolsListChanged": 1}, {"resourceSubscriptions": "desk://news"}],
+)
+async def test_malformed_filter_is_rejected(desk: Desk, notifications: Any) -> None:
+    peer = peer_of(desk)
+    message = peer.request("subscriptions/listen", {"notifications": notifications})
+    reply = await peer.post(message)
+    assert (reply.status, reply.json()["error"]["code"]) == (400, -32602)
+
+
+async def test_too_many_resource_subscriptions_are_rejected(desk: Desk, configure: Any) -> None:
+    configure(MAX_SUBSCRIPTIONS=1)
+    peer = peer_of(desk)
+    reply = await peer.post(peer.listen(id=1, resourceSubscriptions=["desk://news", "desk://x"]))
+    assert (reply.status, reply.json()["error"]["code"]) == (400, -32602)
+
+
+async def test_stream_of_a_client_that_does_not_read_is_closed(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sse_stream, "MAX_BUFFERED", 1000)
+    peer = peer_of(desk)
+    async with peer.posting(peer.listen(id=1, toolsListChanged=True)) as stream:
+        await message_of(stream)
+        stream.stop_reading()
+        for _ in range(50):
+            await desk.server.anotify_tools_list_changed()
+            await asyncio.sleep(0)
+        stream.go_on_reading()
+        assert len([event async for event in stream.events()]) < 50
+    assert "does not read" in caplog.text
+
+
+async def test_client_that_does_not_accept_event_streams_gets_406(desk: Desk) -> None:
+    peer = peer_of(desk)
+    message = peer.listen(id=1)
+    scope = peer._scope("POST", message)
+    scope["headers"] = [
+        (name, b"application/json" if name == b"accept" else value)
+        for name, value in scope["headers"]
+    ]
+    from django_mcp.testing.asgi import perform
+
+    reply = await perform(peer._application, scope, json.dumps(message).encode())
+    assert reply.status == 406
+
+
+async def test_listen_stream_is_closed_when_the_principal_changes(desk: Desk) -> None:
+    desk.server.authenticators = [NameHeaderAuthentication()]
+    peer = peer_of(desk, headers={"x-name": "ann"})
+    async with peer.posting(peer.listen(id=1)) as stream:
+        await message_of(stream)
+        (held,) = sse_stream._streams_here()._streams
+        await held.check()
+        assert await has_no_output(stream)
+        stream._scope["headers"] = [
+            (name, b"bob" if name == b"x-name" else value)
+            for name, value in stream._scope["headers"]
+        ]
+        await held.check()
+        assert "result" in await message_of(stream)
+        assert await stream.event() is None
