@@ -81,7 +81,7 @@ def test_output_validation_follows_debug_unless_configured(
     settings.DEBUG = True
     assert conf.get().validation == "strict"
     settings.DJANGO_MCP = {"VALIDATE_OUTPUT": "off"}
-    assert conf.get().validation == "off"
+    assert conf.get().validate_output == "off"
 
 
 @pytest.mark.parametrize(

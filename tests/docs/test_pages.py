@@ -129,7 +129,7 @@ def test_settings_reference_lists_every_setting_with_its_default() -> None:
 def default(key: str) -> str:
     """The default of a setting as its reference shows it."""
     return COMPUTED_DEFAULTS.get(key) or repr(
-        getattr(conf.Settings(name="", validation="off"), key.lower())
+        getattr(conf.Settings(name="", validate_output="off"), key.lower())
     )
 
 
