@@ -77,9 +77,9 @@ def test_output_validation_follows_debug_unless_configured(
 ) -> None:
     settings.DJANGO_MCP = {}
     settings.DEBUG = False
-    assert conf.get().validation == "off"
+    assert conf.get().validate_output == "off"
     settings.DEBUG = True
-    assert conf.get().validation == "strict"
+    assert conf.get().validate_output == "strict"
     settings.DJANGO_MCP = {"VALIDATE_OUTPUT": "off"}
     assert conf.get().validate_output == "off"
 
