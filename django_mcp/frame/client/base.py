@@ -416,7 +416,7 @@ class Client(ABC):
             params.pop("includeContext", None)
         is_strict = self._server.limits.strict
         if is_strict and _is_unfit(
-            question.method, strict_messages.question, self._revision, params
+            question.method, strict_messages.server_request, self._revision, params
         ):
             raise InternalError("The server asked something unfit")
         return params
