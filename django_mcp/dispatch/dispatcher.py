@@ -150,7 +150,7 @@ def error_reply(frame: Frame, error: McpError) -> Reply:
     """The reply which is ``error``; one of the client's own is none of ours."""
     assert frame.request is not None
     if isinstance(error, ClientError):
-        error = InternalError(error.told)
+        error = InternalError(error.description)
     return Reply(jsonrpc.error(frame.request.id, frame.revision.error(error)), frame, error)
 
 

@@ -55,7 +55,7 @@ async def call(frame: Frame) -> Answer:
     except ToolError as error:
         return failed(str(error)), frame
     except ClientError as error:
-        return failed(error.told), frame
+        return failed(error.description), frame
     except McpError:
         raise
     except (InvalidOutput, UnserializableResult) as error:

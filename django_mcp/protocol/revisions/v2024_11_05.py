@@ -95,7 +95,7 @@ V2024_11_05 = Revision(
         "transport_error": -32000,
         # Revisions with sessions define no codes for the following reasons.
         "header_mismatch": -32600,
-        "client_capability_missing": -32600,
+        "missing_required_client_capability": -32600,
         "unsupported_protocol_version": -32602,
         "url_elicitation_required": -32600,
     },

@@ -20,7 +20,7 @@ V2026_07_28 = V2025_11_25.revise(
         "error_codes": {
             "resource_not_found": -32602,
             "header_mismatch": -32020,
-            "client_capability_missing": -32021,
+            "missing_required_client_capability": -32021,
             "unsupported_protocol_version": -32022,
             # The code of older revisions must not be sent in this one.
             "url_elicitation_required": -32603,
@@ -34,7 +34,7 @@ V2026_07_28 = V2025_11_25.revise(
             "invalid_params": 400,
             "resource_not_found": 400,
             "header_mismatch": 400,
-            "client_capability_missing": 400,
+            "missing_required_client_capability": 400,
             "unsupported_protocol_version": 400,
             "method_not_found": 404,
         },
