@@ -258,7 +258,7 @@ class MemoryConnection(Connection):
         return answer
 
     async def _frame(self, call: frames.IncomingRequest, request: Request) -> Frame:
-        if request_meta.has_request_meta(request.params, None):
+        if request_meta.has_request_meta(request.params):
             served = self.facts.server.stateless
             return frames.stateless(call, request, request_meta.read(request, None, served))
         if request.method == "initialize" and self.session_id is None:

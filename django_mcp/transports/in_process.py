@@ -149,7 +149,7 @@ def _call(server: Server, user: Any, scopes: Iterable[str]) -> frames.IncomingRe
 
 
 def _frame(call: frames.IncomingRequest, request: Request) -> Frame:
-    if request_meta.has_request_meta(request.params, None):
+    if request_meta.has_request_meta(request.params):
         opened = request_meta.read(request, None, call.server.stateless)
         return frames.stateless(call, request, opened)
     if request.method == "initialize":

@@ -72,4 +72,4 @@ class Subscription:
     def _tell(self, method: str, uri: str | None) -> None:
         # Nothing may be sent before the acknowledgement (SUB-01).
         if self._is_open:
-            self._write(subscriptions.announcement(method, uri, self._id))
+            self._write(subscriptions.change_notification(method, uri, self._id))

@@ -272,7 +272,7 @@ class Connection:
 
     def _frame(self, request: Request, exchange: ConnectionExchange) -> Frame:
         call = self._call(exchange)
-        if request_meta.has_request_meta(request.params, None):
+        if request_meta.has_request_meta(request.params):
             return frames.stateless(call, request, self._envelope(request))
         if request.method == "initialize" and self.session is not None:
             raise InvalidRequest("This session is already open")
