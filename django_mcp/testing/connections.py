@@ -386,7 +386,7 @@ class HttpConnection(Connection):
             "content-type": "application/json",
             "accept": "application/json, text/event-stream",
         }
-        if self.listener.revision.has(Feature.MIRRORED_HEADERS):
+        if self.listener.revision.has(Feature.REQUEST_HEADERS):
             usual |= mirrored(self.facts.server, self.listener.revision.version, message)
         return usual
 
