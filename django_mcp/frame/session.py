@@ -156,10 +156,10 @@ def _activate(session: Session, change: Change) -> Session:
     if is_holder and "next" in held:
         return session
     if is_holder or held.get("until", 0) <= value["now"]:
-        position = value.get("position") if is_holder else None
-        lease = {"by": change.key, "until": value["until"]}
-        kept = {"position": held.get("position") if position is None else position}
-        return _with(session, change.area, {**kept, **lease})
+        kept = {**held, **value} if is_holder else held
+        previous = {"previous": held["previous"]} if is_holder and "previous" in held else {}
+        lease = {"by": change.key, "until": value["until"], "position": kept.get("position")}
+        return _with(session, change.area, {**previous, **lease})
     if "limit" not in value:
         return session
     until = min(held["until"], value["limit"])
