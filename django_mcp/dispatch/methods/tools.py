@@ -102,7 +102,7 @@ def _encoded(revision: Revision, tool: ToolComponent, value: Any) -> dict[str, A
     # What is tiny is not worth it, and a text is no structure.
     if type(value) in TINY or revision.structured is Structured.NOTHING:
         return _read(revision, tool, value)
-    json = results.structure_json(tool, value)
+    json = results.encode_structure(tool, value)
     if json is None:
         return _read(revision, tool, value)
     return {
