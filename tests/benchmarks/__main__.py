@@ -1,4 +1,4 @@
-"""Measures the cases, all of them or those that are named: scripts/bench [options] [case ...]"""
+"""Run benchmark cases, all or the named ones: scripts/bench [options] [case ...]"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.benchmarks.samples import QUICK, Effort
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, and print what came of it; 1 when somebody did not do the work."""
+    """Run the cases and print the report; return 1 if a contestant returned a wrong result."""
     options = _options().parse_args(arguments)
     if options.list:
         print("\n".join(f"{case.name:<20}{case.title}" for case in CASES))
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def tell(text: str) -> None:
-    """Say what is going on; the results alone go to stdout."""
+    """Print progress to stderr; only results go to stdout."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""An answer as it came over HTTP: looked at once, and given to the bare application to repeat."""
+"""HTTP responses: verified once, and given to the bare application, which repeats them."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from typing import Any
 from tests.benchmarks.calls import Call
 
 OF_THE_SERVER = frozenset({"date", "server", "connection", "transfer-encoding", "keep-alive"})
-"""Headers which the server adds by itself."""
+"""Headers that the ASGI server adds."""
 STREAM = "text/event-stream"
 PATIENCE = 30.0
 
 
 class Unfit(Exception):
-    """A server did not answer what it should: there is nothing to measure."""
+    """A server returned a wrong response, so it cannot be measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Status, headers and body; the body of a stream event by event."""
+    """A status, headers and body; a stream has one body part for each event."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
     parts: tuple[bytes, ...]
     announcement: bytes | None = None
-    """What is written later on to a stream which stays open; None for one that ends."""
+    """The event to write later to an open stream; None if the response ends."""
 
     @property
     def pairs(self) -> list[tuple[bytes, bytes]]:
-        """The headers as ASGI has them."""
+        """The headers in ASGI format."""
         return [(name.encode(), value.encode()) for name, value in self.headers]
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The JSON-RPC messages in it."""
+        """The JSON-RPC messages of the body."""
         if not dict(self.headers).get("content-type", "").startswith(STREAM):
             return [json.loads(b"".join(self.parts))]
         data = (line for part in self.parts for line in part.splitlines() if line[:5] == b"data:")
         return [json.loads(line[5:]) for line in data if line[5:].strip()]
 
     def to_json(self) -> bytes:
-        """For `from_json`, in another process."""
+        """Encode the response for `from_json` in another process."""
         announcement = None if self.announcement is None else self.announcement.decode()
         return json.dumps(
             {
@@ -58,7 +58,7 @@ class Answer:
 
     @classmethod
     def from_json(cls, data: bytes) -> Answer:
-        """What `to_json` made."""
+        """Decode the output of `to_json`."""
         found = json.loads(data)
         announcement = found["announcement"]
         return cls(
@@ -69,26 +69,26 @@ class Answer:
         )
 
     def announcing(self, announcement: bytes) -> Answer:
-        """The same as the beginning of a stream which stays open."""
+        """Return this response as the start of a stream that stays open."""
         return replace(self, announcement=announcement)
 
 
 def ask(port: int, path: str, call: Call) -> Answer:
-    """The whole answer to a call; raises Unfit when it is not the right one."""
+    """Read a complete response; raises Unfit if it is not the expected one."""
     with asked(port, path, call) as response:
         body = response.read()
     return checked(call, _answer(response, tuple(_events(response, body))))
 
 
 def ask_for_stream(port: int, path: str, call: Call) -> Answer:
-    """The first event of a stream which stays open; raises Unfit when it is not the right one."""
+    """Read the first event of an open stream; raises Unfit if it is not the expected one."""
     with asked(port, path, call) as response:
         return checked(call, _answer(response, (read_event(response),)))
 
 
 @contextmanager
 def asked(port: int, path: str, call: Call) -> Iterator[HTTPResponse]:
-    """The response to a call, of which the status and the headers have come."""
+    """The response to a call, after its status and headers were read."""
     connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     try:
         connection.request("POST", path, call.body, call.all_headers)
@@ -98,7 +98,7 @@ def asked(port: int, path: str, call: Call) -> Iterator[HTTPResponse]:
 
 
 def read_event(response: HTTPResponse) -> bytes:
-    """The next event of a stream with a message in it, and whatever comes before it."""
+    """Read up to the end of the next event that contains a message."""
     event = b""
     while line := response.readline():
         event += line
@@ -108,7 +108,7 @@ def read_event(response: HTTPResponse) -> bytes:
 
 
 def checked(call: Call, answer: Answer) -> Answer:
-    """The answer, if it says what the call is for; raises Unfit with what it says instead."""
+    """Return the response if it is the expected one; raises Unfit otherwise."""
     if answer.status != 200 or not call.says(answer.messages):
         raise Unfit(f"{call.method} was answered {answer.status}: {answer.parts[-1][:500]!r}")
     return answer

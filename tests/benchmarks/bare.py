@@ -1,7 +1,7 @@
-"""The bare application: it reads the body as JSON and answers with the bytes it was given.
+"""The bare application: it decodes the JSON body and responds with fixed bytes.
 
-Those bytes are what the measured server answered to the same request, so both send the same,
-in the same pieces. It is what the server and the event loop cost when nothing else happens.
+The bytes are the measured server's response to the same request, in the same parts. The result is
+the cost of the ASGI server and the event loop alone.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from tests.benchmarks.answers import Answer
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 ANNOUNCE = "/announce"
-"""The path on which the bare application is told to write to its open streams."""
+"""The path that makes the bare application write to its open streams."""
 
 
 def answering(answer: Answer) -> Callable[[Any, Any, Send], Awaitable[None]]:
-    """The application which always answers `answer`."""
+    """Return an application whose response is always `answer`."""
     start = {"type": "http.response.start", "status": answer.status, "headers": answer.pairs}
     stays_open = answer.announcement is not None
     *first, last = answer.parts

@@ -1,6 +1,6 @@
-"""What is asked of a server over HTTP, and how its answer shows that it did the work.
+"""The HTTP requests of the benchmarks, and the checks of their responses.
 
-An answer is looked at before anything is timed: a server which refuses is very fast.
+Responses are verified before measuring, because errors are fast.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ SESSIONS = "2025-11-25"
 META = "io.modelcontextprotocol/"
 NAMED = {"tools/call": "name"}
 ROWS = 100
-"""Of text: about 100 kB of them, as JSON."""
+"""Rows of text, about 100 kB as JSON."""
 MANY_ROWS = 1200
-"""Of numbers: about 100 kB of them, too."""
+"""Rows of numbers, about 100 kB as JSON."""
 LINES = 2500
-"""About 200 kB of them."""
+"""A text of about 200 kB."""
 STEPS = 50
 
 Json = dict[str, Any]
 Says = Callable[[list[Json]], bool]
-"""Whether the messages of an answer are those which the call should bring."""
+"""Whether the messages of a response are the expected ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request, and what its answer must say."""
+    """A request and the check of its response."""
 
     method: str
     params: Mapping[str, Any]
@@ -45,12 +45,12 @@ class Call:
 
     @property
     def body(self) -> bytes:
-        """The request as it travels."""
+        """The encoded body."""
         return json.dumps(self.message, separators=(",", ":")).encode()
 
     @property
     def all_headers(self) -> dict[str, str]:
-        """The headers, without those which say how long the body is and where it goes."""
+        """The headers, without Content-Length and Host."""
         common = {
             "content-type": "application/json",
             "accept": "application/json, text/event-stream",
@@ -72,13 +72,13 @@ class Call:
 
 
 def result(messages: list[Json]) -> Json:
-    """The result with which an answer ends; empty when it ends otherwise."""
+    """The result in the last message; empty if there is none."""
     found: Json = messages[-1].get("result", {}) if messages else {}
     return {} if found.get("isError") else found
 
 
 def text(expected: str) -> Says:
-    """The tool's answer is this text, be it as text or as a structure around it."""
+    """Expect this text, in text content or in structured content."""
 
     def says(messages: list[Json]) -> bool:
         content = result(messages).get("content", [])
@@ -88,12 +88,12 @@ def text(expected: str) -> Says:
 
 
 def lists(count: int) -> Says:
-    """There are so many tools on the page."""
+    """Expect this number of tools on the page."""
     return lambda messages: len(result(messages).get("tools", ())) == count
 
 
 def structure(count: int) -> Says:
-    """The tool's answer is a list of so many."""
+    """Expect a list of this length."""
 
     def says(messages: list[Json]) -> bool:
         structured = result(messages).get("structuredContent", ())
@@ -104,7 +104,7 @@ def structure(count: int) -> Says:
 
 
 def after_progress(steps: int) -> Says:
-    """So many notifications of progress come before the answer."""
+    """Expect this number of progress notifications before the result."""
 
     def says(messages: list[Json]) -> bool:
         methods = [message.get("method") for message in messages[:-1]]
@@ -114,12 +114,12 @@ def after_progress(steps: int) -> Says:
 
 
 def acknowledged(messages: list[Json]) -> bool:
-    """The stream is open."""
+    """Expect an open stream."""
     return messages[0].get("method") == "notifications/subscriptions/acknowledged"
 
 
 def tool(name: str, says: Says, version: str = STATELESS, **arguments: Any) -> Call:
-    """A call of a tool."""
+    """Return a tool call."""
     params = {"name": name, "arguments": arguments}
     return Call(method="tools/call", params=params, says=says, version=version)
 

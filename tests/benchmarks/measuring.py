@@ -1,4 +1,4 @@
-"""Measuring one case: everybody is made ready, then measured in turn, round by round."""
+"""Measure one case: start all contestants, then measure them alternately in rounds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a case."""
+    """The measurements of a case."""
 
     case: Case
     subject: Measured
@@ -32,12 +32,12 @@ class Outcome:
 
     @property
     def best_peer(self) -> Measured | None:
-        """The fastest of the peers that were measured."""
+        """The fastest measured peer."""
         return max(self.peers, key=lambda peer: middle(peer.samples).value, default=None)
 
 
 def measure(case: Case, effort: Effort, *, with_peers: bool, tell: Tell) -> Outcome:
-    """Measure everybody of a case; raises Unfit when one of them does not do the work."""
+    """Measure all contestants of a case; raises Unfit if one returns a wrong response."""
     others = [case.baseline] if case.baseline is not None else []
     peers = case.peers if with_peers else ()
     with ExitStack() as running:

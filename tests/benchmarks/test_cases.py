@@ -1,4 +1,4 @@
-"""The cases make sense, and each application does in this process what is measured elsewhere."""
+"""The cases are consistent, and each application returns the expected responses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OURS = {
 
 @pytest.fixture
 def reader(transactional_db: None) -> Group:
-    """The row which a case reads."""
+    """The row that a case reads."""
     return Group.objects.create(pk=1, name="readers")
 
 
@@ -102,7 +102,7 @@ async def test_progress_call_returns_51_messages() -> None:
 
 async def test_structure_call_returns_about_200_kilobytes() -> None:
     reply = await perform(application(OURS["structure"]), scope(STRUCTURE), STRUCTURE.body)
-    # As a structure, and once more as text.
+    # As structured content and as text.
     assert 195_000 < len(reply.body) < 210_000
 
 
@@ -144,7 +144,7 @@ async def test_bare_application_publishes_to_its_open_streams() -> None:
         assert await stream.read() == b"changed"
 
 
-# Answers.
+# Responses.
 
 
 def test_answer_survives_a_json_round_trip() -> None:

@@ -1,4 +1,4 @@
-"""From samples to ratios, and from ratios to what is marked in the table."""
+"""From samples to ratios, and from ratios to the marks in the table."""
 
 from __future__ import annotations
 

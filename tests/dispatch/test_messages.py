@@ -96,7 +96,7 @@ async def test_unknown_client_capabilities_are_accepted(
     client = client_for(shop(), capabilities={"telepathy": {"range": 7}, "sampling": {"x": {}}})
 
     async with client:
-        assert client.welcome["protocolVersion"] == mcp_version
+        assert client.initialize_result["protocolVersion"] == mcp_version
 
 
 @pytest.mark.parametrize(

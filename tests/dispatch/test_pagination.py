@@ -138,7 +138,7 @@ async def test_empty_server_declares_only_logging_and_rejects_list_methods(
 ) -> None:
     async with client_for(Server("empty")) as client:
         errors = [await refusal(client.request(method)) for method in LISTS]
-        welcome = client.welcome or await client.request("server/discover")
+        welcome = client.initialize_result or await client.request("server/discover")
 
     assert {error.code for error in errors} == {-32601}
     assert set(welcome["capabilities"]) == {"logging"}

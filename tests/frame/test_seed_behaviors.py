@@ -421,7 +421,7 @@ async def test_experimental_capabilities_follow_keepalive_and_log_rate_limit(
 
     async def advertised() -> Any:
         async with Client(server, version=LAST) as client:
-            capabilities = client.welcome["capabilities"]
+            capabilities = client.initialize_result["capabilities"]
             assert capabilities["logging"] == {}
             assert "sampling" not in capabilities
             return capabilities.get("experimental")

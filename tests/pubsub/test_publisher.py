@@ -19,7 +19,7 @@ from django.test import RequestFactory
 from django_mcp import Frame, Server, stores
 from django_mcp.pubsub import bus
 from django_mcp.server.notifications import Notifications
-from django_mcp.testing.asgi import PATIENCE, Exchange
+from django_mcp.testing.asgi import TIMEOUT, Exchange
 from tests.memory_stores import configure
 from tests.transports.http_peer import MODERN, PRIMED, Peer, message_of
 
@@ -112,7 +112,7 @@ async def test_notification_from_a_thread_is_sent(shop: Server) -> None:
     async with open_listen_stream(shop) as stream:
         thread = threading.Thread(target=shop.notify_resources_list_changed)
         thread.start()
-        await asyncio.to_thread(thread.join, PATIENCE)
+        await asyncio.to_thread(thread.join, TIMEOUT)
         assert await next_method(stream) == RESOURCES
 
 
@@ -158,7 +158,7 @@ async def test_concurrent_sync_handlers_that_notify_do_not_deadlock(
     @shop.tool
     def tell(frame: Frame) -> str:
         """Occupies a thread, and then needs the store."""
-        meeting.wait(PATIENCE)
+        meeting.wait(TIMEOUT)
         shop.send_notification("x/y", session_id=frame.get_mcp_session_id())
         return "told"
 

@@ -138,7 +138,9 @@ class TestInit:
             )
 
         async with client_for(server) as client:
-            assert {"tools", "prompts", "resources"} <= client.welcome["capabilities"].keys()
+            assert {"tools", "prompts", "resources"} <= client.initialize_result[
+                "capabilities"
+            ].keys()
             assert names(await client.list_tools()) == ["own"]
             assert names(await client.list_prompts()) == ["own"]
             assert [each["uri"] for each in await client.list_resources()] == ["own://a"]
@@ -328,7 +330,7 @@ class TestFallbackHooks:
             await client.call_tool("register")
             proposed = await client.complete("about", "topic", "wh")
             if supports(client, "completions"):
-                assert "completions" in client.welcome["capabilities"]
+                assert "completions" in client.initialize_result["capabilities"]
 
         assert proposed["values"] == ["ref/prompt topic wh"]
 

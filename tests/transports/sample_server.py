@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 from django_mcp import Frame, McpError, Server
-from django_mcp.testing.asgi import PATIENCE
+from django_mcp.testing.asgi import TIMEOUT
 
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 
@@ -25,7 +25,7 @@ class Desk:
         self._offer()
 
     async def until_begun(self) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await self.begun.wait()
 
     def _offer(self) -> None:

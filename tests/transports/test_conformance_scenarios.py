@@ -51,7 +51,7 @@ async def test_closed_stream_cancels_only_its_own_call() -> None:
         for exchange in (first, second):
             assert (await message_of(exchange))["method"] == "notifications/progress"
         first.disconnect()
-        await first.ended()
+        await first.wait_closed()
         fast = await wire.post(wire.call("fast"))
         go_on.set()
         done = await message_of(second)

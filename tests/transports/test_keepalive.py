@@ -38,7 +38,7 @@ class ErrorRecorder:
 class TestDeclaration:
     async def declared(self, server: Server, version: str) -> dict[str, Any]:
         async with Client(server, version=version) as client:
-            welcome = client.welcome or await client.request("server/discover")
+            welcome = client.initialize_result or await client.request("server/discover")
         found: dict[str, Any] = welcome["capabilities"]
         return found
 
@@ -132,7 +132,7 @@ class TestOverHttp:
             monkeypatch.setattr(StandaloneStream, "is_stuck", True)
             async with asyncio.timeout(TIMEOUT):
                 await told.once.wait()
-                await stream.ended()
+                await stream.wait_closed()
             gone = await stores.sessions().load(peer.session or "")
             reply = await peer.post(peer.request("ping"))
 

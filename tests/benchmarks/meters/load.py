@@ -1,4 +1,4 @@
-"""Requests per second, by wrk on a core of its own: the same request from all connections."""
+"""Requests per second, measured by wrk on its own core: one request on all connections."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MARK = "JSON "
 
 @contextmanager
 def ready(contestant: Contestant, effort: Effort) -> Iterator[Ready]:
-    """Serve it, look at its answer, and let it run warm."""
+    """Start the contestant, verify its response, and warm it up."""
     with serving(contestant) as served, tempfile.NamedTemporaryFile() as request:
         call = contestant.call
         answer = ask(served.port, contestant.path, call)
@@ -36,7 +36,7 @@ def ready(contestant: Contestant, effort: Effort) -> Iterator[Ready]:
 
 
 def _wrk(served: Served, request: str, effort: Effort, seconds: float) -> Sample:
-    # wrk counts whole seconds only; a shorter run is for looking whether everything runs.
+    # wrk counts whole seconds only; a shorter run is a smoke test.
     duration = f"{max(1, round(seconds))}s"
     connections = str(effort.connections)
     wrk = ("wrk", "--threads", "1", "--connections", connections, "--duration", duration)

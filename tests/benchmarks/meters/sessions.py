@@ -1,6 +1,6 @@
-"""Sessions per second: initialize, initialized, ten calls and the end, one after the other.
+"""Sessions per second: initialize, initialized, ten calls and the deletion, in sequence.
 
-Sixteen clients do this at once, each on a connection which it keeps.
+Sixteen clients run concurrently, each on a persistent connection.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 
 @contextmanager
 def ready(contestant: Contestant, effort: Effort) -> Iterator[Ready]:
-    """Serve it, look at the answers of one session, and let it run warm."""
+    """Start the contestant, verify the responses of one session, and warm it up."""
     with serving(contestant) as served:
         asyncio.run(_check(served))
         asyncio.run(_run(served, effort.connections, effort.warm_up))
@@ -43,7 +43,7 @@ METER = Meter(unit="sessions/s", ready=ready)
 
 
 class Session:
-    """One client and its connection. It reads no more of an answer than where it ends."""
+    """A client with its connection. It parses only the length of a response."""
 
     def __init__(self, served: Served) -> None:
         self._served = served
@@ -58,7 +58,7 @@ class Session:
         self._writer.close()
 
     async def conversation(self) -> list[bytes]:
-        """One session from its beginning to its end; the bodies of the answers."""
+        """Run one session; return the bodies of the responses."""
         headers, first = await self._send("POST", INITIALIZE.all_headers, INITIALIZE.body)
         named = {"mcp-session-id": headers["mcp-session-id"]}
         await self._send("POST", self._call.all_headers | named, INITIALIZED)

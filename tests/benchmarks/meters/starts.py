@@ -1,4 +1,4 @@
-"""Milliseconds from the start of the process to its first answer, everything imported anew."""
+"""Milliseconds from the start of the process to its first response."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.benchmarks.processes import starting, wait_for_connection
 from tests.benchmarks.samples import Effort, Meter, Ready, Sample
 
 STARTS = 4
-"""In one round at most."""
+"""At most this number per round."""
 
 
 @contextmanager
 def ready(contestant: Contestant, effort: Effort) -> Iterator[Ready]:
-    """Start it once, so that its byte code is there."""
+    """Start it once, so that the byte code is cached."""
     _time_to_answer(contestant)
     starts = min(STARTS, effort.repeats)
     yield Ready(

@@ -1,4 +1,4 @@
-"""Calls per second over stdin and stdout, each sent when the one before is answered."""
+"""Calls per second over stdin and stdout, in sequence."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.benchmarks.processes import command, end, environment
 from tests.benchmarks.samples import Effort, Meter, Ready, Sample, percentile
 
 BATCH = 20
-"""Calls between two looks at the clock."""
+"""Calls between two reads of the clock."""
 
 
 @contextmanager
 def ready(contestant: Contestant, effort: Effort) -> Iterator[Ready]:
-    """Start it, look at its answer, and let it run warm."""
+    """Start the contestant, verify its response, and warm it up."""
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
             command(contestant, *contestant.command),

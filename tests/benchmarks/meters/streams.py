@@ -1,4 +1,4 @@
-"""Streams which stay open: what they hold in memory, and how long it takes to tell all of them."""
+"""Open streams: their memory, and the time to send a notification to all of them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from tests.benchmarks.samples import Effort, Meter, Ready, Sample, percentile
 
 CHANGED = b"list_changed"
 WARM_UP = 20
-"""Streams which are open before the first look at the memory."""
+"""Streams that are open before the first memory measurement."""
 
 
 @contextmanager
 def idle(contestant: Contestant, effort: Effort) -> Iterator[Ready]:
-    """Each round begins with a new process: what was freed in an old one hides what is needed."""
+    """Each round starts a new process, because freed memory would hide the memory in use."""
     with serving(contestant) as served:
         answer = _first_event(served)
     yield Ready(sample=lambda: _memory(contestant, effort), answer=answer)
@@ -40,7 +40,7 @@ def idle(contestant: Contestant, effort: Effort) -> Iterator[Ready]:
 
 @contextmanager
 def told(contestant: Contestant, effort: Effort) -> Iterator[Ready]:
-    """Open the streams once; each round tells all of them several times."""
+    """Open the streams once; each round sends several notifications to all of them."""
     with serving(contestant) as served:
         answer = _announced(served)
         with listening(served, effort.streams) as streams:
@@ -56,7 +56,7 @@ FAN_OUT = Meter(unit="ms", ready=told)
 
 @contextmanager
 def listening(served: Served, count: int) -> Iterator[list[socket.socket]]:
-    """So many open streams, of which the first event has come."""
+    """Open this number of streams, and wait for the first event of each."""
     streams: list[socket.socket] = []
     call = served.contestant.call
     request = wire.request(served.port, served.contestant.path, call.all_headers, call.body)
@@ -86,7 +86,7 @@ def _announcements(served: Served, streams: list[socket.socket], repeats: int) -
 
 
 def _time_to_tell(served: Served, streams: list[socket.socket]) -> float:
-    """Milliseconds from the request which announces until the last stream has heard of it."""
+    """Milliseconds from the publishing request until every stream has received the event."""
     request = _trigger(served)
     waiting = select.epoll()
     by_number = {stream.fileno(): stream for stream in streams}
@@ -111,13 +111,13 @@ def _nothing(missing: int) -> list[tuple[int, int]]:
 
 
 def _first_event(served: Served) -> Answer:
-    """The answer which the bare application is to repeat before it holds its stream."""
+    """Return the first part of the response that the bare application repeats before it waits."""
     contestant = served.contestant
     return ask_for_stream(served.port, contestant.path, contestant.call).announcing(b"")
 
 
 def _announced(served: Served) -> Answer:
-    """The same, with what is written to the stream when there is something to announce."""
+    """Return the same response, with the event to write later."""
     contestant = served.contestant
     if contestant.answer is not None:
         return contestant.answer
@@ -129,7 +129,7 @@ def _announced(served: Served) -> Answer:
 
 
 def _trigger(served: Served) -> bytes:
-    """The request upon which all streams are told."""
+    """The request that publishes the notification."""
     path = served.contestant.path if served.contestant.answer is None else BARE_ANNOUNCE
     return wire.request(served.port, path, ANNOUNCE.all_headers, ANNOUNCE.body)
 

@@ -1,4 +1,4 @@
-"""What the project offers: the tools of the cases, and as many further ones as a case asks for."""
+"""Registers the tools of the cases, and the number of further tools that a case requests."""
 
 import os
 

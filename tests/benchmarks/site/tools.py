@@ -1,4 +1,4 @@
-"""The tools that are measured, and the data which they speak of."""
+"""The measured tools and their data."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def progress(steps: int, frame: Frame) -> str:
 
 
 async def announce(frame: Frame) -> str:
-    """Tell every client that the list of tools has changed."""
+    """Send every client a change of the list of tools."""
     await frame.server.anotify_tools_list_changed()
     return "said"
 
@@ -78,7 +78,7 @@ TOOLS = (add, add_sync, group_name, tickets, prices, count, progress, announce)
 
 
 def offer(server: Server, further: int = 0) -> Server:
-    """Offer every tool, or else nothing but `add` and so many `further` ones."""
+    """Register every tool, or only `add` and the given number of `further` ones."""
     for tool in TOOLS if not further else TOOLS[:1]:
         server.tool(tool)
     for number in range(1, further):

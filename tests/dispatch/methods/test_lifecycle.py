@@ -59,8 +59,8 @@ async def test_requested_protocol_version_is_negotiated(
     client_for: ClientFor, mcp_version: str
 ) -> None:
     async with client_for(full_server()) as client:
-        assert client.welcome["protocolVersion"] == mcp_version
-        assert client.welcome["instructions"] == "Begin with search"
+        assert client.initialize_result["protocolVersion"] == mcp_version
+        assert client.initialize_result["instructions"] == "Begin with search"
 
 
 @over_all_transports
@@ -101,7 +101,7 @@ async def test_server_info_has_exactly_the_fields_of_the_revision(
     client_for: ClientFor, mcp_version: str
 ) -> None:
     async with client_for(full_server()) as client:
-        info = client.welcome["serverInfo"]
+        info = client.initialize_result["serverInfo"]
 
     assert set(info) == SERVER_INFO_FIELDS[mcp_version]
     assert (info["name"], info["version"]) == ("desk", "2.0")
@@ -111,7 +111,7 @@ async def test_server_declares_capabilities_of_its_components(
     client_for: ClientFor, mcp_version: str
 ) -> None:
     async with client_for(full_server()) as client:
-        welcome = client.welcome or await client.request("server/discover")
+        welcome = client.initialize_result or await client.request("server/discover")
 
     assert {"tools", "prompts", "resources", "logging"} <= set(welcome["capabilities"])
 
@@ -121,7 +121,7 @@ async def test_capabilities_option_adds_and_removes_capabilities(client_for: Cli
     server = Server("desk", capabilities=changed)
 
     async with client_for(server) as client:
-        welcome = client.welcome or await client.request("server/discover")
+        welcome = client.initialize_result or await client.request("server/discover")
 
     assert welcome["capabilities"] == {"experimental": {"com.example/key": {}}}
 

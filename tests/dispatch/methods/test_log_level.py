@@ -104,7 +104,7 @@ class TestLogRateLimit:
 class TestDeclaredCapabilities:
     async def declared(self, server: Server, version: str) -> dict[str, Any]:
         async with Client(server, version=version) as client:
-            welcome = client.welcome or await client.request("server/discover")
+            welcome = client.initialize_result or await client.request("server/discover")
         found: dict[str, Any] = welcome["capabilities"]
         return found
 

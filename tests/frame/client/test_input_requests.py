@@ -604,13 +604,13 @@ async def test_input_request_ids_are_unique_in_a_session(
 
     ids: list[Any] = []
     client = client_for(server, sampling=sampling_result())
-    answer = client.asked
+    answer = client.answer_request
 
-    async def asked(message: dict[str, Any]) -> dict[str, Any]:
+    async def answer_request(message: dict[str, Any]) -> dict[str, Any]:
         ids.append(message["id"])
         return await answer(message)
 
-    monkeypatch.setattr(client, "asked", asked)
+    monkeypatch.setattr(client, "answer_request", answer_request)
     async with client:
         await asyncio.gather(*(client.call_tool("think") for _ in range(3)))
 

@@ -38,7 +38,7 @@ def official_verdict(
         return None
     try:
         spec_schemas.check(BY_VERSION[version], message, method)
-    except spec_schemas.Unofficial:
+    except spec_schemas.SchemaMismatch:
         return False
     return True
 

@@ -14,7 +14,7 @@ import pytest
 from django_mcp import Frame, registry
 from django_mcp.protocol import request_meta
 from django_mcp.pubsub import bus
-from django_mcp.testing.asgi import PATIENCE
+from django_mcp.testing.asgi import TIMEOUT
 from django_mcp.transports.connection import stdio
 from tests.transports.http.session.test_get_stream import INITIAL_NOTIFICATIONS
 from tests.transports.http.session.test_input_requests import ACCEPT_RESULT
@@ -67,7 +67,7 @@ class StdioClient:
         self.request("subscriptions/listen", {"_meta": meta, "notifications": wanted}, id=id)
 
     async def line(self) -> Any:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return json.loads(await self._out.get())
 
     async def initialize(self, version: str, **capabilities: Any) -> None:
@@ -101,7 +101,7 @@ async def connected(desk: Desk) -> AsyncIterator[StdioClient]:
     yield pipe
     desk.go_on.set()
     pipe.close()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await serving
 
 
@@ -127,7 +127,7 @@ async def test_cancelled_call_cancels_its_input_request_and_gets_no_response(des
         pipe.notify("notifications/cancelled", requestId=call)
         withdrawn = await pipe.line()
         assert withdrawn["params"]["requestId"] == question["id"]
-        assert await asyncio.to_thread(desk.thread.wait, PATIENCE)
+        assert await asyncio.to_thread(desk.thread.wait, TIMEOUT)
         assert desk.ended == ["ConnectionError"]
         pipe.send({"jsonrpc": "2.0", "id": question["id"], "result": ACCEPT_RESULT})
         await pipe.assert_no_output()
@@ -208,14 +208,14 @@ async def test_listen_request_receives_notifications_and_is_answered_on_close(de
     assert (answer["id"], answer["result"]["_meta"][ID]) == (0, 0)
     assert cancelled["method"] == "notifications/cancelled"
     assert cancelled["params"]["requestId"] == 0
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await serving
     assert pipe._out.empty()
     assert bus.here()._receivers == {}
 
 
 async def _until(condition: Any) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not condition():
             await asyncio.sleep(0)
 

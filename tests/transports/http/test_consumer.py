@@ -599,8 +599,8 @@ async def test_disconnect_before_the_body_is_complete_starts_no_response() -> No
         exchange.send(b"{", more=True)
         exchange.disconnect()
         with pytest.raises(asyncio.CancelledError):
-            await exchange.ended()
-        assert not exchange.has_begun
+            await exchange.wait_closed()
+        assert not exchange.has_started
 
 
 # Streams.
@@ -648,7 +648,7 @@ async def test_stream_is_opened_by_the_first_notification(version: str) -> None:
 
     async with wire.exchange(wire.call("work")) as exchange:
         await slow.until(slow.began)
-        assert not exchange.has_begun
+        assert not exchange.has_started
 
         slow.may_report.set()
         assert await exchange.status() == 200
@@ -718,7 +718,7 @@ async def test_async_handler_waits_for_a_slow_client(version: str) -> None:
         for _ in range(100):
             await asyncio.sleep(0)
         assert len(said) < 5
-        exchange.go_on_reading()
+        exchange.resume_reading()
         numbers = [
             jsonrpc.decode(event.data)["params"]["progress"]
             async for event in exchange.events()
@@ -750,7 +750,7 @@ async def test_sync_handler_waits_for_a_slow_client(version: str) -> None:
         for _ in range(1000):
             await asyncio.sleep(0)
         assert len(said) < 5000
-        exchange.go_on_reading()
+        exchange.resume_reading()
         body = await exchange.body()
 
     assert body.count(b"notifications/progress") == 5000
@@ -767,8 +767,8 @@ async def test_stateless_request_is_cancelled_when_the_client_disconnects() -> N
         await slow.until(slow.began)
         exchange.disconnect()
         await slow.until(slow.ended)
-        await exchange.ended()
-        assert not exchange.has_begun
+        await exchange.wait_closed()
+        assert not exchange.has_started
 
     assert slow.was_cancelled
 
@@ -782,7 +782,7 @@ async def test_stateless_stream_is_cancelled_when_the_client_disconnects() -> No
         assert await exchange.event() is not None
         exchange.disconnect()
         await slow.until(slow.ended)
-        await exchange.ended()
+        await exchange.wait_closed()
         with pytest.raises(ConnectionError, match="without ending its response"):
             await exchange.read()
 
@@ -812,7 +812,7 @@ async def test_session_call_continues_after_a_disconnect(version: str, by_the_se
             slow.may_report.set()
             slow.go_on.set()
             await slow.until(slow.ended)
-            await exchange.ended()
+            await exchange.wait_closed()
     slow.may_report.set()
     slow.go_on.set()
     await slow.until(slow.ended)

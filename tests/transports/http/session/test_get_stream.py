@@ -197,7 +197,7 @@ async def test_initial_notifications_can_be_disabled() -> None:
 async def test_invalid_notification_is_not_sent_in_strict_mode(
     desk: Desk, configure: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    configure(VALIDATION="strict")
+    configure(VALIDATE_OUTPUT="strict")
     peer = await ready(desk)
     async with peer.stream() as stream:
         await methods_of(stream, 3)
@@ -394,7 +394,7 @@ async def test_stream_closed_by_the_handler_can_be_resumed(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.posting(peer.call("let_go")) as stream:
         body = await stream.body()
-        await stream.ended()
+        await stream.wait_closed()
     (primed,) = Parser().feed(body)
     assert body.endswith(b"retry: 250\n\n")
     assert desk.ended == []
@@ -495,7 +495,7 @@ async def test_repeated_list_changes_are_merged_for_a_slow_client(desk: Desk) ->
             await desk.server.anotify_tools_list_changed()
             await asyncio.sleep(0)
         await desk.server.asend_notification("x/y")
-        stream.go_on_reading()
+        stream.resume_reading()
         heard = []
         while "x/y" not in heard:
             heard += await methods_of(stream, 1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp.testing.asgi import PATIENCE
+from django_mcp.testing.asgi import TIMEOUT
 from tests.transports.http.session.test_get_stream import NameHeaderAuthentication
 from tests.transports.http_peer import Peer, message_of
 from tests.transports.sample_server import Desk
@@ -155,7 +155,7 @@ async def test_cancelled_call_cancels_its_input_request(desk: Desk, tool: str) -
             {"code": -32603, "message": "Cancelled"}
         ]
     if tool == "ask_in_a_thread":
-        assert await asyncio.to_thread(desk.thread.wait, PATIENCE)
+        assert await asyncio.to_thread(desk.thread.wait, TIMEOUT)
         assert desk.ended == ["ConnectionError"]
 
 
