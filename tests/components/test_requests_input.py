@@ -1,4 +1,4 @@
-"""Whether a handler may ask its client something is read from its code."""
+"""Detection of handlers that send input requests, from their code."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def only_logs(frame: Frame) -> str:
 
 
 class Confirm(Tool):
-    """Asks by a method of its own."""
+    """Sends an input request in a method of its own."""
 
     def execute(self, frame: Frame) -> str:
         return self._sure(frame)

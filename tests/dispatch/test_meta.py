@@ -1,4 +1,4 @@
-"""What travels in ``_meta``: what is ours, what is the client's, and what nobody knows."""
+"""``_meta``: the framework's keys, the client's keys, and unknown keys."""
 
 from __future__ import annotations
 

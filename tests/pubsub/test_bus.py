@@ -1,4 +1,4 @@
-"""The hub: one channel for a process, however many listen, and what it does when a layer fails."""
+"""The message bus: one channel per event loop for all subscribers, and failures of the layer."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["configure"]
 
 
 class TimeoutError_(Exception):
-    """What redis-py raises."""
+    """The exception of redis-py."""
 
 
 TimeoutError_.__name__ = "TimeoutError"
 
 
 class FakeLayer:
-    """A channel layer which notes what it is asked, and receives what a test gives it."""
+    """A channel layer that records calls, and receives the messages of the test."""
 
     def __init__(self) -> None:
         self.groups: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""The hooks of a server: when a process starts, a session begins, or nothing else answers."""
+"""The hooks of a server: process start, session start, unknown methods and notifications."""
 
 from __future__ import annotations
 
@@ -193,17 +193,17 @@ class TestInit:
 
 
 def own_tool() -> str:
-    """A handler which any worker finds."""
+    """A handler that every worker can import."""
     return "The session's own"
 
 
 def own_prompt() -> str:
-    """A handler which any worker finds."""
+    """A handler that every worker can import."""
     return "The session's own"
 
 
 def own_resource() -> str:
-    """A handler which any worker finds."""
+    """A handler that every worker can import."""
     return "The session's own"
 
 

@@ -1,4 +1,4 @@
-"""Scenarios which the official suite got after the version that we pin, in our own words.
+"""Scenarios that the official suite added after the version that we pin, as tests of our own.
 
 http-stream-cancellation, per-request-loglevel, json-rpc-batch-rejection,
 server-protocol-version-header and session-isolation, all over HTTP.

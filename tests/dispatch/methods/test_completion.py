@@ -1,4 +1,4 @@
-"""Completing arguments while they are typed."""
+"""Completion of arguments."""
 
 from __future__ import annotations
 

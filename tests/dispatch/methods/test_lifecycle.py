@@ -1,4 +1,4 @@
-"""Beginning a conversation: which revision is spoken, and who is who."""
+"""Initialization and discovery: the negotiation of the revision, and the server's description."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def initialize_params(version: str = "2025-11-25", **changes: Any) -> dict[str, 
 
 
 def full_server() -> Server:
-    """A server of which there is much to say."""
+    """A server that declares everything about itself."""
     server = Server(
         "desk",
         title="The desk",
@@ -51,7 +51,7 @@ def full_server() -> Server:
     return server
 
 
-# With a handshake.
+# Initialization.
 
 
 @in_sessions
@@ -220,7 +220,7 @@ async def test_ping_before_initialize_returns_empty_result(client_for: ClientFor
     await client.close()
 
 
-# Without a handshake.
+# Discovery.
 
 
 @stateless

@@ -1,4 +1,4 @@
-"""A conversation over a pipe: questions, subscriptions, announcements and batches, line by line."""
+"""A stdio connection: input requests, subscriptions, notifications and batches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SESSION_VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 
 
 class StdioClient:
-    """The client's end: lines to the server, and the lines it wrote."""
+    """The client's side: lines to the server, and the lines that it wrote."""
 
     def __init__(self, desk: Desk) -> None:
         server = registry.configure(desk.server)
@@ -35,7 +35,7 @@ class StdioClient:
         self._in: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._out: asyncio.Queue[bytes] = asyncio.Queue()
 
-    # The file which the conversation writes to.
+    # The file that the connection writes to.
 
     def write(self, line: bytes) -> int:
         assert line.endswith(b"\n")
@@ -44,7 +44,7 @@ class StdioClient:
         return len(line)
 
     def flush(self) -> None:
-        """Nothing waits."""
+        """Do nothing."""
 
     # The client.
 
@@ -82,7 +82,7 @@ class StdioClient:
         assert [(await self.line())["method"] for _ in range(3)] == INITIAL_NOTIFICATIONS
 
     async def assert_no_output(self) -> None:
-        """Nothing else is waiting to be read."""
+        """Assert that there are no more lines."""
         identity = self.request("ping", id=f"ping-{next(self._ids)}")
         assert (await self.line())["id"] == identity
 
@@ -171,7 +171,7 @@ async def test_resource_updates_are_sent_only_while_subscribed(desk: Desk, versi
 async def test_notification_by_session_id_is_sent_to_that_connection_only(desk: Desk) -> None:
     @desk.server.tool
     async def remember(frame: Frame) -> str:
-        """Tells the session which calls, as a task that outlives the call would."""
+        """Sends a notification to the calling session, as a task that outlives the call would."""
         await desk.server.asend_notification("x/y", session_id=frame.get_mcp_session_id())
         return "told"
 

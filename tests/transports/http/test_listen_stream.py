@@ -1,4 +1,4 @@
-"""Listen streams of the stateless era: acknowledged, filtered, told, and ended properly."""
+"""Listen streams of the stateless revision: acknowledgement, filters, events, and the end."""
 
 from __future__ import annotations
 

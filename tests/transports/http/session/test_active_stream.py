@@ -1,4 +1,4 @@
-"""Which of a session's streams may speak, when they are on different workers and some die."""
+"""The active stream of a session, when its streams are on several workers and some fail."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.pubsub.test_bus import FakeLayer, until
 
 
 class Stream:
-    """One stream; as it is its own worker, it hears of the others by the group alone."""
+    """A stream on its own worker, which communicates with the others by the group only."""
 
     def __init__(self, name: str, *, heard: LogPosition = None) -> None:
         self.name = name
@@ -36,7 +36,7 @@ class Stream:
         await self.standing.close(self.heard)
 
     def die(self) -> None:
-        """Lose the connection to everybody else, without a word."""
+        """Lose the connection to all others without a message."""
         bus.here().leave(publisher.of_session("session"), self.hear)
 
     def hear(self, message: bus.Message) -> None:
@@ -53,7 +53,7 @@ class Stream:
 
 @pytest.fixture(autouse=True)
 async def layer(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeLayer]:
-    """There are other workers, as far as streams can know."""
+    """Other workers exist, as far as streams know."""
     layer = FakeLayer()
     monkeypatch.setattr(bus, "shared_layer", lambda: layer)
     monkeypatch.setattr(active_stream, "PATIENCE", 0.05)
@@ -80,7 +80,7 @@ async def test_newer_stream_becomes_active_at_the_position_of_the_older() -> Non
     await until(lambda: active_streams(older))
     older.sentence = asyncio.Event()
     newer = await Stream("b").open()
-    assert active_streams(older, newer) == []  # The older one has not finished its sentence.
+    assert active_streams(older, newer) == []  # The older stream has not flushed its pending event.
     older.sentence.set()
     await until(lambda: active_streams(older, newer) == ["b"])
     assert newer.told == [7]
@@ -152,7 +152,7 @@ async def test_dead_active_stream_is_replaced() -> None:
 async def test_handover_that_is_never_completed_times_out() -> None:
     older, newer = await Stream("a").open(), Stream("b")
     await until(lambda: active_streams(older))
-    older.sentence = asyncio.Event()  # It says that it will pass the word on, and never does.
+    older.sentence = asyncio.Event()  # It announces the handover, but does not complete it.
     await newer.open()
     await until(lambda: active_streams(newer) == ["b"])
     older.sentence.set()

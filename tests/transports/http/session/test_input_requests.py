@@ -1,4 +1,4 @@
-"""Asking a client in its session: the question on the call's stream, the answer by another POST."""
+"""Input requests in a session: sent on the call's stream, answered by another POST."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_input_request_is_sent_on_the_stream_of_its_call(
 
 
 async def _read_pending(stream: Any) -> bytes:
-    """What is on the stream by now."""
+    """The methods on the stream so far."""
     pieces = []
     while not stream._outgoing.empty():
         pieces.append(await stream.read() or b"")
@@ -206,7 +206,7 @@ async def test_server_can_ping_a_session_by_its_id(desk: Desk) -> None:
         await desk.server.aping("unknown")
 
 
-# Cancelling.
+# Cancellation.
 
 
 async def test_cancelled_call_is_stopped_and_answered_with_an_error(desk: Desk) -> None:
