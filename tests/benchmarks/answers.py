@@ -14,11 +14,11 @@ from tests.benchmarks.calls import Call
 OF_THE_SERVER = frozenset({"date", "server", "connection", "transfer-encoding", "keep-alive"})
 """Headers that the ASGI server adds."""
 STREAM = "text/event-stream"
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 
-class Unfit(Exception):
-    """A server returned a wrong response, so it cannot be measured."""
+class MeasurementError(Exception):
+    """A contestant failed or returned a wrong response, so it cannot be measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Answer:
     status: int
     headers: tuple[tuple[str, str], ...]
     parts: tuple[bytes, ...]
-    announcement: bytes | None = None
+    event: bytes | None = None
     """The event to write later to an open stream; None if the response ends."""
 
     @property
@@ -46,13 +46,13 @@ class Answer:
 
     def to_json(self) -> bytes:
         """Encode the response for `from_json` in another process."""
-        announcement = None if self.announcement is None else self.announcement.decode()
+        event = None if self.event is None else self.event.decode()
         return json.dumps(
             {
                 "status": self.status,
                 "headers": self.headers,
                 "parts": [part.decode() for part in self.parts],
-                "announcement": announcement,
+                "event": event,
             }
         ).encode()
 
@@ -60,36 +60,36 @@ class Answer:
     def from_json(cls, data: bytes) -> Answer:
         """Decode the output of `to_json`."""
         found = json.loads(data)
-        announcement = found["announcement"]
+        event = found["event"]
         return cls(
             status=found["status"],
             headers=tuple((name, value) for name, value in found["headers"]),
             parts=tuple(part.encode() for part in found["parts"]),
-            announcement=None if announcement is None else announcement.encode(),
+            event=None if event is None else event.encode(),
         )
 
-    def announcing(self, announcement: bytes) -> Answer:
+    def with_event(self, event: bytes) -> Answer:
         """Return this response as the start of a stream that stays open."""
-        return replace(self, announcement=announcement)
+        return replace(self, event=event)
 
 
-def ask(port: int, path: str, call: Call) -> Answer:
-    """Read a complete response; raises Unfit if it is not the expected one."""
-    with asked(port, path, call) as response:
+def fetch(port: int, path: str, call: Call) -> Answer:
+    """Read a complete response; raises MeasurementError if it is wrong."""
+    with open_response(port, path, call) as response:
         body = response.read()
     return checked(call, _answer(response, tuple(_events(response, body))))
 
 
-def ask_for_stream(port: int, path: str, call: Call) -> Answer:
-    """Read the first event of an open stream; raises Unfit if it is not the expected one."""
-    with asked(port, path, call) as response:
+def fetch_stream(port: int, path: str, call: Call) -> Answer:
+    """Read the first event of an open stream; raises MeasurementError if it is wrong."""
+    with open_response(port, path, call) as response:
         return checked(call, _answer(response, (read_event(response),)))
 
 
 @contextmanager
-def asked(port: int, path: str, call: Call) -> Iterator[HTTPResponse]:
+def open_response(port: int, path: str, call: Call) -> Iterator[HTTPResponse]:
     """The response to a call, after its status and headers were read."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
     try:
         connection.request("POST", path, call.body, call.all_headers)
         yield connection.getresponse()
@@ -104,13 +104,13 @@ def read_event(response: HTTPResponse) -> bytes:
         event += line
         if not line.strip() and b"data:" in event:
             return event
-    raise Unfit(f"The stream ended with {event!r}")
+    raise MeasurementError(f"The stream ended with {event!r}")
 
 
 def checked(call: Call, answer: Answer) -> Answer:
-    """Return the response if it is the expected one; raises Unfit otherwise."""
-    if answer.status != 200 or not call.says(answer.messages):
-        raise Unfit(f"{call.method} was answered {answer.status}: {answer.parts[-1][:500]!r}")
+    """Return the response if it is the expected one; raises MeasurementError otherwise."""
+    if answer.status != 200 or not call.is_expected(answer.messages):
+        raise MeasurementError(f"{call.method}: {answer.status} {answer.parts[-1][:500]!r}")
     return answer
 
 

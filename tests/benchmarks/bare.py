@@ -13,26 +13,26 @@ from typing import Any
 from tests.benchmarks.answers import Answer
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
-ANNOUNCE = "/announce"
+PUBLISH = "/publish"
 """The path that makes the bare application write to its open streams."""
 
 
 def answering(answer: Answer) -> Callable[[Any, Any, Send], Awaitable[None]]:
     """Return an application whose response is always `answer`."""
     start = {"type": "http.response.start", "status": answer.status, "headers": answer.pairs}
-    stays_open = answer.announcement is not None
+    stays_open = answer.event is not None
     *first, last = answer.parts
     pieces = [*(_piece(part, more=True) for part in first), _piece(last, more=stays_open)]
-    announcement = _piece(answer.announcement or b"", more=True)
+    event = _piece(answer.event or b"", more=True)
     streams: dict[Send, None] = {}
 
     async def application(scope: Any, receive: Any, send: Send) -> None:
         if scope["type"] != "http":
             return
         json.loads(await _body(receive))
-        if scope["path"] == ANNOUNCE:
+        if scope["path"] == PUBLISH:
             for stream in streams:
-                await stream(announcement)
+                await stream(event)
             await _accept(send)
             return
         await send(start)

@@ -19,7 +19,7 @@ def pinned(core: int, *command: str | Path) -> list[str]:
     return ["taskset", "--cpu-list", str(core), *map(str, command)]
 
 
-def keep_away() -> None:
+def leave_server_core() -> None:
     """Move this process off the core of the servers."""
     os.sched_setaffinity(0, {LOAD_CORE})
 

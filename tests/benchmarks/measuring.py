@@ -11,7 +11,7 @@ from tests.benchmarks.cases import Case
 from tests.benchmarks.contestants import Contestant
 from tests.benchmarks.samples import Effort, Sample, middle
 
-Tell = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +40,9 @@ class Outcome:
 
 
 def measure(
-    case: Case, effort: Effort, *, with_peers: bool, before: Path | None = None, tell: Tell
+    case: Case, effort: Effort, *, with_peers: bool, before: Path | None = None, log: Log
 ) -> Outcome:
-    """Measure all contestants of a case; raises Unfit if one returns a wrong response.
+    """Measure all contestants of a case; raises MeasurementError if one fails.
 
     ``before`` is another checkout, in which the subject is measured as well.
     """
@@ -56,13 +56,13 @@ def measure(
         for contestant in (*others, *peers):
             known = contestant.repeating(subject.answer)
             ready.append((known, running.enter_context(case.meter.ready(known, effort))))
-        rounds: list[list[Sample]] = []
-        for number in range(1, effort.rounds + 1):
-            tell(f"{case.name}: round {number} of {effort.rounds}")
-            rounds.append([each.sample() for _, each in ready])
+        samples_by_round: list[list[Sample]] = []
+        for number in range(1, effort.samples + 1):
+            log(f"{case.name}: round {number} of {effort.samples}")
+            samples_by_round.append([each.sample() for _, each in ready])
     measured = [
         Measured(contestant=contestant, samples=samples)
-        for (contestant, _), samples in zip(ready, zip(*rounds, strict=True), strict=True)
+        for (contestant, _), samples in zip(ready, zip(*samples_by_round, strict=True), strict=True)
     ]
     first, *rest = measured
     baseline = rest.pop(0) if case.baseline is not None else None

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.benchmarks import environments, machine
-from tests.benchmarks.answers import PATIENCE, Unfit
+from tests.benchmarks.answers import TIMEOUT, MeasurementError
 from tests.benchmarks.contestants import SERVERS, SITE, Contestant
 
 PAUSE = 0.002
@@ -125,18 +125,18 @@ Group.objects.create(pk=1, name="readers")
 
 
 def wait_for_connection(port: int, failed: Callable[[], str | None]) -> None:
-    """Wait until it accepts connections; raises Unfit with the output of a server that exited."""
-    deadline = time.monotonic() + PATIENCE
+    """Wait for connections; raises MeasurementError with the output of a server that exited."""
+    deadline = time.monotonic() + TIMEOUT
     while time.monotonic() < deadline:
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=PATIENCE).close()
+            socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT).close()
             return
         except OSError:
-            said = failed()
-            if said is not None:
-                raise Unfit(f"The server ended at once:\n{said}") from None
+            output = failed()
+            if output is not None:
+                raise MeasurementError(f"The server has exited:\n{output}") from None
             time.sleep(PAUSE)
-    raise Unfit(f"Nothing listens after {PATIENCE:g} seconds")
+    raise MeasurementError(f"The server does not listen after {TIMEOUT:g} seconds")
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

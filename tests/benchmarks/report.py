@@ -56,9 +56,9 @@ class Row:
         return (
             case.name,
             f"{case.title}, p99" if self._is_tail else case.title,
-            self._said(self.outcome.subject),
+            self._text(self.outcome.subject),
             self._beside(),
-            self._said(self.other),
+            self._text(self.other),
             NOT_MEASURED if self.ratio is None else f"{self.ratio:.2f}",
             "" if self.by_processor is None else f"{self.by_processor:.2f}",
             str(self.bar or ""),
@@ -78,7 +78,7 @@ class Row:
         best = self.bar is not None and self.bar.beside_peers
         return f"{self.other.contestant.label}{', the best peer' if best else ''}"
 
-    def _said(self, measured: Measured | None) -> str:
+    def _text(self, measured: Measured | None) -> str:
         if measured is None:
             return NOT_MEASURED
         found, unit = middle(measured.samples), self.outcome.case.meter.unit

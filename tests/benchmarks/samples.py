@@ -27,7 +27,8 @@ class Sample:
 class Effort:
     """The extent of a measurement."""
 
-    rounds: int = 5
+    samples: int = 5
+    """Per contestant, one in each round."""
     seconds: float = 4.0
     """Seconds of load per round."""
     warm_up: float = 1.0
@@ -37,7 +38,7 @@ class Effort:
     """Repetitions per round of what takes a moment."""
 
 
-QUICK = Effort(rounds=1, seconds=0.3, warm_up=0.1, streams=20, repeats=2)
+QUICK = Effort(samples=1, seconds=0.3, warm_up=0.1, streams=20, repeats=2)
 """A smoke test; the numbers are meaningless."""
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.benchmarks import machine
-from tests.benchmarks.answers import Unfit, ask
+from tests.benchmarks.answers import MeasurementError, fetch
 from tests.benchmarks.contestants import Contestant
 from tests.benchmarks.processes import Served, serving
 from tests.benchmarks.samples import Effort, Meter, Ready, Sample
@@ -25,7 +25,7 @@ def ready(contestant: Contestant, effort: Effort) -> Iterator[Ready]:
     """Start the contestant, verify its response, and warm it up."""
     with serving(contestant) as served, tempfile.NamedTemporaryFile() as request:
         call = contestant.call
-        answer = ask(served.port, contestant.path, call)
+        answer = fetch(served.port, contestant.path, call)
         lines = [f"{name}: {text}\n" for name, text in call.all_headers.items()]
         request.write("".join([*lines, "\n"]).encode() + call.body)
         request.flush()
@@ -52,7 +52,7 @@ def _wrk(served: Served, request: str, effort: Effort, seconds: float) -> Sample
     used = machine.processor_seconds(served.pid) - before
     found = json.loads(done.stdout.partition(MARK)[2])
     if found["errors"] or not found["requests"]:
-        raise Unfit(f"{served.contestant.label} failed under load: {found}")
+        raise MeasurementError(f"{served.contestant.label} failed under load: {found}")
     return Sample(
         value=found["requests"] * 1e6 / found["microseconds"],
         p50=found["p50"] / 1000,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from statistics import median
 
-from tests.benchmarks.answers import ask
+from tests.benchmarks.answers import fetch
 from tests.benchmarks.contestants import Contestant
 from tests.benchmarks.processes import starting, wait_for_connection
 from tests.benchmarks.samples import Effort, Meter, Ready, Sample
@@ -33,5 +33,5 @@ def _time_to_answer(contestant: Contestant) -> float:
     began = time.perf_counter()
     with starting(contestant) as (served, failed):
         wait_for_connection(served.port, failed)
-        ask(served.port, contestant.path, contestant.call)
+        fetch(served.port, contestant.path, contestant.call)
         return (time.perf_counter() - began) * 1000

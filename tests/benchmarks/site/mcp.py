@@ -3,6 +3,6 @@
 import os
 
 from django_mcp import registry
-from tests.benchmarks.site.tools import offer
+from tests.benchmarks.site.tools import register
 
-offer(registry.default, int(os.environ.get("BENCH_TOOLS", "0")))
+register(registry.default, int(os.environ.get("BENCH_TOOLS", "0")))

@@ -68,19 +68,21 @@ async def progress(steps: int, frame: Frame) -> str:
     return "done"
 
 
-async def announce(frame: Frame) -> str:
+async def publish(frame: Frame) -> str:
     """Send every client a change of the list of tools."""
     await frame.server.anotify_tools_list_changed()
     return "said"
 
 
-TOOLS = (add, add_sync, group_name, tickets, prices, count, progress, announce)
+TOOLS = (add, add_sync, group_name, tickets, prices, count, progress)
 
 
-def offer(server: Server, further: int = 0) -> Server:
+def register(server: Server, further: int = 0) -> Server:
     """Register every tool, or only `add` and the given number of `further` ones."""
     for tool in TOOLS if not further else TOOLS[:1]:
         server.tool(tool)
+    if not further:
+        server.tool(name="announce")(publish)
     for number in range(1, further):
         server.tool(name=f"tool_{number:04}")(add)
     return server
