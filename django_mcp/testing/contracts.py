@@ -24,7 +24,7 @@ import pytest
 
 from django_mcp.frame.session import Change, Session, address
 from django_mcp.protocol.revisions import REVISIONS
-from django_mcp.stores.base import ABANDONED, Event, EventStore, SessionStore, StoreFull
+from django_mcp.stores.base import ABANDONED_AFTER, Event, EventStore, SessionStore, StoreFull
 
 IDLE_TIMEOUT = 1800.0
 LIFETIME = 600.0
@@ -469,7 +469,7 @@ class EventStoreContract(ABC):
         self, store: EventStore, clock: Clock
     ) -> None:
         await store.append("session", "stream", ["a"])
-        clock.advance(ABANDONED - 1)
+        clock.advance(ABANDONED_AFTER - 1)
         assert await store.after("session", "stream", 0) == []
         clock.advance(2)
         assert await store.after("session", "stream", 0) is None
@@ -505,7 +505,7 @@ class EventStoreContract(ABC):
     ) -> None:
         for name in ("one", "two", "three"):
             await store.append("session", name, [name])
-        clock.advance(ABANDONED + 1)
+        clock.advance(ABANDONED_AFTER + 1)
         assert await store.append("session", "four", ["four"]) == 1
 
     async def test_forget_deletes_all_streams_of_the_session(

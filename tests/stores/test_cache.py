@@ -96,7 +96,7 @@ async def test_update_without_the_lock_raises_store_busy(
     await store.create(a_session())
     lock = f"django_mcp:session:{a_session().address}:lock"
     cache.add(lock, "somebody else")
-    monkeypatch.setattr(module, "PATIENCE", 0)
+    monkeypatch.setattr(module, "WRITE_TIMEOUT", 0)
     with pytest.raises(StoreBusy):
         await store.update(a_session().id, [put("a", 1)])
     assert cache.get(lock) == "somebody else"

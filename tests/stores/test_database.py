@@ -143,14 +143,14 @@ async def test_principal_longer_than_its_column_is_stored_in_full(database: str)
 async def test_update_that_always_conflicts_raises_store_busy(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def overtaken(session: Session) -> str:
+    def conflicting(session: Session) -> str:
         McpSession.objects.using(database).update(update_count=F("update_count") + 1)
         return pack(session)
 
     store = sessions(database)
     await store.create(a_session())
-    monkeypatch.setattr(module, "pack", overtaken)
-    monkeypatch.setattr(module, "PATIENCE", 0)
+    monkeypatch.setattr(module, "pack", conflicting)
+    monkeypatch.setattr(module, "WRITE_TIMEOUT", 0)
     with pytest.raises(StoreBusy):
         await store.update(a_session().id, [put("a", 1)])
     monkeypatch.setattr(module, "pack", pack)
@@ -179,7 +179,7 @@ async def test_move_is_retried_after_a_serialization_failure(
     slower, faster = events(strict_database), events(strict_database)
     read = slower._after
 
-    def overtaken(name: str, number: int) -> list[Event] | None:
+    def conflicting(name: str, number: int) -> list[Event] | None:
         found = read(name, number)
         if connections[strict_database].in_atomic_block:
             monkeypatch.setattr(slower, "_after", read)
@@ -188,7 +188,7 @@ async def test_move_is_retried_after_a_serialization_failure(
 
     await slower.append("session", "box", ["slower"])
     await slower.append("session", "stream", [])
-    monkeypatch.setattr(slower, "_after", overtaken)
+    monkeypatch.setattr(slower, "_after", conflicting)
     await slower.move("session", "box", "stream")
     assert await slower.after("session", "stream", 0) == [Event(1, "faster"), Event(2, "slower")]
 
