@@ -314,8 +314,8 @@ class CacheEventStore(EventStore):
         numbers = range(max(number + 1, head.last - self.limit + 1, 1), head.last + 1)
         found = self._cache.cache.get_many([_event(name, each) for each in numbers])
         oldest = self.now() - self.lifetime
-        kept = ((each, found.get(_event(name, each), (0.0, ""))) for each in numbers)
-        return [Event(each, text) for each, (at, text) in kept if at > oldest]
+        events = ((each, found.get(_event(name, each), (0.0, ""))) for each in numbers)
+        return [Event(each, text) for each, (at, text) in events if at > oldest]
 
     def _close(self, session: str, name: str) -> None:
         with self._cache.locked(_streams(session)):

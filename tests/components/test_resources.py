@@ -1,4 +1,4 @@
-"""Resources and templates as functions and as classes: how they are listed, and what they read."""
+"""Resources and templates as functions and as classes: their entry in a list, and their contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Responses: built piece by piece, never changed in place."""
+"""Response builders are immutable and validate their values."""
 
 from __future__ import annotations
 

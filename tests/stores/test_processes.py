@@ -1,4 +1,4 @@
-"""Workers in processes of their own share the sessions in the database, and lose no update."""
+"""Workers in separate processes share the sessions in the database, and lose no update."""
 
 from __future__ import annotations
 

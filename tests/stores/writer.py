@@ -1,7 +1,7 @@
-"""A worker in a process of its own: it assigns fifty keys in a session, each by an update.
+"""A worker process that assigns fifty keys in a session, each by an update.
 
-``python -m tests.stores.writer <database> <session id> <mark>`` says when it is ready, begins when
-it is told to, and says when it is done. The database is an entry of ``DATABASES``, in JSON.
+``python -m tests.stores.writer <database> <session id> <mark>`` prints "ready", starts after a line
+of input, and prints "done". The database is an entry of ``DATABASES``, in JSON.
 """
 
 from __future__ import annotations
