@@ -1,4 +1,4 @@
-"""Prompts as functions and as classes: their arguments, and the validation of entered text."""
+"""Prompts: their arguments in lists, and the conversion of the strings that clients send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resources and templates as functions and as classes: their entry in a list, and their contents."""
+"""Resources and templates as functions and classes: how they are listed and read."""
 
 from __future__ import annotations
 

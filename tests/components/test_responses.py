@@ -1,4 +1,4 @@
-"""Response builders are immutable and validate their values."""
+"""Responses: immutable, built step by step."""
 
 from __future__ import annotations
 

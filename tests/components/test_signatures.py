@@ -1,4 +1,4 @@
-"""Signatures of functions: the JSON Schema for clients, and the values for the function."""
+"""Signatures of handlers: their JSON Schema for clients, and the conversion of arguments."""
 
 from __future__ import annotations
 

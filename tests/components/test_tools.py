@@ -1,4 +1,4 @@
-"""Tools as functions and as classes: their entry in a list, and their arguments."""
+"""Tools as functions and classes: how they are listed, and the arguments that they receive."""
 
 from __future__ import annotations
 

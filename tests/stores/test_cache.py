@@ -1,4 +1,4 @@
-"""The cache stores implement the contracts, in local memory and in an available Redis."""
+"""The cache stores satisfy the contracts, in local memory and in Redis if it is available."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ async def test_session_with_an_evicted_cache_entry_is_not_found(cache: BaseCache
         assert await store.load(a_session(number).id) is None
 
 
-@pytest.mark.parametrize("cache", ["locmem"], indirect=True)  # Its entries can be read.
+@pytest.mark.parametrize("cache", ["locmem"], indirect=True)  # The backend allows inspection.
 async def test_cache_entries_expire_and_do_not_contain_the_session_id(cache: BaseCache) -> None:
     session = a_session(subscriptions=frozenset({"shop://a"}))
     await sessions(Clock()).create(session)

@@ -1,4 +1,4 @@
-"""The memory stores implement the contracts, and delete expired entries by themselves."""
+"""The memory stores satisfy the contracts, and expire entries by themselves."""
 
 from __future__ import annotations
 
