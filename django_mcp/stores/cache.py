@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import ceil
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.core.cache import caches
 from django.core.cache.backends.base import BaseCache
@@ -27,7 +27,6 @@ from django_mcp.frame.session import Change, Session, address
 from django_mcp.runtime import threads
 from django_mcp.stores.base import (
     WRITE_TIMEOUT,
-    Clock,
     Event,
     EventStore,
     SessionStore,
@@ -81,20 +80,11 @@ class CacheSessionStore(SessionStore):
     resource; they may contain expired sessions.
     """
 
-    def __init__(
-        self,
-        *,
-        idle_timeout: float,
-        limit_per_principal: int,
-        now: Clock = time.time,
-        alias: str = "default",
-    ) -> None:
-        super().__init__(
-            idle_timeout=idle_timeout, limit_per_principal=limit_per_principal, now=now
-        )
+    def __init__(self, *, alias: str = "default", **limits: Any) -> None:
+        super().__init__(**limits)
         self._cache = _LockedCache(alias)
         # The entry must not expire before the session does, whose last use may be written late.
-        self._timeout = ceil(idle_timeout + self.touch_interval)
+        self._timeout = ceil(self.idle_timeout + self.touch_interval)
 
     async def create(self, session: Session) -> None:
         await threads.run_in_store_pool(self._create, session)
@@ -236,16 +226,8 @@ class CacheEventStore(EventStore):
     its streams.
     """
 
-    def __init__(
-        self,
-        *,
-        limit: int,
-        lifetime: float,
-        streams: int,
-        now: Clock = time.time,
-        alias: str = "default",
-    ) -> None:
-        super().__init__(limit=limit, lifetime=lifetime, streams=streams, now=now)
+    def __init__(self, *, alias: str = "default", **limits: Any) -> None:
+        super().__init__(**limits)
         self._cache = _LockedCache(alias)
 
     async def append(self, session: str, stream: str, data: Iterable[str]) -> int:

@@ -5,15 +5,15 @@ Expired entries are deleted without a command, since no command can reach the pr
 
 from __future__ import annotations
 
-import time
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from threading import Lock
+from typing import Any
 
 from django_mcp.frame.session import Change, Session, address
-from django_mcp.stores.base import Clock, Event, EventStore, SessionStore, StoreFull, pack, unpack
+from django_mcp.stores.base import Event, EventStore, SessionStore, StoreFull, pack, unpack
 
 
 @dataclass(slots=True)
@@ -28,12 +28,8 @@ class _Entry:
 class MemorySessionStore(SessionStore):
     """Stores sessions for the lifetime of the process."""
 
-    def __init__(
-        self, *, idle_timeout: float, limit_per_principal: int, now: Clock = time.time
-    ) -> None:
-        super().__init__(
-            idle_timeout=idle_timeout, limit_per_principal=limit_per_principal, now=now
-        )
+    def __init__(self, **limits: Any) -> None:
+        super().__init__(**limits)
         self._entries: dict[str, _Entry] = {}  # By address, the least recently used first.
         self._counts: Counter[str] = Counter()  # By principal.
         self._lock = Lock()  # Tests and synchronous callers have their own event loops.
@@ -121,14 +117,12 @@ class _Stream:
 class MemoryEventStore(EventStore):
     """Stores events for the lifetime of the process."""
 
-    def __init__(
-        self, *, limit: int, lifetime: float, streams: int, now: Clock = time.time
-    ) -> None:
-        super().__init__(limit=limit, lifetime=lifetime, streams=streams, now=now)
+    def __init__(self, **limits: Any) -> None:
+        super().__init__(**limits)
         self._by_session: dict[
             str, dict[str, _Stream]
         ] = {}  # By session; the least recently changed first.
-        self._pruned_at = now()
+        self._pruned_at = self.now()
         self._lock = Lock()
 
     async def append(self, session: str, stream: str, data: Iterable[str]) -> int:
