@@ -49,17 +49,17 @@ class _LockedCache:
         self._local = threading.local()  # Threads cannot share a connection to a cache.
 
     @property
-    def cache(self) -> BaseCache:
-        """The connection of the current thread."""
-        if not hasattr(self._local, "cache"):
-            self._local.cache = caches.create_connection(self._alias)
-        cache: BaseCache = self._local.cache
-        return cache
+    def connection(self) -> BaseCache:
+        """The connection of the current thread to the cache."""
+        if not hasattr(self._local, "connection"):
+            self._local.connection = caches.create_connection(self._alias)
+        connection: BaseCache = self._local.connection
+        return connection
 
     @contextmanager
     def locked(self, key: str) -> Iterator[BaseCache]:
         """Hold the lock of ``key`` among all workers; raises StoreBusy after a timeout."""
-        cache, lock, token = self.cache, f"{key}:lock", secrets.token_hex(8)
+        cache, lock, token = self.connection, f"{key}:lock", secrets.token_hex(8)
         deadline = time.monotonic() + WRITE_TIMEOUT
         while not cache.add(lock, token, timeout=LOCK_LIFETIME):
             if time.monotonic() > deadline:
@@ -162,13 +162,13 @@ class CacheSessionStore(SessionStore):
         return True
 
     def _subscribers(self, server: str, uri: str) -> list[str]:
-        names = self._cache.cache.get(_of_resource(server, uri), [])
+        names = self._cache.connection.get(_of_resource(server, uri), [])
         return list(self._live(names))
 
     def _live(self, names: Sequence[str]) -> dict[str, tuple[str, float]]:
         """The data and the time of the last use of the sessions that have not expired."""
         keys = [key for name in names for key in (_session(name), _used(name))]
-        found = self._cache.cache.get_many(keys)
+        found = self._cache.connection.get_many(keys)
         return {
             name: (found[_session(name)], found[_used(name)])
             for name in names
@@ -177,7 +177,7 @@ class CacheSessionStore(SessionStore):
 
     def _renew(self, session: Session) -> None:
         """Write the time of use, and extend the lifetime of all entries of the session."""
-        cache = self._cache.cache
+        cache = self._cache.connection
         cache.set(_used(session.address), self.now(), self._timeout)
         cache.touch(_session(session.address), self._timeout)
         cache.touch(_of_principal(session), self._timeout)
@@ -287,14 +287,14 @@ class CacheEventStore(EventStore):
 
     def _drop(self, name: str, numbers: range) -> None:
         if numbers:  # Redis rejects an empty list.
-            self._cache.cache.delete_many([_event(name, number) for number in numbers])
+            self._cache.connection.delete_many([_event(name, number) for number in numbers])
 
     def _after(self, name: str, number: int) -> list[Event] | None:
         head = self._head(name)
         if head is None:
             return None
         numbers = range(max(number + 1, head.last - self.limit + 1, 1), head.last + 1)
-        found = self._cache.cache.get_many([_event(name, each) for each in numbers])
+        found = self._cache.connection.get_many([_event(name, each) for each in numbers])
         oldest = self.now() - self.lifetime
         events = ((each, found.get(_event(name, each), (0.0, ""))) for each in numbers)
         return [Event(each, text) for each, (at, text) in events if at > oldest]
@@ -316,7 +316,7 @@ class CacheEventStore(EventStore):
 
     def _heads(self, names: Sequence[str]) -> dict[str, _Head]:
         """The heads of the streams that have not expired."""
-        found = self._cache.cache.get_many(map(_head, names))
+        found = self._cache.connection.get_many(map(_head, names))
         heads = {name: _Head(*found[_head(name)]) for name in names if _head(name) in found}
         return {
             name: head
@@ -325,7 +325,7 @@ class CacheEventStore(EventStore):
         }
 
     def _open(self, session: str, name: str) -> _Head:
-        cache, key = self._cache.cache, _streams(session)
+        cache, key = self._cache.connection, _streams(session)
         names = [each for each in cache.get(key, []) if each != name]
         if len(names) >= self.streams:
             names = self._make_room(names)
@@ -340,11 +340,11 @@ class CacheEventStore(EventStore):
         if not closed:
             raise StoreFull(f"This session has {self.streams} open streams already")
         oldest = min(closed, key=lambda name: heads[name].touched_at)
-        self._cache.cache.delete(_head(oldest))
+        self._cache.connection.delete(_head(oldest))
         return [name for name in heads if name != oldest]
 
     def _write(self, session: str, name: str, head: _Head) -> None:
-        cache = self._cache.cache
+        cache = self._cache.connection
         cache.set(_head(name), tuple(head), ceil(self.stream_lifetime(closed=head.closed)))
         cache.touch(_streams(session), ceil(self.stream_lifetime(closed=False)))
 
