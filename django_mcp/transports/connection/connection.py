@@ -89,7 +89,7 @@ class ConnectionExchange(LoopExchange):
         """Let what was written by now be written."""
         await asyncio.sleep(0)
 
-    async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         """Ask the client; its answer comes back over the same connection."""
         returns = self._conversation.returns
         return await self._questions.ask(returns, self.write, method, params, timeout=timeout)
