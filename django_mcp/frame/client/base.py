@@ -176,7 +176,9 @@ class Client(ABC):
 
         Nothing is sent after the request was answered or cancelled.
         """
-        if method not in self._revision.announcements and method.startswith("notifications/"):
+        if method not in self._revision.server_notifications and method.startswith(
+            "notifications/"
+        ):
             return
         if self._state.has_ended:
             return
@@ -215,7 +217,7 @@ class Client(ABC):
 
     async def aping(self, *, timeout: float = 10.0) -> None:
         """``ping`` for async handlers."""
-        if "ping" in self._revision.questions:
+        if "ping" in self._revision.server_requests:
             await self._exchange.send_request("ping", {}, timeout=timeout)
 
     @overload
@@ -331,20 +333,20 @@ class Client(ABC):
 
     def _params(self, request: InputRequest[Any]) -> dict[str, Any]:
         """Return the parameters of ``request`` as the revision has them."""
-        params = self._revision.question(request.method, request.params)
+        params = self._revision.input_request(request.method, request.params)
         is_declared = self._revision.has(Feature.SAMPLING_TOOLS)
         if is_declared and "context" not in self.capabilities.get("sampling", {}):
             # In these revisions a client declares whether it supports it (SAMP-06).
             params.pop("includeContext", None)
-        if self._is_invalid(request.method, strict_messages.question, params):
-            raise InternalError("The server sent an invalid input request")
+        if self._is_invalid(request.method, strict_messages.server_request, params):
+            raise InternalError("The server asked something unfit")
         return params
 
     def _require(self, requests: Mapping[str, InputRequest[Any]]) -> None:
         """Raise MissingClientCapability for what the client or the revision does not support."""
         for request in requests.values():
             warn_deprecated(self._revision, request.method)
-            is_too_old = request.method not in self._revision.questions or any(
+            is_too_old = request.method not in self._revision.server_requests or any(
                 request.capability == capability and not self._revision.has(feature)
                 for capability, feature in LATER
             )

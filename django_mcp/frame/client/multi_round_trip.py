@@ -63,7 +63,7 @@ class MultiRoundTripClient(Client):
     def require_urls(self, elicitations: Sequence[Json]) -> InputRequired:
         """Return what ends a call whose user has to visit pages first."""
         for number, elicitation in enumerate(elicitations, 1):
-            params = self._revision.question("elicitation/create", elicitation)
+            params = self._revision.input_request("elicitation/create", elicitation)
             self._missing[f"page-{number}"] = {"method": "elicitation/create", "params": params}
         return self._required()
 
