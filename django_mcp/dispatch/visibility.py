@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp.components.base import Component
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
-from django_mcp.dispatch.invocation import params_of
 from django_mcp.protocol import cursors
 from django_mcp.protocol.errors import ResourceNotFound
 
@@ -43,7 +42,7 @@ def _result(
 
 
 def _start(frame: Frame, kind: str, listed: Sequence[Component]) -> int:
-    params = params_of(frame)
+    params = frame.message.params
     if "cursor" not in params:
         return 0
     last = cursors.decode(kind, params["cursor"], frame.server.unsign)

@@ -36,11 +36,11 @@ class Exchange(Protocol):
         ...
 
     def run_handler(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
-        """``run``, undoing what ``function`` wrote to the database if it ends with a question."""
+        """``run``; database writes are rolled back if it ends with an input request."""
         ...
 
     def run_handler_async(self, coroutine: Coroutine[Any, Any, T], /) -> Awaitable[T]:
-        """The result of ``coroutine``, undoing what it wrote if it ends with a question."""
+        """``run_async``; database writes are rolled back if it ends with an input request."""
         ...
 
     def wait(self, coroutine: Coroutine[Any, Any, T], /) -> T:

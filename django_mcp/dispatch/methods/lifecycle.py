@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.dispatch.invocation import call_hook, params_of
+from django_mcp.dispatch.invocation import call_hook
 from django_mcp.protocol import initialize as initialize_params
 from django_mcp.protocol.revisions import Statefulness
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 async def initialize(frame: Frame) -> tuple[dict[str, Any], Frame]:
     """Agree a version and learn who the client is; the transport keeps it as a session."""
-    hello = initialize_params.read(params_of(frame))
+    hello = initialize_params.read(frame.message.params)
     server = frame.server
     revision = initialize_params.negotiate_version(
         hello.version, server.revisions(Statefulness.SESSION)

@@ -49,4 +49,4 @@ def _handler(frame: Frame, prompt: PromptComponent) -> invocation.Handler:
     if prompt.invoke is not None:
         return prompt
     hook = frame.server.handle_prompt_get
-    return invocation.HookHandler(hook, partial(hook, prompt.name))
+    return invocation.HookHandler(hook, partial(hook, prompt.name), prompt.requests_input)

@@ -79,7 +79,9 @@ def _handler(frame: Frame, component: Readable, uri: str) -> invocation.Handler:
     if component.invoke is not None:
         return component
     hook = frame.server.handle_resource_read
-    return invocation.HookHandler(hook, lambda variables, frame: hook(uri, frame))
+    return invocation.HookHandler(
+        hook, lambda variables, frame: hook(uri, frame), component.requests_input
+    )
 
 
 def _result(component: Readable, uri: str, value: Any) -> dict[str, Any]:

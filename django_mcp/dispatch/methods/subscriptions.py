@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.dispatch import visibility
-from django_mcp.dispatch.invocation import params_of, string_param
+from django_mcp.dispatch.invocation import string_param
 from django_mcp.frame.session import Change
 from django_mcp.protocol import subscriptions
 from django_mcp.protocol.errors import InvalidParams, Json, MethodNotFound, ResourceNotFound
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 async def listen(frame: Frame) -> Answer:
     """Announce what the client wants to hear, until its stream ends."""
-    wanted = subscriptions.read(params_of(frame))
+    wanted = subscriptions.read(frame.message.params)
     _check_count(frame, wanted.uris)
     await frame.exchange.listen(frame, await resolve_filter(frame, wanted))
     return {"_meta": subscriptions.meta(frame.request_id)}, frame

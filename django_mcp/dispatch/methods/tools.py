@@ -70,7 +70,7 @@ def _handler(frame: Frame, tool: ToolComponent) -> invocation.Handler:
     if tool.invoke is not None:
         return tool
     hook = frame.server.handle_tool_call
-    return invocation.HookHandler(hook, partial(hook, tool.name))
+    return invocation.HookHandler(hook, partial(hook, tool.name), tool.requests_input)
 
 
 def failed(text: str) -> dict[str, Any]:
