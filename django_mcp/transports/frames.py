@@ -19,6 +19,7 @@ from django_mcp import conf
 from django_mcp.auth.base import Principal
 from django_mcp.dispatch import call_log, dispatcher
 from django_mcp.dispatch.dispatcher import Reply
+from django_mcp.frame import Frame, RequestInfo, Transport
 from django_mcp.frame.cancellation import Cancellation
 from django_mcp.frame.client import request_state
 from django_mcp.frame.client.base import Client, progress_token
@@ -26,7 +27,6 @@ from django_mcp.frame.client.bidirectional import BidirectionalClient
 from django_mcp.frame.client.log_levels import LEAST_SEVERE, LogRateLimiter, level_name
 from django_mcp.frame.client.multi_round_trip import MultiRoundTripClient
 from django_mcp.frame.exchange import Exchange
-from django_mcp.frame.frame import Frame, RequestInfo, Transport
 from django_mcp.frame.session import Change, Session, address
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import (
