@@ -20,8 +20,8 @@ from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp import stores
-from django_mcp.inventory import Entry, entries
 from django_mcp.models import Component, McpSession
+from django_mcp.registry import Entry, entries
 from django_mcp.runtime import threads
 from django_mcp.stores.database import DatabaseSessionStore, to_datetime
 

@@ -22,9 +22,9 @@ from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.auth.base import Authenticator
 from django_mcp.components.tool import ToolComponent
 from django_mcp.conf import Backend, Settings
-from django_mcp.inventory import entries
 from django_mcp.protocol.revisions import BY_VERSION, Structured
 from django_mcp.protocol.schema.compiler import to_object_root
+from django_mcp.registry import entries
 from django_mcp.server.server import Server
 
 TAG = "django_mcp"
@@ -279,7 +279,7 @@ def _authenticators(server: Server) -> tuple[Authenticator, ...]:
 
 def _unguarded_writes(server: Server) -> Iterator[str]:
     """The names of tools which strangers see and which may write, as tools do unless they say."""
-    for tool in server.components(ToolComponent.kind):
+    for tool in server.components.of_kind(ToolComponent.kind):
         reads = (tool.annotations or {}).get("readOnlyHint", False)
         if not (reads or tool.permission or tool.scopes):
             yield tool.name

@@ -36,7 +36,9 @@ def _result(
     frame: Frame, kind: str, member: str, shown: Sequence[Component], *, more: bool
 ) -> dict[str, Any]:
     server, revision = frame.server, frame.revision
-    result: dict[str, Any] = {member: [server.descriptor(revision, item) for item in shown]}
+    result: dict[str, Any] = {
+        member: [server.components.descriptor(revision, item) for item in shown]
+    }
     if more:
         result["nextCursor"] = cursors.encode(kind, shown[-1].sort_key, server.sign)
     return result
@@ -52,12 +54,12 @@ def _start(frame: Frame, kind: str, listed: Sequence[Component]) -> int:
 
 def _limit(frame: Frame) -> int:
     limit = frame.private.get("pagination_limit") or frame.server.page_size
-    return frame.server.limits.page_size if limit is None else limit
+    return frame.server.options.page_size if limit is None else limit
 
 
 def catalogue(frame: Frame, kind: str) -> Sequence[Component]:
     """The components of ``kind``: declared ones, and this session's own, which shadow them."""
-    declared = frame.server.components(kind)
+    declared = frame.server.components.of_kind(kind)
     if not frame.private.get("components"):
         return declared
     own = {item.key: item for item in frame.get_components() if item.kind == kind}
@@ -67,7 +69,7 @@ def catalogue(frame: Frame, kind: str) -> Sequence[Component]:
 
 async def find(frame: Frame, kind: str, key: str) -> Component | None:
     """The component which the caller names, or None when there is none that she may see."""
-    component = _own(frame, kind, key) or frame.server.find(kind, key)
+    component = _own(frame, kind, key) or frame.server.components.find(kind, key)
     if component is None or component.is_public or await visible(frame, component):
         return component
     return None

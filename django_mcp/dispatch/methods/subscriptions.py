@@ -60,7 +60,7 @@ def _uri(frame: Frame) -> str:
 
 
 def _check_count(frame: Frame, uris: Iterable[str]) -> None:
-    limit = frame.server.limits.subscriptions
+    limit = frame.server.options.subscriptions
     if sum(1 for _ in uris) > limit:
         raise InvalidParams(f"A client may subscribe to at most {limit} resources")
 

@@ -88,7 +88,7 @@ def _check_headers(frame: Frame, tool: ToolComponent, arguments: dict[str, Any])
 
 def _explanation(frame: Frame, error: Exception) -> str:
     """What the model is told of a failure that nobody foresaw: next to nothing, but under DEBUG."""
-    if frame.server.limits.debug:
+    if frame.server.options.debug:
         return f"{BLAND} (DEBUG: {type(error).__name__}: {error})"
     return BLAND
 

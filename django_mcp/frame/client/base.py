@@ -206,7 +206,7 @@ class Client(ABC):
             return
         if self._told.is_over:
             return
-        is_strict = self._server.limits.strict
+        is_strict = self._server.options.strict
         if is_strict and _is_unfit(method, strict_messages.notification, self._revision, params):
             return
         self._exchange.write(jsonrpc.notification(method, params))
@@ -397,7 +397,7 @@ class Client(ABC):
     ) -> dict[str, Any]:
         for question in asked.values():
             self._require(question)
-        own = self._server.limits.client_response_timeout
+        own = self._server.options.client_response_timeout
         return await self._answers(asked, own if timeout is None else timeout)
 
     @abstractmethod
@@ -414,7 +414,7 @@ class Client(ABC):
         if may_say and "context" not in self.capabilities.get("sampling", {}):
             # Revisions in which a client says whether it can do this (SAMP-06).
             params.pop("includeContext", None)
-        is_strict = self._server.limits.strict
+        is_strict = self._server.options.strict
         if is_strict and _is_unfit(
             question.method, strict_messages.question, self._revision, params
         ):

@@ -153,9 +153,8 @@ def _open(server: Server, principal: str, method: str, params: Json) -> Json:
     sealed = params.get("requestState")
     if sealed is None and "requestState" not in params:
         return {}
-    assert server.signer is not None
     purpose = _purpose(principal, method, params)
-    lifetime = server.limits.request_state_lifetime
+    lifetime = server.options.request_state_lifetime
     opened = (
         server.signer.unsign(purpose, sealed, max_age=lifetime) if isinstance(sealed, str) else None
     )
@@ -171,7 +170,6 @@ def result(
     server: Server, principal: str, method: str, params: Json, required: InputRequired
 ) -> dict[str, Any]:
     """The result which says what is required, and carries what must not be forgotten."""
-    assert server.signer is not None
     state = server.signer.sign(_purpose(principal, method, params), json.dumps(required.state))
     return {
         "resultType": "input_required",
