@@ -45,6 +45,12 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("case", nargs="*", help="names of cases (--list shows them)")
     parser.add_argument("--list", action="store_true", help="show the cases and measure nothing")
     parser.add_argument("--peers", action="store_true", help="measure the peers, too")
+    parser.add_argument(
+        "--before",
+        type=Path,
+        metavar="FOLDER",
+        help="measure another checkout of this project, too",
+    )
     parser.add_argument("--quick", action="store_true", help="see whether it runs; no numbers")
     parser.add_argument("--rounds", type=int, help="how often everybody is measured in turn")
     parser.add_argument("--seconds", type=float, help="of load in each round")
@@ -65,9 +71,9 @@ def _chosen(names: Sequence[str]) -> list[Case]:
 
 def _measure(case: Case, options: argparse.Namespace) -> Outcome:
     effort = QUICK if options.quick else Effort()
-    wished = {"rounds": options.input_request_methods, "seconds": options.seconds}
+    wished = {"rounds": options.rounds, "seconds": options.seconds}
     effort = replace(effort, **{name: wish for name, wish in wished.items() if wish is not None})
-    return measure(case, effort, with_peers=options.peers, tell=tell)
+    return measure(case, effort, with_peers=options.peers, before=options.before, tell=tell)
 
 
 def _tell(outcomes: Sequence[Outcome], file: Path | None) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from tests.benchmarks.answers import Answer
 from tests.benchmarks.calls import ADD, FIRST_LIST, SESSIONS, Call
@@ -59,6 +60,8 @@ class Contestant:
     """The arguments for Python where it is spoken to over stdio."""
     answer: Answer | None = None
     """What the bare application repeats."""
+    checkout: Path | None = None
+    """Another checkout of this project to run, instead of this one."""
 
     @property
     def label(self) -> str:

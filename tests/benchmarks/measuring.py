@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from tests.benchmarks.cases import Case
 from tests.benchmarks.contestants import Contestant
@@ -29,6 +30,8 @@ class Outcome:
     subject: Measured
     baseline: Measured | None
     peers: tuple[Measured, ...]
+    before: Measured | None = None
+    """The subject as it was in another checkout."""
 
     @property
     def best_peer(self) -> Measured | None:
@@ -36,9 +39,16 @@ class Outcome:
         return max(self.peers, key=lambda peer: middle(peer.samples).value, default=None)
 
 
-def measure(case: Case, effort: Effort, *, with_peers: bool, tell: Tell) -> Outcome:
-    """Measure everybody of a case; raises Unfit when one of them does not do the work."""
+def measure(
+    case: Case, effort: Effort, *, with_peers: bool, before: Path | None = None, tell: Tell
+) -> Outcome:
+    """Measure every contestant of a case; raises Unfit when one of them does not do the work.
+
+    ``before`` is another checkout, in which the subject is measured as well.
+    """
     others = [case.baseline] if case.baseline is not None else []
+    if before is not None:
+        others.append(replace(case.subject, name="before", checkout=before))
     peers = case.peers if with_peers else ()
     with ExitStack() as running:
         subject = running.enter_context(case.meter.ready(case.subject, effort))
@@ -47,13 +57,14 @@ def measure(case: Case, effort: Effort, *, with_peers: bool, tell: Tell) -> Outc
             known = contestant.repeating(subject.answer)
             ready.append((known, running.enter_context(case.meter.ready(known, effort))))
         rounds: list[list[Sample]] = []
-        for number in range(1, effort.input_request_methods + 1):
-            tell(f"{case.name}: round {number} of {effort.input_request_methods}")
+        for number in range(1, effort.rounds + 1):
+            tell(f"{case.name}: round {number} of {effort.rounds}")
             rounds.append([each.sample() for _, each in ready])
     measured = [
         Measured(contestant=contestant, samples=samples)
         for (contestant, _), samples in zip(ready, zip(*rounds, strict=True), strict=True)
     ]
     first, *rest = measured
-    baseline = rest.pop(0) if others else None
-    return Outcome(case=case, subject=first, baseline=baseline, peers=tuple(rest))
+    baseline = rest.pop(0) if case.baseline is not None else None
+    earlier = rest.pop(0) if before is not None else None
+    return Outcome(case=case, subject=first, baseline=baseline, peers=tuple(rest), before=earlier)

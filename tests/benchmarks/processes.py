@@ -53,7 +53,7 @@ def starting(contestant: Contestant) -> Iterator[tuple[Served, Callable[[], str 
         log = Path(folder) / "log"
         process = subprocess.Popen(
             command(contestant, *arguments),
-            cwd=environments.ROOT,
+            cwd=contestant.checkout or environments.ROOT,
             env=environment(contestant, Path(folder)),
             stdin=subprocess.DEVNULL,
             stdout=log.open("wb"),
@@ -80,7 +80,7 @@ def environment(contestant: Contestant, folder: Path) -> dict[str, str]:
     if contestant.answer is not None:
         answer.write_bytes(contestant.answer.to_json())
     ours = {
-        "PYTHONPATH": str(environments.ROOT),
+        "PYTHONPATH": str(contestant.checkout or environments.ROOT),
         "BENCH_DATABASE": str(database()),
         "EXAMPLE_DATABASE": str(database()),
         "BENCH_ANSWER": str(answer),

@@ -98,6 +98,8 @@ def rows(outcome: Outcome) -> Iterator[Row]:
     if outcome.baseline is not None:
         for bar in beside_baseline or NO_BAR:
             yield Row(outcome=outcome, other=outcome.baseline, bar=bar)
+    if outcome.before is not None:
+        yield Row(outcome=outcome, other=outcome.before, bar=None)
     for bar in bars:
         if bar.beside_peers:
             yield Row(outcome=outcome, other=outcome.best_peer, bar=bar)

@@ -27,7 +27,7 @@ class Sample:
 class Effort:
     """How much work is put into measuring."""
 
-    input_request_methods: int = 5
+    rounds: int = 5
     seconds: float = 4.0
     """Of load in one round."""
     warm_up: float = 1.0
@@ -37,7 +37,7 @@ class Effort:
     """Of what takes a moment only, in one round."""
 
 
-QUICK = Effort(input_request_methods=1, seconds=0.3, warm_up=0.1, streams=20, repeats=2)
+QUICK = Effort(rounds=1, seconds=0.3, warm_up=0.1, streams=20, repeats=2)
 """Enough to see that everything runs; the numbers mean nothing."""
 
 

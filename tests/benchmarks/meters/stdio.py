@@ -26,7 +26,7 @@ def ready(contestant: Contestant, effort: Effort) -> Iterator[Ready]:
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
             command(contestant, *contestant.command),
-            cwd=environments.ROOT,
+            cwd=contestant.checkout or environments.ROOT,
             env=environment(contestant, Path(folder)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
