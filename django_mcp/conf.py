@@ -285,11 +285,11 @@ class Settings:
 
 @cache
 def get() -> Settings:
-    """Return the site's settings; raises ImproperlyConfigured, with the remedy, for an invalid one."""
+    """Return the site's settings; raises ImproperlyConfigured, with the remedy."""
     given = getattr(django_settings, "DJANGO_MCP", {})
     if not isinstance(given, Mapping):
         raise ImproperlyConfigured(f"DJANGO_MCP is {given!r}; it must be a dict.")
-    values = {KEYS[key].name: _checked(key, value) for key, value in map(_require_known, given.items())}
+    values = {_field(key).name: _checked(key, value) for key, value in given.items()}
     derived = {
         "name": _site_name(),
         "validate_output": "strict" if django_settings.DEBUG else "off",
@@ -298,15 +298,14 @@ def get() -> Settings:
     return Settings(**{**values, **chosen})
 
 
-def _require_known(item: tuple[Any, Any]) -> tuple[str, Any]:
-    key, value = item
+def _field(key: Any) -> Field[Any]:
     if key in RENAMED:
         raise ImproperlyConfigured(f"The key {key!r} of DJANGO_MCP is now {RENAMED[key]!r}.")
     if key not in KEYS:
         nearest = get_close_matches(str(key).upper(), KEYS, n=1)
         remedy = f"Did you mean {nearest[0]!r}?" if nearest else f"There are: {', '.join(KEYS)}."
         raise ImproperlyConfigured(f"DJANGO_MCP has no key {key!r}. {remedy}")
-    return key, value
+    return KEYS[key]
 
 
 def _checked(key: str, value: Any) -> Any:

@@ -221,7 +221,7 @@ def test_writing_tools_open_to_anonymous_clients_are_reported(server: Server) ->
     def count() -> None:
         """Count."""
 
-    assert get_findings(deploy=True)["W006"].msg.endswith("only read: sell.")
+    assert get_findings(deploy=True)["W006"].msg.endswith("read-only: sell.")
     assert get_findings() == {}
     server.authenticators = ["django_mcp.auth.django_session.DjangoSessionAuthentication"]
     assert get_findings(deploy=True) == {}

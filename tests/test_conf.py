@@ -106,9 +106,9 @@ def test_unknown_key_is_rejected_with_the_nearest_name(
 @pytest.mark.parametrize(
     ("key", "value", "remedy"),
     [
-        ("NAME", "", "None or a text that is not empty"),
-        ("VERSION", 1, "a text that is not empty"),
-        ("PATH", "mcp", 'a path that begins with a slash, such as "/mcp"'),
+        ("NAME", "", "None or a non-empty string"),
+        ("VERSION", 1, "a non-empty string"),
+        ("PATH", "mcp", 'a path that starts with a slash, such as "/mcp"'),
         (
             "AUTHENTICATORS",
             "django_mcp.auth.anonymous.AnonymousAuthentication",
