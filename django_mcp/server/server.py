@@ -217,7 +217,7 @@ class Server(Hooks):
         return self.components.remove(TemplateComponent.kind, template)
 
     def _register(self, kind: Any, build: Any, handler: Handler, options: dict[str, Any]) -> None:
-        function = stored.found(handler) if isinstance(handler, str) else handler
+        function = stored.resolve(handler) if isinstance(handler, str) else handler
         if function is None:
             self.components.replace(kind.from_spec({"kind": kind.kind, **options}))
         else:
@@ -322,7 +322,7 @@ class Server(Hooks):
         """Return the server's name, version and the other members which the revision defines."""
         info = self._info_by_version.get(revision.version)
         if info is None:
-            info = revision.pick("implementation", self.info)
+            info = revision.known_fields("implementation", self.info)
             self._info_by_version[revision.version] = info
         return info
 

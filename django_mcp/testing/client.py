@@ -152,7 +152,7 @@ class Client:
         if self._is_open:
             return
         await self.connect()
-        if self.revision.opening is Statefulness.SESSION:
+        if self.revision.statefulness is Statefulness.SESSION:
             await self._initialize()
 
     async def connect(self) -> None:
@@ -396,7 +396,7 @@ class Client:
         """What a request says of itself: its progress token and, without a session, the rest."""
         if method == "initialize":
             return {}
-        if self.revision.opening is Statefulness.SESSION:
+        if self.revision.statefulness is Statefulness.SESSION:
             return {"progressToken": identity}
         told = {
             request_meta.VERSION: self.revision.version,

@@ -48,7 +48,7 @@ async def read_initial_notifications(peer: Peer) -> None:
 def has_receivers(peer: Peer) -> bool:
     """Whether something of the client's session listens, such as a call that takes long."""
     assert peer.session is not None
-    return bus.here().hears(publisher.of_session(address(peer.session)))
+    return bus.here().has_subscribers(publisher.of_session(address(peer.session)))
 
 
 async def has_no_output(*streams: Any) -> bool:
@@ -197,7 +197,7 @@ async def test_initial_notifications_can_be_disabled() -> None:
 async def test_invalid_notification_is_not_sent_in_strict_mode(
     desk: Desk, configure: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    configure(VALIDATION="strict")
+    configure(VALIDATE_OUTPUT="strict")
     peer = await ready(desk)
     async with peer.stream() as stream:
         await methods_of(stream, 3)
