@@ -262,8 +262,7 @@ def check_input_requests(app_configs: Apps, **_: Any) -> list[CheckMessage]:
             id="django_mcp.W009",
         )
         for entry in entries()
-        if not entry.component.requests_input
-        and _requests_input(getattr(entry.component, "handler", None))
+        if not entry.component.requests_input and _requests_input(entry.component.handler)
     ]
 
 

@@ -54,7 +54,7 @@ class RateLimit:
 
     async def __call__(self, frame: Frame, call_next: CallNext) -> Answer:
         """Count the call; raises McpError when it exceeds the limit."""
-        if frame.request is not None and frame.request.method in self.methods:
+        if frame.message.method in self.methods:
             await self._count(frame)
         return await call_next(frame)
 
@@ -75,7 +75,7 @@ class RateLimit:
 
 def caller_of(frame: Frame) -> str:
     """Return the key of the principal; for anonymous callers, with their IP address."""
-    assert frame.auth is not None
-    if frame.auth.subject or not isinstance(frame.transport, HttpTransport):
-        return frame.auth.key
-    return f"{frame.auth.key} {frame.transport.remote_ip}"
+    principal = frame.principal
+    if principal.subject or not isinstance(frame.transport, HttpTransport):
+        return principal.key
+    return f"{principal.key} {frame.transport.remote_ip}"

@@ -103,6 +103,16 @@ def test_unknown_key_is_rejected_with_the_nearest_name(
     assert f"DJANGO_MCP has no key {key!r}. {remedy}" in str(refusal.value)
 
 
+@pytest.mark.parametrize(("former", "current"), conf.RENAMED.items())
+def test_renamed_key_is_rejected_with_its_new_name(
+    settings: Settings, former: str, current: str
+) -> None:
+    assert current in conf.KEYS
+    settings.DJANGO_MCP = {former: 1}
+    with pytest.raises(ImproperlyConfigured, match=f"'{former}' of DJANGO_MCP is now '{current}'"):
+        conf.get()
+
+
 @pytest.mark.parametrize(
     ("key", "value", "remedy"),
     [
