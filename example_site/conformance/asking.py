@@ -98,28 +98,28 @@ def told(answer: ElicitResult[Any]) -> str:
 # In sessions.
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_sampling(prompt: str, frame: Frame) -> str:
     """Asks the client's model, and repeats what it said."""
     said = await frame.client.acreate_message(prompt, max_tokens=100)
     return f"LLM response: {said.text}"
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_elicitation(message: str, frame: Frame) -> str:
     """Asks the user for a name and an address."""
     answer = await frame.client.aelicit(message, Account)
     return f"User response: {told(answer)}"
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_elicitation_sep1034_defaults(frame: Frame) -> str:
     """Asks the user with a default for every type."""
     answer = await frame.client.aelicit("Please review these values", DEFAULTS)
     return f"Elicitation completed: {told(answer)}"
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_elicitation_sep1330_enums(frame: Frame) -> str:
     """Asks the user with every way to offer a choice."""
     answer = await frame.client.aelicit("Please choose", ENUMS)
@@ -129,14 +129,14 @@ async def test_elicitation_sep1330_enums(frame: Frame) -> str:
 # Without sessions.
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_missing_capability(frame: Frame) -> str:
     """Cannot be called by a client which offers no sampling."""
     said = await frame.client.acreate_message("Say anything.", max_tokens=10)
     return said.text
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_streaming_elicitation(frame: Frame) -> str:
     """Says something, and then asks the user."""
     await frame.client.aprogress(0, 1, "About to ask")
@@ -144,14 +144,14 @@ async def test_streaming_elicitation(frame: Frame) -> str:
     return f"Elicitation completed: {told(answer)}"
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_input_required_result_elicitation(frame: Frame) -> str:
     """Asks the user for a name, and greets."""
     answer = await frame.client.aelicit("What is your name?", UserName, key="user_name")
     return f"Hello, {answer.content.name}!" if answer.accepted else f"Not greeted: {answer.action}"
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_input_required_result_sampling(frame: Frame) -> str:
     """Asks the client's model something that everybody knows."""
     said = await frame.client.acreate_message(
@@ -160,21 +160,21 @@ async def test_input_required_result_sampling(frame: Frame) -> str:
     return said.text
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_input_required_result_list_roots(frame: Frame) -> str:
     """Asks for the client's roots, and lists them."""
     roots = await frame.client.alist_roots(key="client_roots")
     return "Roots: " + ", ".join(root.uri for root in roots)
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_input_required_result_request_state(frame: Frame) -> str:
     """Asks for a confirmation; what must be remembered travels with the client."""
     answer = await frame.client.aelicit("Please confirm", Confirmation, key="confirm")
     return f"state-ok, {told(answer)}"
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_input_required_result_multiple_inputs(frame: Frame) -> str:
     """Asks three questions at once."""
     answers = await frame.client.aask(
@@ -186,7 +186,7 @@ async def test_input_required_result_multiple_inputs(frame: Frame) -> str:
     return f"{greeting.text} ({told(name)}; {len(roots)} roots)"
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_input_required_result_multi_round(frame: Frame) -> str:
     """Asks a second question when the first one is answered."""
     name = await frame.client.aelicit("Step 1: What is your name?", UserName, key="step1")
@@ -194,14 +194,14 @@ async def test_input_required_result_multi_round(frame: Frame) -> str:
     return f"Step 1: {told(name)}. Step 2: {told(color)}."
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_input_required_result_tampered_state(frame: Frame) -> str:
     """Asks for a confirmation, and refuses a state which is not its own."""
     answer = await frame.client.aelicit("Please confirm", Confirmation, key="confirm")
     return f"The state was untouched, {told(answer)}"
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_input_required_result_capabilities(frame: Frame) -> str:
     """Asks what this client can be asked, and nothing else."""
     possible: Mapping[str, InputRequest] = {
@@ -217,7 +217,7 @@ async def test_input_required_result_capabilities(frame: Frame) -> str:
     return f"Answered: {', '.join(answers) or 'nothing, for this client cannot be asked'}"
 
 
-@conformance.prompt
+@conformance.prompt(requests_input=True)
 async def test_input_required_result_prompt(frame: Frame) -> Response:
     """Asks the user what the prompt should be about."""
     answer = await frame.client.aelicit(
