@@ -329,7 +329,7 @@ def test_store_local_to_one_process_is_reported(settings: Settings, module: str)
 
 
 def test_checks_do_not_query_the_database(server: Server) -> None:
-    # Without the ``db`` fixture pytest-django refuses every query.
+    # Without the ``db`` fixture, pytest-django rejects every query.
     @server.tool(permission=lambda frame: isinstance(frame, Frame))
     def guarded() -> None:
         """Guarded by a function, which is not asked either."""

@@ -1,4 +1,4 @@
-"""Rate limits per caller."""
+"""Rate limits per principal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOO_MANY_REQUESTS = 429
 
 
 class Member(AnonymousUser):
-    """Somebody whom an authenticator knows by name."""
+    """An authenticator that names the user."""
 
     def __init__(self, pk: int) -> None:
         self.pk = pk  # type: ignore[assignment]

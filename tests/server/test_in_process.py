@@ -1,4 +1,4 @@
-"""Calling a server from the site's own code: no client, no transport, no session."""
+"""In-process calls from the site's own code: without client, transport or session."""
 
 from __future__ import annotations
 
@@ -376,7 +376,7 @@ class TestHandleInitialize:
 
 
 class LocalCallTransactionTests(TransactionTestCase):
-    """A synchronous call shares the transaction of whoever calls."""
+    """A synchronous call shares the transaction of its caller."""
 
     def test_rollback_of_the_caller_also_rolls_back_handler_writes(self) -> None:
         from django.db import transaction

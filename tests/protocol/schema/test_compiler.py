@@ -1,4 +1,4 @@
-"""JSON Schemas: which compile, what does not fit them, and how they are reshaped."""
+"""JSON Schema: compilation, validation errors, and conversion."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_schema_is_compiled_in_its_declared_dialect(dialect: str) -> None:
     assert validator.schema == schema
     assert validator.dialect == dialect.removesuffix("#")
     assert validator.problems({"a": "É"}) == ""
-    # Our keywords stay in force where the root, which names the dialect, is met again.
+    # Our keywords also apply where the root, which names the dialect, is referenced.
     assert validator.problems({"self": {"self": {"a": "é"}}}) == (
         "arguments.self.self.a: 'é' does not match '^\\\\p{Lu}+$'"
     )
@@ -237,13 +237,13 @@ def test_default_dialect_is_2020_12_and_format_is_not_enforced() -> None:
 
 
 def chain(length: int) -> dict[str, Any]:
-    """Definitions each of which applies the next."""
+    """Definitions that each refer to the next one."""
     defs: dict[str, Any] = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(length)}
     return {"$defs": {**defs, f"d{length}": {}}, "$ref": "#/$defs/d0"}
 
 
 def exponential_references() -> dict[str, Any]:
-    """Definitions each of which applies the next twice: a million in twenty."""
+    """Definitions that each refer to the next one twice: twenty of them expand to a million."""
     defs: dict[str, Any] = {
         f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(20)
     }
