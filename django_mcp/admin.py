@@ -30,7 +30,6 @@ class Rows(list[Component]):
     """Rows from the registry, with the methods of a query set that a change list calls."""
 
     def count(self) -> int:  # type: ignore[override]
-        """Return the number of rows."""
         return len(self)
 
     def _clone(self) -> Rows:
@@ -38,7 +37,6 @@ class Rows(list[Component]):
 
 
 def row(entry: Entry) -> Component:
-    """Return the row of an entry; it is never saved."""
     component = Component(
         key=entry.identity,
         server=entry.server.name,
@@ -53,7 +51,6 @@ def row(entry: Entry) -> Component:
 
 
 def rows() -> Rows:
-    """Return a row for each registered component."""
     return Rows(map(row, entries()))
 
 
@@ -61,12 +58,10 @@ class ByColumn(admin.SimpleListFilter):
     """A filter by the values of a column."""
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """Return each value once."""
         values = sorted(set(map(self._value_of, rows())))
         return [(value, value or "-") for value in values]
 
     def queryset(self, request: HttpRequest, queryset: Any) -> Any:
-        """Return the rows with the chosen value."""
         chosen = self.value()
         if chosen is None:
             return queryset
@@ -92,7 +87,6 @@ class RegistryChangeList(ChangeList):
     """Django's change list for rows instead of a query set."""
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
-        """Return the filtered, searched and sorted rows."""
         self.filter_specs, self.has_filters, unknown, _, self.has_active_filters = self.get_filters(
             request
         )
@@ -118,7 +112,6 @@ class RegistryChangeList(ChangeList):
 
 
 def as_json(value: Any) -> str:
-    """Return indented JSON as HTML."""
     text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
     return format_html("<pre>{}</pre>", text)
 
@@ -139,11 +132,9 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for m
     """Rows which cannot be added or changed."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Never."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Never."""
         return False
 
 
@@ -176,12 +167,10 @@ class ComponentAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("source"))
     def source(self, component: Component) -> str:
-        """The module and line of its declaration."""
         return str(component.entry.component.source)
 
     @admin.display(description=_("scopes"))
     def scopes(self, component: Component) -> str | None:
-        """The required scopes."""
         return ", ".join(sorted(component.entry.component.scopes)) or None
 
     @admin.display(description=_("cache hint"))
@@ -195,21 +184,17 @@ class ComponentAdmin(ReadOnlyAdmin):
         return False
 
     def get_queryset(self, request: HttpRequest) -> Any:
-        """Return all rows."""
         return rows()
 
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None
     ) -> Component | None:
-        """Return the row of this key."""
         return next((each for each in rows() if each.key == object_id), None)
 
     def get_changelist(self, request: HttpRequest, **_: Any) -> type[ChangeList]:
-        """Return the class whose rows come from the registry."""
         return RegistryChangeList
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Return the fields which this component has."""
         listed = [
             name
             for name, field in vars(ComponentAdmin).items()
@@ -235,7 +220,6 @@ class McpSessionAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("client"))
     def client(self, session: McpSession) -> str:
-        """The name and version that the client reported."""
         info = json.loads(session.data).get("client_info") or {}
         return f"{info.get('name', '')} {info.get('version', '')}".strip()
 
@@ -252,13 +236,11 @@ class McpSessionAdmin(ReadOnlyAdmin):
         return is_used and super().has_module_permission(request)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[McpSession]:
-        """Return the sessions which have not expired."""
         store = stores.sessions()
         sessions = McpSession.objects.using(getattr(store, "using", None))
         return sessions.filter(used_at__gt=to_datetime(store.oldest_use))
 
     def delete_model(self, request: HttpRequest, obj: McpSession) -> None:
-        """End a session."""
         self.delete_queryset(request, self.get_queryset(request).filter(pk=obj.pk))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[McpSession]) -> None:

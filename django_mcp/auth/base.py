@@ -45,4 +45,3 @@ class Authenticator(Protocol):
 
     async def authenticate(self, scope: Mapping[str, Any], /) -> Principal | Challenge | None:
         """Authenticate the request of this ASGI ``scope``."""
-        ...

@@ -1,7 +1,4 @@
-"""The two spellings of a public method: ``call_tool`` for sync code, ``acall_tool`` for async.
-
-The method is written once, in a part of the Server, and returns a coroutine.
-"""
+"""The two spellings of a public method: ``call_tool`` for sync code, ``acall_tool`` for async."""
 
 from __future__ import annotations
 
@@ -9,34 +6,43 @@ from collections.abc import Callable, Coroutine
 from functools import partial, update_wrapper
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-Part = TypeVar("Part")
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def twins(
-    part: str,
-    method: Callable[Concatenate[Part, P], Coroutine[Any, Any, T]],
-    run: Callable[[Part, Callable[[], Coroutine[Any, Any, T]]], T],
-) -> tuple[
-    Callable[Concatenate[Any, P], T],
-    Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
-]:
-    """Return the sync and the async method of a Server which delegate to its ``part``.
+class Twins:
+    """Derives both spellings from a method of a server's part, which returns a coroutine.
 
-    ``run`` runs the coroutine for synchronous code. Both keep the signature; the docstring
-    belongs to the synchronous one, and the other refers to it.
+    ``part`` is the attribute of the server, and ``run`` the method of the part which runs the
+    coroutine for synchronous code.
     """
 
-    def synchronous(server: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        owner = getattr(server, part)
-        return run(owner, partial(method, owner, *args, **kwargs))
+    def __init__(self, part: str, run: Callable[[Any, Callable[[], Any]], Any]) -> None:
+        self._part = part
+        self._run = run
 
-    async def asynchronous(server: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await method(getattr(server, part), *args, **kwargs)
+    def of(
+        self, method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
+    ) -> tuple[
+        Callable[Concatenate[Any, P], T],
+        Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+    ]:
+        """Return the sync and the async method of the Server.
 
-    update_wrapper(synchronous, method)
-    update_wrapper(asynchronous, method)
-    asynchronous.__name__ = f"a{method.__name__}"
-    asynchronous.__doc__ = f"``{method.__name__}`` for asynchronous code."
-    return synchronous, asynchronous
+        Both keep the signature. The docstring belongs to the first; the second refers to it.
+        """
+        name, run = self._part, self._run
+
+        def synchronous(server: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            part = getattr(server, name)
+            result: T = run(part, partial(method, part, *args, **kwargs))
+            return result
+
+        async def asynchronous(server: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            return await method(getattr(server, name), *args, **kwargs)
+
+        update_wrapper(synchronous, method)
+        update_wrapper(asynchronous, method)
+        asynchronous.__name__ = f"a{method.__name__}"
+        asynchronous.__doc__ = f"``{method.__name__}`` for asynchronous code."
+        return synchronous, asynchronous

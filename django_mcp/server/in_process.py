@@ -38,21 +38,17 @@ class InProcessCaller(Protocol):
         frame: Frame | None,
     ) -> dict[str, Any]:
         """Return the result of a method in the newest revision with sessions; raises McpError."""
-        ...
 
     async def handle(
         self, server: Server, message: Json, *, user: Any, scopes: Iterable[str]
     ) -> dict[str, Any] | None:
         """Return the response to a JSON-RPC message."""
-        ...
 
     def frame(self, server: Server, client_info: Json, capabilities: Json, *, user: Any) -> Frame:
         """Return the Frame of a client without a session."""
-        ...
 
     def wait(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run an asynchronous function for synchronous code."""
-        ...
 
 
 class InProcessCalls:

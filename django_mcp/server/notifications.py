@@ -44,33 +44,26 @@ class NotificationPublisher(Protocol):
 
     async def broadcast(self, server: Server, method: str, params: Json | None = None) -> None:
         """Send a notification to every client of the server."""
-        ...
 
     async def send_to_session(
         self, server: Server, session_id: str, method: str, params: Json | None
     ) -> None:
         """Send a notification to the client of one session."""
-        ...
 
     async def resource_updated(self, server: Server, uri: str) -> None:
         """Notify the clients which subscribed to this resource."""
-        ...
 
     async def ping(self, server: Server, session_id: str, timeout: float) -> None:
         """Send a ping to the client of one session and wait for its response."""
-        ...
 
     def run(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine for synchronous code, or soon in a thread that runs an event loop."""
-        ...
 
     def wait(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine for synchronous code which needs its outcome."""
-        ...
 
     def list_changed(self, server: Server, category: str) -> None:
         """Notify every client soon that a list has changed: once for several changes."""
-        ...
 
 
 class Notifications:

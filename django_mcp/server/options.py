@@ -32,11 +32,9 @@ class Signer(Protocol):
 
     def sign(self, purpose: str, text: str, /) -> str:
         """Return ``text`` signed for this purpose alone."""
-        ...
 
     def unsign(self, purpose: str, signed: str, /, max_age: float | None = None) -> str | None:
         """Return the text that ``sign`` signed for this purpose, or None for anything else."""
-        ...
 
 
 class UnconfiguredSigner:

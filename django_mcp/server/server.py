@@ -21,7 +21,7 @@ from django_mcp.components.resource import (
 )
 from django_mcp.components.tool import ToolComponent, ToolOptions, tool_component
 from django_mcp.protocol.revisions import Revision, Statefulness, with_statefulness
-from django_mcp.server._twins import twins
+from django_mcp.server._twins import Twins
 from django_mcp.server.capabilities import Capabilities
 from django_mcp.server.components import ComponentCollection
 from django_mcp.server.hooks import HOOKS, HookOptions, Hooks
@@ -225,23 +225,18 @@ class Server(Hooks):
 
     # In-process calls.
 
-    call_tool, acall_tool = twins("in_process", InProcessCalls.call_tool, InProcessCalls.wait)
-    read_resource, aread_resource = twins(
-        "in_process", InProcessCalls.read_resource, InProcessCalls.wait
+    _in_process = Twins("in_process", InProcessCalls.wait)
+    call_tool, acall_tool = _in_process.of(InProcessCalls.call_tool)
+    read_resource, aread_resource = _in_process.of(InProcessCalls.read_resource)
+    get_prompt, aget_prompt = _in_process.of(InProcessCalls.get_prompt)
+    complete, acomplete = _in_process.of(InProcessCalls.complete)
+    list_tools, alist_tools = _in_process.of(InProcessCalls.list_tools)
+    list_resources, alist_resources = _in_process.of(InProcessCalls.list_resources)
+    list_resource_templates, alist_resource_templates = _in_process.of(
+        InProcessCalls.list_resource_templates
     )
-    get_prompt, aget_prompt = twins("in_process", InProcessCalls.get_prompt, InProcessCalls.wait)
-    complete, acomplete = twins("in_process", InProcessCalls.complete, InProcessCalls.wait)
-    list_tools, alist_tools = twins("in_process", InProcessCalls.list_tools, InProcessCalls.wait)
-    list_resources, alist_resources = twins(
-        "in_process", InProcessCalls.list_resources, InProcessCalls.wait
-    )
-    list_resource_templates, alist_resource_templates = twins(
-        "in_process", InProcessCalls.list_resource_templates, InProcessCalls.wait
-    )
-    list_prompts, alist_prompts = twins(
-        "in_process", InProcessCalls.list_prompts, InProcessCalls.wait
-    )
-    handle, ahandle = twins("in_process", InProcessCalls.handle, InProcessCalls.wait)
+    list_prompts, alist_prompts = _in_process.of(InProcessCalls.list_prompts)
+    handle, ahandle = _in_process.of(InProcessCalls.handle)
 
     def handle_initialize(
         self, client_info: Json, capabilities: Json, *, user: Any = None
@@ -255,22 +250,21 @@ class Server(Hooks):
 
     # Notifications.
 
-    notify_tools_list_changed, anotify_tools_list_changed = twins(
-        "notifications", Notifications.notify_tools_list_changed, Notifications.run
+    _notifications = Twins("notifications", Notifications.run)
+    notify_tools_list_changed, anotify_tools_list_changed = _notifications.of(
+        Notifications.notify_tools_list_changed
     )
-    notify_prompts_list_changed, anotify_prompts_list_changed = twins(
-        "notifications", Notifications.notify_prompts_list_changed, Notifications.run
+    notify_prompts_list_changed, anotify_prompts_list_changed = _notifications.of(
+        Notifications.notify_prompts_list_changed
     )
-    notify_resources_list_changed, anotify_resources_list_changed = twins(
-        "notifications", Notifications.notify_resources_list_changed, Notifications.run
+    notify_resources_list_changed, anotify_resources_list_changed = _notifications.of(
+        Notifications.notify_resources_list_changed
     )
-    notify_resource_updated, anotify_resource_updated = twins(
-        "notifications", Notifications.notify_resource_updated, Notifications.run
+    notify_resource_updated, anotify_resource_updated = _notifications.of(
+        Notifications.notify_resource_updated
     )
-    send_notification, asend_notification = twins(
-        "notifications", Notifications.send_notification, Notifications.run
-    )
-    ping, aping = twins("notifications", Notifications.ping, Notifications.wait)
+    send_notification, asend_notification = _notifications.of(Notifications.send_notification)
+    ping, aping = Twins("notifications", Notifications.wait).of(Notifications.ping)
 
     # Configuration by the site.
 
