@@ -196,9 +196,10 @@ ACTIONS: Mapping[str, Callable[[Session, Change], Session]] = {
     "include": _include,
     "exclude": _exclude,
 }
-"""``set`` replaces an area; ``put``, ``remove`` and ``clear`` work on mappings, as does ``note``, which
-keeps the newest few; ``include`` and ``exclude`` work on sets. ``claim``, ``lease`` and
-``release`` give something to one holder; ``activate`` and ``hand_over`` to the newest stream."""
+"""``set`` replaces an area; ``put``, ``remove`` and ``clear`` work on mappings, as does
+``note``, which keeps the newest few; ``include`` and ``exclude`` work on sets. ``claim``,
+``lease`` and ``release`` give something to one holder; ``activate`` and ``hand_over`` to the
+newest stream."""
 
 NOTES = 20
 """The number of notes an area keeps, since clients may add any number."""

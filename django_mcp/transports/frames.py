@@ -175,7 +175,7 @@ def _frame(
 ) -> Frame:
     caller, params = call.caller, request.params
     meta = params.get("_meta")
-    is_sent_logs = log_level is not None and call.server.serves("logging")
+    is_sent_logs = log_level is not None and call.server.capabilities.has("logging")
     other_side = client(
         call.server,
         private["revision"],

@@ -74,7 +74,7 @@ class DjangoInProcessCaller:
         frame: Frame | None,
     ) -> dict[str, Any]:
         """The result of a method, as the newest revision with sessions has it; raises McpError."""
-        _make_ready(server)
+        registry.make_ready(server)
         if frame is None:
             inner = frames.local(_call(server, user, scopes), Request(LOCAL, method, params))
         else:
@@ -89,7 +89,7 @@ class DjangoInProcessCaller:
         self, server: Server, message: Json, *, user: Any, scopes: Iterable[str]
     ) -> dict[str, Any] | None:
         """The response to a message, as it would travel."""
-        _make_ready(server)
+        registry.make_ready(server)
         try:
             # As it would be read, which also refuses what JSON cannot say.
             read = jsonrpc.read(jsonrpc.decode(jsonrpc.encode(message)))
@@ -129,11 +129,6 @@ class DjangoInProcessCaller:
 
 LOCAL = "local"
 """The id of a request which nobody sent."""
-
-
-def _make_ready(server: Server) -> None:
-    if server.signer is None:
-        registry.configure(server)
 
 
 def _principal(user: Any, scopes: Iterable[str]) -> Principal:

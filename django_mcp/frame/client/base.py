@@ -323,7 +323,7 @@ class Client(ABC):
         return await self._answers(requests, self._seconds(timeout))
 
     def _seconds(self, timeout: float | None) -> float:
-        return self._server.limits.client_response_timeout if timeout is None else timeout
+        return self._server.options.client_response_timeout if timeout is None else timeout
 
     @abstractmethod
     async def _answers(
@@ -360,7 +360,7 @@ class Client(ABC):
         self, method: str, check: Callable[..., list[str]], params: Json | None
     ) -> bool:
         """Return, and log, whether a message violates the revision, where output is checked."""
-        violations = self._server.limits.strict and check(self._revision, method, params)
+        violations = self._server.options.strict and check(self._revision, method, params)
         if violations:
             logger.error("%s violates the protocol: %s", method, "; ".join(violations))
         return bool(violations)

@@ -439,7 +439,7 @@ class Connection:
             return
         asked = Notification(UPDATED, {"uri": uri})
         call = self._call(ConnectionExchange(self))
-        if await visibility.readable(frames.in_session(call, asked, self.session), uri):
+        if await visibility.is_readable(frames.in_session(call, asked, self.session), uri):
             message = jsonrpc.notification(UPDATED, {"uri": uri})
             self._tell(UPDATED, jsonrpc.encode(message))
 

@@ -240,16 +240,16 @@ async def middleware_write(frame: Frame, call_next: Any) -> Any:
 
 
 @pytest.fixture(params=["threads", "thread_sensitive"])
-def execution(request: pytest.FixtureRequest) -> str:
+def execution(request: pytest.FixtureRequest) -> Any:
     """Each SYNC_EXECUTION."""
-    return str(request.param)
+    return request.param
 
 
 @pytest.mark.django_db(transaction=True)
 class TestDeclaredHandler:
     @pytest.mark.parametrize("handler", [write, awrite])
     async def test_writes_before_an_input_request_are_rolled_back(
-        self, handler: Any, execution: str
+        self, handler: Any, execution: Any
     ) -> None:
         server = server_with(handler, requests_input=True)
         async with Client(server, elicitation=ALICE, sync_execution=execution) as client:
@@ -285,7 +285,7 @@ class TestDeclaredHandler:
 class TestUndeclaredHandler:
     @pytest.mark.parametrize("handler", [write, awrite, write_sql])
     async def test_input_request_after_a_write_is_rejected_and_the_remedy_is_logged(
-        self, handler: Any, execution: str, caplog: pytest.LogCaptureFixture
+        self, handler: Any, execution: Any, caplog: pytest.LogCaptureFixture
     ) -> None:
         server = server_with(handler)
         async with Client(server, elicitation=ALICE, sync_execution=execution) as client:
@@ -293,7 +293,7 @@ class TestUndeclaredHandler:
         assert "requests_input=True" in caplog.text
 
     @pytest.mark.parametrize("handler", [read, aread])
-    async def test_input_request_after_a_read_is_sent(self, handler: Any, execution: str) -> None:
+    async def test_input_request_after_a_read_is_sent(self, handler: Any, execution: Any) -> None:
         server = server_with(handler)
         async with Client(server, elicitation=ALICE, sync_execution=execution) as client:
             assert text(await client.call_tool(handler.__name__)) == "0 Hello, Alice!"
@@ -310,7 +310,7 @@ class TestUndeclaredHandler:
 
     async def test_write_of_a_middleware_is_not_the_handlers(self) -> None:
         server = server_with(greet)
-        server.middleware = [middleware_write]
+        server.middleware = (middleware_write,)
         async with Client(server, elicitation=ALICE, sync_execution="threads") as client:
             assert text(await client.call_tool("greet")) == "Hello, Alice!"
 
