@@ -73,13 +73,13 @@ class ChannelsPublisher:
             asyncio.AbstractEventLoop, dict[tuple[Server, str], None]
         ] = WeakKeyDictionary()
 
-    async def say(self, server: Server, method: str, params: Json | None = None) -> None:
+    async def broadcast(self, server: Server, method: str, params: Json | None = None) -> None:
         """Tell every client of the server."""
         text = jsonrpc.encode(jsonrpc.notification(method, params)).decode()
         number = await _keep(server, text)
         await bus.publish(of_server(server), {"method": method, "text": text, "number": number})
 
-    async def say_to(
+    async def send_to_session(
         self, server: Server, session_id: str, method: str, params: Json | None
     ) -> None:
         """Tell the client of one session, if its revision knows such a notification."""
@@ -91,7 +91,7 @@ class ChannelsPublisher:
         if session is not None and session.server == server.name and supports(session, method):
             await post_to_outbox(session.address, message)
 
-    async def updated(self, server: Server, uri: str) -> None:
+    async def resource_updated(self, server: Server, uri: str) -> None:
         """Tell the sessions that subscribed to the resource, and the streams that listen."""
         method, params = "notifications/resources/updated", {"uri": uri}
         await bus.publish(of_resource(server, uri), {"method": method, "uri": uri})
@@ -131,11 +131,11 @@ class ChannelsPublisher:
         else:
             bus.spawn(coroutine)
 
-    def changed(self, server: Server, category: str) -> None:
+    def list_changed(self, server: Server, category: str) -> None:
         """Tell every client soon; of what changes meanwhile it is told together."""
         method, loop = list_changed(category), bus.any_loop()
         if loop is None:
-            self.run(self.say(server, method))
+            self.run(self.broadcast(server, method))
         else:
             loop.call_soon_threadsafe(self._note, loop, server, method)
 
@@ -149,7 +149,7 @@ class ChannelsPublisher:
 
     async def _say_pending(self, loop: asyncio.AbstractEventLoop) -> None:
         for server, method in self._pending.pop(loop, {}):
-            await self.say(server, method)
+            await self.broadcast(server, method)
 
 
 async def position(server: Server) -> int:

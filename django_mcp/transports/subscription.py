@@ -66,7 +66,7 @@ class Subscription:
 
     async def _tell_of(self, method: str, uri: str) -> None:
         """Tell of a change to a resource, if the caller may still read it (SUB-11)."""
-        if await visibility.readable(self._frame, uri):
+        if await visibility.is_readable(self._frame, uri):
             self._tell(method, uri)
 
     def _tell(self, method: str, uri: str | None) -> None:
