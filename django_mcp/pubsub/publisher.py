@@ -213,8 +213,8 @@ def advertised(server: Server) -> list[str]:
 
 def supports(session: Session, method: str) -> bool:
     """Whether the session's revision has this notification; custom methods always pass."""
-    announcements = BY_VERSION[session.version].announcements
-    return method in announcements or not method.startswith("notifications/")
+    notifications = BY_VERSION[session.version].server_notifications
+    return method in notifications or not method.startswith("notifications/")
 
 
 async def _append_to_log(server: Server, text: str) -> int | None:

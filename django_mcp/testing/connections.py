@@ -34,7 +34,7 @@ from django_mcp.protocol.subscriptions import UPDATED, Filter
 from django_mcp.pubsub import bus, pending_requests, publisher
 from django_mcp.server.server import Server
 from django_mcp.stores.memory import MemorySessionStore
-from django_mcp.testing.asgi import PATIENCE, Application, Exchange, Message, http_scope
+from django_mcp.testing.asgi import TIMEOUT, Application, Exchange, Message, http_scope
 from django_mcp.transports import frames, session_hooks
 from django_mcp.transports.connection import stdio
 from django_mcp.transports.exchange import LoopExchange
@@ -55,11 +55,11 @@ class Listener(Protocol):
         """The revision it speaks."""
         ...
 
-    def heard(self, message: Message) -> None:
+    def receive_notification(self, message: Message) -> None:
         """Take a notification of the server."""
         ...
 
-    async def asked(self, message: Message) -> Message:
+    async def answer_request(self, message: Message) -> Message:
         """The response to a request of the server."""
         ...
 
@@ -134,9 +134,9 @@ class MemoryExchange(LoopExchange):
         """Let the client hear a notification, as it would read it."""
         copied = _copied(message)
         if self._is_here():
-            self._listener.heard(copied)
+            self._listener.receive_notification(copied)
         else:
-            self.loop.call_soon_threadsafe(self._listener.heard, copied)
+            self.loop.call_soon_threadsafe(self._listener.receive_notification, copied)
 
     async def flush(self) -> None:
         """There is always room."""
@@ -146,7 +146,7 @@ class MemoryExchange(LoopExchange):
         """Ask the client; raises ClientRefused for its refusal."""
         question = _copied(jsonrpc.request(f"question-{next(NUMBERS)}", method, params))
         async with asyncio.timeout(timeout):
-            response = await self._listener.asked(question)
+            response = await self._listener.answer_request(question)
         return pending_requests.read(response)
 
     async def listen(self, frame: Frame, wanted: Filter, /) -> None:
@@ -225,11 +225,13 @@ class MemoryConnection(Connection):
     def _hear(self, message: bus.Message) -> None:
         """Take what is announced to everybody, to this session, or of a resource."""
         if "text" in message:
-            self.listener.heard(json.loads(message["text"]))
+            self.listener.receive_notification(json.loads(message["text"]))
         elif "said" in message:
-            self.listener.heard(message["said"])
+            self.listener.receive_notification(message["said"])
         elif "uri" in message:
-            self.listener.heard(jsonrpc.notification(UPDATED, {"uri": message["uri"]}))
+            self.listener.receive_notification(
+                jsonrpc.notification(UPDATED, {"uri": message["uri"]})
+            )
 
     async def _answer(self, request: Request) -> Message:
         """The response to a request, made in the task of whoever awaits it."""
@@ -290,7 +292,7 @@ class MemoryConnection(Connection):
 
     async def _tell(self, changes: Sequence[Change]) -> None:
         for message in publisher.lists_changed(self.facts.server, changes):
-            self.listener.heard(message)
+            self.listener.receive_notification(message)
 
     async def _notified(self, message: Notification) -> None:
         session = await self._load()
@@ -386,7 +388,7 @@ class HttpConnection(Connection):
             "content-type": "application/json",
             "accept": "application/json, text/event-stream",
         }
-        if self.listener.revision.has(Feature.MIRRORED_HEADERS):
+        if self.listener.revision.has(Feature.REQUEST_HEADERS):
             usual |= mirrored(self.facts.server, self.listener.revision.version, message)
         return usual
 
@@ -428,16 +430,16 @@ class HttpConnection(Connection):
         if "method" not in message:
             return message
         if "id" in message:
-            await self.notify(await self.listener.asked(message))
+            await self.notify(await self.listener.answer_request(message))
         else:
-            self.listener.heard(message)
+            self.listener.receive_notification(message)
         return None
 
     async def _give_up(self, exchange: Exchange, message: Any) -> None:
         """Say, as the revision has it, that nobody waits for the answer any more."""
         if self.listener.revision.has(Feature.DISCONNECT_CANCELS):
             exchange.disconnect()
-            await exchange.ended()
+            await exchange.wait_closed()
         elif isinstance(message, dict) and "id" in message:
             await self.notify(_cancelled(message))
 
@@ -511,7 +513,7 @@ class StdioConnection(Connection):
         """Close the pipe, and wait until the conversation has ended."""
         self._lines.put_nowait(None)
         if self._serving is not None:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 await self._serving
 
     async def request(self, message: Message) -> Message:
@@ -558,7 +560,7 @@ class StdioConnection(Connection):
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
         else:
-            self.listener.heard(message)
+            self.listener.receive_notification(message)
 
     def _take(self, response: Message) -> None:
         waiting = self._waiting.get(response.get("id"), self._waiting.get(None))
@@ -568,7 +570,7 @@ class StdioConnection(Connection):
             waiting.set_result(response)
 
     async def _reply(self, question: Message) -> None:
-        await self.notify(await self.listener.asked(question))
+        await self.notify(await self.listener.answer_request(question))
 
     def _ended(self, serving: asyncio.Task[None]) -> None:
         """Let nobody wait for a conversation that broke down."""
