@@ -92,7 +92,9 @@ class ConnectionExchange(LoopExchange):
     async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         """Ask the client; its answer comes back over the same connection."""
         returns = self._conversation.returns
-        return await self._questions.send_request(returns, self.write, method, params, timeout=timeout)
+        return await self._questions.send_request(
+            returns, self.write, method, params, timeout=timeout
+        )
 
     async def listen(self, frame: Frame, wanted: Filter, /) -> None:
         """Announce until the client gives the request up, or ``end_listening``."""
