@@ -24,8 +24,6 @@ METHOD = "subscriptions/listen"
 class ListenStream(SseStream):
     """One listen stream, open until either side closes it."""
 
-    __slots__ = ("_subscription",)
-
     def __init__(self, frame: Frame, wanted: Filter, **facts: Any) -> None:
         super().__init__(**facts)
         self._subscription = Subscription(frame, wanted, self._write_message)

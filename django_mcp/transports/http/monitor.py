@@ -21,20 +21,6 @@ TICK = 0.05
 class CallMonitor:
     """What ends one running call early. To be created by the task which answers it."""
 
-    __slots__ = (
-        "_deadline",
-        "_exchange",
-        "_frame",
-        "_keepalive",
-        "_next_keepalive",
-        "_receive",
-        "_task",
-        "_ticks",
-        "_timer",
-        "_waiting",
-        "ended_by",
-    )
-
     def __init__(
         self,
         receive: Receive,

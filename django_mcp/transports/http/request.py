@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import parse_qsl
 
 from django.conf import settings as django_settings
@@ -168,57 +168,42 @@ class ScopeTransport(HttpTransport):
 
     __slots__ = ("_scope",)
 
-    _scope: Scope
-
     def __init__(self, scope: Scope) -> None:
         object.__setattr__(self, "_scope", scope)
 
-    @property
-    def req_headers(self) -> list[tuple[str, str]]:
-        """All headers, in their order."""
-        pairs = self._scope["headers"]
-        return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in pairs]
+    def __getattr__(self, name: str) -> Any:
+        """The value of a field, which is never set."""
+        if name not in FIELDS:
+            raise AttributeError(name)
+        return FIELDS[name](object.__getattribute__(self, "_scope"))
 
-    @property
-    def query_params(self) -> dict[str, str]:
-        """The parameters of the URL; of a repeated one, the last."""
-        query: bytes = self._scope.get("query_string", b"")
-        return dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
 
-    @property
-    def remote_ip(self) -> str | None:
-        """The address of the peer, which may be a proxy."""
-        client = self._scope.get("client")
-        return client[0] if client else None
+def _req_headers(scope: Scope) -> list[tuple[str, str]]:
+    return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
 
-    @property
-    def scheme(self) -> str:
-        """http or https."""
-        return str(self._scope.get("scheme", "http"))
 
-    @property
-    def host(self) -> str:
-        """The requested host, without its port."""
-        return self._host_and_port()[0]
+def _query_params(scope: Scope) -> dict[str, str]:
+    """The parameters of the URL; of a repeated one, the last."""
+    query: bytes = scope.get("query_string", b"")
+    return dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
 
-    @property
-    def port(self) -> int:
-        """The requested port."""
-        return self._host_and_port()[1]
 
-    @property
-    def request_path(self) -> str:
-        """The path of the URL."""
-        return str(self._scope["path"])
+def _host_and_port(scope: Scope) -> tuple[str, int]:
+    header = dict(_req_headers(scope)).get("host", "")
+    host, colon, port = header.rpartition(":")
+    if colon and port.isdigit():
+        return host, int(port)
+    return header, 443 if scope.get("scheme") == "https" else 80
 
-    @property
-    def type(self) -> Literal["http"]:
-        """The kind of transport."""
-        return "http"
 
-    def _host_and_port(self) -> tuple[str, int]:
-        header = dict(self.req_headers).get("host", "")
-        host, colon, port = header.rpartition(":")
-        if colon and port.isdigit():
-            return host, int(port)
-        return header, 443 if self.scheme == "https" else 80
+FIELDS: Mapping[str, Callable[[Scope], Any]] = {
+    "req_headers": _req_headers,
+    "query_params": _query_params,
+    "remote_ip": lambda scope: (scope.get("client") or (None,))[0],
+    "scheme": lambda scope: str(scope.get("scheme", "http")),
+    "host": lambda scope: _host_and_port(scope)[0],
+    "port": lambda scope: _host_and_port(scope)[1],
+    "request_path": lambda scope: str(scope["path"]),
+    "type": lambda _: "http",
+}
+"""The fields of a ScopeTransport."""
