@@ -79,7 +79,6 @@ def failed(text: str) -> dict[str, Any]:
 
 
 def _check_headers(frame: Frame, tool: ToolComponent, arguments: dict[str, Any]) -> None:
-    assert frame.exchange is not None
     if frame.exchange.request_headers is not None:
         headers.check_params(
             tool.param_headers, arguments, frame.exchange.request_headers.collected()
@@ -95,7 +94,6 @@ def _explanation(frame: Frame, error: Exception) -> str:
 
 def _may_be_encoded(frame: Frame) -> bool:
     """Whether nobody looks at the result before it leaves as bytes."""
-    assert frame.exchange is not None
     return frame.exchange.encodes and not frame.server.middleware
 
 

@@ -28,9 +28,10 @@ from django_mcp.frame.client.input_requests import (
     Root,
     SamplingResult,
 )
+from django_mcp.frame.exchange import NULL_EXCHANGE
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import InternalError, InvalidParams, MissingClientCapability
-from django_mcp.protocol.revisions import Feature
+from django_mcp.protocol.revisions import NEWEST, Feature
 from django_mcp.protocol.strict import messages as strict_messages
 
 if TYPE_CHECKING:
@@ -390,15 +391,21 @@ class Client(ABC):
         return (await self._aask({name: question}, timeout))[name]
 
     def _ask(self, asked: Mapping[str, InputRequest], timeout: float | None) -> dict[str, Any]:
-        return self._exchange.wait(self._aask(asked, timeout))
+        self._require_all(asked)
+        return self._exchange.wait(self._answers(asked, self._seconds(timeout)))
 
     async def _aask(
         self, asked: Mapping[str, InputRequest], timeout: float | None
     ) -> dict[str, Any]:
+        self._require_all(asked)
+        return await self._answers(asked, self._seconds(timeout))
+
+    def _seconds(self, timeout: float | None) -> float:
+        return self._server.limits.client_response_timeout if timeout is None else timeout
+
+    def _require_all(self, asked: Mapping[str, InputRequest]) -> None:
         for question in asked.values():
             self._require(question)
-        own = self._server.limits.client_response_timeout
-        return await self._answers(asked, own if timeout is None else timeout)
 
     @abstractmethod
     async def _answers(self, asked: Mapping[str, InputRequest], timeout: float) -> dict[str, Any]:
@@ -478,6 +485,40 @@ class BidirectionalClient(Client):
         result = await self._exchange.ask(question.method, params, timeout=timeout)
         return question.read(result)
 
+
+class NullClient(Client):
+    """The client of a Frame made by hand: it drops what it is sent and answers nothing."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(None, NEWEST, {}, NULL_EXCHANGE)  # type: ignore[arg-type]
+
+    def log(
+        self, level: str, message: str | None = None, *, data: Any = None, logger: str | None = None
+    ) -> None:
+        """Do nothing."""
+
+    def notify(self, method: str, params: Json | None = None) -> None:
+        """Do nothing."""
+
+    def over(self) -> None:
+        """Do nothing."""
+
+    def _require(self, question: InputRequest) -> None:
+        raise ConnectionError(
+            "This Frame was made by hand and has no client: use django_mcp.testing.Client to test "
+            "a handler which requests input"
+        )
+
+    async def _answers(self, asked: Mapping[str, InputRequest], timeout: float) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def __reduce__(self) -> str:
+        return "NULL_CLIENT"
+
+
+NULL_CLIENT = NullClient()
 
 ATTEMPTS = 3
 """How often a question is asked whose answers do not fit, before the handler is told."""
