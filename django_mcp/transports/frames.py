@@ -1,24 +1,13 @@
-"""What every transport has in common: from a message to a Frame, and from a reply to the store.
-
-A transport gathers facts about the caller and reads messages; from there on all of them walk
-the same way, which is written down here.
-"""
+"""From a message to its Frame, for every transport."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache, partial
-from inspect import isawaitable
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from django.utils.module_loading import import_string
-
-from django_mcp import conf
 from django_mcp.auth.base import Principal
-from django_mcp.dispatch import call_log, dispatcher
-from django_mcp.dispatch.dispatcher import Reply
 from django_mcp.frame.cancellation import Cancellation
 from django_mcp.frame.client import multi_round_trip
 from django_mcp.frame.client.base import (
@@ -32,24 +21,18 @@ from django_mcp.frame.client.base import (
 from django_mcp.frame.client.multi_round_trip import MultiRoundTripClient
 from django_mcp.frame.exchange import Exchange
 from django_mcp.frame.frame import Frame, RequestInfo, Transport
-from django_mcp.frame.session import Change, Session, address
-from django_mcp.protocol import jsonrpc
+from django_mcp.frame.session import Session, address
+from django_mcp.protocol import request_meta
 from django_mcp.protocol.errors import (
-    InternalError,
     InvalidParams,
+    InvalidRequest,
     Json,
-    McpError,
     UnsupportedProtocolVersion,
 )
 from django_mcp.protocol.jsonrpc import Notification, Request
 from django_mcp.protocol.request_meta import RequestMeta
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Revision, Statefulness
-from django_mcp.pubsub import publisher
-from django_mcp.runtime import lifespan, signing
 from django_mcp.server.server import Server
-from django_mcp.stores.base import SessionStore
-
-logger = logging.getLogger("django_mcp")
 
 DEFAULT_LOG_LEVEL = "info"
 """The least severe level which a session hears of before it says what it wants."""
@@ -105,6 +88,30 @@ def in_session(call: IncomingRequest, request: Request | Notification, session: 
         assigns=session.assigns,
         initialized=session.initialized,
     )
+
+
+def of_request(call: IncomingRequest, request: Request, session: Session | None) -> Frame:
+    """The Frame of a request on a connection, whose session, if any, is ``session``.
+
+    Raises InvalidRequest for a request which must be sent before, or after, ``initialize``.
+    """
+    server = call.server
+    if request_meta.has_request_meta(request.params, None):
+        return stateless(call, request, request_meta.read(request, None, server.stateless))
+    if session is not None:
+        if request.method == "initialize":
+            raise InvalidRequest("This session is already open")
+        return in_session(call, request, session)
+    if request.method in BEFORE_SESSION:
+        return for_initialize(call, request)
+    revisions = server.revisions(Statefulness.SESSION)
+    if revisions and request.method in revisions[-1].requests:
+        raise InvalidRequest("Open the session with initialize first")
+    return stateless(call, request, request_meta.read(request, None, server.stateless))
+
+
+BEFORE_SESSION = frozenset({"initialize", "ping"})
+"""What may be sent before a session is open (LIFE-01, LIFE-11)."""
 
 
 def with_session(frame: Frame, session: Session) -> Frame:
@@ -237,102 +244,3 @@ def session_level(session: Session) -> str:
     if wished is None:
         return DEFAULT_LOG_LEVEL
     return (level_name(wished) if isinstance(wished, str) else None) or LEAST_SEVERE
-
-
-def new_session(frame: Frame, session_id: str) -> Session:
-    """The session which ``initialize`` opened."""
-    assert frame.auth is not None
-    session = Session(
-        id=session_id,
-        server=frame.server.name,
-        principal=frame.auth.key,
-        version=frame.revision.version,
-        client_info=frame.private["client_info"],
-        client_capabilities=frame.private["client_capabilities"],
-        init_meta=frame.private["init_meta"],
-    )
-    return session.apply(frame.changes)
-
-
-INITIALIZED = Change("initialized", "set", value=True)
-"""What a session remembers of ``notifications/initialized``."""
-
-
-def answer(frame: Frame) -> Awaitable[Reply]:
-    """The reply to the request on ``frame``, with what the site's frame processors bring."""
-    site = conf.get()
-    if site.frame_processors or site.request_state_single_use or not frame.server.is_running:
-        return _answer_when_prepared(frame, site)
-    return _answer(frame)
-
-
-async def _answer_when_prepared(frame: Frame, site: conf.Settings) -> Reply:
-    if site.request_state_single_use and not await _first_use(frame, site):
-        return dispatcher.error_reply(frame, InvalidParams("params.requestState was used before"))
-    try:
-        frame = await prepared(frame)
-    except Exception as error:
-        frame.server.report("A message could not be prepared to be answered", error)
-        return dispatcher.error_reply(frame, InternalError())
-    return await _answer(frame)
-
-
-def _answer(frame: Frame) -> Awaitable[Reply]:
-    if call_log.is_logged(frame):
-        return call_log.logged(frame, dispatcher.answer)
-    return dispatcher.answer(frame)
-
-
-async def prepared(frame: Frame) -> Frame:
-    """The Frame with what the site's frame processors bring, its server having been started."""
-    if not frame.server.is_running:
-        await lifespan.start(frame.server)
-    processors = conf.get().frame_processors
-    return await process(frame, processors) if processors else frame
-
-
-async def _first_use(frame: Frame, site: conf.Settings) -> bool:
-    """Whether the state which the request brings, if it brings any, was never brought before."""
-    assert frame.request is not None
-    assert frame.exchange is not None
-    state = frame.request.params.get("requestState")
-    if state is None:
-        return True
-    return await frame.exchange.run(signing.claim_single_use, state, site.request_state_lifetime)
-
-
-async def process(frame: Frame, processors: tuple[str, ...]) -> Frame:
-    """The Frame with what the processors bring: it shadows the session's and is never stored."""
-    assert frame.exchange is not None
-    brought: dict[str, Any] = {}
-    for path in processors:
-        values = await frame.exchange.run(_processor(path), frame)
-        brought |= await values if isawaitable(values) else values
-    return frame.with_request_assigns(brought)
-
-
-@cache
-def _processor(path: str) -> Callable[[Frame], Any]:
-    processor: Callable[[Frame], Any] = import_string(path)
-    return processor
-
-
-async def commit(store: Callable[[], SessionStore], reply: Reply) -> None:
-    """Keep what the handler changed in its session, before its answer is sent."""
-    session_id = reply.frame.get_mcp_session_id()
-    if reply.frame.changes and session_id is not None:
-        await store().update(session_id, reply.frame.changes)
-        server, changes = reply.frame.server, reply.frame.changes
-        await publisher.components_changed(server, address(session_id), changes)
-
-
-def commit_failed_reply(reply: Reply) -> Reply:
-    """What is answered instead of ``reply`` when its changes could not be kept; logs why."""
-    logger.exception("What a handler changed in its session could not be kept")
-    error = InternalError()
-    return Reply(jsonrpc.error(reply.message["id"], error_object(error)), reply.frame, error)
-
-
-def error_object(error: McpError, revision: Revision = NEWEST) -> dict[str, Any]:
-    """The error object for what was refused before a revision was known."""
-    return revision.error(error)

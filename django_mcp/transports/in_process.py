@@ -16,7 +16,7 @@ from django.contrib.auth.models import AnonymousUser
 
 from django_mcp import registry
 from django_mcp.auth.base import Principal
-from django_mcp.dispatch import dispatcher
+from django_mcp.dispatch import dispatcher, handle
 from django_mcp.frame.client.base import NULL_CLIENT, BidirectionalClient
 from django_mcp.frame.exchange import Exchange
 from django_mcp.frame.frame import Frame, RequestInfo
@@ -27,7 +27,7 @@ from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.revisions import NEWEST
 from django_mcp.runtime import threads
 from django_mcp.server.server import Server
-from django_mcp.transports import frames
+from django_mcp.transports import frames, site
 from django_mcp.transports.exchange import LoopExchange
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class DjangoInProcessCaller:
             inner = frames.local(_call(server, user, scopes), Request(LOCAL, method, params))
         else:
             inner = _within(frame, server, method, params)
-        prepared = await frames.prepared(inner)
+        prepared = await handle.prepare(inner, site.get())
         result, _ = await dispatcher.call(prepared.put_private(pagination_limit=sys.maxsize))
         if isinstance(result, McpError):
             raise result
@@ -100,7 +100,7 @@ class DjangoInProcessCaller:
             frame = _frame(_call(server, user, scopes), read)
         except McpError as error:
             return error.to_json_rpc(read.id, NEWEST)
-        reply = await frames.answer(frame)
+        reply = await handle.answer(frame, site.get())
         answer: dict[str, Any] = jsonrpc.decode(dispatcher.encode(reply.message))
         return answer
 

@@ -17,6 +17,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp import registry
 from django_mcp.auth.base import Principal
+from django_mcp.dispatch import handle
 from django_mcp.dispatch.dispatcher import Reply
 from django_mcp.frame.frame import StdioTransport
 from django_mcp.protocol.headers import RequestHeaders
@@ -25,7 +26,7 @@ from django_mcp.protocol.request_meta import RequestMeta
 from django_mcp.protocol.revisions import NEWEST
 from django_mcp.runtime import threads
 from django_mcp.server.server import Server
-from django_mcp.transports import frames
+from django_mcp.transports import frames, site
 from django_mcp.transports.exchange import LoopExchange
 
 PROGRESS_TOKEN = "mcp_call"
@@ -71,9 +72,8 @@ class Command(BaseCommand):
         call = frames.IncomingRequest(
             server=server, caller=caller, exchange=TerminalExchange(self._tell)
         )
-        return await frames.answer(
-            frames.stateless(call, request, RequestMeta(NEWEST, {}, None, level))
-        )
+        frame = frames.stateless(call, request, RequestMeta(NEWEST, {}, None, level))
+        return await handle.answer(frame, site.get())
 
     def _tell(self, message: dict[str, Any]) -> None:
         """Show a notification beside the result."""

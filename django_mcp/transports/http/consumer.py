@@ -15,9 +15,10 @@ from typing import Any
 
 from channels.consumer import AsyncConsumer
 
-from django_mcp import conf, stores
+from django_mcp import conf
 from django_mcp.auth.base import Authenticator, Challenge, Principal
-from django_mcp.dispatch import dispatcher
+from django_mcp.dispatch import dispatcher, handle
+from django_mcp.dispatch.dispatcher import Reply
 from django_mcp.frame.exchange import Exchange
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol import headers, jsonrpc, request_meta, sse
@@ -25,7 +26,7 @@ from django_mcp.protocol.errors import Cancelled, InternalError, InvalidRequest,
 from django_mcp.protocol.jsonrpc import Notification, Request, Response
 from django_mcp.protocol.revisions import NEWEST, Revision
 from django_mcp.server.server import Server
-from django_mcp.transports import frames
+from django_mcp.transports import frames, site
 from django_mcp.transports.http import listen_stream
 from django_mcp.transports.http.listen_stream import ListenExchange
 from django_mcp.transports.http.monitor import CallMonitor
@@ -105,13 +106,13 @@ class StreamableHttpConsumer(AsyncConsumer):
         elif request_meta.describes_itself(message.params) or request_meta.is_stateless(
             self.request.version
         ):
-            await self._enveloped(message)
+            await self._stateless(message)
         else:
             await self._in_session().take(message)
 
     # POST, stateless: the message says everything about itself.
 
-    async def _enveloped(self, message: Request | Notification) -> None:
+    async def _stateless(self, message: Request | Notification) -> None:
         if isinstance(message, Notification):
             # Nothing to act upon: ids are chosen by clients, so that to honour a posted
             # cancellation would let one caller cancel another's work (CAN-08).
@@ -127,7 +128,7 @@ class StreamableHttpConsumer(AsyncConsumer):
         except McpError as error:
             await self._fail(error, NEWEST, message.id)
             return
-        await self._watched(frame, exchange)
+        await self._monitored(frame, exchange)
 
     async def _listen(self, message: Request) -> None:
         """Keep a stream open for announcements; nothing ends it but its two sides."""
@@ -146,13 +147,11 @@ class StreamableHttpConsumer(AsyncConsumer):
         except McpError as error:
             await self._fail(error, NEWEST, message.id)
             return
-        reply = await frames.answer(frame)
+        reply = await handle.answer(frame, site.get())
         if exchange.stream is not None:
             await exchange.stream.finish(sse.event(dispatcher.encode(reply.message)))
         else:
-            assert reply.error is not None
-            status = frame.revision.http_status(reply.error)
-            await self._exchange(None).finish(reply.message, status)
+            await self._finish(self._exchange(None), frame.revision, reply)
 
     # In a session.
 
@@ -176,44 +175,40 @@ class StreamableHttpConsumer(AsyncConsumer):
 
     # Answering.
 
-    def _exchange(self, mirrored: headers.RequestHeaders | None) -> HttpExchange:
+    def _exchange(self, request_headers: headers.RequestHeaders | None) -> HttpExchange:
         return HttpExchange(
-            self.send_message, may_stream=self.accepts_stream, request_headers=mirrored
+            self.send_message, may_stream=self.accepts_stream, request_headers=request_headers
         )
 
     def _call(self, exchange: Exchange) -> frames.IncomingRequest:
         return frames.IncomingRequest(self.server, self.request.caller(self.principal), exchange)
 
-    async def _watched(self, frame: Frame, exchange: HttpExchange) -> None:
+    async def _monitored(self, frame: Frame, exchange: HttpExchange) -> None:
         """Answer the request on ``frame``, for as long as somebody waits for the answer."""
-        site = conf.get()
-        watch = CallMonitor(
+        settings = conf.get()
+        monitor = CallMonitor(
             self.request.receive,
             frame,
             exchange,
-            timeout=site.handler_timeout,
-            keepalive=site.sse_ping_interval,
+            timeout=settings.handler_timeout,
+            keepalive=settings.sse_ping_interval,
         )
         try:
-            reply = await frames.answer(frame)
-            if reply.frame.changes:
-                await frames.commit(stores.sessions, reply)
+            reply = await handle.answer(frame, site.get())
         except asyncio.CancelledError:
-            if watch.ended_by is None:
+            if monitor.ended_by is None:
                 raise
-            watch.uncancel()
-            await self._end(frame, exchange)
+            monitor.uncancel()
+            # HTTP cannot leave a cancelled request unanswered.
+            await exchange.finish(dispatcher.error_reply(frame, Cancelled()).message)
             return
         finally:
-            watch.stop()
-        status = 200 if reply.error is None else frame.revision.http_status(reply.error)
-        await exchange.finish(reply.message, status)
+            monitor.stop()
+        await self._finish(exchange, frame.revision, reply)
 
-    async def _end(self, frame: Frame, exchange: HttpExchange) -> None:
-        """End the response of a cancelled request, which HTTP cannot leave unanswered."""
-        assert frame.request is not None
-        error = jsonrpc.error(frame.request.id, frame.revision.error(Cancelled()))
-        await exchange.finish(error)
+    async def _finish(self, exchange: HttpExchange, revision: Revision, reply: Reply) -> None:
+        status = 200 if reply.error is None else revision.http_status(reply.error)
+        await exchange.finish(reply.message, status)
 
     async def _accepted(self) -> None:
         await self._exchange(None).respond(202, b"", ())

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from django_mcp import stores
+from django_mcp import signals, stores
 from django_mcp.auth.base import Principal
-from django_mcp.dispatch import call_log, visibility
+from django_mcp.dispatch import visibility
 from django_mcp.frame.session import Session
 from django_mcp.protocol import headers, jsonrpc
 from django_mcp.protocol.errors import InvalidRequest, McpError, UnsupportedProtocolVersion
@@ -21,16 +19,13 @@ from django_mcp.pubsub import publisher
 from django_mcp.pubsub.pending_requests import ResponseRoute, answered
 from django_mcp.server.server import Server
 from django_mcp.stores.base import StoreFull
-from django_mcp.transports import frames, session_engine, session_hooks
+from django_mcp.transports import frames, site
 from django_mcp.transports.http.request import HttpError, HttpRequest, Receive
 from django_mcp.transports.http.response import HttpExchange, Send
-from django_mcp.transports.http.session import batch, get_stream
+from django_mcp.transports.http.session import batch, call, get_stream
 from django_mcp.transports.http.session.response import NotificationExchange, SessionExchange
 from django_mcp.transports.http.sse_stream import Reauthenticate
-from django_mcp.transports.session_engine import key_of
-from django_mcp.transports.session_hooks import SessionWriter
-
-logger = logging.getLogger("django_mcp")
+from django_mcp.transports.session_engine import NO_BATCHES, SessionEngine, read_batch
 
 
 class SessionHttp:
@@ -52,6 +47,7 @@ class SessionHttp:
         self._send = send
         self._reauthenticate = reauthenticate
         self._may_stream = may_stream
+        self._engine = SessionEngine(site.get(), stores.sessions(), is_shared=True)
 
     # One message.
 
@@ -77,11 +73,8 @@ class SessionHttp:
     async def _answer(
         self, message: Request, session: Session, exchange: SessionExchange, receive: Receive
     ) -> None:
-        key = key_of(message.id)
         frame = frames.in_session(self._call(exchange), message, session)
-        if session.cancelled and session_engine.is_noted(session, key):
-            session_engine.here().cancel(session.address, key, session_engine.GIVEN_UP)
-        await session_engine.answer(frame, exchange, receive, key)
+        await call.SessionCall(session, frame, exchange).answer(self._engine, receive)
 
     async def _accept(self, message: Notification | Response, session: Session) -> None:
         """Take what is not answered; raises Refused for an answer to nothing (T-HTTP-15)."""
@@ -91,30 +84,18 @@ class SessionHttp:
         elif message.method == "notifications/initialized":
             await self._initialized(message, session)
         elif message.method == "notifications/cancelled":
-            await session_engine.cancel(session, message.params)
+            await call.cancel(session, message.params)
         else:
-            await session_hooks.notified(
-                self._aside(session), message, session, self._keeper(session)
-            )
+            await self._engine.notified(self._notification(session), message, session)
 
     async def _initialized(self, message: Notification, session: Session) -> None:
-        """Begin to announce, unless the server's author finds that the session must end."""
-        call = self._aside(session)
-        if await session_hooks.initialized(call, message, session, self._keeper(session)):
+        """Start to send notifications, or end the session if the server's ``init`` failed."""
+        if await self._engine.initialized(self._notification(session), message, session):
             await publisher.send_to_session(session.address, "initialized")
         else:
             await self._end(session)
 
-    def _keeper(self, session: Session) -> SessionWriter:
-        return SessionWriter(
-            keep=lambda changes: stores.sessions().update(session.id, changes),
-            tell=lambda changes: publisher.components_changed(
-                self.server, session.address, changes
-            ),
-        )
-
-    def _aside(self, session: Session) -> frames.IncomingRequest:
-        """What a notification's Frame is made with."""
+    def _notification(self, session: Session) -> frames.IncomingRequest:
         response_route = ResponseRoute(self.server, session)
         return self._call(NotificationExchange(self._send, response_route=response_route))
 
@@ -123,12 +104,12 @@ class SessionHttp:
     async def take_batch(self, values: Sequence[Any]) -> None:
         """Answer the requests of a batch, where the session's revision has batches."""
         if self.request.header(headers.SESSION_ID) is None:
-            raise InvalidRequest(batch.NO_BATCHES)
+            raise InvalidRequest(NO_BATCHES)
         session = await self._session()
         revision = BY_VERSION[session.version]
         if not revision.has(Feature.BATCHES):
-            raise InvalidRequest(batch.NO_BATCHES)
-        messages, errors = batch.read(values)
+            raise InvalidRequest(NO_BATCHES)
+        messages, errors = read_batch(values)
         for message in messages:
             if not isinstance(message, Request):
                 await self._accept(message, session)
@@ -137,7 +118,7 @@ class SessionHttp:
             await self._answer(request, session, exchange, receive)
 
         await batch.answer(
-            batch.requests_of(messages),
+            [message for message in messages if isinstance(message, Request)],
             errors,
             self._exchange(session),
             ResponseRoute(self.server, session),
@@ -159,19 +140,20 @@ class SessionHttp:
             spoken = (NEWEST, *self.server.revisions(Statefulness.SESSION))[-1]
             await self._fail(error, spoken, request.id)
             return
-        reply = await frames.answer(frame)
-        if reply.error is not None:
-            await exchange.finish(reply.message)
-            return
-        session = frames.new_session(reply.frame, secrets.token_urlsafe(32))
-        if not self.server.notify_lists_on_initialize:
-            session = replace(session, heard=await publisher.position(self.server))
         try:
-            await stores.sessions().create(session)
+            reply, session = await self._engine.open(frame, secrets.token_urlsafe(32))
         except StoreFull as error:
             raise HttpError(429, f"{error}: end one of them first") from error
-        await call_log.session_started(reply.frame, session)
-        exchange.add_header(headers.SESSION_ID, session.id.encode())
+        if session is not None:
+            exchange.add_header(headers.SESSION_ID, session.id.encode())
+            await signals.session_started.asend_robust(
+                self.server,
+                address=session.address,
+                version=session.version,
+                client_info=session.client_info,
+                user=frame.user,
+                principal=session.principal,
+            )
         await exchange.finish(reply.message)
 
     async def _session(self) -> Session:
@@ -211,8 +193,10 @@ class SessionHttp:
 
     async def _end(self, session: Session) -> None:
         await stores.sessions().delete(session.id)
-        await call_log.session_ended(self.server, session)
-        await session_engine.end_all(session)
+        await signals.session_ended.asend_robust(
+            self.server, address=session.address, principal=session.principal
+        )
+        await call.end_all(session)
         await stores.events().forget(session.address)
 
     # Its streams.
