@@ -2,11 +2,11 @@
 
 An entry has an id, a level, the section of the specification (the page below ``specification/``
 of the revision, and its heading), the requirement in a sentence, and the tests that show it, as
-pytest names them below this folder, or the reason why there is none. CLIENT marks duties of the
-client, which a server may rely on and has to survive.
+pytest names them below this folder, or the reason why there is none. CLIENT marks requirements
+for clients; a server may rely on them and has to handle violations.
 
-Not here are what has an issue of its own: tasks, authorization, and the official extensions.
-``tests/architecture/test_requirements.py`` sees that this stays true.
+Topics with an issue of their own are excluded: tasks, authorization, and the official extensions.
+``tests/architecture/test_requirements.py`` checks this table.
 """
 
 # The lines are as long as the names in them.
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One requirement: its level, its source, its text, its tests, or why it has none."""
+    """A requirement: its level, its source, its text, and its tests or why there are none."""
 
     level: str
     section: str
@@ -30,7 +30,7 @@ class Requirement:
 
 
 class Level:
-    """Makes the requirements of one strength."""
+    """Create requirements of one level."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""System checks: each finding, what it says, and that a sound site has none."""
+"""System checks: each message with its hint, and no messages for a valid site."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ID = re.compile(r"django_mcp\.([EW]\d{3})")
 
 
 class UnconstructibleAuthentication:
-    """Something which is no authenticator, and needs what nobody gives it."""
+    """A class that is no authenticator, and requires an argument."""
 
     def __init__(self, key: str) -> None:
         self.key = key
 
 
 def get_findings(*, deploy: bool = False) -> dict[str, checks.CheckMessage]:
-    """The findings by id, each of which must come once."""
+    """The messages by id, each of which must occur once."""
     messages = checks.run_checks(tags=[ours.TAG], include_deployment_checks=deploy)
     by_id = {str(message.id).removeprefix("django_mcp."): message for message in messages}
     assert len(by_id) == len(messages)
@@ -37,7 +37,7 @@ def get_findings(*, deploy: bool = False) -> dict[str, checks.CheckMessage]:
 
 @pytest.fixture(autouse=True)
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
-    """The only server of the site, with a tool of which nothing can be said."""
+    """The only server of the site, with a tool that lacks a description."""
     server = Server("shop", authenticators=[PUBLIC])
 
     @server.tool(read_only=True)
@@ -59,7 +59,7 @@ def _valid_site(settings: Settings) -> None:
 
 @pytest.fixture
 def _uncached_commands() -> Iterator[None]:
-    """Django looks for commands once; here INSTALLED_APPS change."""
+    """Django caches its commands; this test changes INSTALLED_APPS."""
     cached: Any = get_commands
     cached.cache_clear()
     yield
@@ -192,7 +192,7 @@ def test_output_schema_unsupported_by_older_revisions_is_reported(server: Server
 
     @server.tool(read_only=True, output_schema={"type": "array"})
     def flat() -> Any:
-        """A list, which older clients are told in an object."""
+        """A list, which older revisions wrap in an object."""
 
     assert "The output schema of the tool 'tree'" in get_findings()["W005"].msg
 
@@ -249,10 +249,10 @@ def test_store_local_to_one_process_is_reported(settings: Settings, module: str)
 
 
 def test_checks_do_not_query_the_database(server: Server) -> None:
-    # Without the ``db`` fixture pytest-django refuses every query.
+    # Without the ``db`` fixture, pytest-django rejects every query.
     @server.tool(permission=lambda frame: isinstance(frame, Frame))
     def guarded() -> None:
-        """Guarded by a function, which is not asked either."""
+        """Guarded by a function, which checks do not call."""
 
     assert get_findings(deploy=True) == {}
 

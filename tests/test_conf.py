@@ -1,4 +1,4 @@
-"""DJANGO_MCP is checked as a whole, and a mistake in it is told with its remedy."""
+"""DJANGO_MCP is validated as a whole, and each error contains its remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls are limited in number, for each caller by herself."""
+"""Rate limits per principal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOO_MANY_REQUESTS = 429
 
 
 class Member(AnonymousUser):
-    """Somebody whom an authenticator knows by name."""
+    """An authenticator that names the user."""
 
     def __init__(self, pk: int) -> None:
         self.pk = pk  # type: ignore[assignment]

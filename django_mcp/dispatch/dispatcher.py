@@ -75,7 +75,7 @@ async def _answer(frame: Frame) -> Reply:
     if isinstance(result, McpError):
         return error_reply(frame, result)._replace(frame=_in_its_session(after, frame))
     server, revision = frame.server, frame.revision
-    finished = revision.finish(
+    finished = revision.serialize_result(
         request.method,
         result,
         server_info=server.get_server_info(revision),

@@ -33,7 +33,7 @@ from django_mcp.protocol.subscriptions import UPDATED, Filter
 from django_mcp.pubsub import bus, pending_requests, publisher
 from django_mcp.server.server import Server
 from django_mcp.stores.memory import MemorySessionStore
-from django_mcp.testing.asgi import PATIENCE, Application, Exchange, Message, http_scope
+from django_mcp.testing.asgi import TIMEOUT, Application, Exchange, Message, http_scope
 from django_mcp.transports import frames, site
 from django_mcp.transports.connection import stdio
 from django_mcp.transports.exchange import LoopExchange
@@ -53,11 +53,11 @@ class Listener(Protocol):
         """The revision it speaks."""
         ...
 
-    def heard(self, message: Message) -> None:
+    def receive_notification(self, message: Message) -> None:
         """Take a notification of the server."""
         ...
 
-    async def asked(self, message: Message) -> Message:
+    async def answer_request(self, message: Message) -> Message:
         """The response to a request of the server."""
         ...
 
@@ -132,9 +132,9 @@ class MemoryExchange(LoopExchange):
         """Let the client hear a notification, as it would read it."""
         copied = _copied(message)
         if self._is_here():
-            self._listener.heard(copied)
+            self._listener.receive_notification(copied)
         else:
-            self.loop.call_soon_threadsafe(self._listener.heard, copied)
+            self.loop.call_soon_threadsafe(self._listener.receive_notification, copied)
 
     async def flush(self) -> None:
         """There is always room."""
@@ -144,7 +144,7 @@ class MemoryExchange(LoopExchange):
         """Ask the client; raises ClientRefused for its refusal."""
         question = _copied(jsonrpc.request(f"question-{next(NUMBERS)}", method, params))
         async with asyncio.timeout(timeout):
-            response = await self._listener.asked(question)
+            response = await self._listener.answer_request(question)
         return pending_requests.read(response)
 
     async def listen(self, frame: Frame, wanted: Filter, /) -> None:
@@ -214,22 +214,24 @@ class MemoryConnection(Connection):
             *(publisher.of_resource(self.facts.server, uri) for uri in session.subscriptions),
         ]
         for group in groups:
-            await bus.here().join(group, self._hear)
+            await bus.here().subscribe(group, self._hear)
         try:
             ready()
             await _for_ever()
         finally:
             for group in groups:
-                bus.here().leave(group, self._hear)
+                bus.here().unsubscribe(group, self._hear)
 
     def _hear(self, message: bus.Message) -> None:
         """Take what is announced to everybody, to this session, or of a resource."""
         if "text" in message:
-            self.listener.heard(json.loads(message["text"]))
+            self.listener.receive_notification(json.loads(message["text"]))
         elif "said" in message:
-            self.listener.heard(message["said"])
+            self.listener.receive_notification(message["said"])
         elif "uri" in message:
-            self.listener.heard(jsonrpc.notification(UPDATED, {"uri": message["uri"]}))
+            self.listener.receive_notification(
+                jsonrpc.notification(UPDATED, {"uri": message["uri"]})
+            )
 
     async def _answer(self, request: Request) -> Message:
         """The response to a request, made in the task of whoever awaits it."""
@@ -266,7 +268,7 @@ class MemoryConnection(Connection):
 
     async def _publish(self, server: Server, _: str, changes: Sequence[Change]) -> None:
         for message in publisher.lists_changed(server, changes):
-            self.listener.heard(message)
+            self.listener.receive_notification(message)
 
     async def _notified(self, message: Notification) -> None:
         session = await self._load()
@@ -358,7 +360,7 @@ class HttpConnection(Connection):
             "content-type": "application/json",
             "accept": "application/json, text/event-stream",
         }
-        if self.listener.revision.has(Feature.MIRRORED_HEADERS):
+        if self.listener.revision.has(Feature.REQUEST_HEADERS):
             usual |= mirrored(self.facts.server, self.listener.revision.version, message)
         return usual
 
@@ -400,16 +402,16 @@ class HttpConnection(Connection):
         if "method" not in message:
             return message
         if "id" in message:
-            await self.notify(await self.listener.asked(message))
+            await self.notify(await self.listener.answer_request(message))
         else:
-            self.listener.heard(message)
+            self.listener.receive_notification(message)
         return None
 
     async def _give_up(self, exchange: Exchange, message: Any) -> None:
         """Say, as the revision has it, that nobody waits for the answer any more."""
         if self.listener.revision.has(Feature.DISCONNECT_CANCELS):
             exchange.disconnect()
-            await exchange.ended()
+            await exchange.wait_closed()
         elif isinstance(message, dict) and "id" in message:
             await self.notify(_cancelled(message))
 
@@ -483,7 +485,7 @@ class StdioConnection(Connection):
         """Close the pipe, and wait until the conversation has ended."""
         self._lines.put_nowait(None)
         if self._serving is not None:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 await self._serving
 
     async def request(self, message: Message) -> Message:
@@ -530,7 +532,7 @@ class StdioConnection(Connection):
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
         else:
-            self.listener.heard(message)
+            self.listener.receive_notification(message)
 
     def _take(self, response: Message) -> None:
         waiting = self._waiting.get(response.get("id"), self._waiting.get(None))
@@ -540,7 +542,7 @@ class StdioConnection(Connection):
             waiting.set_result(response)
 
     async def _reply(self, question: Message) -> None:
-        await self.notify(await self.listener.asked(question))
+        await self.notify(await self.listener.answer_request(question))
 
     def _ended(self, serving: asyncio.Task[None]) -> None:
         """Let nobody wait for a conversation that broke down."""

@@ -56,9 +56,9 @@ class SessionEngine:
         if reply.error is not None:
             return reply, None
         server, opened = frame.server, reply.frame
-        position = None
+        position = {}
         if self.is_shared and not server.notify_lists_on_initialize:
-            position = await publisher.position(server)
+            position = {"position": await publisher.position(server)}
         session = Session(
             id=session_id,
             server=server.name,
@@ -67,7 +67,7 @@ class SessionEngine:
             client_info=opened.private["client_info"],
             client_capabilities=opened.private["client_capabilities"],
             init_meta=opened.private["init_meta"],
-            heard=position,
+            active_stream=position,
         ).apply(opened.changes)
         await self.store.create(session)
         return reply, session

@@ -97,7 +97,7 @@ async def _renew(session_id: str, token: str, store: SessionStore) -> None:
 
 async def _release(session_id: str, token: str, store: SessionStore) -> None:
     try:
-        await store.update(session_id, [Change("turn", "give_back", token)])
+        await store.update(session_id, [Change("turn", "release", token)])
     except Exception:
         # The answer stands; other requests wait until the lease expires.
         logger.exception("A session lock could not be released")

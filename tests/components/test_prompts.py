@@ -1,4 +1,4 @@
-"""Prompts: what users are asked for, and what becomes of the text they enter."""
+"""Prompts: their arguments in lists, and the conversion of the strings that clients send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function's signature says: to clients as JSON Schema, to the function as values."""
+"""Signatures of handlers: their JSON Schema for clients, and the conversion of arguments."""
 
 from __future__ import annotations
 

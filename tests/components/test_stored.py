@@ -1,4 +1,4 @@
-"""Components of one session: made from plain JSON, and made again from it by any worker."""
+"""Session components stored as JSON, and restored by any worker."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Shout(Tool):
 
 
 def again(component: AnyComponent) -> AnyComponent:
-    """The component as another worker makes it, from what was stored as JSON."""
+    """Return the component as another worker restores it from the stored JSON."""
     kind: Any = type(component)
     copy: AnyComponent = kind.from_spec(json.loads(json.dumps(component.to_spec())))
     return copy

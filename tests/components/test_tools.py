@@ -1,4 +1,4 @@
-"""Tools as functions and as classes: how they are listed, and what they are given."""
+"""Tools as functions and classes: how they are listed, and the arguments that they receive."""
 
 from __future__ import annotations
 

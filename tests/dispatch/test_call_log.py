@@ -1,4 +1,4 @@
-"""What is told of calls and sessions when they are over."""
+"""The log records of calls and sessions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def server() -> Server:
 
 @pytest.fixture
 def sent_signals() -> Iterator[list[tuple[Signal, dict[str, Any]]]]:
-    """Everything that was sent."""
+    """All messages that were sent."""
     sent: list[tuple[Signal, dict[str, Any]]] = []
 
     def receiver(signal: Signal, sender: Any, **facts: Any) -> None:

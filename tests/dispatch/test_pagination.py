@@ -1,4 +1,4 @@
-"""What a server lists: in which order, in which words, page by page."""
+"""Lists: their order, the fields of each revision, and pagination."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def nothing() -> None:
 
 
 def many(count: int, **options: Any) -> Server:
-    """A server which offers so many of everything."""
+    """A server with this number of components of each kind."""
     server = Server("many", **options)
     for number in range(count):
         server.tool(name=f"tool_{number}")(nothing)
@@ -138,7 +138,7 @@ async def test_empty_server_declares_only_logging_and_rejects_list_methods(
 ) -> None:
     async with client_for(Server("empty")) as client:
         errors = [await refusal(client.request(method)) for method in LISTS]
-        welcome = client.welcome or await client.request("server/discover")
+        welcome = client.initialize_result or await client.request("server/discover")
 
     assert {error.code for error in errors} == {-32601}
     assert set(welcome["capabilities"]) == {"logging"}
@@ -191,7 +191,7 @@ PROMPT_FIELDS: dict[str, set[str]] = {
 
 
 def fields_up_to(table: dict[str, set[str]], version: str) -> set[str]:
-    """What a revision and those before it added."""
+    """Fields that a revision and its predecessors have added."""
     return set().union(*(added for each, added in table.items() if each <= version))
 
 

@@ -1,4 +1,4 @@
-"""The Frame's functions, each as the seeds mean it, on a Frame made by hand."""
+"""The functions of a Frame, which the test creates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from django_mcp.transports.http.request import ScopeTransport
 
 
 def handler(params: dict[str, Any]) -> str:
-    """Says what it was given."""
+    """Records its arguments."""
     return str(params)
 
 
@@ -280,7 +280,7 @@ class TestPaginationLimit:
 
 @pytest.fixture
 def full() -> Frame:
-    """A Frame with something in every field that clear_session looks at."""
+    """A Frame with a value in each field that clear_session handles."""
     return (
         Frame({"status": "active"}, initialized=True, transport=HttpTransport(host="a"))
         .put_request({"id": 1, "method": "tools/call"})

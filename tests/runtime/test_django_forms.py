@@ -1,4 +1,4 @@
-"""Django forms as questions."""
+"""Django forms as elicitation schemas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a handler wrote is undone with its question, and nothing that others write meanwhile."""
+"""Rollback of a handler's writes before an input request, without concurrent writes of others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.databases import scratch_database
 def begins_transaction(
     tmp_path: Path, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[Callable[[], bool]]:
-    """Connects to a database, and says whether a transaction was begun there by that."""
+    """Connects to a database, and records whether that started a transaction."""
     with django_db_blocker.unblock(), scratch_database("sqlite3", tmp_path) as alias:
 
         def connect() -> bool:

@@ -1,4 +1,4 @@
-"""Calling a server from the site's own code: no client, no transport, no session."""
+"""In-process calls from the site's own code: without client, transport or session."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ class TestNestedCalls:
             return f"{text(result)}, {frame.assigns['tenant']}"
 
         async with client_for(server, elicitation=accept(name="Ada")) as client:
-            if client.revision.questions >= {"elicitation/create"}:
+            if client.revision.server_requests >= {"elicitation/create"}:
                 assert text(await client.call_tool("outer")) == "Ada, acme, acme"
                 assert "from within" in [log["data"] for log in client.logs]
 
@@ -375,7 +375,7 @@ class TestHandleInitialize:
 
 
 class LocalCallTransactionTests(TransactionTestCase):
-    """A synchronous call shares the transaction of whoever calls."""
+    """A synchronous call shares the transaction of its caller."""
 
     def test_rollback_of_the_caller_also_rolls_back_handler_writes(self) -> None:
         from django.db import transaction

@@ -1,4 +1,4 @@
-"""The stores in a cache keep the contracts, in local memory and in the Redis there is to try."""
+"""The cache stores satisfy the contracts, in local memory and in Redis if it is available."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ why_not_redis = why_not("redis", redis.hostname or "127.0.0.1", redis.port or 63
 
 @pytest.fixture(params=["locmem", *([] if why_not_redis else ["redis"])], autouse=True)
 def cache(request: pytest.FixtureRequest, settings: Settings) -> Iterator[BaseCache]:
-    """A cache in which nothing is kept."""
+    """A cache that stores nothing."""
     backend: Callable[[str], AbstractContextManager[dict[str, Any]]]
     backend = {"locmem": in_local_memory, "redis": in_redis}[request.param]
     with backend(f"django_mcp-{uuid4()}") as described:
@@ -120,7 +120,7 @@ async def test_session_with_an_evicted_cache_entry_is_not_found(cache: BaseCache
         assert await store.load(a_session(number).id) is None
 
 
-@pytest.mark.parametrize("cache", ["locmem"], indirect=True)  # One can look into it.
+@pytest.mark.parametrize("cache", ["locmem"], indirect=True)  # The backend allows inspection.
 async def test_cache_entries_expire_and_do_not_contain_the_session_id(cache: BaseCache) -> None:
     session = a_session(subscriptions=frozenset({"shop://a"}))
     await sessions(Clock()).create(session)

@@ -1,4 +1,4 @@
-"""The stores in the database keep the contracts, on every database there is to try."""
+"""The database stores satisfy the contracts, on every available database."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from django_mcp.testing.contracts import (
 )
 from tests.databases import KINDS, scratch_database, why_not_database
 
-# What a site may ask of its database, and newer MariaDB does by itself where reads are repeatable.
+# An option of MySQL, and the default of newer MariaDB where reads are repeatable.
 STRICT_OPTIONS = {
     "postgresql": {"isolation_level": 4},  # psycopg.IsolationLevel.SERIALIZABLE
     "mysql": {
@@ -121,7 +121,7 @@ def test_load_is_one_query_and_updates_the_time_of_use_only_occasionally(databas
     def queries() -> list[str]:
         with CaptureQueriesContext(connections[database]) as captured:
             assert async_to_sync(store.load)(a_session().id)
-        # MySQL's settings are queries, too, when it connects.
+        # MySQL also sends queries for its settings when it connects.
         return [query["sql"].split()[0] for query in captured if "mcpsession" in query["sql"]]
 
     clock = Clock()
@@ -206,7 +206,7 @@ def on_another_connection(body: Callable[[], object]) -> None:
 def strict_database(
     request: pytest.FixtureRequest, tmp_path: Path, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[str]:
-    """The alias of a database which lets no transaction write over what came after it began."""
+    """The alias of a database that rejects writes to rows changed since the transaction began."""
     options = STRICT_OPTIONS[request.param]
     with (
         django_db_blocker.unblock(),
@@ -235,7 +235,7 @@ async def test_default_alias_is_the_database_for_writes(database: str, settings:
 
 
 class ToScratch:
-    """A router which sends writes to one database, and reads to one that lags behind."""
+    """A router that sends writes to one database, and reads to a replica that lags behind."""
 
     def __init__(self, database: str) -> None:
         self.database = database

@@ -1,4 +1,4 @@
-"""The stores in memory keep the contracts, and forget by themselves."""
+"""The memory stores satisfy the contracts, and expire entries by themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One after the other: servers which answer the requests of a session in turn."""
+"""The session lock: ``serialize_requests`` runs the requests of a session in sequence."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def counting(**options: Any) -> Server:
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    """Wait for what nothing tells of, for a bounded while."""
+    """Wait for a condition without an event, with a time limit."""
     async with asyncio.timeout(10):
         while not condition():
             await asyncio.sleep(0.001)
@@ -145,17 +145,17 @@ async def test_call_cancelled_while_it_waits_for_the_session_lock_is_never_run(
 
 
 async def wait_for_polls(polls: list[str]) -> None:
-    """Wait until somebody has looked a few times more."""
+    """Wait until the lock was polled several times more."""
     seen = len(polls)
     await until(lambda: len(polls) > seen + 5)
 
 
 class TestLeaseBetweenWorkers:
-    """Another worker is somebody who has the lease in the session."""
+    """A lease in the session stands for another worker."""
 
     @pytest.fixture(autouse=True)
     def polls(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-        """Every look whether the session is free, or is kept."""
+        """The results of all polls of the session."""
         polls: list[str] = []
         update = session_lock._update_lease
 
@@ -170,7 +170,7 @@ class TestLeaseBetweenWorkers:
 
     @pytest.fixture
     def clock(self, monkeypatch: pytest.MonkeyPatch) -> list[float]:
-        """The time, which passes when the test says so."""
+        """The clock, which the test advances."""
         time = [1000.0]
         monkeypatch.setattr(stores.sessions(), "now", lambda: time[0])
         return time
@@ -195,7 +195,7 @@ class TestLeaseBetweenWorkers:
             await wait_for_polls(polls)
             was_done = waiting.done()
             finished = [
-                Change("turn", "give_back", OTHER_WORKER),
+                Change("turn", "release", OTHER_WORKER),
                 Change("assigns", "put", "count", 41),
             ]
             await stores.sessions().update(client.session_id or "", finished)

@@ -102,10 +102,14 @@ def _encoded(revision: Revision, tool: ToolComponent, value: Any) -> dict[str, A
     # What is tiny is not worth it, and a text is no structure.
     if type(value) in TINY or revision.structured is Structured.NOTHING:
         return _read(revision, tool, value)
-    json = results.structure_json(tool, value)
+    json = results.encode_structure(tool, value)
     if json is None:
         return _read(revision, tool, value)
-    return {"structuredContent": PreEncodedResult(json, revision.encoded(json, tool.output_schema))}
+    return {
+        "structuredContent": PreEncodedResult(
+            json, revision.encoded_structured_content(json, tool.output_schema)
+        )
+    }
 
 
 TINY = frozenset({type(None), bool, int, float, str})
@@ -116,5 +120,5 @@ def _read(revision: Revision, tool: ToolComponent, value: Any) -> dict[str, Any]
     result = results.tool_result(tool, value)
     if "structuredContent" in result:
         structured = result["structuredContent"]
-        result["structuredContent"] = revision.structure(structured, tool.output_schema)
+        result["structuredContent"] = revision.structured_content(structured, tool.output_schema)
     return result

@@ -203,7 +203,9 @@ class Client(ABC):
 
         Nothing is sent any more when the request has been answered or given up.
         """
-        if method not in self._revision.announcements and method.startswith("notifications/"):
+        if method not in self._revision.server_notifications and method.startswith(
+            "notifications/"
+        ):
             return
         if self._told.is_over:
             return
@@ -245,7 +247,7 @@ class Client(ABC):
 
     async def aping(self, *, timeout: float = 10.0) -> None:
         """``ping`` for async handlers."""
-        if "ping" in self._revision.questions:
+        if "ping" in self._revision.server_requests:
             await self._exchange.ask("ping", {}, timeout=timeout)
 
     @overload
@@ -416,14 +418,14 @@ class Client(ABC):
 
     def _params(self, question: InputRequest) -> dict[str, Any]:
         """What is sent for ``question``; ClientCapabilityMissing if the revision cannot ask it."""
-        params = self._revision.question(question.method, question.params)
+        params = self._revision.input_request(question.method, question.params)
         may_say = self._revision.has(Feature.SAMPLING_TOOLS)
         if may_say and "context" not in self.capabilities.get("sampling", {}):
             # Revisions in which a client says whether it can do this (SAMP-06).
             params.pop("includeContext", None)
         is_strict = self._server.limits.strict
         if is_strict and _is_unfit(
-            question.method, strict_messages.question, self._revision, params
+            question.method, strict_messages.server_request, self._revision, params
         ):
             raise InternalError("The server asked something unfit")
         return params
@@ -431,7 +433,7 @@ class Client(ABC):
     def _require(self, question: InputRequest) -> None:
         """Refuse, before anything is sent, what the client or the revision cannot be asked."""
         warn_deprecated(self._revision, question.method)
-        too_old = question.method not in self._revision.questions or any(
+        too_old = question.method not in self._revision.server_requests or any(
             question.capability == capability and not self._revision.has(feature)
             for capability, feature in LATER
         )

@@ -1,4 +1,4 @@
-"""Asking in the stateless revision: the answer says what is missing, and the client calls again."""
+"""Input requests in the stateless revision: the result lists them, and the client retries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def text(result: dict[str, Any]) -> str:
 
 
 async def call_once(client: Client, params: dict[str, Any]) -> dict[str, Any]:
-    """The result of one single tools/call, where ``client.call_tool`` would call again."""
+    """The result of one tools/call, without the retries of ``client.call_tool``."""
     answer = await client.send(client.message("tools/call", params))
     assert answer is not None
     if "error" in answer:

@@ -125,10 +125,10 @@ class SessionCallMonitor(CallMonitor):
         super().stop()
         if self._joining is not None:
             self._joining.cancel()
-            bus.here().leave(publisher.of_session(self._call.session), self._receive_event)
+            bus.here().unsubscribe(publisher.of_session(self._call.session), self._receive_event)
 
     async def _join(self) -> None:
-        await bus.here().join(publisher.of_session(self._call.session), self._receive_event)
+        await bus.here().subscribe(publisher.of_session(self._call.session), self._receive_event)
         if bus.shared_layer() is not None:
             await self._check_session()
 
