@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from django_mcp.pubsub import bus
-from django_mcp.testing.asgi import PATIENCE
+from django_mcp.testing.asgi import TIMEOUT
 from tests.memory_stores import configure
 
 __all__ = ["configure"]
@@ -76,7 +76,7 @@ async def layer(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeLayer]:
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not condition():
             await asyncio.sleep(0.001)
 
