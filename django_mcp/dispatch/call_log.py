@@ -24,10 +24,11 @@ TARGETS: Mapping[str, str] = {"tools/call": "name", "resources/read": "uri", "pr
 """The methods that are logged, and the parameter which names what is called."""
 
 
-def is_logged(frame: Frame, has_receivers: Callable[[Frame], bool]) -> bool:
+def is_logged(frame: Frame, site: Site) -> bool:
     """Whether anything collects this call."""
-    return frame.message.method in TARGETS and (
-        calls.isEnabledFor(logging.INFO) or has_receivers(frame)
+    method = frame.message.method
+    return method in TARGETS and (
+        calls.isEnabledFor(logging.INFO) or site.has_receivers(frame.server, method)
     )
 
 
@@ -68,4 +69,5 @@ async def _log(frame: Frame, site: Site, outcome: str, duration: float) -> None:
         duration,
         extra={**{f"mcp_{name}": fact for name, fact in facts.items()}, "mcp_duration": duration},
     )
-    await site.send_signal(frame, {**facts, "user": frame.user, "duration": duration})
+    facts |= {"user": frame.user, "duration": duration}
+    await site.send_signal(frame.server, request.method, facts)

@@ -35,10 +35,10 @@ class Site:
     """Applies changes to a session, by its id: the new session, or None if it does not exist."""
     publish: Callable[[Server, str, Sequence[Change]], Awaitable[None]]
     """Notifies the client of a session of the changes that it has to know."""
-    has_receivers: Callable[[Frame], bool]
-    """Whether the signal of the call has receivers."""
-    send_signal: Callable[[Frame, dict[str, Any]], Awaitable[None]]
-    """Sends the signal of a call which is over."""
+    has_receivers: Callable[[Server, str], bool]
+    """Whether the signal of a method has receivers."""
+    send_signal: Callable[[Server, str, dict[str, Any]], Awaitable[None]]
+    """Sends the signal of a method whose call is over."""
 
 
 async def answer(frame: Frame, site: Site) -> Reply:
@@ -54,7 +54,7 @@ async def answer(frame: Frame, site: Site) -> Reply:
         except Exception as error:
             frame.server.report("A message could not be prepared", error)
             return dispatcher.error_reply(frame, InternalError())
-    if call_log.is_logged(frame, site.has_receivers):
+    if call_log.is_logged(frame, site):
         return await call_log.logged(frame, site, _answer)
     return await _answer(frame, site)
 

@@ -144,11 +144,12 @@ class SessionEngine:
 class InFlightRequest:
     """One request while it is answered. Each transport has its own way to cancel one."""
 
-    __slots__ = ("cancelled_early", "key", "session")
+    __slots__ = ("cancelled_early", "id", "key", "session")
 
     def __init__(self, session: str, request_id: RequestId) -> None:
         self.session = session
         """The address of the session, empty where a connection takes its place."""
+        self.id = request_id
         self.key = key_of(request_id)
         self.cancelled_early = False
         """Whether it was cancelled before it arrived."""
@@ -168,15 +169,15 @@ class InFlightRequests(Generic[R]):
         self._requests: dict[str, dict[str, R]] = {}
         self._early: OrderedDict[tuple[str, str], float] = OrderedDict()
 
-    def begin(self, request: R, request_id: RequestId) -> None:
+    def begin(self, request: R) -> None:
         """Add a request; raises InvalidRequest if there are too many, or one with this id."""
         requests = self._requests.get(request.session)
         if requests is None:
             requests = self._requests[request.session] = {}
         elif request.key in requests:
-            raise InvalidRequest("A request with this id is running", request_id=request_id)
+            raise InvalidRequest("A request with this id is running", request_id=request.id)
         elif len(requests) >= conf.get().max_in_flight:
-            raise InvalidRequest("Too many requests are running", request_id=request_id)
+            raise InvalidRequest("Too many requests are running", request_id=request.id)
         requests[request.key] = request
         if self._early:
             until = self._early.pop((request.session, request.key), 0.0)

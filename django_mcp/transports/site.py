@@ -65,14 +65,14 @@ async def _publish(server: Server, session_id: str, changes: Sequence[Change]) -
     await publisher.components_changed(server, address(session_id), changes)
 
 
-def _has_receivers(frame: Frame) -> bool:
-    signal = SIGNALS[frame.message.method]
+def _has_receivers(server: Server, method: str) -> bool:
+    signal = SIGNALS[method]
     # An empty list needs no check which receivers are still alive.
-    return bool(signal.receivers and signal.has_listeners(frame.server))
+    return bool(signal.receivers and signal.has_listeners(server))
 
 
-async def _send_signal(frame: Frame, facts: dict[str, Any]) -> None:
-    await SIGNALS[frame.message.method].asend_robust(frame.server, **facts)
+async def _send_signal(server: Server, method: str, facts: dict[str, Any]) -> None:
+    await SIGNALS[method].asend_robust(server, **facts)
 
 
 def _forget(*, setting: str, **_: Any) -> None:

@@ -274,7 +274,7 @@ class Connection:
             send(self._encoded_error(error, request.id))
             return None
         in_flight = ConnectionRequest(request.id, frame, exchange, send)
-        self._in_flight.begin(in_flight, request.id)
+        self._in_flight.begin(in_flight)
         if in_flight.cancelled_early:
             self._in_flight.end(in_flight)
             return None  # Cancelled before it arrived: no response is expected.

@@ -17,6 +17,7 @@ from django_mcp.dispatch import dispatcher
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change, Session
 from django_mcp.protocol.errors import Cancelled
+from django_mcp.protocol.jsonrpc import RequestId
 from django_mcp.pubsub import bus, publisher
 from django_mcp.transports.http.monitor import CallMonitor
 from django_mcp.transports.http.request import Receive
@@ -38,8 +39,10 @@ class SessionCall(InFlightRequest):
 
     __slots__ = ("_frame", "exchange", "monitor", "session_id", "task")
 
-    def __init__(self, session: Session, frame: Frame, exchange: SessionExchange) -> None:
-        super().__init__(session.address, frame.request_id)
+    def __init__(
+        self, session: Session, request_id: RequestId, frame: Frame, exchange: SessionExchange
+    ) -> None:
+        super().__init__(session.address, request_id)
         self.cancelled_early = bool(session.cancelled) and _is_cancelled(session, self.key)
         self.session_id = session.id
         self.exchange = exchange
@@ -59,19 +62,24 @@ class SessionCall(InFlightRequest):
 
         Raises InvalidRequest when it must not begin.
         """
-        here().begin(self, self._frame.request_id)
-        self.task = self.exchange.loop.create_task(self._answer(engine, receive))
+        in_flight = here()
+        in_flight.begin(self)
+        answer = self._answer(engine, receive, in_flight)
+        self.task = self.exchange.loop.create_task(answer)
         await self.exchange.until_over(self.task)
 
-    async def _answer(self, engine: SessionEngine, receive: Receive) -> None:
+    async def _answer(
+        self, engine: SessionEngine, receive: Receive, in_flight: InFlightRequests[SessionCall]
+    ) -> None:
         try:
-            message = await self._monitored(engine, receive)
-            await self.exchange.finish(message)
+            await self.exchange.finish(await self._monitored(engine, receive, in_flight))
         finally:
             # Here, and not in a callback of the task, which runs one iteration of the loop later.
             self.exchange.release()
 
-    async def _monitored(self, engine: SessionEngine, receive: Receive) -> dict[str, Any]:
+    async def _monitored(
+        self, engine: SessionEngine, receive: Receive, in_flight: InFlightRequests[SessionCall]
+    ) -> dict[str, Any]:
         """The response to the request, or to its cancellation."""
         self.monitor = monitor = SessionCallMonitor(self, receive, self._frame)
         try:
@@ -86,7 +94,7 @@ class SessionCall(InFlightRequest):
             reply = dispatcher.error_reply(self._frame, Cancelled())
         finally:
             monitor.stop()
-            here().end(self)
+            in_flight.end(self)
             # They refer to each other, and would wait for the collector of cycles.
             self.monitor = self.task = None
         return reply.message

@@ -74,7 +74,7 @@ class SessionHttp:
         self, message: Request, session: Session, exchange: SessionExchange, receive: Receive
     ) -> None:
         frame = frames.in_session(self._call(exchange), message, session)
-        await call.SessionCall(session, frame, exchange).answer(self._engine, receive)
+        await call.SessionCall(session, message.id, frame, exchange).answer(self._engine, receive)
 
     async def _accept(self, message: Notification | Response, session: Session) -> None:
         """Take what is not answered; raises Refused for an answer to nothing (T-HTTP-15)."""
