@@ -17,7 +17,7 @@ class SimpleMcpConfig(AppConfig):
     def ready(self) -> None:
         """Register the system checks, let servers announce and be called from everywhere."""
         import_module("django_mcp.checks")
-        import_module("django_mcp.frame.client.input_requests").SCHEMAS[:] = [
+        import_module("django_mcp.frame.client.input_requests").FORM_READERS[:] = [
             import_module("django_mcp.runtime.django_forms").input_schema_of
         ]
         announcer = import_module("django_mcp.pubsub.publisher").ChannelsPublisher()

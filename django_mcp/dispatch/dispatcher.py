@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django_mcp.dispatch.methods import CAPABILITIES, METHODS
-from django_mcp.frame.client import multi_round_trip
+from django_mcp.frame.client import request_state
 from django_mcp.frame.client.base import current
 from django_mcp.frame.client.multi_round_trip import InputRequired, MultiRoundTripClient
 from django_mcp.protocol import jsonrpc, preencoded
@@ -59,7 +59,7 @@ async def answer(frame: Frame) -> Reply:
         current.reset(token)
         if current.get() is None:
             # A call within a call leaves the last word to the outer one.
-            frame.client.over()
+            frame.client.close()
 
 
 async def _answer(frame: Frame) -> Reply:
@@ -129,7 +129,7 @@ def require_url_elicitation(
     if not (may_send and isinstance(declared, dict) and "url" in declared):
         return MissingClientCapability.of({"elicitation": {"url": {}}})
     if isinstance(frame.client, MultiRoundTripClient):
-        return input_required(frame, frame.client.sent_away(error.elicitations))
+        return input_required(frame, frame.client.require_urls(error.elicitations))
     return error
 
 
@@ -138,7 +138,7 @@ def input_required(frame: Frame, required: InputRequired) -> dict[str, Any]:
     request = frame.message
     if request.method not in frame.revision.input_request_methods:
         raise RuntimeError(f"{request.method} may not ask the client anything")
-    return multi_round_trip.result(
+    return request_state.result(
         frame.server, frame.principal.key, request.method, request.params, required
     )
 

@@ -58,7 +58,7 @@ class Exchange(Protocol):
         """Wait until the stream has room again."""
         ...
 
-    async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         """Send a request on this request's stream and return the result that answers it.
 
         Raises ClientRefused when the client answers with an error, TimeoutError when it does not
@@ -108,7 +108,7 @@ class NullExchange:
     async def flush(self) -> None:
         """Return at once."""
 
-    async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         """Raise ConnectionError."""
         raise ConnectionError("This Frame was made by hand: it has no client")
 

@@ -17,7 +17,7 @@ from django_mcp.components.prompt import PromptComponent
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.components.tool import ToolComponent
 from django_mcp.frame.cancellation import NULL_CANCELLATION
-from django_mcp.frame.client.base import NULL_CLIENT
+from django_mcp.frame.client.null import NULL_CLIENT
 from django_mcp.frame.exchange import NULL_EXCHANGE
 from django_mcp.frame.session import Change
 from django_mcp.frozen import quickly_made
@@ -153,7 +153,7 @@ class Frame:
             self,
             assigns={**self.assigns, **new},
             changes=(*self.changes, *changes),
-            client=self.client.remembering(new),
+            client=self.client.with_assigns(new),
         )
 
     def assign_new(self, key: str, make: Callable[[], Any]) -> Frame:

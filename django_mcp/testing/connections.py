@@ -140,7 +140,7 @@ class MemoryExchange(LoopExchange):
         """There is always room."""
         await asyncio.sleep(0)
 
-    async def ask(self, method: str, params: Message, /, *, timeout: float) -> Any:
+    async def send_request(self, method: str, params: Message, /, *, timeout: float) -> Any:
         """Ask the client; raises ClientRefused for its refusal."""
         question = _copied(jsonrpc.request(f"question-{next(NUMBERS)}", method, params))
         async with asyncio.timeout(timeout):

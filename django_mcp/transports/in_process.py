@@ -17,7 +17,8 @@ from django.contrib.auth.models import AnonymousUser
 from django_mcp import registry
 from django_mcp.auth.base import Principal
 from django_mcp.dispatch import dispatcher, handle
-from django_mcp.frame.client.base import NULL_CLIENT, BidirectionalClient
+from django_mcp.frame.client.bidirectional import BidirectionalClient
+from django_mcp.frame.client.null import NULL_CLIENT
 from django_mcp.frame.exchange import Exchange
 from django_mcp.frame.frame import Frame, RequestInfo
 from django_mcp.protocol import jsonrpc, request_meta
@@ -52,11 +53,11 @@ class LocalExchange(LoopExchange):
         if self._outer is not None:
             await self._outer.flush()
 
-    async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         """Ask the client of the outer call."""
         if self._outer is None:
             raise ConnectionError("There is no client to ask: this call was made by the site")
-        return await self._outer.ask(method, params, timeout=timeout)
+        return await self._outer.send_request(method, params, timeout=timeout)
 
 
 class DjangoInProcessCaller:

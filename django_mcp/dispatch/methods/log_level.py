@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.dispatch.invocation import string_param
-from django_mcp.frame.client.base import LEVELS
+from django_mcp.frame.client.log_levels import LEVELS
 from django_mcp.frame.session import Change
 from django_mcp.protocol.errors import InvalidParams
 

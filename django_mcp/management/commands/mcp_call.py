@@ -97,7 +97,7 @@ class TerminalExchange(LoopExchange):
     async def flush(self) -> None:
         """Nothing waits."""
 
-    async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         """Nobody can be asked."""
         raise ConnectionError("mcp_call answers no questions")
 

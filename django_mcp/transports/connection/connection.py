@@ -89,7 +89,7 @@ class ConnectionExchange(LoopExchange):
         """Let what was written by now be sent."""
         await asyncio.sleep(0)
 
-    async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         """Send a request to the client; its response arrives on the same connection."""
         returns = self._connection.returns
         return await self._input_requests.ask(returns, self.write, method, params, timeout=timeout)

@@ -63,7 +63,7 @@ class ListenExchange(LoopExchange):
     async def flush(self) -> None:
         """Nothing waits."""
 
-    async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         """Nobody is asked here."""
         raise ConnectionError("This client cannot be asked while it listens")
 

@@ -89,7 +89,7 @@ class HttpExchange(LoopExchange):
         while self._pump is not None:
             await asyncio.shield(self._pump)
 
-    async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         """Requests need a session, which this exchange does not have."""
         raise ConnectionError("This client cannot be asked while its request is open")
 

@@ -52,7 +52,7 @@ class SessionExchange(HttpExchange):
         if self.gone and self._log is not None:
             await self._log.kept()
 
-    async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         """Ask on this request's stream, or where it has none on the session's own."""
         if self.gone and self._log is None and self._may_stream:
             raise ConnectionError("The client has gone, and cannot come back to this request")
