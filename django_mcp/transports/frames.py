@@ -30,11 +30,11 @@ from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Revision, Stateful
 from django_mcp.server.server import Server
 
 DEFAULT_LOG_LEVEL = "info"
-"""The least severe level which a session hears of before it says what it wants."""
+"""The least severe level which is sent to a session that has not set one."""
 
 
 class RequestOrigin(NamedTuple):
-    """What the edge knows of whoever sent a message."""
+    """Who sent a message, and how."""
 
     principal: Principal
     transport: Transport | None
@@ -44,7 +44,7 @@ class RequestOrigin(NamedTuple):
 
 @dataclass(slots=True)
 class IncomingRequest:
-    """One request on its way: what is needed to make its Frame."""
+    """What a transport knows of a message besides its content."""
 
     server: Server
     caller: RequestOrigin
@@ -52,16 +52,16 @@ class IncomingRequest:
     cancellation: Cancellation = field(default_factory=Cancellation)
 
 
-def stateless(call: IncomingRequest, request: Request, envelope: RequestMeta) -> Frame:
-    """The Frame of a request which brought its own metadata."""
+def stateless(call: IncomingRequest, request: Request, meta: RequestMeta) -> Frame:
+    """The Frame of a request which carries its own metadata."""
     private = {
         "server": call.server,
-        "revision": envelope.revision,
-        "protocol_version": envelope.revision.version,
-        "client_capabilities": envelope.capabilities,
+        "revision": meta.revision,
+        "protocol_version": meta.revision.version,
+        "client_capabilities": meta.capabilities,
     }
-    if envelope.client_info is not None:
-        private["client_info"] = envelope.client_info
+    if meta.client_info is not None:
+        private["client_info"] = meta.client_info
     principal = call.caller.principal.key
     earlier = request_state.read(call.server, principal, request.method, request.params)
     client = (
@@ -69,7 +69,7 @@ def stateless(call: IncomingRequest, request: Request, envelope: RequestMeta) ->
         if earlier is request_state.FIRST
         else partial(MultiRoundTripClient, responses=earlier.responses)
     )
-    level = None if envelope.log_level is None else _requested_level(envelope.log_level)
+    level = None if meta.log_level is None else _requested_level(meta.log_level)
     return _frame(call, request, private, level, client=client, assigns=earlier.assigns)
 
 
@@ -110,7 +110,7 @@ BEFORE_SESSION = frozenset({"initialize", "ping"})
 
 
 def with_session(frame: Frame, session: Session) -> Frame:
-    """The Frame of the same message, with what its session remembers now."""
+    """The Frame of the same message, with the current state of its session."""
     return replace(
         frame,
         assigns=session.assigns,
@@ -120,7 +120,7 @@ def with_session(frame: Frame, session: Session) -> Frame:
 
 
 def _private(server: Server, session: Session) -> dict[str, Any]:
-    """What the framework knows of a message in a session."""
+    """What the framework keeps on the Frame of a message in a session."""
     private = {
         **session.private,
         "server": server,
@@ -140,9 +140,9 @@ def _private(server: Server, session: Session) -> dict[str, Any]:
 
 
 def for_initialize(call: IncomingRequest, request: Request) -> Frame:
-    """The Frame of ``initialize``, before anything is agreed: it speaks the newest handshake.
+    """The Frame of ``initialize``, before a version is negotiated: the newest with sessions.
 
-    Raises UnsupportedProtocolVersion where no revision is served that has one (VER-08).
+    Raises UnsupportedProtocolVersion where no revision with sessions is served (VER-08).
     """
     served = call.server.revisions(Statefulness.SESSION)
     if not served:
@@ -154,7 +154,7 @@ def for_initialize(call: IncomingRequest, request: Request) -> Frame:
 
 
 def local(call: IncomingRequest, request: Request) -> Frame:
-    """The Frame of a request which has neither a session nor an envelope, and no client."""
+    """The Frame of a request with neither a session nor metadata of its own, and no client."""
     revision = newest_session_revision(call.server)
     private = {
         "server": call.server,
@@ -166,7 +166,7 @@ def local(call: IncomingRequest, request: Request) -> Frame:
 
 
 def newest_session_revision(server: Server) -> Revision:
-    """What is spoken with whoever says nothing of it: the newest that has a handshake."""
+    """The revision of a caller which names none: the newest with sessions."""
     return (server.revisions(Statefulness.SESSION) or (NEWEST,))[-1]
 
 
@@ -182,15 +182,15 @@ def _frame(
 ) -> Frame:
     caller, params = call.caller, request.params
     meta = params.get("_meta")
-    is_sent_logs = log_level is not None and call.server.serves("logging")
-    other_side = client(
+    sends_logs = log_level is not None and call.server.serves("logging")
+    connected = client(
         call.server,
         private["revision"],
         private.get("client_capabilities", {}),
         call.exchange,
         progress_token(meta) if meta else None,
-        log_level if is_sent_logs else None,
-        _allowance(call.server, private.get("session_id")) if is_sent_logs else None,
+        log_level if sends_logs else None,
+        _limiter(call.server, private.get("session_id")) if sends_logs else None,
     )
     return Frame(
         assigns or {},
@@ -202,25 +202,25 @@ def _frame(
             request.id if type(request) is Request else None, request.method, params
         ),
         initialized=initialized,
-        client=other_side,
+        client=connected,
         cancellation=call.cancellation,
         private=private,  # type: ignore[arg-type]
         exchange=call.exchange,
     )
 
 
-def _allowance(server: Server, session_id: str | None) -> LogRateLimiter | None:
-    """How much may be logged to this client; it is counted by each worker for itself."""
+def _limiter(server: Server, session_id: str | None) -> LogRateLimiter | None:
+    """Limits the log messages to this client; each worker counts for itself."""
     per_second = server.effective_log_rate_limit
     if per_second is None:
         return None
     if session_id is None:
         return LogRateLimiter(per_second)
-    return _allowance_of(server, address(session_id), per_second)
+    return _limiter_of(server, address(session_id), per_second)
 
 
 @lru_cache(maxsize=4096)
-def _allowance_of(server: Server, session: str, per_second: int) -> LogRateLimiter:
+def _limiter_of(server: Server, session: str, per_second: int) -> LogRateLimiter:
     return LogRateLimiter(per_second)
 
 
@@ -231,11 +231,11 @@ def _requested_level(requested: str) -> str:
 
 
 def session_level(session: Session) -> str:
-    """The least severe level of log message that this session is sent."""
+    """The least severe level of log message that is sent to this session."""
     if session.log_level is not None:
         return session.log_level
     experimental = session.client_capabilities.get("experimental")
-    wished = experimental.get("logLevel") if isinstance(experimental, dict) else None
-    if wished is None:
+    requested = experimental.get("logLevel") if isinstance(experimental, dict) else None
+    if requested is None:
         return DEFAULT_LOG_LEVEL
-    return (level_name(wished) if isinstance(wished, str) else None) or LEAST_SEVERE
+    return (level_name(requested) if isinstance(requested, str) else None) or LEAST_SEVERE

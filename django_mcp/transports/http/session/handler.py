@@ -1,4 +1,4 @@
-"""The HTTP requests of a session: opening it, its messages, its streams, its end."""
+"""The HTTP requests of a session: open it, send messages, open streams, end it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class SessionHttp:
     # One message.
 
     async def take(self, message: Request | Notification | Response) -> None:
-        """Answer a request, or accept what is not answered."""
+        """Answer a request, or accept a notification or a response."""
         if isinstance(message, Request) and message.method == "initialize":
             await self._initialize(message)
             return
@@ -77,7 +77,7 @@ class SessionHttp:
         await call.SessionCall(session, message.id, frame, exchange).answer(self._engine, receive)
 
     async def _accept(self, message: Notification | Response, session: Session) -> None:
-        """Take what is not answered; raises Refused for an answer to nothing (T-HTTP-15)."""
+        """Process it; raises HttpError for a response to no request of ours (T-HTTP-15)."""
         if isinstance(message, Response):
             if not await answered(ResponseRoute(self.server, session), message):
                 raise HttpError(400, "This answers no request of ours")
@@ -131,14 +131,14 @@ class SessionHttp:
 
     async def _initialize(self, request: Request) -> None:
         if self.request.header(headers.SESSION_ID) is not None:
-            await self._session()  # One that has ended is answered like any other request to it.
+            await self._session()  # 404 for one that does not exist, as for any other request.
             raise InvalidRequest("This session is already open", request_id=request.id)
         exchange = self._plain()
         try:
             frame = frames.for_initialize(self._call(exchange), request)
         except McpError as error:
-            spoken = (NEWEST, *self.server.revisions(Statefulness.SESSION))[-1]
-            await self._fail(error, spoken, request.id)
+            revision = (NEWEST, *self.server.revisions(Statefulness.SESSION))[-1]
+            await self._fail(error, revision, request.id)
             return
         try:
             reply, session = await self._engine.open(frame, secrets.token_urlsafe(32))
@@ -157,11 +157,11 @@ class SessionHttp:
         await exchange.finish(reply.message)
 
     async def _session(self) -> Session:
-        """The session which the request names; somebody else's is as unknown as none."""
-        named = self.request.header(headers.SESSION_ID)
-        if named is None:
+        """The session which the request names; that of another principal is not found either."""
+        session_id = self.request.header(headers.SESSION_ID)
+        if session_id is None:
             raise HttpError(400, "Open a session with initialize, and send its Mcp-Session-Id")
-        session = await stores.sessions().load(named)
+        session = await stores.sessions().load(session_id)
         if (
             session is None
             or session.principal != self.principal.key
@@ -187,7 +187,7 @@ class SessionHttp:
         )
 
     async def delete(self) -> None:
-        """End the session, and everything that belongs to it."""
+        """End the session with its calls and streams."""
         await self._end(await self._session())
         await self._plain().respond(204, b"", ())
 
@@ -199,10 +199,10 @@ class SessionHttp:
         await call.end_all(session)
         await stores.events().forget(session.address)
 
-    # Its streams.
+    # Streams.
 
     async def get(self) -> None:
-        """Open the session's own stream, or go on with one that was interrupted."""
+        """Open the session's GET stream, or resume a stream that was interrupted."""
         self.request.check_accepts_stream()
         session = await self._session()
         stream = await get_stream.open_stream(
@@ -220,11 +220,11 @@ class SessionHttp:
 
     async def _may_read(self, principal: Principal, session: Session, uri: str) -> bool:
         self.principal = principal
-        asked = Notification("notifications/resources/updated", {"uri": uri})
-        frame = frames.in_session(self._call(self._exchange(session)), asked, session)
+        updated = Notification("notifications/resources/updated", {"uri": uri})
+        frame = frames.in_session(self._call(self._exchange(session)), updated, session)
         return await visibility.readable(frame, uri)
 
-    # Answering.
+    # Responses.
 
     def _call(self, exchange: HttpExchange) -> frames.IncomingRequest:
         return frames.IncomingRequest(self.server, self.request.caller(self.principal), exchange)
