@@ -7,43 +7,42 @@ a log handler and receivers, nothing is collected.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from django_mcp.dispatch.dispatcher import Reply
 from django_mcp.protocol.errors import InternalError
 
 if TYPE_CHECKING:
-    from django_mcp.dispatch.handle import Site
     from django_mcp.frame.frame import Frame
 
 calls = logging.getLogger("django_mcp.calls")
 
 TARGETS: Mapping[str, str] = {"tools/call": "name", "resources/read": "uri", "prompts/get": "name"}
-"""The methods that are logged, and the parameter which names what is called."""
+"""The parameter which names what is called, by method."""
 
 
-def is_logged(frame: Frame, site: Site) -> bool:
-    """Whether anything collects this call."""
-    method = frame.message.method
-    return method in TARGETS and (
-        calls.isEnabledFor(logging.INFO) or site.has_receivers(frame.server, method)
-    )
+class Signal(Protocol):
+    """A signal of Django, as far as it is used here."""
+
+    receivers: Any
+
+    async def asend_robust(self, sender: Any, **facts: Any) -> Any:
+        """Send the signal; errors of its receivers are not raised."""
+        ...
 
 
-async def logged(
-    frame: Frame, site: Site, answer: Callable[[Frame, Site], Awaitable[Reply]]
-) -> Reply:
-    """The reply of ``answer``; the call is logged when it is over."""
+async def logged(frame: Frame, signal: Signal, answer: Awaitable[Reply]) -> Reply:
+    """What ``answer`` returns; the call is logged, and its signal is sent, when it is over."""
     began = perf_counter()
     outcome = "cancelled"
     try:
-        reply = await answer(frame, site)
+        reply = await answer
         outcome = outcome_of(reply)
         return reply
     finally:
-        await _log(frame, site, outcome, perf_counter() - began)
+        await _log(frame, signal, outcome, perf_counter() - began)
 
 
 def outcome_of(reply: Reply) -> str:
@@ -56,7 +55,7 @@ def outcome_of(reply: Reply) -> str:
     return "error" if result.get("isError") else "ok"
 
 
-async def _log(frame: Frame, site: Site, outcome: str, duration: float) -> None:
+async def _log(frame: Frame, signal: Signal, outcome: str, duration: float) -> None:
     request = frame.message
     parameter = TARGETS[request.method]
     target = request.params.get(parameter)
@@ -69,5 +68,4 @@ async def _log(frame: Frame, site: Site, outcome: str, duration: float) -> None:
         duration,
         extra={**{f"mcp_{name}": fact for name, fact in facts.items()}, "mcp_duration": duration},
     )
-    facts |= {"user": frame.user, "duration": duration}
-    await site.send_signal(frame.server, request.method, facts)
+    await signal.asend_robust(frame.server, user=frame.user, duration=duration, **facts)

@@ -7,11 +7,13 @@ knows neither stores, nor Channels, nor Django.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from logging import INFO
+from typing import TYPE_CHECKING
 
 from django_mcp.dispatch import call_log, dispatcher
+from django_mcp.dispatch.call_log import Signal
 from django_mcp.dispatch.dispatcher import Reply
 from django_mcp.protocol.errors import InternalError, InvalidParams
 
@@ -35,10 +37,8 @@ class Site:
     """Applies changes to a session, by its id: the new session, or None if it does not exist."""
     publish: Callable[[Server, str, Sequence[Change]], Awaitable[None]]
     """Notifies the client of a session of the changes that it has to know."""
-    has_receivers: Callable[[Server, str], bool]
-    """Whether the signal of a method has receivers."""
-    send_signal: Callable[[Server, str, dict[str, Any]], Awaitable[None]]
-    """Sends the signal of a method whose call is over."""
+    signals: Mapping[str, Signal]
+    """The signals which are sent when a call of a method is over."""
 
 
 async def answer(frame: Frame, site: Site) -> Reply:
@@ -54,9 +54,11 @@ async def answer(frame: Frame, site: Site) -> Reply:
         except Exception as error:
             frame.server.report("A message could not be prepared", error)
             return dispatcher.error_reply(frame, InternalError())
-    if call_log.is_logged(frame, site):
-        return await call_log.logged(frame, site, _answer)
-    return await _answer(frame, site)
+    signal = site.signals.get(frame.message.method)
+    # An empty list needs no check which receivers are still alive.
+    if signal is None or not (signal.receivers or call_log.calls.isEnabledFor(INFO)):
+        return await _answer(frame, site)
+    return await call_log.logged(frame, signal, _answer(frame, site))
 
 
 async def prepare(frame: Frame, site: Site) -> Frame:

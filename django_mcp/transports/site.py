@@ -8,10 +8,10 @@ from inspect import isawaitable
 from typing import Any
 
 from django.core.signals import setting_changed
-from django.dispatch import Signal
 from django.utils.module_loading import import_string
 
 from django_mcp import conf, signals, stores
+from django_mcp.dispatch.call_log import Signal
 from django_mcp.dispatch.handle import Site
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change, Session, address
@@ -37,8 +37,7 @@ def get() -> Site:
         claim_request_state=claim if settings.request_state_single_use else None,
         commit=_commit,
         publish=_publish,
-        has_receivers=_has_receivers,
-        send_signal=_send_signal,
+        signals=SIGNALS,
     )
 
 
@@ -63,16 +62,6 @@ async def _commit(session_id: str, changes: Sequence[Change]) -> Session | None:
 
 async def _publish(server: Server, session_id: str, changes: Sequence[Change]) -> None:
     await publisher.components_changed(server, address(session_id), changes)
-
-
-def _has_receivers(server: Server, method: str) -> bool:
-    signal = SIGNALS[method]
-    # An empty list needs no check which receivers are still alive.
-    return bool(signal.receivers and signal.has_listeners(server))
-
-
-async def _send_signal(server: Server, method: str, facts: dict[str, Any]) -> None:
-    await SIGNALS[method].asend_robust(server, **facts)
 
 
 def _forget(*, setting: str, **_: Any) -> None:
