@@ -46,17 +46,17 @@ def list_changed(category: str) -> str:
 class NotificationPublisher(Protocol):
     """Carries announcements to the clients that listen, wherever they are connected."""
 
-    async def say(self, server: Server, method: str, params: Json | None = None) -> None:
+    async def broadcast(self, server: Server, method: str, params: Json | None = None) -> None:
         """Tell every client of the server."""
         ...
 
-    async def say_to(
+    async def send_to_session(
         self, server: Server, session_id: str, method: str, params: Json | None
     ) -> None:
         """Tell the client of one session."""
         ...
 
-    async def updated(self, server: Server, uri: str) -> None:
+    async def resource_updated(self, server: Server, uri: str) -> None:
         """Tell those who want to hear of this resource."""
         ...
 
@@ -72,7 +72,7 @@ class NotificationPublisher(Protocol):
         """Have a coroutine done for synchronous code which must know how it ended."""
         ...
 
-    def changed(self, server: Server, category: str) -> None:
+    def list_changed(self, server: Server, category: str) -> None:
         """Tell every client soon that a list has changed: once for several changes."""
         ...
 
@@ -136,7 +136,7 @@ class Notifications:
     async def anotify_resource_updated(self, uri: str) -> None:
         """``notify_resource_updated`` for asynchronous code."""
         if self.announcer is not None:
-            await self.announcer.updated(self._server, uri)
+            await self.announcer.resource_updated(self._server, uri)
 
     async def asend_notification(
         self,
@@ -152,7 +152,7 @@ class Notifications:
         if named is EVERYONE:
             await self._say(method, params)
         elif self.announcer is not None:
-            await self.announcer.say_to(self._server, named, method, params)
+            await self.announcer.send_to_session(self._server, named, method, params)
 
     def ping(self, session_id: str, *, timeout: float = 10.0) -> None:
         """``aping`` for synchronous code; RuntimeError in a thread that runs an event loop."""
@@ -171,7 +171,7 @@ class Notifications:
     def _changed(self, kind: str) -> None:
         """Announce a component that was added or removed while clients may be listening."""
         if self._is_open and self.announcer is not None:
-            self.announcer.changed(self._server, CATEGORIES[kind])
+            self.announcer.list_changed(self._server, CATEGORIES[kind])
 
     def _is_unfit(self, method: str, params: Json | None) -> bool:
         """Whether it does not fit the protocol, which strict mode looks at and logs."""
@@ -184,7 +184,7 @@ class Notifications:
 
     async def _say(self, method: str, params: Json | None = None) -> None:
         if self.announcer is not None:
-            await self.announcer.say(self._server, method, params)
+            await self.announcer.broadcast(self._server, method, params)
 
     def _run(self, coroutine: Coroutine[Any, Any, None]) -> None:
         if self.announcer is None:

@@ -24,7 +24,7 @@ from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestI
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Revision
 from django_mcp.protocol.subscriptions import UPDATED, Filter
 from django_mcp.pubsub import bus, publisher
-from django_mcp.pubsub.pending_requests import PendingRequests, Returns
+from django_mcp.pubsub.pending_requests import ConnectionRoute, PendingRequests
 from django_mcp.server.server import Server
 from django_mcp.stores.memory import MemorySessionStore
 from django_mcp.transports import frames, site
@@ -74,7 +74,7 @@ class ConnectionExchange(LoopExchange):
     def __init__(self, connection: Connection) -> None:
         super().__init__()
         self._connection = connection
-        self._input_requests = PendingRequests()
+        self._requests = PendingRequests()
         self._closed: asyncio.Future[None] | None = None
 
     def write(self, message: dict[str, Any], /) -> None:
@@ -91,8 +91,8 @@ class ConnectionExchange(LoopExchange):
 
     async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         """Send a request to the client; its response arrives on the same connection."""
-        returns = self._connection.returns
-        return await self._input_requests.ask(returns, self.write, method, params, timeout=timeout)
+        route = self._connection.responses
+        return await self._requests.send_request(route, self.write, method, params, timeout=timeout)
 
     async def listen(self, frame: Frame, wanted: Filter, /) -> None:
         """Send notifications until the client cancels the request, or ``end_listening``."""
@@ -116,7 +116,7 @@ class ConnectionExchange(LoopExchange):
 
     def abandon(self, reason: str) -> None:
         """Let no handler wait for the client any more."""
-        self._input_requests.abandon(reason)
+        self._requests.abandon(reason)
 
 
 class ConnectionRequest(InFlightRequest):
@@ -179,7 +179,7 @@ class Connection:
     ) -> None:
         self.server = server
         self.session: Session | None = None
-        self.returns = Returns()
+        self.responses = ConnectionRoute()
         self._sink = sink
         self._origin = origin
         self._scheme = scheme
@@ -232,7 +232,7 @@ class Connection:
         elif isinstance(message, Notification):
             self._take_notification(message)
         else:
-            self.returns.answered(message)
+            self.responses.deliver(message)
 
     def _take_batch(self, values: Sequence[Any]) -> None:
         """Answer a batch with one array, when its last request is answered (RPC-B5)."""

@@ -29,7 +29,7 @@ from django_mcp.protocol.errors import (
 from django_mcp.protocol.jsonrpc import Notification, Request, RequestId, Response
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Revision, Statefulness
 from django_mcp.pubsub import bus, publisher
-from django_mcp.pubsub.pending_requests import ResponseRoute, answered
+from django_mcp.pubsub.pending_requests import ResponseRoute, deliver
 from django_mcp.server.server import Server
 from django_mcp.stores.base import StoreFull
 from django_mcp.transports import frames, site
@@ -102,7 +102,7 @@ class SessionHttp:
     async def _accept(self, message: Notification | Response, session: Session) -> None:
         """Process it; raises HttpError for a response to no request of ours (T-HTTP-15)."""
         if isinstance(message, Response):
-            if not await answered(ResponseRoute(self.server, session), message):
+            if not await deliver(ResponseRoute(self.server, session), message):
                 raise HttpError(400, "This answers no request of ours")
         elif message.method == "notifications/initialized":
             await self._initialized(message, session)
@@ -357,10 +357,10 @@ class SessionCallMonitor(CallMonitor):
         self._call = call
         self._joining: asyncio.Task[None] | None = None
 
-    def look(self) -> None:
+    def tick(self) -> None:
         """Subscribe to the events of the session at the first tick that counts."""
-        super().look()
-        if self._joining is None and self._task is not None:
+        super().tick()
+        if self._joining is None and self._waiting is not None:
             self._joining = self._exchange.loop.create_task(self._join())
 
     def end(self, reason: str) -> None:
