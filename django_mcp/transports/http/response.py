@@ -121,7 +121,7 @@ class HttpExchange(LoopExchange):
     def keep_alive(self) -> None:
         """Send a comment, so that no proxy takes a slow answer for a dead connection."""
         if self._may_stream and not self.gone:
-            self._enqueue(sse.comment())
+            self._enqueue(sse.KEEP_ALIVE)
 
     def disconnected(self) -> None:
         """Note that nobody reads any more."""
