@@ -23,7 +23,7 @@ class SimpleMcpConfig(AppConfig):
         from django_mcp.server.notifications import Notifications
         from django_mcp.transports.in_process import DjangoInProcessCaller
 
-        input_requests.SCHEMAS[:] = [django_forms.input_schema_of]
+        input_requests.FORM_READERS[:] = [django_forms.input_schema_of]
         Notifications.publisher = ChannelsPublisher()
         InProcessCalls.caller = DjangoInProcessCaller()
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from django.core.cache import caches
 
-from django_mcp.frame.frame import Frame, HttpTransport
+from django_mcp.frame import Frame, HttpTransport
 from django_mcp.protocol.errors import McpError
 from django_mcp.stores.base import digest
 

@@ -204,7 +204,7 @@ async def test_input_required_result_tampered_state(frame: Frame) -> str:
 @conformance.tool(requests_input=True)
 async def test_input_required_result_capabilities(frame: Frame) -> str:
     """Sends only the input requests that the client supports."""
-    possible: Mapping[str, InputRequest] = {
+    possible: Mapping[str, InputRequest[Any]] = {
         "user_name": input_requests.form("What is your name?", UserName),
         "greeting": input_requests.sample("Generate a greeting", max_tokens=50),
     }
