@@ -281,13 +281,11 @@ def test_components_are_read_only(admin_client: Browser) -> None:
 
 def test_component_pages_use_no_component_table(browser: Browser) -> None:
     assert "django_mcp_component" not in connection.introspection.table_names()
-    with CaptureQueriesContext(
-        connection,
-    ) as queries:
+    with CaptureQueriesContext(connection) as queries:
         page(browser, f"{COMPONENTS}?kind=tool&q=a&o=1")
         page(browser, detail("shop:tool:stock"))
-    asked = [query["sql"] for query in queries if "mcp_component" in query["sql"]]
-    assert asked == []
+    sent = [query["sql"] for query in queries if "mcp_component" in query["sql"]]
+    assert sent == []
 
 
 # Sessions.

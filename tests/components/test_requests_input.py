@@ -1,4 +1,4 @@
-"""Input requests are declared where a component is registered."""
+"""The option ``requests_input``, and the handler of a component."""
 
 from __future__ import annotations
 
@@ -15,8 +15,21 @@ from django_mcp.components.resource import resource_component
 from django_mcp.components.tool import tool_component
 
 
-def confirm(frame: Frame) -> str:
+def requests_confirmation(frame: Frame) -> str:
     return str(frame.client.elicit("Sure?", {}))
+
+
+def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapper(*args: Any) -> Any:
+        return function(*args)
+
+    return wrapper
+
+
+def only_logs(frame: Frame) -> str:
+    frame.client.log("info", "No input is requested here")
+    return "done"
 
 
 def resource_of(function: Callable[..., Any], **options: Any) -> Any:
@@ -24,17 +37,20 @@ def resource_of(function: Callable[..., Any], **options: Any) -> Any:
 
 
 class Confirm(Tool):
-    """Requests input."""
+    """Requests input in another method."""
 
     def execute(self, frame: Frame) -> str:
+        return self._sure(frame)
+
+    def _sure(self, frame: Frame) -> str:
         return str(frame.client.list_roots())
 
 
 class TestRequestsInputOption:
     @pytest.mark.parametrize("component", [tool_component, prompt_component, resource_of])
     def test_requests_input_is_false_unless_declared(self, component: Callable[..., Any]) -> None:
-        assert component(confirm).requests_input is False
-        assert component(confirm, requests_input=True).requests_input is True
+        assert component(requests_confirmation).requests_input is False
+        assert component(only_logs, requests_input=True).requests_input is True
 
     def test_requests_input_is_declared_as_a_class_attribute(self) -> None:
         class Sure(Confirm):
@@ -48,11 +64,8 @@ class TestRequestsInputOption:
 
 
 def test_handler_of_a_component_is_the_registered_function() -> None:
-    @functools.wraps(confirm)
-    def wrapper(frame: Frame) -> str:
-        return confirm(frame)
-
-    assert tool_component(confirm).handler is confirm
+    wrapper = decorated(only_logs)
+    assert tool_component(only_logs).handler is only_logs
     assert tool_component(wrapper).handler is wrapper
     assert tool_component(Confirm).handler.__func__ is Confirm.execute  # type: ignore[union-attr]
-    assert tool_component(confirm).with_app("shop").handler is confirm
+    assert tool_component(only_logs).with_app("shop").handler is only_logs
