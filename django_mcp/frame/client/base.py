@@ -301,9 +301,7 @@ class Client(ABC):
         return self
 
     def _one(self, request: InputRequest[T], key: str | None, timeout: float | None) -> T:
-        name = key or self._key(request)
-        answer: T = self._all({name: request}, timeout)[name]
-        return answer
+        return self._wait(self._aone(request, key, timeout))
 
     async def _aone(self, request: InputRequest[T], key: str | None, timeout: float | None) -> T:
         name = key or self._key(request)
@@ -313,17 +311,18 @@ class Client(ABC):
     def _all(
         self, requests: Mapping[str, InputRequest[Any]], timeout: float | None
     ) -> dict[str, Any]:
-        self._require(requests)
-        return self._exchange.wait(self._answers(requests, self._seconds(timeout)))
+        return self._wait(self._aall(requests, timeout))
 
     async def _aall(
         self, requests: Mapping[str, InputRequest[Any]], timeout: float | None
     ) -> dict[str, Any]:
         self._require(requests)
-        return await self._answers(requests, self._seconds(timeout))
+        if timeout is None:
+            timeout = self._server.options.client_response_timeout
+        return await self._answers(requests, timeout)
 
-    def _seconds(self, timeout: float | None) -> float:
-        return self._server.options.client_response_timeout if timeout is None else timeout
+    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return self._exchange.wait(coroutine)
 
     @abstractmethod
     async def _answers(
