@@ -15,7 +15,11 @@ from hashlib import sha256
 from typing import Any, TypeVar
 
 from django_mcp.frame.client.base import Client
-from django_mcp.frame.client.input_requests import InputRequest, InvalidClientResponse
+from django_mcp.frame.client.input_requests import (
+    InputRequest,
+    InputRequests,
+    InvalidClientResponse,
+)
 from django_mcp.frame.exchange import run_in_place
 from django_mcp.protocol.errors import Json
 
@@ -73,9 +77,7 @@ class MultiRoundTripClient(Client):
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return run_in_place(coroutine)
 
-    async def _answers(
-        self, requests: Mapping[str, InputRequest[Any]], timeout: float
-    ) -> dict[str, Any]:
+    async def _answers(self, requests: InputRequests, timeout: float) -> dict[str, Any]:
         answers = {name: self._read(name, request) for name, request in requests.items()}
         for name, answer in answers.items():
             if answer is MISSING:
