@@ -820,7 +820,7 @@ SESSION: Mapping[str, Requirement] = {
         "RFC 9110 §5.1",
         "The server compares header names without regard to case.",
         "frame/test_frame.py::TestTransport::test_header_lookup_ignores_case",
-        "clients/test_uses.py::test_assigns_are_kept_in_a_session_but_not_between_stateless_requests",
+        "clients/test_results.py::test_assigns_are_kept_in_a_session_but_not_between_stateless_requests",
     ),
     "T-HTTP-6B": CLIENT(
         "basic/transports#session-management",
@@ -1729,7 +1729,7 @@ SESSION: Mapping[str, Requirement] = {
     "ROOT-01": SHOULD(
         "client/roots#implementation-guidelines",
         "The server checks the roots capability before it sends roots/list.",
-        "clients/test_asking.py::test_tool_receives_the_roots_of_the_client",
+        "clients/test_input_requests.py::test_tool_receives_the_roots_of_the_client",
         "frame/client/test_multi_round_trip.py::TestInputRequest::test_missing_client_capability_can_be_caught_by_the_handler",
     ),
     "ROOT-02": CLIENT(
