@@ -30,8 +30,7 @@ SIGNALS: Mapping[str, tuple[Signal, str]] = {
 
 def is_logged(frame: Frame) -> bool:
     """Whether anybody wants to know of this call."""
-    assert frame.request is not None
-    known = SIGNALS.get(frame.request.method)
+    known = SIGNALS.get(frame.message.method)
     if known is None:
         return False
     signal = known[0]
@@ -64,14 +63,12 @@ def outcome_of(reply: Reply) -> str:
 
 
 async def _log(frame: Frame, outcome: str, duration: float) -> None:
-    assert frame.request is not None
-    assert frame.auth is not None
-    signal, parameter = SIGNALS[frame.request.method]
-    target = frame.request.params.get(parameter)
-    facts = {parameter: target, "principal": frame.auth.key, "outcome": outcome}
+    signal, parameter = SIGNALS[frame.message.method]
+    target = frame.message.params.get(parameter)
+    facts = {parameter: target, "principal": frame.principal.key, "outcome": outcome}
     calls.info(
         "%s %s: %s after %.3f s",
-        frame.request.method,
+        frame.message.method,
         target,
         outcome,
         duration,

@@ -63,7 +63,7 @@ async def answer(frame: Frame) -> Reply:
 
 
 async def _answer(frame: Frame) -> Reply:
-    request = frame.request
+    request = frame.message
     assert request is not None
     try:
         result, after = await answer_or_input_required(frame)
@@ -75,7 +75,7 @@ async def _answer(frame: Frame) -> Reply:
     if isinstance(result, McpError):
         return error_reply(frame, result)._replace(frame=_in_its_session(after, frame))
     server, revision = frame.server, frame.revision
-    finished = revision.finish(
+    finished = revision.serialize_result(
         request.method,
         result,
         server_info=server.get_server_info(revision),
@@ -83,14 +83,13 @@ async def _answer(frame: Frame) -> Reply:
     )
     if server.limits.strict and _is_invalid(frame, finished):
         return error_reply(frame, InternalError("The server answered something unfit"))
-    reply = jsonrpc.result(request.id, finished)  # type: ignore[arg-type]
+    reply = jsonrpc.result(frame.request_id, finished)
     return Reply(reply, _in_its_session(after, frame))
 
 
 def _is_invalid(frame: Frame, result: dict[str, Any]) -> bool:
     """Whether a result does not fit the revision, which is logged with the difference."""
-    assert frame.request is not None
-    method = frame.request.method
+    method = frame.message.method
     misfits = strict.result(frame.revision, method, preencoded.plain(result))
     if misfits:
         logger.error("What %s answers does not fit the protocol: %s", method, "; ".join(misfits))
@@ -136,22 +135,19 @@ def require_url_elicitation(
 
 def input_required(frame: Frame, required: InputRequired) -> dict[str, Any]:
     """The result which asks the client for what a handler needs (MRTR-01)."""
-    assert frame.request is not None
-    assert frame.auth is not None
-    request = frame.request
+    request = frame.message
     if request.method not in frame.revision.input_request_methods:
         raise RuntimeError(f"{request.method} may not ask the client anything")
     return multi_round_trip.result(
-        frame.server, frame.auth.key, request.method, request.params, required
+        frame.server, frame.principal.key, request.method, request.params, required
     )
 
 
 def error_reply(frame: Frame, error: McpError) -> Reply:
     """The reply which is ``error``; one of the client's own is none of ours."""
-    assert frame.request is not None
     if isinstance(error, ClientError):
         error = InternalError(error.told)
-    return Reply(jsonrpc.error(frame.request.id, frame.revision.error(error)), frame, error)
+    return Reply(jsonrpc.error(frame.message.id, frame.revision.error(error)), frame, error)
 
 
 def encode(message: dict[str, Any]) -> bytes:
@@ -187,8 +183,7 @@ def call_declared(frame: Frame) -> Awaitable[Answer]:
 
     What a session has of its own was offered to that session.
     """
-    assert frame.request is not None
-    method = frame.request.method
+    method = frame.message.method
     capability = CAPABILITIES.get(method.partition("/")[0])
     if capability is None or frame.server.serves(capability) or frame.private.get("components"):
         return call_method(frame)
@@ -197,8 +192,7 @@ def call_declared(frame: Frame) -> Awaitable[Answer]:
 
 def call_method(frame: Frame) -> Awaitable[Answer]:
     """Call the method which the request names; raises MethodNotFound."""
-    assert frame.request is not None
-    method = frame.request.method
+    method = frame.message.method
     function = METHODS.get(method) if method in frame.revision.requests else None
     if function is None:
         raise MethodNotFound(f"Method not found: {method}")

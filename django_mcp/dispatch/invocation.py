@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 def params_of(frame: Frame) -> Mapping[str, Any]:
     """The raw parameters of the request."""
-    assert frame.request is not None
-    return frame.request.params
+    return frame.message.params
 
 
 def string_param(frame: Frame, name: str) -> str:
@@ -86,7 +85,6 @@ async def call_hook(function: Callable[..., Any], *arguments: Any, frame: Frame)
     if is_async(function):
         returned = await function(*arguments, frame)
     else:
-        assert frame.exchange is not None
         returned = await frame.exchange.run(function, *arguments, frame)
     return returned if is_frame(returned) else frame
 

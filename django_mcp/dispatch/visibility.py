@@ -120,6 +120,5 @@ async def _permitted(frame: Frame, permission: str | Callable[..., Any] | None) 
         return True
     if isinstance(permission, str):
         return bool(frame.user is not None and await frame.user.ahas_perm(permission))
-    assert frame.exchange is not None
     allowed = await frame.exchange.run(permission, frame)
     return bool(await allowed if isawaitable(allowed) else allowed)

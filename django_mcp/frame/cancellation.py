@@ -96,6 +96,25 @@ class Cancellation:
                 self._callbacks.remove(callback)
 
 
+class NullCancellation(Cancellation):
+    """The cancellation of a Frame made by hand: it is never requested."""
+
+    __slots__ = ()
+
+    def on_request(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Never call ``callback``."""
+        return lambda: None
+
+    def request(self, reason: str | None = None) -> None:
+        """Do nothing."""
+
+    def __reduce__(self) -> str:
+        return "NULL_CANCELLATION"
+
+
+NULL_CANCELLATION = NullCancellation()
+
+
 def _call(callback: Callable[[], object]) -> None:
     try:
         callback()

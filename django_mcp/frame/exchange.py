@@ -6,6 +6,7 @@ them, it asks the exchange. Each transport has its own.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -78,3 +79,48 @@ class Exchange(Protocol):
         It is first acknowledged, and nothing is sent before.
         """
         ...
+
+
+class NullExchange:
+    """The exchange of a Frame made by hand: it runs functions in place and sends nothing."""
+
+    encodes = False
+    request_headers: RequestHeaders | None = None
+
+    async def run(self, function: Callable[..., T], /, *args: Any) -> T:
+        """Call ``function`` on this thread."""
+        return function(*args)
+
+    async def run_async(self, coroutine: Coroutine[Any, Any, T], /) -> T:
+        """Await ``coroutine``."""
+        return await coroutine
+
+    run_handler = run
+    run_handler_async = run_async
+
+    def wait(self, coroutine: Coroutine[Any, Any, T], /) -> T:
+        """Run ``coroutine`` in an event loop of its own."""
+        return asyncio.run(coroutine)
+
+    def write(self, message: dict[str, Any], /) -> None:
+        """Drop ``message``."""
+
+    async def flush(self) -> None:
+        """Return at once."""
+
+    async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+        """Raise ConnectionError."""
+        raise ConnectionError("This Frame was made by hand: it has no client")
+
+    async def close_stream(self, retry: int, /) -> None:
+        """Do nothing: there is no stream."""
+
+    async def listen(self, frame: Frame, wanted: Filter, /) -> None:
+        """Raise ConnectionError."""
+        raise ConnectionError("This Frame was made by hand: it has no client")
+
+    def __reduce__(self) -> str:
+        return "NULL_EXCHANGE"
+
+
+NULL_EXCHANGE = NullExchange()

@@ -16,6 +16,9 @@ from django_mcp.components.base import Component
 from django_mcp.components.prompt import PromptComponent
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.components.tool import ToolComponent
+from django_mcp.frame.cancellation import NULL_CANCELLATION
+from django_mcp.frame.client.base import NULL_CLIENT
+from django_mcp.frame.exchange import NULL_EXCHANGE
 from django_mcp.frame.session import Change
 from django_mcp.frozen import quickly_made
 from django_mcp.protocol import meta
@@ -118,16 +121,16 @@ class Frame:
     """Whether the client has said that its session is ready; True where no session is needed."""
 
     # The client.
-    client: Client = field(default=None, kw_only=True)  # type: ignore[assignment]
-    """The other side: tell it something, or ask it."""
-    cancellation: Cancellation = field(default=None, kw_only=True)  # type: ignore[assignment]
-    """Whether anybody still waits for the answer."""
+    client: Client = field(default=NULL_CLIENT, kw_only=True)
+    """The client: send it progress and log messages, or request input from it."""
+    cancellation: Cancellation = field(default=NULL_CANCELLATION, kw_only=True)
+    """Whether the request was cancelled."""
 
     # Reserved for the framework.
     private: Private = field(default_factory=Private, kw_only=True)
     changes: tuple[Change, ...] = field(default=(), kw_only=True)
     """What was changed since the message arrived, for the session to remember."""
-    exchange: Exchange | None = field(default=None, kw_only=True)
+    exchange: Exchange = field(default=NULL_EXCHANGE, kw_only=True)
 
     def __repr__(self) -> str:
         """Names and counts, never contents: a Frame ends up in logs."""
@@ -150,7 +153,7 @@ class Frame:
             self,
             assigns={**self.assigns, **new},
             changes=(*self.changes, *changes),
-            client=self.client and self.client.remembering(new),
+            client=self.client.remembering(new),
         )
 
     def assign_new(self, key: str, make: Callable[[], Any]) -> Frame:
@@ -330,6 +333,28 @@ class Frame:
     def record(self, *changes: Change) -> Frame:
         """This Frame with ``changes`` for the session to remember."""
         return replace(self, changes=(*self.changes, *changes))
+
+    @property
+    def message(self) -> RequestInfo:
+        """The message being answered; raises LookupError where there is none."""
+        if self.request is None:
+            raise LookupError("This Frame was made by hand: it has no request")
+        return self.request
+
+    @property
+    def request_id(self) -> RequestId:
+        """The id of the request being answered; raises LookupError for a notification."""
+        request_id = self.message.id
+        if request_id is None:
+            raise LookupError(f"{self.message.method} is a notification: it has no id")
+        return request_id
+
+    @property
+    def principal(self) -> Principal:
+        """The authenticated caller; raises LookupError where there is none."""
+        if self.auth is None:
+            raise LookupError("This Frame was made by hand: it has no principal")
+        return self.auth
 
     @property
     def server(self) -> Server:

@@ -64,8 +64,8 @@ class Session:
     """What a site keeps beside the assigns, under keys of its own."""
     subscriptions: frozenset[str] = frozenset()
     """URIs of the resources whose changes the client wants to hear of."""
-    heard: int | None = None
-    """How far the client was told what every client of the server is told; None for not at all."""
+    active_stream: Json = field(default_factory=dict)
+    """The lease of the GET stream which sends, and its position in the server's log."""
     cancelled: Mapping[str, float] = field(default_factory=dict)
     """Requests given up before they were seen to run: until when to remember, by key."""
 
@@ -129,12 +129,12 @@ def _append_note(session: Session, change: Change) -> Session:
 
 
 def _claim(session: Session, change: Change) -> Session:
-    """Whoever is first has it."""
+    """Set an area that is empty."""
     return session if getattr(session, change.area) else _with(session, change.area, change.value)
 
 
 def _lease(session: Session, change: Change) -> Session:
-    """Whoever is first has it, until she gives it back or her time is over."""
+    """The first holder keeps the lease until release or expiry."""
     held = getattr(session, change.area)
     is_held = bool(held) and held["by"] != change.key and held["until"] > change.value["now"]
     lease = {"by": change.key, "until": change.value["until"]}
@@ -144,6 +144,39 @@ def _lease(session: Session, change: Change) -> Session:
 def _release(session: Session, change: Change) -> Session:
     held = getattr(session, change.area)
     return _with(session, change.area, {}) if held.get("by") == change.key else session
+
+
+def _activate(session: Session, change: Change) -> Session:
+    """Lease the area to a stream; with ``limit`` in the value, as the successor of its holder.
+
+    The holder then has until ``limit`` to hand over. ``position`` is recorded for the holder only.
+    """
+    held, value = getattr(session, change.area), change.value
+    is_holder = held.get("by") == change.key
+    if is_holder and "next" in held:
+        return session
+    if is_holder or held.get("until", 0) <= value["now"]:
+        kept = {**held, **value} if is_holder else held
+        previous = {"previous": held["previous"]} if is_holder and "previous" in held else {}
+        lease = {"by": change.key, "until": value["until"], "position": kept.get("position")}
+        return _with(session, change.area, {**previous, **lease})
+    if "limit" not in value:
+        return session
+    until = min(held["until"], value["limit"])
+    return _with(session, change.area, {**held, "next": change.key, "until": until})
+
+
+def _hand_over(session: Session, change: Change) -> Session:
+    """Pass the lease of a stream and its position on to its successor, or release it."""
+    held, value = dict(getattr(session, change.area)), change.value
+    if held.get("next") == change.key:
+        del held["next"]
+    elif held.get("by") == change.key:
+        position, successor = value.get("position"), held.get("next")
+        held = {"position": held.get("position") if position is None else position}
+        if successor is not None:
+            held |= {"by": successor, "until": value["until"], "previous": change.key}
+    return _with(session, change.area, held)
 
 
 def _include(session: Session, change: Change) -> Session:
@@ -162,13 +195,15 @@ ACTIONS: Mapping[str, Callable[[Session, Change], Session]] = {
     "note": _append_note,
     "claim": _claim,
     "lease": _lease,
-    "give_back": _release,
+    "release": _release,
+    "activate": _activate,
+    "hand_over": _hand_over,
     "include": _include,
     "exclude": _exclude,
 }
 """``set`` replaces an area; ``put``, ``remove`` and ``clear`` work on mappings, and ``note``, which
 keeps the newest few; ``include`` and ``exclude`` work on sets. ``claim``, ``lease`` and
-``give_back`` settle who has something that only one can have."""
+``release`` give something to one holder; ``activate`` and ``hand_over`` to the newest stream."""
 
 NOTES = 20
-"""How many notes an area keeps which clients write without being asked."""
+"""How many notes an area keeps which clients write at will."""

@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Literal
 
 from django_mcp.protocol.errors import HeaderMismatch, Json
-from django_mcp.protocol.schema import compiler
+from django_mcp.protocol.schema import walk
 
 Headers = Mapping[bytes, Sequence[bytes]]
 Kind = Literal["string", "integer", "boolean"]
@@ -147,7 +147,7 @@ def param_headers(schema: Json) -> tuple[ParamHeader, ...]:
     wrong one without telling anybody (specification, server/tools).
     """
     found: dict[bytes, ParamHeader] = {}
-    for location, inner in compiler.walk(schema):
+    for location, inner in walk.subschemas(schema):
         if _ANNOTATION in inner:
             param = _param_header(location, inner)
             if param.header in found:

@@ -53,7 +53,7 @@ def describes_itself(params: Json) -> bool:
 def is_stateless(version: str | None) -> bool:
     """Whether a header names a revision without sessions."""
     named = BY_VERSION.get(version) if version is not None else None
-    return named is not None and named.opening is Statefulness.STATELESS
+    return named is not None and named.statefulness is Statefulness.STATELESS
 
 
 def read(

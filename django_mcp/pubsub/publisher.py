@@ -221,7 +221,7 @@ def has_flag(capabilities: Mapping[str, Any], category: str, flag: str = "listCh
 
 def supports(session: Session, method: str) -> bool:
     """Whether the session's revision has this notification; methods of one's own always pass."""
-    announcements = BY_VERSION[session.version].announcements
+    announcements = BY_VERSION[session.version].server_notifications
     return method in announcements or not method.startswith("notifications/")
 
 

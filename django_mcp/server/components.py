@@ -196,7 +196,7 @@ class ComponentCollection(Notifications):
         return self.remove(TemplateComponent.kind, template)
 
     def _register(self, kind: Any, build: Any, handler: Handler, options: dict[str, Any]) -> None:
-        function = stored.found(handler) if isinstance(handler, str) else handler
+        function = stored.resolve(handler) if isinstance(handler, str) else handler
         if function is None:
             self.replace(kind.from_spec({"kind": kind.kind, **options}))
         else:

@@ -194,7 +194,7 @@ class Server(ComponentCollection, Hooks, InProcessCalls):
         """The server's name and version, with what else the revision has room for."""
         told = self._told.get(revision.version)
         if told is None:
-            told = self._told[revision.version] = revision.pick("implementation", self.info)
+            told = self._told[revision.version] = revision.known_fields("implementation", self.info)
         return told
 
     def get_instructions(self) -> str | None:

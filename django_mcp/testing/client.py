@@ -177,7 +177,7 @@ class Client(ReceivedNotifications):
         """Connect and initialize; the first request does so if the client is not open."""
         if self._open is None:
             await self.connect()
-            if self.revision.opening is Statefulness.SESSION:
+            if self.revision.statefulness is Statefulness.SESSION:
                 await self._initialize()
 
     async def connect(self) -> None:
@@ -409,7 +409,7 @@ class Client(ReceivedNotifications):
         """The progress token and, without a session, the metadata of a stateless request."""
         if method == "initialize":
             return {}
-        if self.revision.opening is Statefulness.SESSION:
+        if self.revision.statefulness is Statefulness.SESSION:
             return {"progressToken": request_id}
         level = {} if self._log_level is None else {request_meta.LOG_LEVEL: self._log_level}
         return {

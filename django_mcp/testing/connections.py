@@ -214,13 +214,13 @@ class MemoryConnection(Connection):
             *(publisher.of_resource(self.facts.server, uri) for uri in session.subscriptions),
         ]
         for group in groups:
-            await bus.here().join(group, self._hear)
+            await bus.here().subscribe(group, self._hear)
         try:
             ready()
             await _for_ever()
         finally:
             for group in groups:
-                bus.here().leave(group, self._hear)
+                bus.here().unsubscribe(group, self._hear)
 
     def _hear(self, message: bus.Message) -> None:
         """Take what is announced to everybody, to this session, or of a resource."""
@@ -388,7 +388,7 @@ class HttpConnection(Connection):
             "content-type": "application/json",
             "accept": "application/json, text/event-stream",
         }
-        if self.listener.revision.has(Feature.MIRRORED_HEADERS):
+        if self.listener.revision.has(Feature.REQUEST_HEADERS):
             usual |= mirrored(self.facts.server, self.listener.revision.version, message)
         return usual
 

@@ -17,8 +17,7 @@ from django.contrib.auth.models import AnonymousUser
 from django_mcp import registry
 from django_mcp.auth.base import Principal
 from django_mcp.dispatch import dispatcher
-from django_mcp.frame.cancellation import Cancellation
-from django_mcp.frame.client.base import BidirectionalClient
+from django_mcp.frame.client.base import NULL_CLIENT, BidirectionalClient
 from django_mcp.frame.exchange import Exchange
 from django_mcp.frame.frame import Frame, RequestInfo
 from django_mcp.protocol import jsonrpc, request_meta
@@ -165,8 +164,7 @@ def _within(frame: Frame, server: Server, method: str, params: Mapping[str, Any]
         frame,
         request=RequestInfo(identity, method, params),
         exchange=exchange,
-        client=frame.client or _client(frame, exchange),
-        cancellation=frame.cancellation or Cancellation(),
+        client=_client(frame, exchange) if frame.client is NULL_CLIENT else frame.client,
     )
     return inner.put_private(server=server)
 

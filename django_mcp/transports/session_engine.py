@@ -74,10 +74,10 @@ class SessionCallMonitor(CallMonitor):
         super().stop()
         if self._joining is not None:
             self._joining.cancel()
-            bus.here().leave(publisher.of_session(self._call.session), self._hear)
+            bus.here().unsubscribe(publisher.of_session(self._call.session), self._hear)
 
     async def _join(self) -> None:
-        await bus.here().join(publisher.of_session(self._call.session), self._hear)
+        await bus.here().subscribe(publisher.of_session(self._call.session), self._hear)
         if bus.shared_layer() is not None:
             await self._look_back()
 

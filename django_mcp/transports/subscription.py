@@ -38,7 +38,7 @@ class Subscription:
         """Listen, and acknowledge; who opens must close, also when this was cancelled."""
         # Listen first: what is announced when the client reads this is announced to it.
         for group in self._groups():
-            await bus.here().join(group, self._hear)
+            await bus.here().subscribe(group, self._hear)
         self._write(jsonrpc.encode(subscriptions.acknowledgement(self.id, self._wanted)))
         self._is_open = True
 
@@ -46,7 +46,7 @@ class Subscription:
         """Hear nothing more."""
         self._is_open = False
         for group in self._groups():
-            bus.here().leave(group, self._hear)
+            bus.here().unsubscribe(group, self._hear)
 
     def recognised(self, principal: Principal) -> None:
         """Note what the client may do now."""

@@ -184,9 +184,9 @@ class TestToolWithoutOutputSchema:
         ("value", "remedy"),
         [
             (b"\x00", "image"),
-            (object(), "JSON cannot say"),
-            ({"a": object()}, "JSON cannot say"),
-            (Query(Row(1)), "JSON cannot say"),
+            (object(), "not JSON serializable"),
+            ({"a": object()}, "not JSON serializable"),
+            (Query(Row(1)), "not JSON serializable"),
             ([TextContent("a"), 3], "TextContent"),
             (Response.prompt().user("a"), r"Response\.tool\(\)"),
         ],

@@ -42,7 +42,7 @@ def revisions(field: str) -> str:
 
 
 def _rules(field: str) -> Iterator[list[str]]:
-    yield ["Opened by", *(each.opening.name.lower() for each in REVISIONS)]
+    yield ["Opened by", *(each.statefulness.name.lower() for each in REVISIONS)]
     yield ["Structured content of a tool", *(each.structured.name.lower() for each in REVISIONS)]
     # The description of a feature is the string below its name.
     written = re.findall(r'(\w+) = auto\(\)\n +"""(.*?)\.?"""', inspect.getsource(Feature), re.S)

@@ -500,5 +500,5 @@ async def test_session_is_bound_to_its_owner_and_loaded_by_every_worker(
     assert isinstance(session, Session)
     assert (session.assigns, session.client_info["name"]) == ({"n": 5}, "by hand")
     assert (session.version, session.principal) == (LAST, "name:ada")
-    assert "notifications/message" in BY_VERSION[LAST].announcements
+    assert "notifications/message" in BY_VERSION[LAST].server_notifications
     assert "completions" in server.get_capabilities()

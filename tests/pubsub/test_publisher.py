@@ -355,18 +355,18 @@ async def test_failing_receiver_does_not_affect_other_receivers(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     got: list[bus.Message] = []
-    ears = bus.here()
+    here = bus.here()
 
     def fail(message: Any) -> None:
         raise RuntimeError("no")
 
-    await ears.join("group", fail)
-    await ears.join("group", got.append)
+    await here.subscribe("group", fail)
+    await here.subscribe("group", got.append)
     with caplog.at_level(logging.ERROR, "django_mcp"):
         await bus.publish("group", {"a": 1})
     for receiver in (fail, got.append):
-        ears.leave("group", receiver)
-        ears.leave("group", receiver)
+        here.unsubscribe("group", receiver)
+        here.unsubscribe("group", receiver)
     await bus.publish("group", {"a": 2})
     assert got == [{"a": 1}]
     assert "A receiver failed" in caplog.text

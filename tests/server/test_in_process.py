@@ -241,7 +241,7 @@ class TestNestedCalls:
             return f"{text(result)}, {frame.assigns['tenant']}"
 
         async with client_for(server, elicitation=accept(name="Ada")) as client:
-            if client.revision.questions >= {"elicitation/create"}:
+            if client.revision.server_requests >= {"elicitation/create"}:
                 assert text(await client.call_tool("outer")) == "Ada, acme, acme"
                 assert "from within" in [log["data"] for log in client.logs]
 

@@ -19,13 +19,10 @@ if TYPE_CHECKING:
 
 async def listen(frame: Frame) -> Answer:
     """Announce what the client wants to hear, until its stream ends."""
-    assert frame.exchange is not None
-    assert frame.request is not None
-    assert frame.request.id is not None
     wanted = subscriptions.read(params_of(frame))
     _check_count(frame, wanted.uris)
     await frame.exchange.listen(frame, await resolve_filter(frame, wanted))
-    return {"_meta": subscriptions.meta(frame.request.id)}, frame
+    return {"_meta": subscriptions.meta(frame.request_id)}, frame
 
 
 async def resolve_filter(frame: Frame, wanted: Filter) -> Filter:

@@ -79,7 +79,6 @@ def failed(text: str) -> dict[str, Any]:
 
 
 def _check_headers(frame: Frame, tool: ToolComponent, arguments: dict[str, Any]) -> None:
-    assert frame.exchange is not None
     if frame.exchange.request_headers is not None:
         headers.check_params(
             tool.param_headers, arguments, frame.exchange.request_headers.collected()
@@ -95,7 +94,6 @@ def _explanation(frame: Frame, error: Exception) -> str:
 
 def _may_be_encoded(frame: Frame) -> bool:
     """Whether nobody looks at the result before it leaves as bytes."""
-    assert frame.exchange is not None
     return frame.exchange.encodes and not frame.server.middleware
 
 
@@ -104,10 +102,14 @@ def _encoded(revision: Revision, tool: ToolComponent, value: Any) -> dict[str, A
     # What is tiny is not worth it, and a text is no structure.
     if type(value) in TINY or revision.structured is Structured.NOTHING:
         return _read(revision, tool, value)
-    json = results.structure_json(tool, value)
+    json = results.encode_structure(tool, value)
     if json is None:
         return _read(revision, tool, value)
-    return {"structuredContent": PreEncodedResult(json, revision.encoded(json, tool.output_schema))}
+    return {
+        "structuredContent": PreEncodedResult(
+            json, revision.encoded_structured_content(json, tool.output_schema)
+        )
+    }
 
 
 TINY = frozenset({type(None), bool, int, float, str})
@@ -118,5 +120,5 @@ def _read(revision: Revision, tool: ToolComponent, value: Any) -> dict[str, Any]
     result = results.tool_result(tool, value)
     if "structuredContent" in result:
         structured = result["structuredContent"]
-        result["structuredContent"] = revision.structure(structured, tool.output_schema)
+        result["structuredContent"] = revision.structured_content(structured, tool.output_schema)
     return result

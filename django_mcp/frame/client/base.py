@@ -28,9 +28,10 @@ from django_mcp.frame.client.input_requests import (
     Root,
     SamplingResult,
 )
+from django_mcp.frame.exchange import NULL_EXCHANGE
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import InternalError, InvalidParams, MissingClientCapability
-from django_mcp.protocol.revisions import Feature
+from django_mcp.protocol.revisions import NEWEST, Feature
 from django_mcp.protocol.strict import messages as strict_messages
 
 if TYPE_CHECKING:
@@ -202,7 +203,9 @@ class Client(ABC):
 
         Nothing is sent any more when the request has been answered or given up.
         """
-        if method not in self._revision.announcements and method.startswith("notifications/"):
+        if method not in self._revision.server_notifications and method.startswith(
+            "notifications/"
+        ):
             return
         if self._told.is_over:
             return
@@ -244,7 +247,7 @@ class Client(ABC):
 
     async def aping(self, *, timeout: float = 10.0) -> None:
         """``ping`` for async handlers."""
-        if "ping" in self._revision.questions:
+        if "ping" in self._revision.server_requests:
             await self._exchange.ask("ping", {}, timeout=timeout)
 
     @overload
@@ -390,15 +393,21 @@ class Client(ABC):
         return (await self._aask({name: question}, timeout))[name]
 
     def _ask(self, asked: Mapping[str, InputRequest], timeout: float | None) -> dict[str, Any]:
-        return self._exchange.wait(self._aask(asked, timeout))
+        self._require_all(asked)
+        return self._exchange.wait(self._answers(asked, self._seconds(timeout)))
 
     async def _aask(
         self, asked: Mapping[str, InputRequest], timeout: float | None
     ) -> dict[str, Any]:
+        self._require_all(asked)
+        return await self._answers(asked, self._seconds(timeout))
+
+    def _seconds(self, timeout: float | None) -> float:
+        return self._server.limits.client_response_timeout if timeout is None else timeout
+
+    def _require_all(self, asked: Mapping[str, InputRequest]) -> None:
         for question in asked.values():
             self._require(question)
-        own = self._server.limits.client_response_timeout
-        return await self._answers(asked, own if timeout is None else timeout)
 
     @abstractmethod
     async def _answers(self, asked: Mapping[str, InputRequest], timeout: float) -> dict[str, Any]:
@@ -409,14 +418,14 @@ class Client(ABC):
 
     def _params(self, question: InputRequest) -> dict[str, Any]:
         """What is sent for ``question``; ClientCapabilityMissing if the revision cannot ask it."""
-        params = self._revision.question(question.method, question.params)
+        params = self._revision.input_request(question.method, question.params)
         may_say = self._revision.has(Feature.SAMPLING_TOOLS)
         if may_say and "context" not in self.capabilities.get("sampling", {}):
             # Revisions in which a client says whether it can do this (SAMP-06).
             params.pop("includeContext", None)
         is_strict = self._server.limits.strict
         if is_strict and _is_unfit(
-            question.method, strict_messages.question, self._revision, params
+            question.method, strict_messages.server_request, self._revision, params
         ):
             raise InternalError("The server asked something unfit")
         return params
@@ -424,7 +433,7 @@ class Client(ABC):
     def _require(self, question: InputRequest) -> None:
         """Refuse, before anything is sent, what the client or the revision cannot be asked."""
         warn_deprecated(self._revision, question.method)
-        too_old = question.method not in self._revision.questions or any(
+        too_old = question.method not in self._revision.server_requests or any(
             question.capability == capability and not self._revision.has(feature)
             for capability, feature in LATER
         )
@@ -478,6 +487,40 @@ class BidirectionalClient(Client):
         result = await self._exchange.ask(question.method, params, timeout=timeout)
         return question.read(result)
 
+
+class NullClient(Client):
+    """The client of a Frame made by hand: it drops what it is sent and answers nothing."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(None, NEWEST, {}, NULL_EXCHANGE)  # type: ignore[arg-type]
+
+    def log(
+        self, level: str, message: str | None = None, *, data: Any = None, logger: str | None = None
+    ) -> None:
+        """Do nothing."""
+
+    def notify(self, method: str, params: Json | None = None) -> None:
+        """Do nothing."""
+
+    def over(self) -> None:
+        """Do nothing."""
+
+    def _require(self, question: InputRequest) -> None:
+        raise ConnectionError(
+            "This Frame was made by hand and has no client: use django_mcp.testing.Client to test "
+            "a handler which requests input"
+        )
+
+    async def _answers(self, asked: Mapping[str, InputRequest], timeout: float) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def __reduce__(self) -> str:
+        return "NULL_CLIENT"
+
+
+NULL_CLIENT = NullClient()
 
 ATTEMPTS = 3
 """How often a question is asked whose answers do not fit, before the handler is told."""

@@ -95,7 +95,7 @@ class MultiRoundTripClient(Client):
     def sent_away(self, pages: Sequence[Json]) -> InputRequired:
         """What ends an attempt whose user has to visit ``pages`` before the next one."""
         for number, page in enumerate(pages, 1):
-            asked = self._revision.question("elicitation/create", page)
+            asked = self._revision.input_request("elicitation/create", page)
             self._asked[f"page-{number}"] = {"method": "elicitation/create", "params": asked}
         return self._required()
 

@@ -1,10 +1,10 @@
-"""2024-11-05: the first revision. Everything later is a difference from it."""
+"""2024-11-05: the first revision, from which all others are derived."""
 
 from django_mcp.protocol.revisions.base import Feature, Revision, Statefulness, Structured
 
 V2024_11_05 = Revision(
     version="2024-11-05",
-    opening=Statefulness.SESSION,
+    statefulness=Statefulness.SESSION,
     requests=frozenset(
         {
             "initialize",
@@ -30,7 +30,7 @@ V2024_11_05 = Revision(
             "notifications/roots/list_changed",
         }
     ),
-    announcements=frozenset(
+    server_notifications=frozenset(
         {
             "notifications/cancelled",
             "notifications/progress",
@@ -41,7 +41,7 @@ V2024_11_05 = Revision(
             "notifications/resources/updated",
         }
     ),
-    questions=frozenset({"ping", "sampling/createMessage", "roots/list"}),
+    server_requests=frozenset({"ping", "sampling/createMessage", "roots/list"}),
     capabilities={
         "experimental": frozenset({"*"}),
         "logging": frozenset(),
@@ -93,14 +93,14 @@ V2024_11_05 = Revision(
         "resource_not_found": -32002,
         "execution_error": -32000,
         "transport_error": -32000,
-        # These revisions have no numbers of their own for what follows.
+        # Revisions with sessions define no codes for the following reasons.
         "header_mismatch": -32600,
         "client_capability_missing": -32600,
         "unsupported_protocol_version": -32602,
         "url_elicitation_required": -32600,
     },
     http_statuses={"parse_error": 400},
-    # A later revision's, by which a client is sent to a page and nothing else (ELIC-20).
+    # In a later revision it requires URL elicitation and has no other meaning (ELIC-20).
     reserved_codes=frozenset({-32042}),
     features=frozenset({Feature.UNDECLARED_COMPLETION}),
 )

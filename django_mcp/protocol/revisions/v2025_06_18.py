@@ -1,4 +1,4 @@
-"""2025-06-18: structured content, titles, resource links, elicitation; no more batches."""
+"""2025-06-18: structured content, titles, resource links, elicitation; batches are removed."""
 
 from django_mcp.protocol.revisions.base import Feature, Structured
 from django_mcp.protocol.revisions.v2025_03_26 import V2025_03_26
@@ -7,7 +7,7 @@ V2025_06_18 = V2025_03_26.revise(
     "2025-06-18",
     adds={
         "blocks": {"resource_link"},
-        "questions": {"elicitation/create"},
+        "server_requests": {"elicitation/create"},
         "fields": {
             "implementation": {"title"},
             "tool": {"title", "outputSchema", "_meta"},

@@ -465,12 +465,12 @@ class Connection:
 
     async def _join(self, group: str, receiver: bus.Receiver) -> None:
         self._joined[group] = receiver
-        await bus.here().join(group, receiver)
+        await bus.here().subscribe(group, receiver)
 
     def _leave(self, group: str) -> None:
         receiver = self._joined.pop(group, None)
         if receiver is not None:
-            bus.here().leave(group, receiver)
+            bus.here().unsubscribe(group, receiver)
 
     # Refusals.
 

@@ -141,7 +141,7 @@ class Stream(SseStream):
         address = await ears.open_mailbox(lambda posted: conversation.receive(posted["body"]))
         try:
             self.write(sse.event(uri(address), event="endpoint"))
-            await self.hold()
+            await self.wait_until_closed()
             await self.finish()
         finally:
             ears.close_mailbox(address)

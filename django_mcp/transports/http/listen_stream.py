@@ -34,7 +34,7 @@ class ListenStream(SseStream):
         """Acknowledge, and announce."""
         try:
             await self._subscription.open()
-            await self.hold()
+            await self.wait_until_closed()
         finally:
             self._subscription.close()
 

@@ -180,7 +180,7 @@ def test_every_problem_of_a_result_is_reported() -> None:
 def test_message_with_a_custom_method_is_not_validated() -> None:
     assert strict.result(BY_VERSION[LAST], "example.com/method", {"any": 1}) == []
     assert strict.notification(BY_VERSION[LAST], "example.com/said", {"any": 1}) == []
-    assert strict.question(BY_VERSION[LAST], "example.com/asked", {"any": 1}) == []
+    assert strict.server_request(BY_VERSION[LAST], "example.com/asked", {"any": 1}) == []
 
 
 def test_input_required_result_is_validated_with_its_own_type() -> None:
@@ -242,7 +242,7 @@ SERVER_REQUESTS: list[tuple[str, dict[str, Any], str | None]] = [
 def test_server_request_params_are_validated(
     method: str, params: dict[str, Any], problem: str | None
 ) -> None:
-    found = strict.question(BY_VERSION[LAST], method, params)
+    found = strict.server_request(BY_VERSION[LAST], method, params)
 
     assert [each for each in found if (problem or "") in each] == found
     assert len(found) == (problem is not None)

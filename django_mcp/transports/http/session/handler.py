@@ -165,7 +165,9 @@ class SessionHttp:
             return
         session = frames.new_session(reply.frame, secrets.token_urlsafe(32))
         if not self.server.notify_lists_on_initialize:
-            session = replace(session, heard=await publisher.position(self.server))
+            session = replace(
+                session, active_stream={"position": await publisher.position(self.server)}
+            )
         try:
             await stores.sessions().create(session)
         except StoreFull as error:

@@ -85,7 +85,7 @@ async def _leased(session_id: str) -> AsyncIterator[Session]:
 
 async def _release(session_id: str, token: str) -> None:
     try:
-        await stores.sessions().update(session_id, [Change("turn", "give_back", token)])
+        await stores.sessions().update(session_id, [Change("turn", "release", token)])
     except Exception:
         # What was answered stays answered; the others wait until the lease is over.
         logger.exception("A turn cannot be given back")

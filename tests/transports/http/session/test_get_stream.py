@@ -48,7 +48,7 @@ async def read_initial_notifications(peer: Peer) -> None:
 def has_receivers(peer: Peer) -> bool:
     """Whether the client's session has a subscriber, such as a running call."""
     assert peer.session is not None
-    return bus.here().hears(publisher.of_session(address(peer.session)))
+    return bus.here().has_subscribers(publisher.of_session(address(peer.session)))
 
 
 async def has_no_output(*streams: Any) -> bool:

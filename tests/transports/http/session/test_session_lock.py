@@ -194,7 +194,7 @@ class TestLeaseBetweenWorkers:
             await wait_for_polls(polls)
             was_done = waiting.done()
             finished = [
-                Change("turn", "give_back", OTHER_WORKER),
+                Change("turn", "release", OTHER_WORKER),
                 Change("assigns", "put", "count", 41),
             ]
             await stores.sessions().update(client.session_id or "", finished)
