@@ -87,8 +87,9 @@ class TestDescriptor:
         ]
 
     def test_declared_argument_is_listed_unchanged(self) -> None:
-        said = {"name": "file", "title": "File", "description": "Which", "required": True}
-        assert arguments(prompt_component(lambda p: p, name="it", arguments=[said])) == [said]
+        argument = {"name": "file", "title": "File", "description": "Which", "required": True}
+        component = prompt_component(lambda p: p, name="it", arguments=[argument])
+        assert arguments(component) == [argument]
 
 
 class TestArgumentValidation:

@@ -142,10 +142,10 @@ def _run_singly(site: RunningSite, name: str, scenarios: Iterable[str]) -> list[
     for scenario in scenarios:
         with tempfile.TemporaryDirectory() as folder:
             # An extension belongs to no revision, so it has to be forced.
-            said = _suite(
+            output = _suite(
                 site, "--scenario", scenario, "--spec-version", name, "--force", output=folder
             )
-            outcomes += _read(Path(folder)) or [_nothing(scenario, said)]
+            outcomes += _read(Path(folder)) or [_nothing(scenario, output)]
     return outcomes
 
 
@@ -196,8 +196,8 @@ def _message(check: Mapping[str, Any]) -> str:
     return str(check.get("errorMessage") or details.get("message") or check.get("description"))
 
 
-def _nothing(scenario: str, said: str) -> Outcome:
-    message = "the suite wrote no result; it said:\n" + said
+def _nothing(scenario: str, output: str) -> Outcome:
+    message = "the suite wrote no result; its output:\n" + output
     return Outcome(scenario=scenario, successes=0, failures=(message,), warnings=(), notes=())
 
 

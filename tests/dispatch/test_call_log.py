@@ -22,7 +22,7 @@ def server() -> Server:
     shop = Server("shop")
 
     @shop.tool
-    async def say(word: str, frame: Frame) -> str:
+    async def echo(word: str, frame: Frame) -> str:
         if word == "wrong":
             raise ToolError("No such word")
         if word == "ask":
@@ -65,11 +65,11 @@ async def test_tool_call_signal_carries_the_outcome(
 ) -> None:
     async with Client(server(), roots=[]) as client:
         await client.send(
-            client.message("tools/call", {"name": "say", "arguments": {"word": word}})
+            client.message("tools/call", {"name": "echo", "arguments": {"word": word}})
         )
     ((signal, facts),) = sent_signals
     assert signal is signals.tool_called
-    assert (facts["name"], facts["outcome"]) == ("say", outcome)
+    assert (facts["name"], facts["outcome"]) == ("echo", outcome)
     assert facts["duration"] >= 0
     assert SECRET not in str(facts)
 
@@ -119,9 +119,9 @@ async def test_session_start_and_end_send_signals(sent_signals: Any) -> None:
 async def test_call_log_has_one_record_per_call(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="django_mcp.calls"):
         async with Client(server()) as client:
-            await client.call_tool("say", {"word": SECRET})
+            await client.call_tool("echo", {"word": SECRET})
     (record,) = [each for each in caplog.records if each.name == "django_mcp.calls"]
-    assert record.getMessage().startswith("tools/call say: ok after")
+    assert record.getMessage().startswith("tools/call echo: ok after")
     assert vars(record)["mcp_outcome"] == "ok"
     assert SECRET not in str(vars(record))
 

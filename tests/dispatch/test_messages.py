@@ -43,12 +43,12 @@ async def test_response_repeats_the_request_id_with_its_type(
     async with client_for(shop()) as client:
         request = {**client.message("tools/list"), "id": identity}
         found = await response_to(client, request)
-        refused = await response_to(client, {**request, "method": "tools/forget"})
+        unknown = await response_to(client, {**request, "method": "tools/forget"})
 
-    assert [type(each["id"]) for each in (found, refused)] == [type(identity)] * 2
-    assert found["id"] == refused["id"] == identity
+    assert [type(each["id"]) for each in (found, unknown)] == [type(identity)] * 2
+    assert found["id"] == unknown["id"] == identity
     assert ("result" in found, "error" in found) == (True, False)
-    assert ("result" in refused, "error" in refused) == (False, True)
+    assert ("result" in unknown, "error" in unknown) == (False, True)
 
 
 async def test_two_clients_can_use_the_same_request_id_concurrently(client_for: ClientFor) -> None:
@@ -162,13 +162,13 @@ async def test_cancellation_of_unknown_ids_does_not_affect_a_running_request(
     async def think(frame: Frame) -> str:
         return (await frame.client.acreate_message("Well?", 50)).text
 
-    asked: list[Any] = []
+    received: list[Any] = []
 
     async def answer(params: dict[str, Any]) -> dict[str, Any]:
         # The ids of both sides are independent: this one refers to none of the client's requests.
         for identity in ("question-1", 1, 2, "1"):
             await client.notify("notifications/cancelled", {"requestId": identity})
-        asked.append(params)
+        received.append(params)
         return {"role": "assistant", "content": {"type": "text", "text": "Hm."}, "model": "m"}
 
     client = client_for(server, sampling=answer, log_level=None)
@@ -178,4 +178,4 @@ async def test_cancellation_of_unknown_ids_does_not_affect_a_running_request(
 
     assert result is not None
     assert result["result"]["content"][0]["text"] == "Hm."
-    assert len(asked) == 1
+    assert len(received) == 1

@@ -75,8 +75,8 @@ def project(
     public = ["django_mcp.auth.anonymous.AnonymousAuthentication"]
     settings.DJANGO_MCP = {"AUTHENTICATORS": public, "STORES": MEMORY}
     product = importlib.import_module("shop.models").Product
-    for number, shelf in enumerate(PRODUCTS, start=1):
-        product.objects.create(pk=number, **shelf)
+    for number, fields in enumerate(PRODUCTS, start=1):
+        product.objects.create(pk=number, **fields)
     project = Project(settings)
     yield project
     for name in project.written:

@@ -12,7 +12,7 @@ from django.contrib.auth.models import AnonymousUser
 from django_mcp import Frame, McpError, Server
 from django_mcp.frame import HttpTransport, StdioTransport
 from django_mcp.testing.plugin import ClientFor
-from tests.http_errors import refusal
+from tests.http_errors import error_of
 from tests.memory_stores import Configure
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
@@ -251,8 +251,8 @@ async def test_frame_is_stored_with_a_returned_error_but_not_with_a_raised_error
     client_for: ClientFor,
 ) -> None:
     async with client_for(assigns_server()) as client:
-        await refusal(client.call_tool("refuse"))
-        await refusal(client.call_tool("explode"))
+        await error_of(client.call_tool("refuse"))
+        await error_of(client.call_tool("explode"))
         assert text_of(await client.call_tool("everything")) == "{'refused': 1}"
 
 
@@ -292,8 +292,8 @@ async def test_call_is_answered_when_its_handler_clears_the_frame(
 
     async with client_for(server) as client:
         assert text_of(await client.call_tool("clear")) == "cleared"
-        assert (await refusal(client.call_tool("refuse"))).message == "No"
-        assert (await refusal(client.call_tool("pretend"))).message == "No"
+        assert (await error_of(client.call_tool("refuse"))).message == "No"
+        assert (await error_of(client.call_tool("pretend"))).message == "No"
 
 
 @in_sessions
@@ -307,7 +307,7 @@ async def test_unserializable_assign_returns_internal_error_and_is_not_stored(
         return frame.assign("it", object())
 
     async with client_for(server) as client:
-        error = await refusal(client.call_tool("hoard"))
+        error = await error_of(client.call_tool("hoard"))
         assert text_of(await client.call_tool("everything")) == "{}"
 
     assert error.code == -32603

@@ -160,17 +160,17 @@ async def test_update_that_always_conflicts_raises_store_busy(
 async def test_operational_error_is_not_retried(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = []
+    calls = []
 
     def broken(*_: object) -> None:
-        asked.append(1)
+        calls.append(1)
         raise OperationalError("the disk is on fire")
 
     store = sessions(database)
     monkeypatch.setattr(store, "_load", broken)
     with pytest.raises(OperationalError):
         await store.load("any")
-    assert len(asked) == 1
+    assert len(calls) == 1
 
 
 async def test_move_is_retried_after_a_serialization_failure(

@@ -171,11 +171,11 @@ async def test_list_change_reaches_listen_streams_on_both_workers(client: Client
 
 async def test_list_change_in_a_management_command_reaches_the_get_stream(client: Client) -> None:
     async with client.active_stream(0) as events:
-        said = (
+        code = (
             "from example_site.conformance.server import conformance; "
             "conformance.notify_tools_list_changed()"
         )
-        await asyncio.to_thread(client.workers[0].manage, "shell", "-c", said)
+        await asyncio.to_thread(client.workers[0].manage, "shell", "-c", code)
         assert (await message_of(events))["method"] == TOOLS_CHANGED
 
 
@@ -237,11 +237,11 @@ async def test_newest_stream_is_active_on_any_worker(client: Client) -> None:
             await client.post(0, client.call("test_trigger_tool_change"))
             assert (await message_of(newer))["method"] == TOOLS_CHANGED
         # Until the worker notices that the newer stream is closed, events belong to that one.
-        heard = asyncio.ensure_future(message_of(older))
-        while not heard.done():
+        received = asyncio.ensure_future(message_of(older))
+        while not received.done():
             await client.post(1, client.call("test_trigger_tool_change"))
-            await asyncio.wait([heard], timeout=0.2)
-        assert (await heard)["method"] == TOOLS_CHANGED
+            await asyncio.wait([received], timeout=0.2)
+        assert (await received)["method"] == TOOLS_CHANGED
 
 
 async def test_delete_closes_streams_on_every_worker(client: Client) -> None:
@@ -260,11 +260,11 @@ async def test_resource_update_reaches_the_get_stream_on_another_worker(client: 
     uri = "test://watched-resource"
     await client.post(0, client.message("resources/subscribe", {"uri": uri}))
     async with client.active_stream(1) as events:
-        said = (
+        code = (
             "from example_site.conformance.server import conformance; "
             f"conformance.notify_resource_updated({uri!r})"
         )
-        await asyncio.to_thread(client.workers[0].manage, "shell", "-c", said)
+        await asyncio.to_thread(client.workers[0].manage, "shell", "-c", code)
         assert (await message_of(events))["params"] == {"uri": uri}
 
 

@@ -198,8 +198,8 @@ async def test_listen_request_receives_notifications_and_is_answered_on_close(de
     await desk.server.anotify_tools_list_changed()
     await desk.server.anotify_prompts_list_changed()
     await desk.server.anotify_resource_updated("desk://news")
-    heard = [await pipe.line() for _ in range(3)]
-    assert [each["params"]["_meta"][ID] for each in heard] == [0, "0", 0]
+    received = [await pipe.line() for _ in range(3)]
+    assert [each["params"]["_meta"][ID] for each in received] == [0, "0", 0]
     pipe.notify("notifications/cancelled", requestId="0")
     await _until(lambda: len(pipe.conversation._running) == 1)
     await desk.server.anotify_prompts_list_changed()

@@ -126,12 +126,12 @@ async def test_stateless_and_session_requests_are_answered_until_stdin_closes() 
         found = await server.ask(1, "server/discover", **STATELESS_PARAMS)
         greeting = await server.open()
         listed = await server.ask(2, "tools/list")
-        enveloped = await server.ask(3, "tools/list", **STATELESS_PARAMS)
+        stateless = await server.ask(3, "tools/list", **STATELESS_PARAMS)
         code = await server.end()
 
     assert found["result"]["supportedVersions"] == [STATELESS]
     assert greeting["serverInfo"]["name"] == "example-site"
-    names = [[tool["name"] for tool in answer["result"]["tools"]] for answer in (listed, enveloped)]
+    names = [[tool["name"] for tool in answer["result"]["tools"]] for answer in (listed, stateless)]
     assert names[0] == names[1]
     assert "search_tickets" in names[0]
     assert code == 0
@@ -265,8 +265,8 @@ async def test_unknown_server_name_is_reported_with_the_known_names() -> None:
 
 async def test_file_as_stdin_is_read_like_a_pipe(tmp_path: Path) -> None:
     questions = tmp_path / "questions"
-    asked = [jsonrpc.request(number, "server/discover", STATELESS_PARAMS) for number in (1, 2)]
-    questions.write_bytes(b"".join(jsonrpc.encode(line) + b"\n" for line in asked))
+    requests = [jsonrpc.request(number, "server/discover", STATELESS_PARAMS) for number in (1, 2)]
+    questions.write_bytes(b"".join(jsonrpc.encode(line) + b"\n" for line in requests))
     with questions.open("rb") as file:
         process = await asyncio.create_subprocess_exec(
             sys.executable,

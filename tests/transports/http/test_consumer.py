@@ -700,14 +700,14 @@ async def test_error_after_the_first_notification_ends_the_stream(version: str) 
 @pytest.mark.parametrize("version", ALL_VERSIONS)
 async def test_async_handler_waits_for_a_slow_client(version: str) -> None:
     server = Server("shop")
-    said: list[int] = []
+    sent_numbers: list[int] = []
     ended = asyncio.Event()
 
     @server.tool
     async def talk(frame: Frame) -> str:
         for number in range(20):
             await frame.client.aprogress(number)
-            said.append(number)
+            sent_numbers.append(number)
         ended.set()
         return "done"
 
@@ -717,7 +717,7 @@ async def test_async_handler_waits_for_a_slow_client(version: str) -> None:
         exchange.stop_reading()
         for _ in range(100):
             await asyncio.sleep(0)
-        assert len(said) < 5
+        assert len(sent_numbers) < 5
         exchange.resume_reading()
         numbers = [
             jsonrpc.decode(event.data)["params"]["progress"]
@@ -731,13 +731,13 @@ async def test_async_handler_waits_for_a_slow_client(version: str) -> None:
 @pytest.mark.parametrize("version", ALL_VERSIONS)
 async def test_sync_handler_waits_for_a_slow_client(version: str) -> None:
     server = Server("shop")
-    said: list[int] = []
+    sent_numbers: list[int] = []
 
     @server.tool
     def talk(frame: Frame) -> str:
         for number in range(5000):
             frame.client.progress(number)
-            said.append(number)
+            sent_numbers.append(number)
         return "done"
 
     wire = await opened(version, server)
@@ -745,11 +745,11 @@ async def test_sync_handler_waits_for_a_slow_client(version: str) -> None:
     async with wire.exchange(wire.call("talk")) as exchange:
         exchange.stop_reading()
         async with asyncio.timeout(TIMEOUT):
-            while len(said) < 400:
+            while len(sent_numbers) < 400:
                 await asyncio.sleep(0)
         for _ in range(1000):
             await asyncio.sleep(0)
-        assert len(said) < 5000
+        assert len(sent_numbers) < 5000
         exchange.resume_reading()
         body = await exchange.body()
 
