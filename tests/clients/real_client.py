@@ -112,7 +112,7 @@ class RealClient:
     def _next(self) -> Json:
         line = self._lines.get(timeout=TIMEOUT)
         if "ended" in line:
-            raise RuntimeError("The client has ended")
+            raise RuntimeError("The client has exited")
         if "notification" in line and "id" not in line:
             self._notifications.append(line)
         return line

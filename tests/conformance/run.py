@@ -116,7 +116,7 @@ def _required(name: str) -> set[str]:
     path = PACKAGE / "requirements" / f"{name}.yaml"
     if not path.exists():
         known = ", ".join(sorted(each.stem for each in path.parent.glob("*.yaml")))
-        raise SystemExit(f"The suite knows no requirement set {name!r}; it knows {known}.")
+        raise SystemExit(f"The suite has no requirement set {name!r}; it has {known}.")
     listed = re.search(r"^server:\n((?:  - .+\n)+)", path.read_text(), re.MULTILINE)
     if listed is None:
         raise SystemExit(f"{path} has no list of server scenarios.")

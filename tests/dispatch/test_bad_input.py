@@ -60,7 +60,7 @@ async def error_for(client: Client, data: Any) -> dict[str, Any]:
         b'{"a": "\\ud800"}',
         b"[" * 10_000,
     ],
-    ids=["open", "words", "NaN", "no UTF-8", "half a surrogate", "nested too deeply"],
+    ids=["unclosed", "text", "NaN", "invalid UTF-8", "lone surrogate", "nested too deeply"],
 )
 async def test_invalid_json_returns_parse_error(client_for: ClientFor, data: bytes) -> None:
     async with client_for(shop()) as client:

@@ -110,7 +110,7 @@ class Project:
         self.file = block.file or self.file
         present = PROJECT / f"{self.file.replace('.', '/')}.py"
         if present.exists() and present.read_text().strip() not in block.text:
-            raise block.fail(f"show what stands in {present.relative_to(ROOT)}")
+            raise block.fail(f"show the contents of {present.relative_to(ROOT)}")
         if not present.exists() and self.file not in ELSEWHERE:
             self._continue(sys.modules.setdefault(self.file, ModuleType(self.file)), block.text)
 

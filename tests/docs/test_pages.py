@@ -95,7 +95,7 @@ def test_links_of_the_page_have_existing_targets(page: Path) -> None:
         if "://" in place:
             continue
         target = (page.parent / place).resolve() if place else page
-        assert target.exists(), f"{title(page)} points to {link}, which is not there: correct it"
+        assert target.exists(), f"{title(page)} points to {link}, which does not exist: correct it"
         if part:
             assert part in anchors(target), f"{title(page)}: {link} names no heading of that page"
 

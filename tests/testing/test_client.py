@@ -136,7 +136,7 @@ async def test_endless_input_requests_fail_the_test() -> None:
 # Validation and notifications.
 
 with_schemas = pytest.mark.skipif(
-    spec_schemas.FOLDER not in os.environ, reason="the official schemas are not here"
+    spec_schemas.FOLDER not in os.environ, reason="the official schemas are not available"
 )
 
 
@@ -219,7 +219,7 @@ async def test_client_that_fails_to_open_restores_the_server_options(
 
     with pytest.raises(ErrorResponse):
         async with Client(server, version="2025-11-25", validation="strict"):
-            raise AssertionError("It was opened")
+            raise AssertionError("The client was opened")
 
     assert server.limits.strict is False
 

@@ -47,7 +47,7 @@ class Process:
         assert self._process.stdout is not None
         async with asyncio.timeout(TIMEOUT):
             line = await self._process.stdout.readline()
-        assert line.endswith(b"\n"), f"The server has ended: {await self.end()}, {self.errors}"
+        assert line.endswith(b"\n"), f"The server has exited: {await self.end()}, {self.errors}"
         message: dict[str, Any] = json.loads(line.decode())
         assert message["jsonrpc"] == "2.0"
         return message
