@@ -145,7 +145,7 @@ async def test_result_that_violates_the_official_schema_fails_the_test(
     client_for: ClientFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with client_for(small(), validation="off") as client:
-        monkeypatch.setattr(Revision, "finish", lambda *_, **__: {"tools": "none"})
+        monkeypatch.setattr(Revision, "serialize_result", lambda *_, **__: {"tools": "none"})
         with pytest.raises(SchemaMismatch, match="tools"):
             await client.list_tools()
 
@@ -171,7 +171,7 @@ async def test_results_are_not_validated_without_the_official_schemas(
     monkeypatch.delenv("DJANGO_MCP_SPEC_SCHEMAS", raising=False)
 
     async with Client(small(), validation="off") as client:
-        monkeypatch.setattr(Revision, "finish", lambda *_, **__: {"tools": ["anything"]})
+        monkeypatch.setattr(Revision, "serialize_result", lambda *_, **__: {"tools": ["anything"]})
         listed: list[Any] = await client.list_tools()
 
     assert listed == ["anything"]
