@@ -355,8 +355,8 @@ def end(browser: Browser, *sessions: Session) -> Any:
         "action": "delete_selected",
         "_selected_action": [made.address for made in sessions],
     }
-    question = browser.post(SESSIONS, chosen).content.decode()
-    assert "Are you sure" in question
+    page = browser.post(SESSIONS, chosen).content.decode()
+    assert "Are you sure" in page
     return browser.post(SESSIONS, {**chosen, "post": "yes"}, follow=True)
 
 

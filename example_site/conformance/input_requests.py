@@ -214,9 +214,7 @@ async def test_input_required_result_capabilities(frame: Frame) -> str:
         if not input_requests.missing(request, frame.client.capabilities)
     }
     answers: Mapping[str, Any] = await frame.client.aask(**supported)
-    return (
-        f"Answered: {', '.join(answers) or 'nothing, no input request is supported'}"
-    )
+    return f"Answered: {', '.join(answers) or 'nothing, no input request is supported'}"
 
 
 @conformance.prompt

@@ -165,10 +165,10 @@ def open_tickets() -> list[TicketSummary]:
 @prompt(title="Summarise a ticket", complete={"number": ticket_numbers})
 def summarise_ticket(number: Number, length: Literal["short", "full"] = "short") -> Response:
     """Summarize a ticket for the colleague who takes it over."""
-    wish = {"short": "in at most three sentences", "full": "with every step that was taken"}
+    lengths = {"short": "in at most three sentences", "full": "with every step that was taken"}
     return (
         Response.prompt(f"Summary of ticket {number}")
-        .user(f"Summarise this ticket {wish[length]}. End with what has to be done next.")
+        .user(f"Summarise this ticket {lengths[length]}. End with what has to be done next.")
         .user(read_ticket(number))
     )
 

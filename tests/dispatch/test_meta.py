@@ -67,12 +67,12 @@ async def test_meta_of_tools_and_blocks_is_omitted_before_2025_06_18(
     server = Server("shop")
 
     @server.tool(meta=mine)
-    def look() -> ToolResponse:
+    def inspect() -> ToolResponse:
         return Response.tool().add(TextContent("Hm.", meta=mine)).meta(mine)
 
     async with client_for(server) as client:
         (tool,) = await client.list_tools()
-        result = await client.call_tool("look")
+        result = await client.call_tool("inspect")
 
     has_meta = mcp_version not in WITHOUT_META_ON_BLOCKS
     assert result["_meta"]["com.example/mine"] == 1

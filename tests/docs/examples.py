@@ -52,7 +52,7 @@ GIVEN: Mapping[str, Any] = {"client_for": Client}
 class Block:
     """A fenced block of a page."""
 
-    place: str
+    location: str
     label: str
     text: str
 
@@ -64,7 +64,7 @@ class Block:
 
     def fail(self, why: str) -> AssertionError:
         """An error message with the location of the block."""
-        return AssertionError(f"{self.place}: {why}")
+        return AssertionError(f"{self.location}: {why}")
 
 
 def blocks(page: Path) -> Iterator[Block]:
@@ -102,7 +102,7 @@ class Project:
             try:
                 TAKE[block.label](self, block)
             except Exception as error:
-                error.add_note(f"This is shown at {block.place}")
+                error.add_note(f"This is shown at {block.location}")
                 raise
 
     def python(self, block: Block) -> None:

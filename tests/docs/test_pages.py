@@ -91,10 +91,10 @@ def test_code_examples_of_the_page_run(page: Path, project: Project) -> None:
 @every_page
 def test_links_of_the_page_have_existing_targets(page: Path) -> None:
     for link in LINK.findall(page.read_text()):
-        place, _, part = link.partition("#")
-        if "://" in place:
+        path, _, part = link.partition("#")
+        if "://" in path:
             continue
-        target = (page.parent / place).resolve() if place else page
+        target = (page.parent / path).resolve() if path else page
         assert target.exists(), f"{title(page)} points to {link}, which does not exist: correct it"
         if part:
             assert part in anchors(target), f"{title(page)}: {link} names no heading of that page"

@@ -152,7 +152,7 @@ class Caller:
         form = {"username": username, "password": username, "csrfmiddlewaretoken": token[1]}
         assert self.http.post(url, data=form).status_code == 302
 
-    def ask(self, method: str, **params: Any) -> list[dict[str, Any]]:
+    def request(self, method: str, **params: Any) -> list[dict[str, Any]]:
         """The messages of a response stream, the response last."""
         if self.session is not None:
             response = self.post(method, params, self.session)
@@ -162,7 +162,7 @@ class Caller:
 
     def result(self, method: str, **params: Any) -> Any:
         """The result of a request."""
-        response = self.ask(method, **params)[-1]
+        response = self.request(method, **params)[-1]
         assert "result" in response, response
         return response["result"]
 
@@ -252,7 +252,7 @@ def test_comment_on_a_missing_ticket_is_a_tool_error(caller: Caller) -> None:
 
 def test_close_ticket_is_hidden_without_the_permission(caller: Caller) -> None:
     assert "close_ticket" not in names(caller)
-    error = caller.ask("tools/call", name="close_ticket", arguments={"number": 5})[-1]["error"]
+    error = caller.request("tools/call", name="close_ticket", arguments={"number": 5})[-1]["error"]
     assert error["message"] == "Unknown tool: close_ticket"
 
 
@@ -270,7 +270,7 @@ def names(caller: Caller) -> list[str]:
 
 
 def test_progress_and_log_messages_come_before_the_result(caller: Caller) -> None:
-    messages = caller.ask(
+    messages = caller.request(
         "tools/call",
         name="check_answer_times",
         arguments={},
@@ -367,7 +367,7 @@ def test_take_note_without_a_session_is_a_tool_error(caller: Caller) -> None:
 
 
 def test_the_timer_reports_each_second(caller: Caller) -> None:
-    messages = caller.ask(
+    messages = caller.request(
         "tools/call", name="timer", arguments={"seconds": 1}, _meta={"progressToken": 0}
     )
     assert [m["params"]["progress"] for m in messages[:-1]] == [0]

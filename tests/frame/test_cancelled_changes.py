@@ -28,7 +28,7 @@ class FrameChangingServer:
         self.server = Server("changing", notify_lists_on_initialize=False)
         self.server.tool(self.change)
         self.server.tool(self.achange)
-        self.server.tool(self.look)
+        self.server.tool(self.inspect)
 
     def change(self, frame: Frame) -> Any:
         """Wait, and change the Frame on cancellation."""
@@ -49,7 +49,7 @@ class FrameChangingServer:
     def changed(self, frame: Frame) -> Frame:
         return frame.assign(changed=True).put_pagination_limit(1).register_tool("own")
 
-    def look(self, frame: Frame) -> str:
+    def inspect(self, frame: Frame) -> str:
         """Return the stored changes."""
         return f"{frame.assigns} {frame.private.get('pagination_limit')} {frame.get_components()}"
 
@@ -68,10 +68,10 @@ async def test_frame_changes_of_a_cancelled_call_are_discarded(
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
         assert await asyncio.to_thread(changing.ended.wait, TIMEOUT)
-        seen = text(await client.call_tool("look"))
+        seen = text(await client.call_tool("inspect"))
         listed = [each["name"] for each in await client.list_tools()]
         notified = [each["method"] for each in client.notifications]
 
     assert seen == "{} None []"
-    assert listed == ["achange", "change", "look"]
+    assert listed == ["achange", "change", "inspect"]
     assert notified == []

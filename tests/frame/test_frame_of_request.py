@@ -28,9 +28,9 @@ class FrameRecorder:
     def __init__(self) -> None:
         self.frames: list[Frame] = []
         self.server = Server("desk", path="/desk/mcp")
-        self.server.tool(name="look")(self.look)
+        self.server.tool(name="record")(self.record)
 
-    def look(self, frame: Frame, number: int = 0) -> None:
+    def record(self, frame: Frame, number: int = 0) -> None:
         self.frames.append(frame)
 
     @property
@@ -46,7 +46,7 @@ async def test_frame_request_contains_the_message_as_received(client_for: Client
     seen = FrameRecorder()
 
     async with client_for(seen.server) as client:
-        await client.call_tool("look", {"number": 7}, meta={"com.example/key": [1]})
+        await client.call_tool("record", {"number": 7}, meta={"com.example/key": [1]})
 
     request = seen.frame.request
     assert request is not None
@@ -62,7 +62,7 @@ async def test_frame_exposes_client_and_protocol_version(
     seen = FrameRecorder()
 
     async with client_for(seen.server, capabilities={"roots": {}}) as client:
-        await client.call_tool("look")
+        await client.call_tool("record")
 
     frame = seen.frame
     assert frame.get_protocol_version() == mcp_version
@@ -78,8 +78,8 @@ async def test_session_id_is_set_in_sessions_and_none_in_stateless_requests(
     seen = FrameRecorder()
 
     async with client_for(seen.server) as client:
-        await client.call_tool("look")
-        await client.call_tool("look")
+        await client.call_tool("record")
+        await client.call_tool("record")
 
     ids = [frame.get_mcp_session_id() for frame in seen.frames]
     assert ids[0] == ids[1]
@@ -100,9 +100,9 @@ async def test_initialize_meta_and_initialized_state_are_stored_in_the_session(
     await client.connect()
 
     await client.request("initialize", params, meta={"com.example/tenant": "acme"})
-    await client.call_tool("look")
+    await client.call_tool("record")
     await client.notify("notifications/initialized")
-    await client.call_tool("look")
+    await client.call_tool("record")
     await client.close()
 
     assert seen.frames[0].private["init_meta"] == {"com.example/tenant": "acme"}
@@ -118,7 +118,7 @@ async def test_user_is_anonymous_without_authentication(
     seen = FrameRecorder()
 
     async with client_for(seen.server) as client:
-        await client.call_tool("look")
+        await client.call_tool("record")
 
     assert isinstance(seen.frame.user, AnonymousUser)
 
@@ -128,7 +128,7 @@ async def test_frame_exposes_the_authenticated_user_and_scopes(client_for: Clien
     user = AnonymousUser()
 
     async with client_for(seen.server, user=user, scopes=["read"]) as client:
-        await client.call_tool("look")
+        await client.call_tool("record")
 
     assert seen.frame.user is user
     assert seen.frame.auth is not None
@@ -144,7 +144,7 @@ async def test_http_transport_exposes_headers_query_and_remote_ip(client_for: Cl
     sent = {"X-Tenant": "acme", "Host": "localhost:8443"}
 
     async with client_for(seen.server, headers=sent, query="a=1&b=&c=caf%C3%A9&a=2") as client:
-        await client.call_tool("look")
+        await client.call_tool("record")
 
     frame = seen.frame
     assert isinstance(frame.transport, HttpTransport)
@@ -164,7 +164,7 @@ async def test_http_port_defaults_to_the_port_of_the_scheme(client_for: ClientFo
     seen = FrameRecorder()
 
     async with client_for(seen.server) as client:
-        await client.call_tool("look")
+        await client.call_tool("record")
 
     assert isinstance(seen.frame.transport, HttpTransport)
     assert (seen.frame.transport.host, seen.frame.transport.port) == ("testserver", 80)
@@ -178,7 +178,7 @@ async def test_stdio_transport_exposes_environment_and_process_id(
     monkeypatch.setenv("SHOP_TENANT", "acme")
 
     async with client_for(seen.server) as client:
-        await client.call_tool("look")
+        await client.call_tool("record")
 
     frame = seen.frame
     assert isinstance(frame.transport, StdioTransport)

@@ -352,7 +352,7 @@ class TestServerComponents:
         server.register_resource("a://{which}", reader, name="which")
 
         async with client_for(server) as client:
-            gone = [
+            unregistered = [
                 server.unregister_tool("count"),
                 server.unregister_prompt("declared"),
                 server.unregister_resource("declared://one"),
@@ -367,7 +367,7 @@ class TestServerComponents:
             error = await error_of(client.call_tool("count"))
             left = [await client.list_prompts(), await client.list_resources()]
 
-        assert (gone, again) == ([True] * 4, [False] * 4)
+        assert (unregistered, again) == ([True] * 4, [False] * 4)
         assert error.code == -32602
         assert left == [[], []]
 

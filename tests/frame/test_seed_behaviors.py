@@ -430,8 +430,8 @@ async def test_experimental_capabilities_follow_keepalive_and_log_rate_limit(
     server.set_keepalive(60_000, failure_threshold=2)
     server.set_log_rate_limit(2)
     both = await advertised()
-    wish = {"experimental": {"logLevel": "WARN"}}
-    async with Client(server, version=LAST, log_level=None, capabilities=wish) as client:
+    log_capability = {"experimental": {"logLevel": "WARN"}}
+    async with Client(server, version=LAST, log_level=None, capabilities=log_capability) as client:
         await client.call_tool("chat")
     server.set_keepalive(None)
     server.set_log_rate_limit(0)

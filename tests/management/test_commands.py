@@ -52,7 +52,7 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Server:
         """Count."""
         return [1, 2]
 
-    @server.resource("shop://item/{number}", permission=may_look)
+    @server.resource("shop://item/{number}", permission=is_visible)
     def item(number: int) -> str:
         """One item."""
         if number > 9:
@@ -68,7 +68,7 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Server:
     return server
 
 
-def may_look(frame: Frame) -> bool:
+def is_visible(frame: Frame) -> bool:
     """Everybody may."""
     return True
 
@@ -95,7 +95,7 @@ def test_mcp_show_prints_one_row_per_component(capsys: pytest.CaptureFixture[str
     ]
     assert rows[4][:5] == ["shop", "/our/shop", "tool", "stock", "auth.view_user"]
     assert rows[4][5].startswith(f"{__name__}:")
-    assert rows[6][-2] == f"{__name__}.may_look()"
+    assert rows[6][-2] == f"{__name__}.is_visible()"
     assert len({line.index(row[-1]) for line, row in zip(lines, rows, strict=True)}) == 1
 
 

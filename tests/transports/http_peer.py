@@ -50,12 +50,12 @@ class Peer:
     # Requests.
 
     async def initialize(self, *, ready: bool = True) -> None:
-        hello = {
+        params = {
             "protocolVersion": self.version,
             "capabilities": dict(self.capabilities),
             "clientInfo": {"name": "by hand", "version": "1"},
         }
-        reply = await self.post(self.request("initialize", hello))
+        reply = await self.post(self.request("initialize", params))
         self.session = reply.headers["mcp-session-id"]
         if ready:
             await self.notify("notifications/initialized")

@@ -217,7 +217,7 @@ async def test_initialize_negotiates_the_version_regardless_of_the_header(
 ) -> None:
     wire = Wire(Server("shop"), version)
 
-    reply = await wire.post(wire.hello(), {"mcp-protocol-version": header})
+    reply = await wire.post(wire.initialize_request(), {"mcp-protocol-version": header})
 
     assert reply.status == 200
     assert reply.json()["result"]["protocolVersion"] == version
@@ -229,9 +229,9 @@ async def test_initialize_with_a_deleted_session_id_is_not_found(version: str) -
     await wire.open()
     await wire.request("DELETE")
 
-    reply = await wire.post(wire.hello())
+    reply = await wire.post(wire.initialize_request())
     wire.session = {}
-    again = await wire.post(wire.hello())
+    again = await wire.post(wire.initialize_request())
 
     assert (reply.status, again.status) == (404, 200)
 

@@ -38,8 +38,8 @@ class ErrorRecorder:
 class TestDeclaration:
     async def declared(self, server: Server, version: str) -> dict[str, Any]:
         async with Client(server, version=version) as client:
-            welcome = client.initialize_result or await client.request("server/discover")
-        found: dict[str, Any] = welcome["capabilities"]
+            response = client.initialize_result or await client.request("server/discover")
+        found: dict[str, Any] = response["capabilities"]
         return found
 
     async def test_keepalive_is_declared_only_while_enabled(self, mcp_version: str) -> None:
@@ -133,11 +133,11 @@ class TestOverHttp:
             async with asyncio.timeout(TIMEOUT):
                 await recorder.once.wait()
                 await stream.wait_closed()
-            gone = await stores.sessions().load(peer.session or "")
+            session = await stores.sessions().load(peer.session or "")
             reply = await peer.post(peer.request("ping"))
 
         assert recorder.messages == [GIVEN_UP]
-        assert gone is None
+        assert session is None
         assert reply.status == 404
 
 
@@ -163,7 +163,7 @@ class TestOverStdio:
         recorder, out = ErrorRecorder(), StubStdout()
         alive = server(handle_error=recorder, keepalive_ms=1)
         conversation = stdio.StdioConnection(alive, cast(BinaryIO, out))
-        hello = {
+        params = {
             "protocolVersion": "2025-11-25",
             "capabilities": {},
             "clientInfo": {"name": "c", "version": "1"},
@@ -172,7 +172,7 @@ class TestOverStdio:
         greeted = asyncio.Event()
 
         async def lines() -> AsyncIterator[bytes]:
-            yield _line({"id": 1, "method": "initialize", "params": hello})
+            yield _line({"id": 1, "method": "initialize", "params": params})
             await greeted.wait()
             yield _line({"method": "notifications/initialized"})
             await asyncio.Event().wait()

@@ -45,12 +45,12 @@ class Client:
         self.urls = [worker.url("/mcp") for worker in workers]
         self.headers = {"accept": ACCEPT}
         self._ids = count(1)
-        hello = {
+        params = {
             "protocolVersion": PRIMED,
             "capabilities": {},
             "clientInfo": {"name": "two", "version": "1"},
         }
-        reply = self._post(0, "initialize", hello)
+        reply = self._post(0, "initialize", params)
         self.headers["mcp-session-id"] = reply.headers["mcp-session-id"]
 
     def result(self, worker: int, method: str, **params: Any) -> dict[str, Any]:
@@ -165,12 +165,12 @@ def test_multi_round_trip_tool_sends_input_requests_in_a_session(
 ) -> None:
     url = workers[0].url("/conformance")
     headers = {"accept": ACCEPT}
-    hello = {
+    params = {
         "protocolVersion": "2025-06-18",
         "capabilities": {"elicitation": {}},
         "clientInfo": {"name": "live", "version": "1"},
     }
-    opening = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}
+    opening = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
     opened = httpx.post(url, json=opening, headers=headers, timeout=TIMEOUT)
     headers["mcp-session-id"] = opened.headers["mcp-session-id"]
     call = {"name": MULTI_ROUND_TRIP_TOOL, "arguments": {}}

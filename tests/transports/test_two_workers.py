@@ -67,12 +67,12 @@ class Client:
         return self.message("tools/call", {"name": tool, "arguments": arguments}, id=id)
 
     async def initialize(self) -> None:
-        hello = {
+        params = {
             "protocolVersion": PRIMED,
             "capabilities": {"elicitation": {}},
             "clientInfo": {"name": "two", "version": "1"},
         }
-        reply = await self.post(0, self.message("initialize", hello))
+        reply = await self.post(0, self.message("initialize", params))
         self.session = {"mcp-session-id": reply.headers["mcp-session-id"]}
         await self.post(1, {"jsonrpc": "2.0", "method": "notifications/initialized"})
 
@@ -82,7 +82,7 @@ class Client:
         return await self.http.post(url, json=message, headers=sent)
 
     @asynccontextmanager
-    async def posting(
+    async def post_stream(
         self, worker: int, message: Any, **headers: str
     ) -> AsyncIterator[AsyncIterator[sse.Event]]:
         url = self.workers[worker].url(PATH)
@@ -91,7 +91,7 @@ class Client:
             yield _events(response)
 
     @asynccontextmanager
-    async def getting(
+    async def get_stream(
         self, worker: int, path: str = PATH, **headers: str
     ) -> AsyncIterator[AsyncIterator[sse.Event]]:
         sent = {"accept": "text/event-stream", **self.session, **headers}
@@ -103,7 +103,7 @@ class Client:
     @asynccontextmanager
     async def active_stream(self, worker: int) -> AsyncIterator[AsyncIterator[sse.Event]]:
         """An active standalone stream: it has received a notification."""
-        async with self.getting(worker) as events:
+        async with self.get_stream(worker) as events:
             await self.post(1 - worker, self.call("test_trigger_prompt_change"))
             while (await message_of(events))["method"] != "notifications/prompts/list_changed":
                 pass
@@ -156,8 +156,8 @@ async def test_list_change_reaches_listen_streams_on_both_workers(client: Client
     ]
     one, two = (stateless_headers(each) for each in listens)
     async with (
-        client.posting(0, listens[0], **one) as here,
-        client.posting(1, listens[1], **two) as there,
+        client.post_stream(0, listens[0], **one) as here,
+        client.post_stream(1, listens[1], **two) as there,
     ):
         for events in (here, there):
             assert "acknowledged" in (await message_of(events))["method"]
@@ -181,12 +181,12 @@ async def test_list_change_in_a_management_command_reaches_the_get_stream(client
 
 async def test_input_request_is_answered_through_another_worker(client: Client) -> None:
     call = client.call("test_elicitation", message="Who are you?")
-    async with client.posting(0, call) as events:
-        question = await message_of(events)
-        assert question["method"] == "elicitation/create"
+    async with client.post_stream(0, call) as events:
+        request = await message_of(events)
+        assert request["method"] == "elicitation/create"
         content = {"username": "ann", "email": "ann@example.com"}
         result = {"action": "accept", "content": content}
-        answer = {"jsonrpc": "2.0", "id": question["id"], "result": result}
+        answer = {"jsonrpc": "2.0", "id": request["id"], "result": result}
         assert (await client.post(1, answer)).status_code == 202
         text = (await message_of(events))["result"]["content"][0]["text"]
         assert "ann@example.com" in text
@@ -194,7 +194,7 @@ async def test_input_request_is_answered_through_another_worker(client: Client) 
 
 async def test_call_is_cancelled_through_another_worker(client: Client) -> None:
     call = client.call("test_elicitation", message="Who are you?", id="long")
-    async with client.posting(0, call) as events:
+    async with client.post_stream(0, call) as events:
         await message_of(events)
         cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
         reply = await client.post(1, {**cancelled, "params": {"requestId": "long"}})
@@ -211,22 +211,22 @@ async def test_early_cancellation_on_another_worker_prevents_the_call(client: Cl
 
 
 async def test_interrupted_response_is_replayed_by_another_worker(client: Client) -> None:
-    async with client.posting(0, client.call("test_reconnection", id=99)) as events:
+    async with client.post_stream(0, client.call("test_reconnection", id=99)) as events:
         first = await anext(events)
         assert [event async for event in events if event.data] == []
-    async with client.getting(1, **{"last-event-id": first.id}) as events:
+    async with client.get_stream(1, **{"last-event-id": first.id}) as events:
         assert (await message_of(events))["id"] == 99
         assert [event async for event in events] == []
 
 
 async def test_lost_stream_is_resumed_on_another_worker(client: Client) -> None:
     call = client.call("test_elicitation", message="Who are you?")
-    async with client.posting(0, call) as events:
+    async with client.post_stream(0, call) as events:
         first = await anext(events)
-        question = await message_of(events)
-    async with client.getting(1, **{"last-event-id": first.id}) as events:
-        assert (await message_of(events))["id"] == question["id"]
-        answer = {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}}
+        request = await message_of(events)
+    async with client.get_stream(1, **{"last-event-id": first.id}) as events:
+        assert (await message_of(events))["id"] == request["id"]
+        answer = {"jsonrpc": "2.0", "id": request["id"], "result": {"action": "decline"}}
         await client.post(1, answer)
         assert "decline" in (await message_of(events))["result"]["content"][0]["text"]
 
@@ -245,7 +245,7 @@ async def test_newest_stream_is_active_on_any_worker(client: Client) -> None:
 
 
 async def test_delete_closes_streams_on_every_worker(client: Client) -> None:
-    async with client.active_stream(0) as one, client.getting(1) as two:
+    async with client.active_stream(0) as one, client.get_stream(1) as two:
         url = client.workers[1].url(PATH)
         reply = await client.http.delete(url, headers=client.session)
         assert reply.status_code == 204
@@ -270,15 +270,15 @@ async def test_resource_update_reaches_the_get_stream_on_another_worker(client: 
 
 async def test_http_sse_message_is_accepted_by_another_worker(client: Client) -> None:
     client.session = {}
-    async with client.getting(0, f"{PATH}/sse") as events:
+    async with client.get_stream(0, f"{PATH}/sse") as events:
         address = (await anext(events)).data
         url = client.workers[1].url(address)
-        hello = {
+        params = {
             "protocolVersion": "2024-11-05",
             "capabilities": {},
             "clientInfo": {"name": "old", "version": "1"},
         }
-        reply = await client.http.post(url, json=client.message("initialize", hello))
+        reply = await client.http.post(url, json=client.message("initialize", params))
         assert reply.status_code == 202
         assert (await message_of(events))["result"]["protocolVersion"] == "2024-11-05"
         await client.http.post(url, json=client.message("ping", id="p"))

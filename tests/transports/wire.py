@@ -50,7 +50,7 @@ class Wire:
         """Return a tool call."""
         return self.message("tools/call", {"name": tool, "arguments": arguments})
 
-    def hello(self) -> Message:
+    def initialize_request(self) -> Message:
         """Return an initialize request."""
         params = {
             "protocolVersion": self.version,
@@ -103,7 +103,7 @@ class Wire:
 
     async def open(self) -> Reply:
         """Open a session; all further requests carry its id."""
-        reply = await self.post(self.hello())
+        reply = await self.post(self.initialize_request())
         self.session = {"mcp-session-id": reply.headers["mcp-session-id"]}
         await self.post(jsonrpc.notification("notifications/initialized"))
         return reply

@@ -44,7 +44,7 @@ PROGRESS_TOKEN = 0
 
 async def main(*target: str) -> None:
     async with streams(*target) as (read, write), ClientSession(read, write) as client:
-        listening = asyncio.create_task(listen(client))
+        listener = asyncio.create_task(listen(client))
         opened = await client.initialize()
         write_line(
             connected=opened.protocolVersion,
@@ -52,7 +52,7 @@ async def main(*target: str) -> None:
             capabilities=as_json(opened.capabilities),
         )
         await run_commands(methods(client))
-        listening.cancel()
+        listener.cancel()
 
 
 def streams(target: str, *arguments: str) -> AbstractAsyncContextManager[tuple[Any, Any]]:

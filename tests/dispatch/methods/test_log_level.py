@@ -150,7 +150,7 @@ class TestDeclaredCapabilities:
 class TestInitialLogLevel:
     @in_sessions
     @pytest.mark.parametrize(
-        ("wish", "expected_levels"),
+        ("level_option", "expected_levels"),
         [
             (None, ["info", "warning", "critical"]),
             ("WARN", ["warning", "critical"]),
@@ -161,7 +161,7 @@ class TestInitialLogLevel:
         ],
     )
     async def test_log_level_in_client_capabilities_sets_the_minimum_level(
-        self, client_for: ClientFor, wish: Any, expected_levels: list[str]
+        self, client_for: ClientFor, level_option: Any, expected_levels: list[str]
     ) -> None:
         server = Server("chatty", notify_lists_on_initialize=False)
 
@@ -171,8 +171,8 @@ class TestInitialLogLevel:
                 frame.client.log(level, level)
             return "chatted"
 
-        wished = {} if wish is None else {"experimental": {"logLevel": wish}}
-        async with client_for(server, log_level=None, capabilities=wished) as client:
+        capabilities = {} if level_option is None else {"experimental": {"logLevel": level_option}}
+        async with client_for(server, log_level=None, capabilities=capabilities) as client:
             await client.call_tool("chat")
 
         assert [log["level"] for log in client.logs] == expected_levels

@@ -116,12 +116,12 @@ async def test_explicit_input_schema_is_enforced(client_for: ClientFor) -> None:
 
     async with client_for(server) as client:
         fits = await client.call_tool("order", {"size": "large"})
-        misfit = await client.call_tool("order", {"size": "huge", "count": "many"})
+        invalid = await client.call_tool("order", {"size": "huge", "count": "many"})
 
     assert text_of(fits) == "{'size': 'large'}"
-    assert misfit["isError"] is True
-    assert "size" in text_of(misfit)
-    assert "count" in text_of(misfit)
+    assert invalid["isError"] is True
+    assert "size" in text_of(invalid)
+    assert "count" in text_of(invalid)
 
 
 async def test_frame_parameter_is_injected_and_omitted_from_the_input_schema(

@@ -474,14 +474,14 @@ async def test_roots_request_is_repeated_when_a_root_is_not_a_file_uri(
     server = Server("files")
 
     @server.tool
-    async def places(frame: Frame) -> list[str]:
+    async def list_roots(frame: Frame) -> list[str]:
         return [root.uri for root in await frame.client.alist_roots()]
 
     misfits = {"roots": [{"uri": "https://example.com"}]}
     user = RecordingResponder(misfits, {"roots": [{"uri": "file:///home/ann", "name": "Home"}]})
 
     async with client_for(server, roots=user) as client:
-        result = await client.call_tool("places")
+        result = await client.call_tool("list_roots")
 
     assert text(result) == '["file:///home/ann"]'
     assert len(user.received) == 2

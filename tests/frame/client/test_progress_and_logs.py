@@ -190,9 +190,11 @@ async def test_set_level_with_unknown_level_is_rejected(
 
 @pytest.mark.parametrize("mcp_version", SESSIONS)
 async def test_client_capabilities_can_set_the_initial_log_level(client_for: ClientFor) -> None:
-    wish = {"experimental": {"logLevel": "error"}}
+    log_capability = {"experimental": {"logLevel": "error"}}
 
-    async with client_for(notifying_server(), log_level=None, capabilities=wish) as client:
+    async with client_for(
+        notifying_server(), log_level=None, capabilities=log_capability
+    ) as client:
         await client.call_tool("report")
 
     assert [each["level"] for each in client.logs] == LEVELS[LEVELS.index("error") :]

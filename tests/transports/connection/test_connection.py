@@ -71,12 +71,12 @@ class StdioClient:
             return json.loads(await self._out.get())
 
     async def initialize(self, version: str, **capabilities: Any) -> None:
-        hello = {
+        params = {
             "protocolVersion": version,
             "capabilities": capabilities,
             "clientInfo": {"name": "pipe", "version": "1"},
         }
-        self.request("initialize", hello)
+        self.request("initialize", params)
         await self.line()
         self.notify("notifications/initialized")
         assert [(await self.line())["method"] for _ in range(3)] == INITIAL_NOTIFICATIONS
@@ -111,9 +111,9 @@ async def test_input_request_is_answered_over_stdio(desk: Desk, version: str, to
     async with connected(desk) as pipe:
         await pipe.initialize(version, elicitation={})
         call = pipe.call(tool)
-        question = await pipe.line()
-        assert question["method"] == "elicitation/create"
-        pipe.send({"jsonrpc": "2.0", "id": question["id"], "result": ACCEPT_RESULT})
+        request = await pipe.line()
+        assert request["method"] == "elicitation/create"
+        pipe.send({"jsonrpc": "2.0", "id": request["id"], "result": ACCEPT_RESULT})
         answer = await pipe.line()
         assert answer["id"] == call
         assert answer["result"]["content"][0]["text"] == "accept: {'name': 'Ann'}"
@@ -123,13 +123,13 @@ async def test_cancelled_call_cancels_its_input_request_and_gets_no_response(des
     async with connected(desk) as pipe:
         await pipe.initialize("2025-11-25", elicitation={})
         call = pipe.call("ask_in_a_thread")
-        question = await pipe.line()
+        request = await pipe.line()
         pipe.notify("notifications/cancelled", requestId=call)
         withdrawn = await pipe.line()
-        assert withdrawn["params"]["requestId"] == question["id"]
+        assert withdrawn["params"]["requestId"] == request["id"]
         assert await asyncio.to_thread(desk.thread.wait, TIMEOUT)
         assert desk.ended == ["ConnectionError"]
-        pipe.send({"jsonrpc": "2.0", "id": question["id"], "result": ACCEPT_RESULT})
+        pipe.send({"jsonrpc": "2.0", "id": request["id"], "result": ACCEPT_RESULT})
         await pipe.assert_no_output()
 
 

@@ -59,15 +59,15 @@ class HttpSseClient:
         return message
 
     async def initialize(self, **capabilities: Any) -> dict[str, Any]:
-        hello = {
+        params = {
             "protocolVersion": "2024-11-05",
             "capabilities": capabilities,
             "clientInfo": {"name": "old", "version": "1"},
         }
-        welcome = await self.request("initialize", hello)
+        response = await self.request("initialize", params)
         await self.notify("notifications/initialized")
         assert await methods_of(self.stream, 3) == INITIAL_NOTIFICATIONS
-        return welcome
+        return response
 
 
 @pytest.fixture
@@ -98,8 +98,8 @@ async def test_first_event_names_the_message_endpoint(application: Application) 
     async with connected(application) as client:
         assert urlsplit(client.endpoint_uri).path == "/desk/messages"
         assert len(urlsplit(client.endpoint_uri).query) > 40
-        welcome = await client.initialize()
-        assert welcome["result"]["protocolVersion"] == "2024-11-05"
+        response = await client.initialize()
+        assert response["result"]["protocolVersion"] == "2024-11-05"
         listed = await client.request("tools/list", id="a")
         assert (listed["id"], len(listed["result"]["tools"])) == ("a", 6)
 

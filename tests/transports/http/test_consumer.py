@@ -183,7 +183,7 @@ async def test_malformed_message_is_a_bad_request(version: str, body: bytes, cod
 async def test_initialize_response_carries_a_unique_session_id(version: str) -> None:
     wire = Wire(shop(), version)
 
-    replies = [await wire.post(wire.hello()) for _ in range(2)]
+    replies = [await wire.post(wire.initialize_request()) for _ in range(2)]
     wire.session = {"mcp-session-id": replies[0].headers["mcp-session-id"]}
     later = await wire.post(wire.message("ping"))
 
@@ -214,7 +214,7 @@ async def test_rejected_initialize_creates_no_session() -> None:
 async def test_initialize_in_an_open_session_is_rejected() -> None:
     wire = await opened("2025-11-25")
 
-    reply = await wire.post(wire.hello())
+    reply = await wire.post(wire.initialize_request())
 
     assert (reply.status, reply.json()["error"]["code"]) == (400, -32600)
 
@@ -293,7 +293,7 @@ async def test_session_beyond_the_limit_per_principal_is_rejected(configure: Con
     configure(MAX_SESSIONS_PER_PRINCIPAL=2)
     wire = Wire(shop(), "2025-11-25")
 
-    statuses = [(await wire.post(wire.hello())).status for _ in range(3)]
+    statuses = [(await wire.post(wire.initialize_request())).status for _ in range(3)]
 
     assert statuses == [200, 200, 429]
 

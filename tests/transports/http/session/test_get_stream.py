@@ -506,10 +506,10 @@ async def test_error_raised_by_send_closes_the_get_stream(desk: Desk) -> None:
     peer = await ready(desk)
     scope = peer._scope("GET", None, {"accept": "text/event-stream"})
     sent: list[Any] = []
-    gone = asyncio.Event()
+    disconnected = asyncio.Event()
 
     async def receive() -> Any:
-        await gone.wait()
+        await disconnected.wait()
         return {"type": "http.disconnect"}
 
     async def send(message: Any) -> None:
@@ -523,7 +523,7 @@ async def test_error_raised_by_send_closes_the_get_stream(desk: Desk) -> None:
     for _ in range(3):
         await desk.server.anotify_tools_list_changed()
         await asyncio.sleep(0)
-    gone.set()
+    disconnected.set()
     await serving
     assert len(sent) == 3
 

@@ -22,8 +22,8 @@ async def ready(desk: Desk, **options: Any) -> Peer:
     return peer
 
 
-def response(question: dict[str, Any], result: Any = ACCEPT_RESULT) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": question["id"], "result": result}
+def response(request: dict[str, Any], result: Any = ACCEPT_RESULT) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": request["id"], "result": result}
 
 
 def text_of(answer: dict[str, Any]) -> str:
@@ -38,9 +38,9 @@ async def test_input_request_is_sent_on_the_stream_of_its_call(
 ) -> None:
     peer = await ready(desk, version=version)
     async with peer.stream() as standalone, peer.posting(peer.call(tool)) as call:
-        question = await message_of(call)
-        assert question["method"] == "elicitation/create"
-        reply = await peer.post(response(question))
+        request = await message_of(call)
+        assert request["method"] == "elicitation/create"
+        reply = await peer.post(response(request))
         assert (reply.status, reply.body) == (202, b"")
         assert text_of(await message_of(call)) == "accept: {'name': 'Ann'}"
         assert await call.event() is None
@@ -66,9 +66,9 @@ async def test_input_request_for_a_json_only_call_is_sent_on_the_get_stream(desk
             (b"accept", b"application/json")
         ]
         answering = asyncio.ensure_future(_perform(peer, scope))
-        question = await message_of(standalone)
+        request = await message_of(standalone)
         peer.headers = {}
-        await peer.post(response(question))
+        await peer.post(response(request))
         assert text_of((await answering).json()) == "accept: {'name': 'Ann'}"
 
 
@@ -82,9 +82,9 @@ async def _perform(peer: Peer, scope: Any) -> Any:
 async def test_client_error_response_is_raised_in_the_handler(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.posting(peer.call("ask")) as call:
-        question = await message_of(call)
+        request = await message_of(call)
         error = {"code": -1, "message": "The user rejected it"}
-        await peer.post({"jsonrpc": "2.0", "id": question["id"], "error": error})
+        await peer.post({"jsonrpc": "2.0", "id": request["id"], "error": error})
         assert text_of(await message_of(call)) == "error -1: The user rejected it"
 
 
@@ -102,20 +102,20 @@ async def test_invalid_client_response_repeats_the_input_request(desk: Desk) -> 
 async def test_response_with_an_unknown_id_is_rejected(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.posting(peer.call("ask")) as call:
-        question = await message_of(call)
-        for made_up in (question["id"] + "x", "question-1", 1, ""):
+        request = await message_of(call)
+        for made_up in (request["id"] + "x", "question-1", 1, ""):
             reply = await peer.post({"jsonrpc": "2.0", "id": made_up, "result": ACCEPT_RESULT})
             assert reply.status == 400
-        await peer.post(response(question))
+        await peer.post(response(request))
         assert text_of(await message_of(call)) == "accept: {'name': 'Ann'}"
 
 
 async def test_response_from_another_session_is_rejected(desk: Desk) -> None:
     mine, other = await ready(desk), await ready(desk)
     async with mine.posting(mine.call("ask")) as call:
-        question = await message_of(call)
-        assert (await other.post(response(question))).status == 400
-        assert (await mine.post(response(question))).status == 202
+        request = await message_of(call)
+        assert (await other.post(response(request))).status == 400
+        assert (await mine.post(response(request))).status == 202
         assert text_of(await message_of(call)) == "accept: {'name': 'Ann'}"
 
 
@@ -123,10 +123,10 @@ async def test_response_from_another_principal_is_not_found(desk: Desk) -> None:
     desk.server.authenticators = [NameHeaderAuthentication()]
     ann = await ready(desk, headers={"x-name": "ann"})
     async with ann.posting(ann.call("ask")) as call:
-        question = await message_of(call)
+        request = await message_of(call)
         bob = Peer(desk.server, session=ann.session, headers={"x-name": "bob"})
-        assert (await bob.post(response(question))).status == 404
-        assert (await ann.post(response(question))).status == 202
+        assert (await bob.post(response(request))).status == 404
+        assert (await ann.post(response(request))).status == 202
         assert text_of(await message_of(call)) == "accept: {'name': 'Ann'}"
 
 
@@ -134,23 +134,23 @@ async def test_response_after_the_timeout_is_ignored(desk: Desk, configure: Any)
     configure(CLIENT_RESPONSE_TIMEOUT=0.05)
     peer = await ready(desk)
     async with peer.posting(peer.call("ask")) as call:
-        question = await message_of(call)
+        request = await message_of(call)
         withdrawn = await message_of(call)
         assert withdrawn["method"] == "notifications/cancelled"
-        assert withdrawn["params"]["requestId"] == question["id"]
+        assert withdrawn["params"]["requestId"] == request["id"]
         assert (await message_of(call))["result"]["isError"] is True
-        assert (await peer.post(response(question))).status == 202
+        assert (await peer.post(response(request))).status == 202
 
 
 @pytest.mark.parametrize("tool", ["ask", "ask_in_a_thread"])
 async def test_cancelled_call_cancels_its_input_request(desk: Desk, tool: str) -> None:
     peer = await ready(desk)
     async with peer.posting(peer.call(tool, id="mine")) as call:
-        question = await message_of(call)
+        request = await message_of(call)
         await peer.notify("notifications/cancelled", requestId="mine")
         received = [await message_of(call), await message_of(call)]
         withdrawn = [each for each in received if each.get("method") == "notifications/cancelled"]
-        assert [each["params"]["requestId"] for each in withdrawn] == [question["id"]]
+        assert [each["params"]["requestId"] for each in withdrawn] == [request["id"]]
         assert [each["error"] for each in received if "error" in each] == [
             {"code": -32603, "message": "Cancelled"}
         ]
@@ -174,8 +174,8 @@ async def test_input_request_is_replayed_after_a_disconnect(desk: Desk) -> None:
         primed = await call.event()
         assert primed is not None
     async with peer.stream(last=primed.id) as stream:
-        question = await message_of(stream)
-        await peer.post(response(question))
+        request = await message_of(stream)
+        await peer.post(response(request))
         assert text_of(await message_of(stream)) == "accept: {'name': 'Ann'}"
 
 

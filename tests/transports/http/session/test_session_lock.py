@@ -158,11 +158,11 @@ class TestLeaseBetweenWorkers:
         polls: list[str] = []
         ask = session_lock._ask
 
-        async def look(session_id: str, token: str) -> Session | None:
+        async def poll(session_id: str, token: str) -> Session | None:
             polls.append(token)
             return await ask(session_id, token)
 
-        monkeypatch.setattr(session_lock, "_ask", look)
+        monkeypatch.setattr(session_lock, "_ask", poll)
         monkeypatch.setattr(session_lock, "PAUSES", (0.001,))
         monkeypatch.setattr(session_lock, "RENEWAL", 0.001)
         return polls
