@@ -504,7 +504,7 @@ _validation: WeakKeyDictionary[Server, dict[object, bool]] = WeakKeyDictionary()
 
 def _request_validation(server: Server, *, strict: bool) -> Callable[[], None]:
     """Apply the choice of a client until it calls the returned function."""
-    requested = _validation.setdefault(server, {None: server.limits.strict})
+    requested = _validation.setdefault(server, {None: server.options.strict})
     client = object()
     requested[client] = strict
     _apply_validation(server)
@@ -521,7 +521,7 @@ def _request_validation(server: Server, *, strict: bool) -> Callable[[], None]:
 def _apply_validation(server: Server) -> None:
     if server in _validation:
         *_, strict = _validation[server].values()
-        server.limits = replace(server.limits, strict=strict)
+        server.options = replace(server.options, strict=strict)
 
 
 def _twin(

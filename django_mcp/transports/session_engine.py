@@ -58,10 +58,10 @@ class SessionCallMonitor(CallMonitor):
         self._call = call
         self._joining: asyncio.Task[None] | None = None
 
-    def look(self) -> None:
+    def tick(self) -> None:
         """One round; in the first that counts, begin to listen."""
-        super().look()
-        if self._joining is None and self._task is not None:
+        super().tick()
+        if self._joining is None and self._waiting is not None:
             self._joining = self._exchange.loop.create_task(self._join())
 
     def end(self, reason: str) -> None:

@@ -87,9 +87,8 @@ class TestDescriptor:
         ]
 
     def test_declared_argument_is_listed_unchanged(self) -> None:
-        argument = {"name": "file", "title": "File", "description": "Which", "required": True}
-        component = prompt_component(lambda p: p, name="it", arguments=[argument])
-        assert arguments(component) == [argument]
+        listed = {"name": "file", "title": "File", "description": "Which", "required": True}
+        assert arguments(prompt_component(lambda p: p, name="it", arguments=[listed])) == [listed]
 
 
 class TestArgumentValidation:

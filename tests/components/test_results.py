@@ -212,7 +212,7 @@ class TestReturnAnnotation:
             Any,
             object,
             str | None,
-            Annotated[str, "said"],
+            Annotated[str, "a comment"],
             Response,
             ToolResponse,
             TextContent,

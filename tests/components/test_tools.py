@@ -365,7 +365,7 @@ class TestSortOrder:
 
 class TestConfigurationErrors:
     @pytest.mark.parametrize(
-        ("options", "message"),
+        ("options", "remedy"),
         [
             ({"colour": "red"}, "There is no option 'colour'"),
             ({"task_support": "maybe"}, '"forbidden", "optional" or "required"'),
@@ -380,8 +380,8 @@ class TestConfigurationErrors:
             ({"complete": {"colour": greet}}, "none of its arguments"),
         ],
     )
-    def test_invalid_option_is_rejected_with_a_remedy(self, options: Any, message: str) -> None:
-        assert message in configuration_error(greet, **options)
+    def test_invalid_option_is_rejected_with_a_remedy(self, options: Any, remedy: str) -> None:
+        assert remedy in configuration_error(greet, **options)
 
     def test_object_that_is_not_a_tool_is_rejected(self) -> None:
         class NoTool:

@@ -25,7 +25,7 @@ from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestI
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Revision, Statefulness
 from django_mcp.protocol.subscriptions import UPDATED, Filter
 from django_mcp.pubsub import bus, publisher
-from django_mcp.pubsub.pending_requests import PendingRequests, Returns
+from django_mcp.pubsub.pending_requests import ConnectionRoute, PendingRequests
 from django_mcp.server.server import Server
 from django_mcp.stores.base import pack, unpack
 from django_mcp.transports import frames, session_hooks
@@ -89,10 +89,12 @@ class ConnectionExchange(LoopExchange):
         """Let what was written by now be written."""
         await asyncio.sleep(0)
 
-    async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         """Ask the client; its answer comes back over the same connection."""
         returns = self._conversation.returns
-        return await self._questions.ask(returns, self.write, method, params, timeout=timeout)
+        return await self._questions.send_request(
+            returns, self.write, method, params, timeout=timeout
+        )
 
     async def listen(self, frame: Frame, wanted: Filter, /) -> None:
         """Announce until the client gives the request up, or ``end_listening``."""
@@ -154,7 +156,7 @@ class Connection:
     ) -> None:
         self.server = server
         self.session: Session | None = None
-        self.returns = Returns()
+        self.returns = ConnectionRoute()
         self._pipe = pipe
         self._caller = caller
         self._scheme = scheme
@@ -204,7 +206,7 @@ class Connection:
         elif isinstance(message, Notification):
             self._notified(message)
         else:
-            self.returns.answered(message)
+            self.returns.deliver(message)
 
     def _take_batch(self, values: Sequence[Any]) -> None:
         """Answer a batch with one array, when its last request is answered (RPC-B5)."""
@@ -272,7 +274,7 @@ class Connection:
 
     def _frame(self, request: Request, exchange: ConnectionExchange) -> Frame:
         call = self._call(exchange)
-        if request_meta.has_request_meta(request.params, None):
+        if request_meta.has_request_meta(request.params):
             return frames.stateless(call, request, self._envelope(request))
         if request.method == "initialize" and self.session is not None:
             raise InvalidRequest("This session is already open")
@@ -439,7 +441,7 @@ class Connection:
             return
         asked = Notification(UPDATED, {"uri": uri})
         call = self._call(ConnectionExchange(self))
-        if await visibility.readable(frames.in_session(call, asked, self.session), uri):
+        if await visibility.is_readable(frames.in_session(call, asked, self.session), uri):
             message = jsonrpc.notification(UPDATED, {"uri": uri})
             self._tell(UPDATED, jsonrpc.encode(message))
 

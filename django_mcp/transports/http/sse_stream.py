@@ -36,20 +36,6 @@ MAX_BUFFERED = 1024 * 1024
 class SseStream:
     """One SSE response which stays open."""
 
-    __slots__ = (
-        "_checked_at",
-        "_ending",
-        "_pump",
-        "_receive",
-        "_reauthenticate",
-        "_send",
-        "_started",
-        "_task",
-        "_waiting",
-        "gone",
-        "principal",
-    )
-
     def __init__(
         self, send: Send, receive: Receive, *, principal: Principal, reauthenticate: Reauthenticate
     ) -> None:

@@ -31,19 +31,6 @@ LogPosition = int | None
 class ActiveStream:
     """The lease, as one stream sees it."""
 
-    __slots__ = (
-        "_activate",
-        "_drain",
-        "_lock",
-        "_may_hold",
-        "_name",
-        "_retry",
-        "_session_id",
-        "_timer",
-        "is_active",
-        "position",
-    )
-
     def __init__(
         self,
         session_id: str,

@@ -77,8 +77,6 @@ class StreamPosition:
 class SessionStream(SseStream, ABC):
     """A GET of a session. One task at a time reads from the stores, whenever there is news."""
 
-    __slots__ = ("_has_news", "_reader", "_session")
-
     def __init__(self, *, session: Session, **facts: Any) -> None:
         super().__init__(**facts)
         self._session = session
@@ -137,17 +135,6 @@ class SessionStream(SseStream, ABC):
 
 class StandaloneStream(SessionStream):
     """A stream for messages which belong to no request; it sends while it is active."""
-
-    __slots__ = (
-        "_active",
-        "_has_log_news",
-        "_keepalive",
-        "_last",
-        "_may_read",
-        "_name",
-        "_resumed",
-        "_server",
-    )
 
     def __init__(
         self,
@@ -350,8 +337,6 @@ class StandaloneStream(SessionStream):
 
 class ResumedStream(SessionStream):
     """The rest of a POST's stream, up to the response, for a client that lost its connection."""
-
-    __slots__ = ("_name", "_number", "_token")
 
     def __init__(self, *, name: str, number: int, **facts: Any) -> None:
         super().__init__(**facts)

@@ -18,7 +18,7 @@ from django_mcp.protocol.errors import InvalidRequest, McpError, UnsupportedProt
 from django_mcp.protocol.jsonrpc import Notification, Request, Response
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Revision, Statefulness
 from django_mcp.pubsub import publisher
-from django_mcp.pubsub.pending_requests import ResponseRoute, answered
+from django_mcp.pubsub.pending_requests import ResponseRoute, deliver
 from django_mcp.server.server import Server
 from django_mcp.stores.base import StoreFull
 from django_mcp.transports import frames, session_engine, session_hooks
@@ -86,7 +86,7 @@ class SessionHttp:
     async def _accept(self, message: Notification | Response, session: Session) -> None:
         """Take what is not answered; raises Refused for an answer to nothing (T-HTTP-15)."""
         if isinstance(message, Response):
-            if not await answered(ResponseRoute(self.server, session), message):
+            if not await deliver(ResponseRoute(self.server, session), message):
                 raise HttpError(400, "This answers no request of ours")
         elif message.method == "notifications/initialized":
             await self._initialized(message, session)
@@ -240,7 +240,7 @@ class SessionHttp:
         self.principal = principal
         asked = Notification("notifications/resources/updated", {"uri": uri})
         frame = frames.in_session(self._call(self._exchange(session)), asked, session)
-        return await visibility.readable(frame, uri)
+        return await visibility.is_readable(frame, uri)
 
     # Answering.
 

@@ -541,7 +541,7 @@ async def test_events_are_sent_even_if_the_event_store_fails(
     async with peer.posting(peer.call("work")) as call:
         received = [event async for event in call.events() if event.data]
     assert len(received) == 3
-    assert "cannot be kept, and so not be resumed" in caplog.text
+    assert "cannot be stored, and so not be resumed" in caplog.text
 
 
 # Batches.
