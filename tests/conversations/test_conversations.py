@@ -56,8 +56,8 @@ def read(path: Path) -> Iterator[Line]:
         elif text == END.strip():
             texts.append((f"{END}null", number))
         elif text.startswith(" "):
-            before, begun = texts.pop()
-            texts.append((f"{before} {text.strip()}", begun))
+            before, started = texts.pop()
+            texts.append((f"{before} {text.strip()}", started))
         else:
             assert not text or text.startswith("#"), f"{path.name}:{number}: {text}"
     for text, number in texts:

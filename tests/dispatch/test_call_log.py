@@ -76,17 +76,17 @@ async def test_tool_call_signal_carries_the_outcome(
 
 
 async def test_cancelled_call_sends_a_signal(sent_signals: Any) -> None:
-    shop, begun = Server("shop"), asyncio.Event()
+    shop, started = Server("shop"), asyncio.Event()
 
     @shop.tool
     async def wait() -> None:
-        begun.set()
+        started.set()
         await asyncio.Event().wait()
 
     async with Client(shop) as client:
         call = asyncio.ensure_future(client.call_tool("wait"))
         async with asyncio.timeout(10):
-            await begun.wait()
+            await started.wait()
         call.cancel()
         await asyncio.wait([call])
     assert [facts["outcome"] for _, facts in sent_signals] == ["cancelled"]
@@ -110,11 +110,11 @@ async def test_session_start_and_end_send_signals(sent_signals: Any) -> None:
     shop = server()
     async with Client(shop, version="2025-11-25", transport="http") as client:
         session_id = client.session_id
-    (first, begun), (last, ended) = sent_signals
+    (first, started), (last, ended) = sent_signals
     assert (first, last) == (signals.session_started, signals.session_ended)
-    assert begun["address"] == ended["address"]
+    assert started["address"] == ended["address"]
     assert str(session_id) not in str(sent_signals)
-    assert begun["version"] == "2025-11-25"
+    assert started["version"] == "2025-11-25"
 
 
 async def test_call_log_has_one_record_per_call(caplog: pytest.LogCaptureFixture) -> None:

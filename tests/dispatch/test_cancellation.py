@@ -28,7 +28,7 @@ class BlockingServer:
         self.began = asyncio.Event()
         self.stopped = asyncio.Event()
         self.loop = asyncio.get_running_loop()
-        self.go_on = threading.Event()
+        self.proceed = threading.Event()
         self.reasons: list[str | None] = []
         self.seen: list[bool] = []
 

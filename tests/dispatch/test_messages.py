@@ -52,13 +52,13 @@ async def test_response_repeats_the_request_id_with_its_type(
 
 
 async def test_two_clients_can_use_the_same_request_id_concurrently(client_for: ClientFor) -> None:
-    started, go_on = asyncio.Event(), asyncio.Event()
+    started, proceed = asyncio.Event(), asyncio.Event()
     server = Server("shop")
 
     @server.tool
     async def wait(name: str) -> str:
         started.set()
-        await go_on.wait()
+        await proceed.wait()
         return name
 
     async with client_for(server) as one, client_for(server) as other:
@@ -70,7 +70,7 @@ async def test_two_clients_can_use_the_same_request_id_concurrently(client_for: 
         async with asyncio.timeout(10):
             await started.wait()
         second = asyncio.ensure_future(other.send(messages[1]))
-        go_on.set()
+        proceed.set()
         answers = [await first, await second]
 
     texts = [answer and answer["result"]["content"][0]["text"] for answer in answers]
@@ -125,11 +125,11 @@ def test_encoded_message_contains_no_line_breaks(value: Any) -> None:
 async def test_initialize_request_cannot_be_cancelled(
     client_for: ClientFor, mcp_version: str
 ) -> None:
-    hook_called, go_on = asyncio.Event(), asyncio.Event()
+    hook_called, proceed = asyncio.Event(), asyncio.Event()
 
     async def on_initialize(info: Any, capabilities: Any, frame: Frame) -> None:
         hook_called.set()
-        await go_on.wait()
+        await proceed.wait()
 
     client = client_for(shop(on_initialize=on_initialize))
     await client.connect()
@@ -144,7 +144,7 @@ async def test_initialize_request_cannot_be_cancelled(
     async with asyncio.timeout(10):
         await hook_called.wait()
     await client.notify("notifications/cancelled", {"requestId": 1})
-    go_on.set()
+    proceed.set()
     answer = await opening
     await client.close()
 

@@ -95,13 +95,13 @@ async def test_frame_processor_assigns_are_not_mixed_between_serialized_calls(
     configure: Configure,
 ) -> None:
     configure(FRAME_PROCESSORS=["tests.frame.test_seed_behaviors.tenant"])
-    began, go_on = asyncio.Event(), asyncio.Event()
+    began, proceed = asyncio.Event(), asyncio.Event()
     server = Server("queueing", serialize_requests=True, notify_lists_on_initialize=False)
 
     @server.tool
     async def whose(frame: Frame) -> Any:
         began.set()
-        await go_on.wait()
+        await proceed.wait()
         mine = str(frame.assigns["tenant"])
         seen = frame.assigns.get("seen", "")
         return f"{mine} after {seen}", frame.assign(seen=mine, tenant="of the session")
@@ -113,7 +113,7 @@ async def test_frame_processor_assigns_are_not_mixed_between_serialized_calls(
         caller = Peer(server, session=peer.session, headers={"x-tenant": name})
         calls.append(asyncio.ensure_future(caller.post(peer.call("whose", id=name))))
         await began.wait()
-    go_on.set()
+    proceed.set()
     results = [json.loads((await call).body)["result"] for call in calls]
 
     assert [text(result) for result in results] == ["acme after ", "globex after acme"]
@@ -488,7 +488,7 @@ async def test_session_is_bound_to_its_owner_and_loaded_by_every_worker(
     assert (await mallory.post(mallory.request("ping"))).status == 404
     assert (await fixated.post(fixated.request("ping"))).status == 404
     assert (await foreign.post(foreign.request("ping"))).status == 403
-    async with nobody.getting() as stream:
+    async with nobody.open_get() as stream:
         assert await stream.status() == 401
 
     await ada.post(ada.call("remember", n=5))

@@ -63,7 +63,7 @@ async def open_listen_stream(server: Server) -> AsyncIterator[Exchange]:
         "resourcesListChanged": True,
         "resourceSubscriptions": ["shop://news"],
     }
-    async with peer.posting(peer.listen(id=1, **wanted)) as stream:
+    async with peer.open_post(peer.listen(id=1, **wanted)) as stream:
         await message_of(stream)
         yield stream
 

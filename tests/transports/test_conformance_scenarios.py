@@ -28,13 +28,13 @@ LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "e
 async def test_closed_stream_cancels_only_its_own_call() -> None:
     server = Server("shop")
     ended: list[str] = []
-    go_on = asyncio.Event()
+    proceed = asyncio.Event()
 
     @server.tool
     async def slow(name: str, frame: Frame) -> str:
         await frame.client.aprogress(1)
         try:
-            await go_on.wait()
+            await proceed.wait()
         except asyncio.CancelledError:
             ended.append(f"{name} was cancelled")
             raise
@@ -53,7 +53,7 @@ async def test_closed_stream_cancels_only_its_own_call() -> None:
         first.disconnect()
         await first.wait_closed()
         fast = await wire.post(wire.call("fast"))
-        go_on.set()
+        proceed.set()
         done = await message_of(second)
 
     assert json.loads(fast.body)["result"]["content"][0]["text"] == "fast"
@@ -63,12 +63,12 @@ async def test_closed_stream_cancels_only_its_own_call() -> None:
 
 async def test_stateless_cancellation_notification_is_accepted_and_ignored() -> None:
     server = Server("shop")
-    go_on = asyncio.Event()
+    proceed = asyncio.Event()
 
     @server.tool
     async def slow(frame: Frame) -> str:
         await frame.client.aprogress(1)
-        await go_on.wait()
+        await proceed.wait()
         return "done"
 
     wire, stranger = Wire(server), Wire(server)
@@ -77,7 +77,7 @@ async def test_stateless_cancellation_notification_is_accepted_and_ignored() -> 
     async with wire.exchange(call) as exchange:
         await message_of(exchange)
         accepted = [await each.post(cancelled) for each in (wire, stranger)]
-        go_on.set()
+        proceed.set()
         done = await message_of(exchange)
 
     assert [(reply.status, reply.body) for reply in accepted] == [(202, b"")] * 2

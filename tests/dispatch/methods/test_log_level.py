@@ -312,12 +312,16 @@ class TestClientHandler:
     async def test_notifications_of_a_task_outliving_its_call_are_dropped(
         self, client_for: ClientFor, logger: logging.Logger
     ) -> None:
-        server, go_on, tasks = Server("shop", notify_lists_on_initialize=False), asyncio.Event(), []
+        server, proceed, tasks = (
+            Server("shop", notify_lists_on_initialize=False),
+            asyncio.Event(),
+            [],
+        )
 
         @server.tool
         async def order(frame: Frame) -> str:
             async def later() -> None:
-                await go_on.wait()
+                await proceed.wait()
                 frame.client.progress(1)
                 logger.info("too late")
 
@@ -326,7 +330,7 @@ class TestClientHandler:
 
         async with client_for(server) as client:
             await client.call_tool("order")
-            go_on.set()
+            proceed.set()
             await asyncio.gather(*tasks)
             await client.list_tools()
 

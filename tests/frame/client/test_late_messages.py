@@ -58,13 +58,13 @@ async def test_notifications_after_the_response_are_dropped(
 
 async def test_notifications_of_a_cancelled_request_are_dropped(mcp_transport: Any) -> None:
     server = Server("shop")
-    started, go_on, done = (threading.Event() for _ in range(3))
+    started, proceed, done = (threading.Event() for _ in range(3))
 
     @server.tool
     def work(frame: Frame) -> str:
         frame.client.progress(1)
         started.set()
-        go_on.wait(10)
+        proceed.wait(10)
         frame.client.progress(2)
         done.set()
         return "done"
@@ -76,7 +76,7 @@ async def test_notifications_of_a_cancelled_request_are_dropped(mcp_transport: A
         await asyncio.to_thread(started.wait, 10)
         call.cancel()
         await asyncio.wait([call])
-        go_on.set()
+        proceed.set()
         await asyncio.to_thread(done.wait, 10)
         await client.call_tool("look")
 

@@ -100,7 +100,7 @@ async def connected(desk: Desk) -> AsyncIterator[StdioClient]:
     pipe = StdioClient(desk)
     serving = asyncio.ensure_future(pipe.conversation.serve(pipe.lines()))
     yield pipe
-    desk.go_on.set()
+    desk.proceed.set()
     pipe.close()
     async with asyncio.timeout(TIMEOUT):
         await serving
@@ -140,7 +140,7 @@ async def test_cancellation_before_its_request_prevents_the_call(desk: Desk) -> 
         pipe.notify("notifications/cancelled", requestId="early")
         pipe.call("work_silently", id="early")
         await pipe.assert_no_output()
-        assert not desk.begun.is_set()
+        assert not desk.started.is_set()
 
 
 @pytest.mark.parametrize("version", SESSION_VERSIONS)
@@ -234,7 +234,7 @@ async def test_cancelled_connection_answers_its_listen_requests(desk: Desk) -> N
 
 
 async def test_batch_is_answered_by_an_array(desk: Desk) -> None:
-    desk.go_on.set()
+    desk.proceed.set()
     async with connected(desk) as pipe:
         await pipe.initialize("2025-03-26")
         ping = {"jsonrpc": "2.0", "method": "ping"}

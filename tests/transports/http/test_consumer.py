@@ -615,7 +615,7 @@ class SlowServer:
         self.server.tool(name="remembered")(self.remembered)
         self.began = asyncio.Event()
         self.may_report = asyncio.Event()
-        self.go_on = asyncio.Event()
+        self.proceed = asyncio.Event()
         self.ended = asyncio.Event()
         self.was_cancelled = False
 
@@ -624,7 +624,7 @@ class SlowServer:
         try:
             await self.may_report.wait()
             await frame.client.aprogress(1)
-            await self.go_on.wait()
+            await self.proceed.wait()
             await frame.client.aprogress(2)
         except asyncio.CancelledError:
             self.was_cancelled = True
@@ -659,7 +659,7 @@ async def test_stream_is_opened_by_the_first_notification(version: str) -> None:
         assert event is not None
         assert jsonrpc.decode(event.data)["params"]["progress"] == 1
 
-        slow.go_on.set()
+        slow.proceed.set()
         rest = [jsonrpc.decode(each.data) async for each in exchange.events()]
 
     assert headers["content-type"] == "text/event-stream"
@@ -673,7 +673,7 @@ async def test_stream_is_opened_by_the_first_notification(version: str) -> None:
 async def test_stateless_events_have_no_ids() -> None:
     slow = SlowServer()
     slow.may_report.set()
-    slow.go_on.set()
+    slow.proceed.set()
     wire = Wire(slow.server)
 
     reply = await wire.post(wire.call("work"))
@@ -810,11 +810,11 @@ async def test_session_call_continues_after_a_disconnect(version: str, by_the_se
         if not by_the_server:
             exchange.disconnect()
             slow.may_report.set()
-            slow.go_on.set()
+            slow.proceed.set()
             await slow.until(slow.ended)
             await exchange.wait_closed()
     slow.may_report.set()
-    slow.go_on.set()
+    slow.proceed.set()
     await slow.until(slow.ended)
 
     assert not slow.was_cancelled
@@ -832,7 +832,7 @@ async def test_session_call_continues_after_a_disconnect(version: str, by_the_se
 async def test_error_raised_by_send_does_not_block_the_handler(version: str) -> None:
     slow = SlowServer()
     slow.may_report.set()
-    slow.go_on.set()
+    slow.proceed.set()
     wire = await opened(version, slow.server)
     message = wire.call("work")
 

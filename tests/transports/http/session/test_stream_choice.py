@@ -50,8 +50,8 @@ async def test_notifications_of_a_call_are_sent_only_on_its_own_stream(version: 
 
     async with (
         peer.stream() as standalone,
-        peer.posting(peer.call("count", name="a")) as one,
-        peer.posting(peer.call("count", name="b")) as other,
+        peer.open_post(peer.call("count", name="a")) as one,
+        peer.open_post(peer.call("count", name="b")) as other,
     ):
         received = [*await asyncio.gather(read_stream(one), read_stream(other))]
         await peer.server.anotify_tools_list_changed()
@@ -68,7 +68,7 @@ async def test_resumed_stream_replays_only_its_own_messages() -> None:
 
     firsts = []
     for name in ("a", "b"):
-        async with peer.posting(peer.call("count", name=name)) as stream:
+        async with peer.open_post(peer.call("count", name=name)) as stream:
             primed = await stream.event()
             assert primed is not None
             firsts.append(primed.id)
