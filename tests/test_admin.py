@@ -199,7 +199,7 @@ def test_long_component_list_is_paginated(browser: Browser, shop: Server) -> Non
 
 def test_component_list_does_not_evaluate_descriptions(browser: Browser, shop: Server) -> None:
     def explode() -> str:
-        raise AssertionError("asked")
+        raise AssertionError("called")
 
     shop.tool(name="lazy", description=explode)(lambda: None)
     assert "lazy" in names(page(browser, COMPONENTS))
@@ -284,8 +284,8 @@ def test_component_pages_use_no_component_table(browser: Browser) -> None:
     with CaptureQueriesContext(connection) as queries:
         page(browser, f"{COMPONENTS}?kind=tool&q=a&o=1")
         page(browser, detail("shop:tool:stock"))
-    sent = [query["sql"] for query in queries if "mcp_component" in query["sql"]]
-    assert sent == []
+    selects = [query["sql"] for query in queries if "mcp_component" in query["sql"]]
+    assert selects == []
 
 
 # Sessions.
@@ -353,8 +353,8 @@ def end(browser: Browser, *sessions: Session) -> Any:
         "action": "delete_selected",
         "_selected_action": [made.address for made in sessions],
     }
-    question = browser.post(SESSIONS, chosen).content.decode()
-    assert "Are you sure" in question
+    page = browser.post(SESSIONS, chosen).content.decode()
+    assert "Are you sure" in page
     return browser.post(SESSIONS, {**chosen, "post": "yes"}, follow=True)
 
 

@@ -67,12 +67,12 @@ class Client:
         return self.message("tools/call", {"name": tool, "arguments": arguments}, id=id)
 
     async def initialize(self) -> None:
-        hello = {
+        params = {
             "protocolVersion": PRIMED,
             "capabilities": {"elicitation": {}},
             "clientInfo": {"name": "two", "version": "1"},
         }
-        reply = await self.post(0, self.message("initialize", hello))
+        reply = await self.post(0, self.message("initialize", params))
         self.session = {"mcp-session-id": reply.headers["mcp-session-id"]}
         await self.post(1, {"jsonrpc": "2.0", "method": "notifications/initialized"})
 
@@ -82,7 +82,7 @@ class Client:
         return await self.http.post(url, json=message, headers=sent)
 
     @asynccontextmanager
-    async def posting(
+    async def open_post(
         self, worker: int, message: Any, **headers: str
     ) -> AsyncIterator[AsyncIterator[sse.Event]]:
         url = self.workers[worker].url(PATH)
@@ -91,7 +91,7 @@ class Client:
             yield _events(response)
 
     @asynccontextmanager
-    async def getting(
+    async def open_get(
         self, worker: int, path: str = PATH, **headers: str
     ) -> AsyncIterator[AsyncIterator[sse.Event]]:
         sent = {"accept": "text/event-stream", **self.session, **headers}
@@ -103,7 +103,7 @@ class Client:
     @asynccontextmanager
     async def active_stream(self, worker: int) -> AsyncIterator[AsyncIterator[sse.Event]]:
         """An active standalone stream: it has received a notification."""
-        async with self.getting(worker) as events:
+        async with self.open_get(worker) as events:
             await self.post(1 - worker, self.call("test_trigger_prompt_change"))
             while (await message_of(events))["method"] != "notifications/prompts/list_changed":
                 pass
@@ -156,8 +156,8 @@ async def test_list_change_reaches_listen_streams_on_both_workers(client: Client
     ]
     one, two = (stateless_headers(each) for each in listens)
     async with (
-        client.posting(0, listens[0], **one) as here,
-        client.posting(1, listens[1], **two) as there,
+        client.open_post(0, listens[0], **one) as here,
+        client.open_post(1, listens[1], **two) as there,
     ):
         for events in (here, there):
             assert "acknowledged" in (await message_of(events))["method"]
@@ -169,24 +169,24 @@ async def test_list_change_reaches_listen_streams_on_both_workers(client: Client
             assert (await message_of(events))["method"] == TOOLS_CHANGED
 
 
-async def test_list_change_in_a_management_command_reaches_the_get_stream(client: Client) -> None:
+async def test_list_change_in_a_management_command_reaches_the_open_get(client: Client) -> None:
     async with client.active_stream(0) as events:
-        said = (
+        code = (
             "from example_site.conformance.server import conformance; "
             "conformance.notify_tools_list_changed()"
         )
-        await asyncio.to_thread(client.workers[0].manage, "shell", "-c", said)
+        await asyncio.to_thread(client.workers[0].manage, "shell", "-c", code)
         assert (await message_of(events))["method"] == TOOLS_CHANGED
 
 
 async def test_input_request_is_answered_through_another_worker(client: Client) -> None:
     call = client.call("test_elicitation", message="Who are you?")
-    async with client.posting(0, call) as events:
-        question = await message_of(events)
-        assert question["method"] == "elicitation/create"
+    async with client.open_post(0, call) as events:
+        request = await message_of(events)
+        assert request["method"] == "elicitation/create"
         content = {"username": "ann", "email": "ann@example.com"}
         result = {"action": "accept", "content": content}
-        answer = {"jsonrpc": "2.0", "id": question["id"], "result": result}
+        answer = {"jsonrpc": "2.0", "id": request["id"], "result": result}
         assert (await client.post(1, answer)).status_code == 202
         text = (await message_of(events))["result"]["content"][0]["text"]
         assert "ann@example.com" in text
@@ -194,7 +194,7 @@ async def test_input_request_is_answered_through_another_worker(client: Client) 
 
 async def test_call_is_cancelled_through_another_worker(client: Client) -> None:
     call = client.call("test_elicitation", message="Who are you?", id="long")
-    async with client.posting(0, call) as events:
+    async with client.open_post(0, call) as events:
         await message_of(events)
         cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
         reply = await client.post(1, {**cancelled, "params": {"requestId": "long"}})
@@ -211,22 +211,22 @@ async def test_early_cancellation_on_another_worker_prevents_the_call(client: Cl
 
 
 async def test_interrupted_response_is_replayed_by_another_worker(client: Client) -> None:
-    async with client.posting(0, client.call("test_reconnection", id=99)) as events:
+    async with client.open_post(0, client.call("test_reconnection", id=99)) as events:
         first = await anext(events)
         assert [event async for event in events if event.data] == []
-    async with client.getting(1, **{"last-event-id": first.id}) as events:
+    async with client.open_get(1, **{"last-event-id": first.id}) as events:
         assert (await message_of(events))["id"] == 99
         assert [event async for event in events] == []
 
 
 async def test_lost_stream_is_resumed_on_another_worker(client: Client) -> None:
     call = client.call("test_elicitation", message="Who are you?")
-    async with client.posting(0, call) as events:
+    async with client.open_post(0, call) as events:
         first = await anext(events)
-        question = await message_of(events)
-    async with client.getting(1, **{"last-event-id": first.id}) as events:
-        assert (await message_of(events))["id"] == question["id"]
-        answer = {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}}
+        request = await message_of(events)
+    async with client.open_get(1, **{"last-event-id": first.id}) as events:
+        assert (await message_of(events))["id"] == request["id"]
+        answer = {"jsonrpc": "2.0", "id": request["id"], "result": {"action": "decline"}}
         await client.post(1, answer)
         assert "decline" in (await message_of(events))["result"]["content"][0]["text"]
 
@@ -237,15 +237,15 @@ async def test_newest_stream_is_active_on_any_worker(client: Client) -> None:
             await client.post(0, client.call("test_trigger_tool_change"))
             assert (await message_of(newer))["method"] == TOOLS_CHANGED
         # Until the worker notices that the newer stream is closed, events belong to that one.
-        heard = asyncio.ensure_future(message_of(older))
-        while not heard.done():
+        received = asyncio.ensure_future(message_of(older))
+        while not received.done():
             await client.post(1, client.call("test_trigger_tool_change"))
-            await asyncio.wait([heard], timeout=0.2)
-        assert (await heard)["method"] == TOOLS_CHANGED
+            await asyncio.wait([received], timeout=0.2)
+        assert (await received)["method"] == TOOLS_CHANGED
 
 
 async def test_delete_closes_streams_on_every_worker(client: Client) -> None:
-    async with client.active_stream(0) as one, client.getting(1) as two:
+    async with client.active_stream(0) as one, client.open_get(1) as two:
         url = client.workers[1].url(PATH)
         reply = await client.http.delete(url, headers=client.session)
         assert reply.status_code == 204
@@ -260,25 +260,25 @@ async def test_resource_update_reaches_the_get_stream_on_another_worker(client: 
     uri = "test://watched-resource"
     await client.post(0, client.message("resources/subscribe", {"uri": uri}))
     async with client.active_stream(1) as events:
-        said = (
+        code = (
             "from example_site.conformance.server import conformance; "
             f"conformance.notify_resource_updated({uri!r})"
         )
-        await asyncio.to_thread(client.workers[0].manage, "shell", "-c", said)
+        await asyncio.to_thread(client.workers[0].manage, "shell", "-c", code)
         assert (await message_of(events))["params"] == {"uri": uri}
 
 
 async def test_http_sse_message_is_accepted_by_another_worker(client: Client) -> None:
     client.session = {}
-    async with client.getting(0, f"{PATH}/sse") as events:
+    async with client.open_get(0, f"{PATH}/sse") as events:
         address = (await anext(events)).data
         url = client.workers[1].url(address)
-        hello = {
+        params = {
             "protocolVersion": "2024-11-05",
             "capabilities": {},
             "clientInfo": {"name": "old", "version": "1"},
         }
-        reply = await client.http.post(url, json=client.message("initialize", hello))
+        reply = await client.http.post(url, json=client.message("initialize", params))
         assert reply.status_code == 202
         assert (await message_of(events))["result"]["protocolVersion"] == "2024-11-05"
         await client.http.post(url, json=client.message("ping", id="p"))

@@ -184,10 +184,10 @@ def test_message_with_a_custom_method_is_not_validated() -> None:
 
 
 def test_input_required_result_is_validated_with_its_own_type() -> None:
-    required = {"resultType": "input_required", "inputRequests": {}, "requestState": "s"}
+    result = {"resultType": "input_required", "inputRequests": {}, "requestState": "s"}
 
-    assert strict.result(BY_VERSION[NEW], "tools/call", required) == []
-    assert strict.result(BY_VERSION[NEW], "tools/call", {**required, "requestState": 1}) == [
+    assert strict.result(BY_VERSION[NEW], "tools/call", result) == []
+    assert strict.result(BY_VERSION[NEW], "tools/call", {**result, "requestState": 1}) == [
         "requestState is not a string"
     ]
 
