@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django_mcp.dispatch.methods import CAPABILITIES, METHODS
-from django_mcp.frame.client import multi_round_trip
+from django_mcp.frame.client import request_state
 from django_mcp.frame.client.base import current
 from django_mcp.frame.client.multi_round_trip import InputRequired, MultiRoundTripClient
 from django_mcp.protocol import jsonrpc, preencoded
@@ -59,7 +59,7 @@ async def answer(frame: Frame) -> Reply:
         current.reset(token)
         if current.get() is None:
             # A call within a call leaves the last word to the outer one.
-            frame.client.over()
+            frame.client.close()
 
 
 async def _answer(frame: Frame) -> Reply:
@@ -81,7 +81,7 @@ async def _answer(frame: Frame) -> Reply:
         server_info=server.get_server_info(revision),
         cache=server.cache_members,
     )
-    if server.limits.strict and _is_invalid(frame, finished):
+    if server.options.strict and _is_invalid(frame, finished):
         return error_reply(frame, InternalError("The server answered something unfit"))
     reply = jsonrpc.result(frame.request_id, finished)
     return Reply(reply, _in_its_session(after, frame))
@@ -129,7 +129,7 @@ def require_url_elicitation(
     if not (may_send and isinstance(declared, dict) and "url" in declared):
         return MissingClientCapability.of({"elicitation": {"url": {}}})
     if isinstance(frame.client, MultiRoundTripClient):
-        return input_required(frame, frame.client.sent_away(error.elicitations))
+        return input_required(frame, frame.client.require_urls(error.elicitations))
     return error
 
 
@@ -138,7 +138,7 @@ def input_required(frame: Frame, required: InputRequired) -> dict[str, Any]:
     request = frame.message
     if request.method not in frame.revision.input_request_methods:
         raise RuntimeError(f"{request.method} may not ask the client anything")
-    return multi_round_trip.result(
+    return request_state.result(
         frame.server, frame.principal.key, request.method, request.params, required
     )
 
@@ -146,7 +146,7 @@ def input_required(frame: Frame, required: InputRequired) -> dict[str, Any]:
 def error_reply(frame: Frame, error: McpError) -> Reply:
     """The reply which is ``error``; one of the client's own is none of ours."""
     if isinstance(error, ClientError):
-        error = InternalError(error.told)
+        error = InternalError(error.description)
     return Reply(jsonrpc.error(frame.message.id, frame.revision.error(error)), frame, error)
 
 
@@ -185,7 +185,11 @@ def call_declared(frame: Frame) -> Awaitable[Answer]:
     """
     method = frame.message.method
     capability = CAPABILITIES.get(method.partition("/")[0])
-    if capability is None or frame.server.serves(capability) or frame.private.get("components"):
+    if (
+        capability is None
+        or frame.server.capabilities.has(capability)
+        or frame.private.get("components")
+    ):
         return call_method(frame)
     raise MethodNotFound(f"Method not found: {method}, since there are no {capability}")
 

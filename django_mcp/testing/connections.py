@@ -142,7 +142,7 @@ class MemoryExchange(LoopExchange):
         """There is always room."""
         await asyncio.sleep(0)
 
-    async def ask(self, method: str, params: Message, /, *, timeout: float) -> Any:
+    async def send_request(self, method: str, params: Message, /, *, timeout: float) -> Any:
         """Ask the client; raises ClientRefused for its refusal."""
         question = _copied(jsonrpc.request(f"question-{next(NUMBERS)}", method, params))
         async with asyncio.timeout(timeout):
@@ -260,7 +260,7 @@ class MemoryConnection(Connection):
         return answer
 
     async def _frame(self, call: frames.IncomingRequest, request: Request) -> Frame:
-        if request_meta.has_request_meta(request.params, None):
+        if request_meta.has_request_meta(request.params):
             served = self.facts.server.stateless
             return frames.stateless(call, request, request_meta.read(request, None, served))
         if request.method == "initialize" and self.session_id is None:
@@ -471,7 +471,7 @@ def mirrored(server: Server, version: str, message: Any) -> dict[str, str]:
 
 def _mirrored_arguments(server: Server, tool: str, arguments: Any) -> dict[str, str]:
     """Those for arguments, of the tools which ask for them."""
-    component = server.find(ToolComponent.kind, tool)
+    component = server.components.find(ToolComponent.kind, tool)
     found: dict[str, str] = {}
     for param in component.param_headers if isinstance(component, ToolComponent) else ():
         value = arguments

@@ -19,19 +19,14 @@ from django_mcp import conf
 from django_mcp.auth.base import Principal
 from django_mcp.dispatch import call_log, dispatcher
 from django_mcp.dispatch.dispatcher import Reply
+from django_mcp.frame import Frame, RequestInfo, Transport
 from django_mcp.frame.cancellation import Cancellation
-from django_mcp.frame.client import multi_round_trip
-from django_mcp.frame.client.base import (
-    LEAST_SEVERE,
-    BidirectionalClient,
-    Client,
-    LogRateLimiter,
-    level_name,
-    progress_token,
-)
+from django_mcp.frame.client import request_state
+from django_mcp.frame.client.base import Client, progress_token
+from django_mcp.frame.client.bidirectional import BidirectionalClient
+from django_mcp.frame.client.log_levels import LEAST_SEVERE, LogRateLimiter, level_name
 from django_mcp.frame.client.multi_round_trip import MultiRoundTripClient
 from django_mcp.frame.exchange import Exchange
-from django_mcp.frame.frame import Frame, RequestInfo, Transport
 from django_mcp.frame.session import Change, Session, address
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import (
@@ -85,11 +80,11 @@ def stateless(call: IncomingRequest, request: Request, envelope: RequestMeta) ->
     if envelope.client_info is not None:
         private["client_info"] = envelope.client_info
     principal = call.caller.principal.key
-    earlier = multi_round_trip.read(call.server, principal, request.method, request.params)
+    earlier = request_state.read(call.server, principal, request.method, request.params)
     client = (
         MultiRoundTripClient
-        if earlier is multi_round_trip.FIRST
-        else partial(MultiRoundTripClient, given=earlier.given)
+        if earlier is request_state.FIRST
+        else partial(MultiRoundTripClient, responses=earlier.responses)
     )
     level = None if envelope.log_level is None else _requested_level(envelope.log_level)
     return _frame(call, request, private, level, client=client, assigns=earlier.assigns)
@@ -180,7 +175,7 @@ def _frame(
 ) -> Frame:
     caller, params = call.caller, request.params
     meta = params.get("_meta")
-    is_sent_logs = log_level is not None and call.server.serves("logging")
+    is_sent_logs = log_level is not None and call.server.capabilities.has("logging")
     other_side = client(
         call.server,
         private["revision"],

@@ -17,7 +17,8 @@ from django.contrib.auth.models import AnonymousUser
 from django_mcp import registry
 from django_mcp.auth.base import Principal
 from django_mcp.dispatch import dispatcher
-from django_mcp.frame.client.base import NULL_CLIENT, BidirectionalClient
+from django_mcp.frame.client.bidirectional import BidirectionalClient
+from django_mcp.frame.client.null import NULL_CLIENT
 from django_mcp.frame.exchange import Exchange
 from django_mcp.frame.frame import Frame, RequestInfo
 from django_mcp.protocol import jsonrpc, request_meta
@@ -52,11 +53,11 @@ class LocalExchange(LoopExchange):
         if self._outer is not None:
             await self._outer.flush()
 
-    async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         """Ask the client of the outer call."""
         if self._outer is None:
             raise ConnectionError("There is no client to ask: this call was made by the site")
-        return await self._outer.ask(method, params, timeout=timeout)
+        return await self._outer.send_request(method, params, timeout=timeout)
 
 
 class DjangoInProcessCaller:
@@ -73,7 +74,7 @@ class DjangoInProcessCaller:
         frame: Frame | None,
     ) -> dict[str, Any]:
         """The result of a method, as the newest revision with sessions has it; raises McpError."""
-        _make_ready(server)
+        registry.make_ready(server)
         if frame is None:
             inner = frames.local(_call(server, user, scopes), Request(LOCAL, method, params))
         else:
@@ -88,7 +89,7 @@ class DjangoInProcessCaller:
         self, server: Server, message: Json, *, user: Any, scopes: Iterable[str]
     ) -> dict[str, Any] | None:
         """The response to a message, as it would travel."""
-        _make_ready(server)
+        registry.make_ready(server)
         try:
             # As it would be read, which also refuses what JSON cannot say.
             read = jsonrpc.read(jsonrpc.decode(jsonrpc.encode(message)))
@@ -130,11 +131,6 @@ LOCAL = "local"
 """The id of a request which nobody sent."""
 
 
-def _make_ready(server: Server) -> None:
-    if server.signer is None:
-        registry.configure(server)
-
-
 def _principal(user: Any, scopes: Iterable[str]) -> Principal:
     caller = AnonymousUser() if user is None else user
     return Principal(
@@ -148,7 +144,7 @@ def _call(server: Server, user: Any, scopes: Iterable[str]) -> frames.IncomingRe
 
 
 def _frame(call: frames.IncomingRequest, request: Request) -> Frame:
-    if request_meta.has_request_meta(request.params, None):
+    if request_meta.has_request_meta(request.params):
         opened = request_meta.read(request, None, call.server.stateless)
         return frames.stateless(call, request, opened)
     if request.method == "initialize":

@@ -516,7 +516,7 @@ class TestHandmadeFrame:
 
         exchange.write({})
         with pytest.raises(ConnectionError):
-            await exchange.ask("ping", {}, timeout=1)
+            await exchange.send_request("ping", {}, timeout=1)
         with pytest.raises(ConnectionError):
             await exchange.listen(Frame(), Filter())
 

@@ -18,7 +18,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django_mcp import registry
 from django_mcp.auth.base import Principal
 from django_mcp.dispatch.dispatcher import Reply
-from django_mcp.frame.frame import StdioTransport
+from django_mcp.frame.transport import StdioTransport
 from django_mcp.protocol.headers import RequestHeaders
 from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.request_meta import RequestMeta
@@ -97,7 +97,7 @@ class TerminalExchange(LoopExchange):
     async def flush(self) -> None:
         """Nothing waits."""
 
-    async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         """Nobody can be asked."""
         raise ConnectionError("mcp_call answers no questions")
 
@@ -123,7 +123,7 @@ def _request(server: Server, name: str, arguments: dict[str, Any]) -> Request:
     """The request which calls what has this name: a tool, else a prompt, else a resource."""
     meta = {"progressToken": PROGRESS_TOKEN}
     for kind, method in (("tool", "tools/call"), ("prompt", "prompts/get")):
-        if server.find(kind, name) is not None:
+        if server.components.find(kind, name) is not None:
             return Request(1, method, {"name": name, "arguments": arguments, "_meta": meta})
     if ":" not in name:
         raise CommandError(
@@ -161,7 +161,7 @@ def _remedy(reply: Reply) -> str:
     """What to do when the caller must not even know what she called (see ``listing.visible``)."""
     request, server = reply.frame.request, reply.frame.server
     name = request.params.get("name", "") if request is not None else ""
-    called = server.find("tool", name) or server.find("prompt", name)
+    called = server.components.find("tool", name) or server.components.find("prompt", name)
     if called is None or not (called.permission or called.scopes):
         return ""
     return " (It is not for everybody: see --user and --scope)"

@@ -89,7 +89,7 @@ class ConnectionExchange(LoopExchange):
         """Let what was written by now be written."""
         await asyncio.sleep(0)
 
-    async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         """Ask the client; its answer comes back over the same connection."""
         returns = self._conversation.returns
         return await self._questions.send_request(
@@ -274,7 +274,7 @@ class Connection:
 
     def _frame(self, request: Request, exchange: ConnectionExchange) -> Frame:
         call = self._call(exchange)
-        if request_meta.has_request_meta(request.params, None):
+        if request_meta.has_request_meta(request.params):
             return frames.stateless(call, request, self._envelope(request))
         if request.method == "initialize" and self.session is not None:
             raise InvalidRequest("This session is already open")
@@ -441,7 +441,7 @@ class Connection:
             return
         asked = Notification(UPDATED, {"uri": uri})
         call = self._call(ConnectionExchange(self))
-        if await visibility.readable(frames.in_session(call, asked, self.session), uri):
+        if await visibility.is_readable(frames.in_session(call, asked, self.session), uri):
             message = jsonrpc.notification(UPDATED, {"uri": uri})
             self._tell(UPDATED, jsonrpc.encode(message))
 

@@ -86,7 +86,6 @@ class HttpSseConsumer(AsyncConsumer):
 
     def _uri(self, address: str) -> str:
         """Where the client of this connection is to post to."""
-        assert self.server.signer is not None
         key = self.server.signer.sign(self._purpose, address)
         root, path = self.request.scope.get("root_path", ""), self.request.scope["path"]
         beside = path.rstrip("/").rpartition("/")[0]
@@ -104,7 +103,6 @@ class HttpSseConsumer(AsyncConsumer):
         await self._plain().respond(202, b"", ())
 
     def _address(self) -> str:
-        assert self.server.signer is not None
         query = self.request.scope.get("query_string", b"").decode("latin-1")
         key = dict(parse_qsl(query)).get(KEY)
         if key is None:

@@ -61,7 +61,7 @@ class ListenExchange(LoopExchange):
     async def flush(self) -> None:
         """Return at once."""
 
-    async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         """Raise ConnectionError: requests to the client need a session."""
         raise ConnectionError("Requests to this client need a session")
 

@@ -85,7 +85,7 @@ class HttpExchange(LoopExchange):
         while self._pump is not None:
             await asyncio.shield(self._pump)
 
-    async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         """Raise ConnectionError: requests to the client need a session."""
         raise ConnectionError("Requests to this client need a session")
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from django_mcp import Frame, Server
-from django_mcp.frame.client.base import LogRateLimiter
+from django_mcp.frame.client.log_levels import LogRateLimiter
 from django_mcp.log import ClientHandler, level_of
 from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor

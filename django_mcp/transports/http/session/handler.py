@@ -240,7 +240,7 @@ class SessionHttp:
         self.principal = principal
         asked = Notification("notifications/resources/updated", {"uri": uri})
         frame = frames.in_session(self._call(self._exchange(session)), asked, session)
-        return await visibility.readable(frame, uri)
+        return await visibility.is_readable(frame, uri)
 
     # Answering.
 

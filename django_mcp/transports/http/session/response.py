@@ -45,7 +45,7 @@ class SessionExchange(HttpExchange):
         if self.gone and self._log is not None:
             await self._log.flush()
 
-    async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         """Send a request on this stream, or on the session's own stream if there is none."""
         if self.gone and self._log is None and self._may_stream:
             raise ConnectionError("The client has disconnected and cannot resume this request")

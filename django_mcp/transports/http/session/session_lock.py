@@ -85,7 +85,7 @@ async def _leased(session_id: str) -> AsyncIterator[Session]:
 
 async def _release(session_id: str, token: str) -> None:
     try:
-        await stores.sessions().update(session_id, [Change("turn", "release", token)])
+        await stores.sessions().update(session_id, [Change("lock", "release", token)])
     except Exception:
         # What was answered stays answered; the others wait until the lease is over.
         logger.exception("A turn cannot be given back")
@@ -95,7 +95,7 @@ async def _lease(session_id: str, token: str) -> Session:
     looks = 0
     while True:
         session = _alive(await _ask(session_id, token))
-        if session.turn.get("by") == token:
+        if session.lock.get("by") == token:
             return session
         await asyncio.sleep(PAUSES[min(looks, len(PAUSES) - 1)])
         looks += 1
@@ -104,7 +104,7 @@ async def _lease(session_id: str, token: str) -> Session:
 async def _ask(session_id: str, token: str) -> Session | None:
     store = stores.sessions()
     now = store.now()
-    change = Change("turn", "lease", token, {"now": now, "until": now + LEASE})
+    change = Change("lock", "lease", token, {"now": now, "until": now + LEASE})
     return await store.update(session_id, [change])
 
 
