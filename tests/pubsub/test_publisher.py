@@ -95,10 +95,10 @@ async def test_notification_from_async_code_is_sent(shop: Server) -> None:
 async def test_notification_from_a_signal_receiver_is_sent(shop: Server) -> None:
     saved = Signal()
 
-    def announce(**_: Any) -> None:
+    def notify(**_: Any) -> None:
         shop.notify_resource_updated("shop://news")
 
-    saved.connect(announce)
+    saved.connect(notify)
     async with open_listen_stream(shop) as stream:
         await sync_to_async(saved.send)(None)
         assert await next_method(stream) == UPDATED
@@ -156,16 +156,16 @@ async def test_concurrent_sync_handlers_that_notify_do_not_deadlock(
     meeting = threading.Barrier(2)
 
     @shop.tool
-    def tell(frame: Frame) -> str:
+    def notify_all(frame: Frame) -> str:
         """Occupies a thread, and then uses the store."""
         meeting.wait(TIMEOUT)
         shop.send_notification("x/y", session_id=frame.get_mcp_session_id())
-        return "told"
+        return "sent"
 
     peer = Peer(shop)
     await peer.initialize()
-    replies = await asyncio.gather(*(peer.post(peer.call("tell")) for _ in range(2)))
-    assert [reply.json()["result"]["content"][0]["text"] for reply in replies] == ["told"] * 2
+    replies = await asyncio.gather(*(peer.post(peer.call("notify_all")) for _ in range(2)))
+    assert [reply.json()["result"]["content"][0]["text"] for reply in replies] == ["sent"] * 2
 
 
 def test_notification_without_an_event_loop_raises_nothing(shop: Server) -> None:

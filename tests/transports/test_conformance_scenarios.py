@@ -91,16 +91,16 @@ def logging_server() -> Server:
     server = Server("shop")
 
     @server.tool
-    async def tell(frame: Frame) -> str:
+    async def log_all(frame: Frame) -> str:
         for level in LEVELS:
             await frame.client.alog(level, level)
-        return "told"
+        return "sent"
 
     return server
 
 
 def at_level(wire: Wire, level: Any) -> dict[str, Any]:
-    message = wire.call("tell")
+    message = wire.call("log_all")
     del message["params"]["_meta"][LOG_LEVEL]
     if level is not None:
         message["params"]["_meta"][LOG_LEVEL] = level
@@ -114,8 +114,8 @@ async def test_log_messages_below_the_level_of_the_request_are_not_sent(level: s
     async with wire.exchange(at_level(wire, level)) as exchange:
         messages = [json.loads(event.data) async for event in exchange.events()]
 
-    told = [message["params"]["level"] for message in messages[:-1]]
-    assert told == LEVELS[LEVELS.index(level) :]
+    sent = [message["params"]["level"] for message in messages[:-1]]
+    assert sent == LEVELS[LEVELS.index(level) :]
     assert {message["method"] for message in messages[:-1]} == {"notifications/message"}
     assert "result" in messages[-1]
 
@@ -123,12 +123,12 @@ async def test_log_messages_below_the_level_of_the_request_are_not_sent(level: s
 async def test_concurrent_requests_have_independent_log_levels() -> None:
     wire = Wire(logging_server())
 
-    async def told(level: str | None) -> int:
+    async def count_logs(level: str | None) -> int:
         reply = await wire.post(at_level(wire, level))
         return reply.body.count(b"notifications/message")
 
     levels = ["debug", None, "error", "emergency", None]
-    counts = await asyncio.gather(*map(told, levels))
+    counts = await asyncio.gather(*map(count_logs, levels))
 
     assert counts == [8, 0, 4, 1, 0]
 

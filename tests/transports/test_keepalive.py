@@ -70,8 +70,8 @@ class TestDeclaration:
 
 async def run_keepalive(threshold: int, outcomes: list[bool | None]) -> tuple[int, list[str]]:
     """The number of pings, and the errors, when sending succeeds, fails or (None) raises."""
-    told, ended, sent = ErrorRecorder(), asyncio.Event(), []
-    alive = server(handle_error=told)
+    errors, ended, sent = ErrorRecorder(), asyncio.Event(), []
+    alive = server(handle_error=errors)
     alive.set_keepalive(1, failure_threshold=threshold)
 
     def send(message: bytes) -> bool:
@@ -91,7 +91,7 @@ async def run_keepalive(threshold: int, outcomes: list[bool | None]) -> tuple[in
     Keepalive(alive, send=send, give_up=give_up).start()
     async with asyncio.timeout(TIMEOUT):
         await ended.wait()
-    return len(sent), told.messages
+    return len(sent), errors.messages
 
 
 class TestDeliveryFailure:
@@ -116,27 +116,27 @@ class TestOverHttp:
         peer = Peer(server(keepalive_ms=1))
         await peer.initialize()
         async with peer.stream() as stream:
-            heard = [await message_of(stream) for _ in range(3)]
+            received = [await message_of(stream) for _ in range(3)]
 
-        assert heard == [{"jsonrpc": "2.0", "method": METHOD}] * 3
+        assert received == [{"jsonrpc": "2.0", "method": METHOD}] * 3
 
     async def test_session_ends_when_keepalives_cannot_be_delivered(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        told = ErrorRecorder()
-        alive = server(handle_error=told, keepalive_ms=1)
+        errors = ErrorRecorder()
+        alive = server(handle_error=errors, keepalive_ms=1)
         peer = Peer(alive)
         await peer.initialize()
         async with peer.stream() as stream:
             await message_of(stream)
             monkeypatch.setattr(StandaloneStream, "is_stuck", True)
             async with asyncio.timeout(TIMEOUT):
-                await told.once.wait()
+                await errors.once.wait()
                 await stream.wait_closed()
             gone = await stores.sessions().load(peer.session or "")
             reply = await peer.post(peer.request("ping"))
 
-        assert told.messages == [GIVEN_UP]
+        assert errors.messages == [GIVEN_UP]
         assert gone is None
         assert reply.status == 404
 
@@ -160,8 +160,8 @@ class StubStdout:
 
 class TestOverStdio:
     async def test_connection_ends_when_keepalives_cannot_be_written(self) -> None:
-        told, out = ErrorRecorder(), StubStdout()
-        alive = server(handle_error=told, keepalive_ms=1)
+        errors, out = ErrorRecorder(), StubStdout()
+        alive = server(handle_error=errors, keepalive_ms=1)
         conversation = stdio.StdioConnection(alive, cast(BinaryIO, out))
         hello = {
             "protocolVersion": "2025-11-25",
@@ -181,12 +181,12 @@ class TestOverStdio:
         async with asyncio.timeout(TIMEOUT):
             assert "result" in await out.messages.get()
             greeted.set()
-            heard = [await out.messages.get() for _ in range(3)]
+            received = [await out.messages.get() for _ in range(3)]
             out.is_broken = True
             await serving
 
-        assert heard == [{"jsonrpc": "2.0", "method": METHOD}] * 3
-        assert told.messages == [GIVEN_UP]
+        assert received == [{"jsonrpc": "2.0", "method": METHOD}] * 3
+        assert errors.messages == [GIVEN_UP]
 
 
 def _line(message: dict[str, Any]) -> bytes:

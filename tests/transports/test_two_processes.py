@@ -142,7 +142,7 @@ def test_multi_round_trip_call_continues_on_alternating_workers(
         "mcp-method": "tools/call",
         "mcp-name": MULTI_ROUND_TRIP_TOOL,
     }
-    asked: list[str] = []
+    requested: list[str] = []
     for round_ in range(len(RESPONSES) + 1):
         message = {"jsonrpc": "2.0", "id": round_, "method": "tools/call", "params": params}
         url = workers[round_ % 2].url("/conformance")
@@ -151,11 +151,11 @@ def test_multi_round_trip_call_continues_on_alternating_workers(
         if result["resultType"] == "complete":
             break
         (key,) = result["inputRequests"]
-        asked.append(key)
+        requested.append(key)
         params["inputResponses"] = {key: accept_result(key)}
         params["requestState"] = result["requestState"]
 
-    assert asked == [*RESPONSES]
+    assert requested == [*RESPONSES]
     assert "Ada" in result["content"][0]["text"]
     assert "green" in result["content"][0]["text"]
 
@@ -180,12 +180,16 @@ def test_multi_round_trip_tool_sends_input_requests_in_a_session(
         for line in stream.iter_lines():
             if not line.startswith("data: {"):
                 continue
-            said = json.loads(line.removeprefix("data: "))
-            if said.get("method") == "elicitation/create":
-                reply = {"jsonrpc": "2.0", "id": said["id"], "result": accept_result(next(answers))}
+            message = json.loads(line.removeprefix("data: "))
+            if message.get("method") == "elicitation/create":
+                reply = {
+                    "jsonrpc": "2.0",
+                    "id": message["id"],
+                    "result": accept_result(next(answers)),
+                }
                 httpx.post(url, json=reply, headers=headers, timeout=TIMEOUT).raise_for_status()
-            elif said.get("id") == 1:
-                result = said["result"]
+            elif message.get("id") == 1:
+                result = message["result"]
 
     assert "Ada" in result["content"][0]["text"]
     assert "green" in result["content"][0]["text"]

@@ -181,11 +181,11 @@ async def test_list_change_reaches_listen_streams_on_both_workers(client: Client
 
 async def test_list_change_in_a_management_command_reaches_the_get_stream(client: Client) -> None:
     async with client.active_stream(0) as events:
-        said = (
+        code = (
             "from example_site.conformance.server import conformance; "
             "conformance.notify_tools_list_changed()"
         )
-        await asyncio.to_thread(client.workers[0].manage, "shell", "-c", said)
+        await asyncio.to_thread(client.workers[0].manage, "shell", "-c", code)
         assert await notification_of(events, TOOLS_CHANGED)
 
 
@@ -270,11 +270,11 @@ async def test_resource_update_reaches_the_get_stream_on_another_worker(client: 
     uri = "test://watched-resource"
     await client.post(0, client.message("resources/subscribe", {"uri": uri}))
     async with client.active_stream(1) as events:
-        said = (
+        code = (
             "from example_site.conformance.server import conformance; "
             f"conformance.notify_resource_updated({uri!r})"
         )
-        await asyncio.to_thread(client.workers[0].manage, "shell", "-c", said)
+        await asyncio.to_thread(client.workers[0].manage, "shell", "-c", code)
         updated = await notification_of(events, "notifications/resources/updated")
         assert updated["params"] == {"uri": uri}
 

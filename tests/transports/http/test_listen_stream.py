@@ -42,16 +42,16 @@ async def test_every_message_carries_the_subscription_id(desk: Desk, id: Any) ->
         await desk.server.anotify_prompts_list_changed()
         await desk.server.anotify_resources_list_changed()
         await desk.server.anotify_resource_updated("desk://news")
-        heard = [await message_of(stream) for _ in range(4)]
-        assert [each["params"]["_meta"][ID] for each in heard] == [id] * 4
-        assert [type(each["params"]["_meta"][ID]) for each in heard] == [type(id)] * 4
-        assert [each["method"] for each in heard] == [
+        received = [await message_of(stream) for _ in range(4)]
+        assert [each["params"]["_meta"][ID] for each in received] == [id] * 4
+        assert [type(each["params"]["_meta"][ID]) for each in received] == [type(id)] * 4
+        assert [each["method"] for each in received] == [
             "notifications/tools/list_changed",
             "notifications/prompts/list_changed",
             "notifications/resources/list_changed",
             "notifications/resources/updated",
         ]
-        assert heard[-1]["params"]["uri"] == "desk://news"
+        assert received[-1]["params"]["uri"] == "desk://news"
 
 
 async def test_only_requested_notifications_are_sent(desk: Desk) -> None:

@@ -271,8 +271,8 @@ async def test_get_stream_resumes_after_the_last_event_id(desk: Desk) -> None:
     await desk.server.asend_notification("x/3", session_id=peer.session)
     await desk.server.anotify_tools_list_changed()
     async with peer.stream(last=first.id) as stream:
-        heard = await methods_of(stream, 4)
-        assert sorted(heard) == sorted(["x/1", "x/2", "x/3", INITIAL_NOTIFICATIONS[0]])
+        received = await methods_of(stream, 4)
+        assert sorted(received) == sorted(["x/1", "x/2", "x/3", INITIAL_NOTIFICATIONS[0]])
         assert await has_no_output(stream)
 
 
@@ -369,11 +369,11 @@ async def test_completed_response_can_be_replayed(desk: Desk) -> None:
         assert primed is not None
     desk.go_on.set()
     async with peer.stream(last=primed.id) as stream:
-        heard = [json.loads(event.data) async for event in stream.events()]
-    assert [each.get("method") for each in heard] == ["notifications/message"] * 2 + [None]
+        received = [json.loads(event.data) async for event in stream.events()]
+    assert [each.get("method") for each in received] == ["notifications/message"] * 2 + [None]
     async with peer.stream(last=primed.id) as stream:
         again = [json.loads(event.data) async for event in stream.events()]
-    assert again == heard
+    assert again == received
 
 
 async def test_resumed_stream_closes_the_previous_connection(desk: Desk) -> None:
@@ -496,10 +496,10 @@ async def test_repeated_list_changes_are_merged_for_a_slow_client(desk: Desk) ->
             await asyncio.sleep(0)
         await desk.server.asend_notification("x/y")
         stream.resume_reading()
-        heard = []
-        while "x/y" not in heard:
-            heard += await methods_of(stream, 1)
-        assert 0 < len(heard) < 10
+        received = []
+        while "x/y" not in received:
+            received += await methods_of(stream, 1)
+        assert 0 < len(received) < 10
 
 
 async def test_error_raised_by_send_closes_the_get_stream(desk: Desk) -> None:
@@ -539,8 +539,8 @@ async def test_events_are_sent_even_if_the_event_store_fails(
     monkeypatch.setattr(stores.events(), "append", broken)
     monkeypatch.setattr(stores.events(), "close", broken)
     async with peer.posting(peer.call("work")) as call:
-        heard = [event async for event in call.events() if event.data]
-    assert len(heard) == 3
+        received = [event async for event in call.events() if event.data]
+    assert len(received) == 3
     assert "cannot be stored, and so not be resumed" in caplog.text
 
 

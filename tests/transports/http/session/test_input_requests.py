@@ -148,10 +148,10 @@ async def test_cancelled_call_cancels_its_input_request(desk: Desk, tool: str) -
     async with peer.posting(peer.call(tool, id="mine")) as call:
         question = await message_of(call)
         await peer.notify("notifications/cancelled", requestId="mine")
-        heard = [await message_of(call), await message_of(call)]
-        withdrawn = [each for each in heard if each.get("method") == "notifications/cancelled"]
+        received = [await message_of(call), await message_of(call)]
+        withdrawn = [each for each in received if each.get("method") == "notifications/cancelled"]
         assert [each["params"]["requestId"] for each in withdrawn] == [question["id"]]
-        assert [each["error"] for each in heard if "error" in each] == [
+        assert [each["error"] for each in received if "error" in each] == [
             {"code": -32603, "message": "Cancelled"}
         ]
     if tool == "ask_in_a_thread":
@@ -164,8 +164,8 @@ async def test_deleted_session_cancels_its_input_requests(desk: Desk) -> None:
     async with peer.posting(peer.call("ask")) as call:
         await message_of(call)
         await peer.delete()
-        heard = [await message_of(call), await message_of(call)]
-        assert [each["error"]["code"] for each in heard if "error" in each] == [-32603]
+        received = [await message_of(call), await message_of(call)]
+        assert [each["error"]["code"] for each in received if "error" in each] == [-32603]
 
 
 async def test_input_request_is_replayed_after_a_disconnect(desk: Desk) -> None:
