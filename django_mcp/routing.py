@@ -17,10 +17,9 @@ from django.urls import URLPattern, re_path
 from django_mcp import conf, registry
 from django_mcp.runtime import lifespan
 from django_mcp.server.server import Server
-from django_mcp.transports.connection import http_sse
-from django_mcp.transports.connection.http_sse import HttpSseConsumer
-from django_mcp.transports.http import sse_stream
+from django_mcp.transports.http import http_sse, sse_stream
 from django_mcp.transports.http.consumer import StreamableHttpConsumer
+from django_mcp.transports.http.http_sse import HttpSseConsumer
 
 logger = logging.getLogger("django_mcp")
 

@@ -1,8 +1,4 @@
-"""Answering one message. Every request of every transport passes through ``answer``.
-
-It knows neither where the request came from nor how its answer travels: a Frame goes in, a
-reply comes out.
-"""
+"""Answers one request: a Frame goes in, a Reply comes out, whatever the transport."""
 
 from __future__ import annotations
 
@@ -58,13 +54,12 @@ async def answer(frame: Frame) -> Reply:
     finally:
         current.reset(token)
         if current.get() is None:
-            # A call within a call leaves the last word to the outer one.
+            # Within another call, the client belongs to the outer one.
             frame.client.close()
 
 
 async def _answer(frame: Frame) -> Reply:
     request = frame.message
-    assert request is not None
     try:
         result, after = await answer_or_input_required(frame)
     except McpError as error:
@@ -88,16 +83,16 @@ async def _answer(frame: Frame) -> Reply:
 
 
 def _is_invalid(frame: Frame, result: dict[str, Any]) -> bool:
-    """Whether a result does not fit the revision, which is logged with the difference."""
+    """Whether a result violates the revision's schema; the violations are logged."""
     method = frame.message.method
-    misfits = strict.result(frame.revision, method, preencoded.plain(result))
-    if misfits:
-        logger.error("What %s answers does not fit the protocol: %s", method, "; ".join(misfits))
-    return bool(misfits)
+    violations = strict.result(frame.revision, method, preencoded.plain(result))
+    if violations:
+        logger.error("The result of %s violates the protocol: %s", method, "; ".join(violations))
+    return bool(violations)
 
 
 def _in_its_session(after: Frame, before: Frame) -> Frame:
-    """The Frame which a handler returned, even one that forgot its session, in that session."""
+    """The Frame which a handler returned, in its session even if the handler cleared that."""
     session_id = before.get_mcp_session_id()
     if session_id is None or after.get_mcp_session_id() == session_id:
         return after
@@ -105,7 +100,7 @@ def _in_its_session(after: Frame, before: Frame) -> Frame:
 
 
 async def answer_or_input_required(frame: Frame) -> Answer:
-    """The result of the request, or the one which asks for what its handler needs first."""
+    """The result of the request, or one that requests the input which its handler needs."""
     try:
         result, after = await call(frame, call_declared)
     except InputRequired as required:
@@ -120,9 +115,9 @@ async def answer_or_input_required(frame: Frame) -> Answer:
 def require_url_elicitation(
     frame: Frame, error: UrlElicitationRequired
 ) -> dict[str, Any] | McpError:
-    """What a client is answered whose user has to visit a page first.
+    """The answer to a client whose user has to visit a page first.
 
-    The error itself is for those alone who declared that they can send her there (ELIC-20).
+    Only clients that declared URL elicitation are sent the error itself (ELIC-20).
     """
     declared = frame.client.capabilities.get("elicitation")
     may_send = frame.revision.has(Feature.URL_ELICITATION)
@@ -134,24 +129,24 @@ def require_url_elicitation(
 
 
 def input_required(frame: Frame, required: InputRequired) -> dict[str, Any]:
-    """The result which asks the client for what a handler needs (MRTR-01)."""
+    """The result which requests input from the client (MRTR-01)."""
     request = frame.message
     if request.method not in frame.revision.input_request_methods:
-        raise RuntimeError(f"{request.method} may not ask the client anything")
+        raise RuntimeError(f"{request.method} may not request input from the client")
     return request_state.result(
         frame.server, frame.principal.key, request.method, request.params, required
     )
 
 
 def error_reply(frame: Frame, error: McpError) -> Reply:
-    """The reply which is ``error``; one of the client's own is none of ours."""
+    """The reply with ``error``; an error that the client returned becomes an internal one."""
     if isinstance(error, ClientError):
         error = InternalError(error.description)
     return Reply(jsonrpc.error(frame.message.id, frame.revision.error(error)), frame, error)
 
 
 def encode(message: dict[str, Any]) -> bytes:
-    """An answer as it travels; one that JSON cannot say is our own fault, and said to be so."""
+    """The encoded response; an internal error for one that is not serializable."""
     result = message.get("result")
     is_encoded = (
         result is not None and type(result.get("structuredContent")) is preencoded.PreEncodedResult
@@ -159,7 +154,7 @@ def encode(message: dict[str, Any]) -> bytes:
     try:
         return preencoded.encode(message) if is_encoded else jsonrpc.encode(message)
     except ValueError:
-        logger.exception("An answer cannot be said in JSON")
+        logger.exception("A response is not serializable as JSON")
         return jsonrpc.encode(jsonrpc.error(message["id"], NEWEST.error(InternalError())))
 
 
@@ -179,9 +174,9 @@ def _around(middleware: Middleware, call_next: CallNext) -> CallNext:
 
 
 def call_declared(frame: Frame) -> Awaitable[Answer]:
-    """``call_method`` for clients, who have no use of what the server does not declare.
+    """``call_method`` for clients: methods of undeclared capabilities are not found.
 
-    What a session has of its own was offered to that session.
+    Components of the session itself are served without the server's declaration.
     """
     method = frame.message.method
     capability = CAPABILITIES.get(method.partition("/")[0])

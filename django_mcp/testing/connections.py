@@ -11,7 +11,7 @@ import json
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, BinaryIO, ClassVar, Protocol, TypeVar, cast
 
@@ -22,10 +22,9 @@ from django_mcp.auth.base import Principal
 from django_mcp.components.tool import ToolComponent
 from django_mcp.dispatch import dispatcher
 from django_mcp.dispatch.dispatcher import Reply
-from django_mcp.frame.cancellation import Cancellation
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change, Session
-from django_mcp.protocol import headers, jsonrpc, request_meta
+from django_mcp.protocol import headers, jsonrpc
 from django_mcp.protocol.errors import Cancelled, InvalidRequest, McpError
 from django_mcp.protocol.headers import RequestHeaders
 from django_mcp.protocol.jsonrpc import Notification, Request, RequestId
@@ -35,13 +34,12 @@ from django_mcp.pubsub import bus, pending_requests, publisher
 from django_mcp.server.server import Server
 from django_mcp.stores.memory import MemorySessionStore
 from django_mcp.testing.asgi import TIMEOUT, Application, Exchange, Message, http_scope
-from django_mcp.transports import frames, session_hooks
+from django_mcp.transports import frames, site
 from django_mcp.transports.connection import stdio
 from django_mcp.transports.exchange import LoopExchange
 from django_mcp.transports.http.consumer import StreamableHttpConsumer
 from django_mcp.transports.http.request import ScopeTransport
-from django_mcp.transports.http.session import session_lock
-from django_mcp.transports.session_hooks import SessionWriter
+from django_mcp.transports.session_engine import NO_BATCHES, SessionEngine
 from django_mcp.transports.subscription import Subscription
 
 T = TypeVar("T")
@@ -175,6 +173,8 @@ class MemoryConnection(Connection):
     def __init__(self, facts: Facts, listener: Listener) -> None:
         super().__init__(facts, listener)
         self._store = MemorySessionStore(idle_timeout=float("inf"), limit_per_principal=1)
+        functions = replace(site.get(), commit=self._store.update, publish=self._publish)
+        self._engine = SessionEngine(functions, self._store, is_shared=False)
         self._caller = frames.RequestOrigin(
             principal=facts.principal or Principal(scheme="memory", user=AnonymousUser()),
             transport=ScopeTransport(
@@ -195,10 +195,10 @@ class MemoryConnection(Connection):
         try:
             value = jsonrpc.decode(data)
             if isinstance(value, list):
-                raise InvalidRequest("Send one message at a time: this revision has no batches")
+                raise InvalidRequest(NO_BATCHES)
             message = jsonrpc.read(value)
         except McpError as error:
-            return _refusal(error, NEWEST, getattr(error, "request_id", None))
+            return _error(error, NEWEST, getattr(error, "request_id", None))
         if isinstance(message, Request):
             return await self._answer(message)
         if isinstance(message, Notification):
@@ -235,76 +235,48 @@ class MemoryConnection(Connection):
 
     async def _answer(self, request: Request) -> Message:
         """The response to a request, made in the task of whoever awaits it."""
-        call = frames.IncomingRequest(
-            server=self.facts.server,
-            caller=self._caller,
-            exchange=MemoryExchange(self.listener),
-            cancellation=Cancellation(),
-        )
+        call = self._call()
         try:
-            frame = await self._frame(call, request)
-            async with (
-                asyncio.timeout(conf.get().handler_timeout),
-                session_lock.acquire(frame, self._load, shared=False) as ready,
-            ):
-                reply = await self._keep(request, await frames.answer(ready))
+            frame = frames.of_request(call, request, await self._load())
+            async with asyncio.timeout(conf.get().handler_timeout):
+                reply = await self._reply(frame)
         except McpError as error:
-            return _refusal(error, self.listener.revision, request.id)
+            return _error(error, self.listener.revision, request.id)
         except TimeoutError:
             call.cancellation.request("The call took too long")
-            return _refusal(Cancelled(), self.listener.revision, request.id)
+            return _error(Cancelled(), self.listener.revision, request.id)
         except asyncio.CancelledError:
             call.cancellation.request("The client gave the request up")
             raise
         answer: Message = jsonrpc.decode(dispatcher.encode(reply.message))
         return answer
 
-    async def _frame(self, call: frames.IncomingRequest, request: Request) -> Frame:
-        if request_meta.has_request_meta(request.params):
-            served = self.facts.server.stateless
-            return frames.stateless(call, request, request_meta.read(request, None, served))
-        if request.method == "initialize" and self.session_id is None:
-            return frames.for_initialize(call, request)
-        session = await self._load()
-        if session is None or request.method == "initialize":
-            raise InvalidRequest("A session is opened with initialize, first and once")
-        return frames.in_session(call, request, session)
-
-    async def _keep(self, request: Request, reply: Reply) -> Reply:
-        """Remember what the answer changed, or the session which it opened."""
-        if request.method == "initialize" and reply.error is None:
-            identity = publisher.CONNECTION_BOUND.join(("memory", secrets.token_urlsafe(9)))
-            await self._store.create(frames.new_session(reply.frame, identity))
-            self.session_id = identity
-        elif self.session_id is not None and reply.frame.changes:
-            try:
-                await self._change(reply.frame.changes)
-            except Exception:
-                return frames.commit_failed_reply(reply)
-            await self._tell(reply.frame.changes)
+    async def _reply(self, frame: Frame) -> Reply:
+        if frame.message.method != "initialize":
+            return await self._engine.answer(frame)
+        session_id = publisher.CONNECTION_BOUND.join(("memory", secrets.token_urlsafe(9)))
+        reply, session = await self._engine.open(frame, session_id)
+        self.session_id = None if session is None else session.id
         return reply
+
+    def _call(self) -> frames.IncomingRequest:
+        exchange = MemoryExchange(self.listener)
+        return frames.IncomingRequest(self.facts.server, self._caller, exchange)
 
     async def _load(self) -> Session | None:
         return await self._store.load(self.session_id or "")
 
-    async def _change(self, changes: Sequence[Change]) -> Session | None:
-        return await self._store.update(self.session_id or "", changes)
-
-    async def _tell(self, changes: Sequence[Change]) -> None:
-        for message in publisher.lists_changed(self.facts.server, changes):
+    async def _publish(self, server: Server, _: str, changes: Sequence[Change]) -> None:
+        for message in publisher.lists_changed(server, changes):
             self.listener.receive_notification(message)
 
     async def _notified(self, message: Notification) -> None:
         session = await self._load()
         if session is None:
             return
-        call = frames.IncomingRequest(
-            server=self.facts.server, caller=self._caller, exchange=MemoryExchange(self.listener)
-        )
-        keeper = SessionWriter(keep=self._change, tell=self._tell)
         if message.method != "notifications/initialized":
-            await session_hooks.notified(call, message, session, keeper)
-        elif not await session_hooks.initialized(call, message, session, keeper):
+            await self._engine.notified(self._call(), message, session)
+        elif not await self._engine.initialized(self._call(), message, session):
             await self._store.delete(session.id)
 
 
@@ -610,8 +582,8 @@ def _cancelled(message: Message) -> Message:
     return jsonrpc.notification("notifications/cancelled", params)
 
 
-def _refusal(error: McpError, revision: Revision, identity: RequestId | None) -> Message:
-    return jsonrpc.error(identity, frames.error_object(error, revision))
+def _error(error: McpError, revision: Revision, request_id: RequestId | None) -> Message:
+    return jsonrpc.error(request_id, revision.error(error))
 
 
 async def _for_ever() -> None:

@@ -179,7 +179,7 @@ class TestInit:
                 await client.request("tools/list")
         await client.close()
 
-        assert reported == ["The init of a session failed, which is ended"]
+        assert reported == ["The init hook failed; its session is ended"]
         assert "no such tenant" in caplog.text
 
     async def test_init_is_not_called_for_stateless_requests(self) -> None:

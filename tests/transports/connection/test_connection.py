@@ -16,6 +16,7 @@ from django_mcp.protocol import request_meta
 from django_mcp.pubsub import bus
 from django_mcp.testing.asgi import TIMEOUT
 from django_mcp.transports.connection import stdio
+from django_mcp.transports.connection.connection import SESSION
 from tests.transports.http.session.test_get_stream import INITIAL_NOTIFICATIONS
 from tests.transports.http.session.test_input_requests import ACCEPT_RESULT
 from tests.transports.http_peer import MODERN
@@ -201,7 +202,7 @@ async def test_listen_request_receives_notifications_and_is_answered_on_close(de
     heard = [await pipe.line() for _ in range(3)]
     assert [each["params"]["_meta"][ID] for each in heard] == [0, "0", 0]
     pipe.notify("notifications/cancelled", requestId="0")
-    await _until(lambda: len(pipe.conversation._running) == 1)
+    await _until(lambda: len(pipe.conversation._in_flight.of(SESSION)) == 1)
     await desk.server.anotify_prompts_list_changed()
     pipe.close()
     answer, cancelled = await pipe.line(), await pipe.line()

@@ -783,7 +783,7 @@ async def test_stateless_stream_is_cancelled_when_the_client_disconnects() -> No
         exchange.disconnect()
         await slow.until(slow.ended)
         await exchange.wait_closed()
-        with pytest.raises(ConnectionError, match="without ending its response"):
+        with pytest.raises(ConnectionError, match="without completing its response"):
             await exchange.read()
 
     assert slow.was_cancelled

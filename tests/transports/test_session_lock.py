@@ -10,9 +10,10 @@ import pytest
 
 from django_mcp import Frame, Server, stores
 from django_mcp.frame.session import Change, Session
+from django_mcp.stores.base import SessionStore
 from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
-from django_mcp.transports.http.session import session_lock
+from django_mcp.transports import session_lock
 from tests.http_errors import refusal
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
@@ -156,13 +157,13 @@ class TestLeaseBetweenWorkers:
     def polls(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         """The results of all polls of the session."""
         polls: list[str] = []
-        ask = session_lock._ask
+        update = session_lock._update_lease
 
-        async def look(session_id: str, token: str) -> Session | None:
+        async def poll(session_id: str, token: str, store: SessionStore) -> Session | None:
             polls.append(token)
-            return await ask(session_id, token)
+            return await update(session_id, token, store)
 
-        monkeypatch.setattr(session_lock, "_ask", look)
+        monkeypatch.setattr(session_lock, "_update_lease", poll)
         monkeypatch.setattr(session_lock, "PAUSES", (0.001,))
         monkeypatch.setattr(session_lock, "RENEWAL", 0.001)
         return polls
