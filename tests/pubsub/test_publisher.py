@@ -160,7 +160,7 @@ async def test_concurrent_sync_handlers_that_notify_do_not_deadlock(
         """Occupies a thread, and then uses the store."""
         meeting.wait(TIMEOUT)
         shop.send_notification("x/y", session_id=frame.get_mcp_session_id())
-        return "told"
+        return "sent"
 
     peer = Peer(shop)
     await peer.initialize()

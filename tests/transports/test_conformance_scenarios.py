@@ -94,7 +94,7 @@ def logging_server() -> Server:
     async def log_all(frame: Frame) -> str:
         for level in LEVELS:
             await frame.client.alog(level, level)
-        return "told"
+        return "sent"
 
     return server
 

@@ -31,6 +31,7 @@ pytestmark = pytest.mark.skipif(why_not_redis is not None, reason=str(why_not_re
 PATH = "/conformance"
 TIMEOUT = 10.0
 TOOLS_CHANGED = "notifications/tools/list_changed"
+PROMPTS_CHANGED = "notifications/prompts/list_changed"
 JSON = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 
 
@@ -102,11 +103,13 @@ class Client:
 
     @asynccontextmanager
     async def active_stream(self, worker: int) -> AsyncIterator[AsyncIterator[sse.Event]]:
-        """An active standalone stream: it has received a notification."""
+        """A standalone stream, once it is active: then it receives what the other worker sends."""
         async with self.open_get(worker) as events:
-            await self.post(1 - worker, self.call("test_trigger_prompt_change"))
-            while (await message_of(events))["method"] != "notifications/prompts/list_changed":
-                pass
+            received = asyncio.ensure_future(notification_of(events, PROMPTS_CHANGED))
+            while not received.done():
+                await self.post(1 - worker, self.call("test_trigger_prompt_change"))
+                await asyncio.wait([received], timeout=0.2)
+            await received
             yield events
 
 
@@ -124,6 +127,13 @@ async def message_of(events: AsyncIterator[sse.Event]) -> dict[str, Any]:
             if event.data:
                 message: dict[str, Any] = json.loads(event.data)
                 return message
+
+
+async def notification_of(events: AsyncIterator[sse.Event], method: str) -> dict[str, Any]:
+    """The next notification of this method."""
+    while (message := await message_of(events)).get("method") != method:
+        pass
+    return message
 
 
 @pytest.fixture
@@ -145,7 +155,7 @@ async def test_list_change_reaches_the_get_stream_on_another_worker(
 ) -> None:
     async with client.active_stream(1) as events:
         await client.post(0, client.call("test_trigger_tool_change"))
-        assert (await message_of(events))["method"] == TOOLS_CHANGED
+        assert await notification_of(events, TOOLS_CHANGED)
 
 
 async def test_list_change_reaches_listen_streams_on_both_workers(client: Client) -> None:
@@ -176,7 +186,7 @@ async def test_list_change_in_a_management_command_reaches_the_open_get(client: 
             "conformance.notify_tools_list_changed()"
         )
         await asyncio.to_thread(client.workers[0].manage, "shell", "-c", code)
-        assert (await message_of(events))["method"] == TOOLS_CHANGED
+        assert await notification_of(events, TOOLS_CHANGED)
 
 
 async def test_input_request_is_answered_through_another_worker(client: Client) -> None:
@@ -235,13 +245,13 @@ async def test_newest_stream_is_active_on_any_worker(client: Client) -> None:
     async with client.active_stream(0) as older:
         async with client.active_stream(1) as newer:
             await client.post(0, client.call("test_trigger_tool_change"))
-            assert (await message_of(newer))["method"] == TOOLS_CHANGED
+            assert await notification_of(newer, TOOLS_CHANGED)
         # Until the worker notices that the newer stream is closed, events belong to that one.
-        received = asyncio.ensure_future(message_of(older))
+        received = asyncio.ensure_future(notification_of(older, TOOLS_CHANGED))
         while not received.done():
             await client.post(1, client.call("test_trigger_tool_change"))
             await asyncio.wait([received], timeout=0.2)
-        assert (await received)["method"] == TOOLS_CHANGED
+        assert await received
 
 
 async def test_delete_closes_streams_on_every_worker(client: Client) -> None:
@@ -250,8 +260,8 @@ async def test_delete_closes_streams_on_every_worker(client: Client) -> None:
         reply = await client.http.delete(url, headers=client.session)
         assert reply.status_code == 204
         async with asyncio.timeout(TIMEOUT):
-            assert [event async for event in one if event.data] == []
-            _ = [event async for event in two]
+            for events in (one, two):
+                _ = [event async for event in events]
     reply = await client.post(0, client.message("ping"))
     assert reply.status_code == 404
 
@@ -265,7 +275,8 @@ async def test_resource_update_reaches_the_get_stream_on_another_worker(client: 
             f"conformance.notify_resource_updated({uri!r})"
         )
         await asyncio.to_thread(client.workers[0].manage, "shell", "-c", code)
-        assert (await message_of(events))["params"] == {"uri": uri}
+        updated = await notification_of(events, "notifications/resources/updated")
+        assert updated["params"] == {"uri": uri}
 
 
 async def test_http_sse_message_is_accepted_by_another_worker(client: Client) -> None:
