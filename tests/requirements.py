@@ -2718,7 +2718,7 @@ STATELESS: Mapping[str, Requirement] = {
     "MRTR-09": MUST(
         "basic/patterns/mrtr#server-requirements-basic-workflow",
         "The server does not assume that the client fulfills input requests or retries.",
-        "frame/client/test_multi_round_trip.py::TestDatabaseWrites::test_async_handler_writes_before_an_input_request_are_rolled_back",
+        "frame/client/test_multi_round_trip.py::TestDeclaredHandler::test_writes_before_an_input_request_are_rolled_back",
     ),
     "MRTR-10": MAY(
         "basic/patterns/mrtr#server-requirements-basic-workflow",
@@ -3239,7 +3239,7 @@ STATELESS: Mapping[str, Requirement] = {
         "client/elicitation#error-handling",
         "The server handles accept, decline, cancel, and a missing response.",
         "frame/client/test_input_requests.py::test_declined_or_cancelled_elicitation_is_returned_to_the_handler",
-        "frame/client/test_multi_round_trip.py::TestDatabaseWrites::test_async_handler_writes_before_an_input_request_are_rolled_back",
+        "frame/client/test_multi_round_trip.py::TestDeclaredHandler::test_writes_before_an_input_request_are_rolled_back",
     ),
     "ELI-06": MUST(
         "client/elicitation#security-considerations",

@@ -14,8 +14,9 @@ from django_mcp.frame import HttpTransport, StdioTransport
 from django_mcp.middleware import RateLimit, caller_of
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import refusal
+from tests.memory_stores import configure
 
-pytestmark = pytest.mark.usefixtures("configure")
+__all__ = ["configure"]
 
 TOO_MANY_REQUESTS = 429
 

@@ -80,7 +80,7 @@ class Completer:
     frame: str | None
     """The name of its parameter for the Frame."""
     requests_input: bool = False
-    """A completion is no request that a client may be asked to retry with input."""
+    """The protocol has no input requests during a completion."""
 
     def invoke(self, value: str, arguments: Json, frame: Any) -> Any:
         """Suggestions for the value typed so far; awaitable when ``is_async``."""

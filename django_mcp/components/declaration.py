@@ -184,6 +184,10 @@ class ComponentSource:
         )
 
 
+RENAMED = {"asks": "requests_input"}
+"""Options by their former names."""
+
+
 def read(
     target: Any, base: type[ComponentAttributes], method: str, options: Any, known: Any
 ) -> ComponentSource:
@@ -192,6 +196,8 @@ def read(
     ``known`` is the TypedDict of the possible options.
     """
     if unknown := sorted(options.keys() - known.__optional_keys__):
+        if unknown[0] in RENAMED:
+            raise ConfigurationError(f"The option {unknown[0]!r} is now {RENAMED[unknown[0]]!r}")
         possible = ", ".join(sorted(known.__optional_keys__))
         raise ConfigurationError(f"There is no option {unknown[0]!r}: there are {possible}")
     if isinstance(target, type):

@@ -76,7 +76,7 @@ async def _answer(frame: Frame) -> Reply:
         server_info=server.get_server_info(revision),
         cache=server.cache_members,
     )
-    if server.limits.strict and _is_invalid(frame, finished):
+    if server.options.strict and _is_invalid(frame, finished):
         return error_reply(frame, InternalError("The server answered something unfit"))
     reply = jsonrpc.result(frame.request_id, finished)
     return Reply(reply, _in_its_session(after, frame))
@@ -141,7 +141,7 @@ def input_required(frame: Frame, required: InputRequired) -> dict[str, Any]:
 def error_reply(frame: Frame, error: McpError) -> Reply:
     """The reply with ``error``; an error that the client returned becomes an internal one."""
     if isinstance(error, ClientError):
-        error = InternalError(error.told)
+        error = InternalError(error.description)
     return Reply(jsonrpc.error(frame.message.id, frame.revision.error(error)), frame, error)
 
 
@@ -180,7 +180,11 @@ def call_declared(frame: Frame) -> Awaitable[Answer]:
     """
     method = frame.message.method
     capability = CAPABILITIES.get(method.partition("/")[0])
-    if capability is None or frame.server.serves(capability) or frame.private.get("components"):
+    if (
+        capability is None
+        or frame.server.capabilities.has(capability)
+        or frame.private.get("components")
+    ):
         return call_method(frame)
     raise MethodNotFound(f"Method not found: {method}, since there are no {capability}")
 

@@ -511,7 +511,7 @@ _validation: WeakKeyDictionary[Server, dict[object, bool]] = WeakKeyDictionary()
 
 @contextmanager
 def _output_validation(server: Server, is_strict: bool) -> Iterator[None]:
-    requested = _validation.setdefault(server, {None: server.limits.strict})
+    requested = _validation.setdefault(server, {None: server.options.strict})
     client = object()
     requested[client] = is_strict
     _apply_validation(server)
@@ -527,7 +527,7 @@ def _output_validation(server: Server, is_strict: bool) -> Iterator[None]:
 def _apply_validation(server: Server) -> None:
     if server in _validation:
         *_, strict = _validation[server].values()
-        server.limits = replace(server.limits, strict=strict)
+        server.options = replace(server.options, strict=strict)
 
 
 def _twin(

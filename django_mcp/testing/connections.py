@@ -443,7 +443,7 @@ def mirrored(server: Server, version: str, message: Any) -> dict[str, str]:
 
 def _mirrored_arguments(server: Server, tool: str, arguments: Any) -> dict[str, str]:
     """Those for arguments, of the tools which ask for them."""
-    component = server.find(ToolComponent.kind, tool)
+    component = server.components.find(ToolComponent.kind, tool)
     found: dict[str, str] = {}
     for param in component.param_headers if isinstance(component, ToolComponent) else ():
         value = arguments

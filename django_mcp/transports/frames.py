@@ -8,6 +8,7 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from django_mcp.auth.base import Principal
+from django_mcp.frame import Frame, RequestInfo, Transport
 from django_mcp.frame.cancellation import Cancellation
 from django_mcp.frame.client import request_state
 from django_mcp.frame.client.base import Client, progress_token
@@ -15,7 +16,6 @@ from django_mcp.frame.client.bidirectional import BidirectionalClient
 from django_mcp.frame.client.log_levels import LEAST_SEVERE, LogRateLimiter, level_name
 from django_mcp.frame.client.multi_round_trip import MultiRoundTripClient
 from django_mcp.frame.exchange import Exchange
-from django_mcp.frame.frame import Frame, RequestInfo, Transport
 from django_mcp.frame.session import Session, address
 from django_mcp.protocol import request_meta
 from django_mcp.protocol.errors import (
@@ -91,7 +91,7 @@ def of_request(call: IncomingRequest, request: Request, session: Session | None)
     Raises InvalidRequest for a request which must be sent before, or after, ``initialize``.
     """
     server = call.server
-    if request_meta.has_request_meta(request.params, None):
+    if request_meta.has_request_meta(request.params):
         return stateless(call, request, request_meta.read(request, None, server.stateless))
     if session is not None:
         if request.method == "initialize":
@@ -182,7 +182,7 @@ def _frame(
 ) -> Frame:
     caller, params = call.caller, request.params
     meta = params.get("_meta")
-    sends_logs = log_level is not None and call.server.serves("logging")
+    sends_logs = log_level is not None and call.server.capabilities.has("logging")
     connected = client(
         call.server,
         private["revision"],

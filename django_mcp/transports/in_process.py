@@ -74,7 +74,7 @@ class DjangoInProcessCaller:
         frame: Frame | None,
     ) -> dict[str, Any]:
         """The result of a method, as the newest revision with sessions has it; raises McpError."""
-        _make_ready(server)
+        registry.make_ready(server)
         if frame is None:
             inner = frames.local(_call(server, user, scopes), Request(LOCAL, method, params))
         else:
@@ -89,7 +89,7 @@ class DjangoInProcessCaller:
         self, server: Server, message: Json, *, user: Any, scopes: Iterable[str]
     ) -> dict[str, Any] | None:
         """The response to a message, as JSON."""
-        _make_ready(server)
+        registry.make_ready(server)
         try:
             # Encoded and read, which also rejects what is not serializable.
             read = jsonrpc.read(jsonrpc.decode(jsonrpc.encode(message)))
@@ -131,11 +131,6 @@ LOCAL = "local"
 """The id of a request which no client sent."""
 
 
-def _make_ready(server: Server) -> None:
-    if server.signer is None:
-        registry.configure(server)
-
-
 def _principal(user: Any, scopes: Iterable[str]) -> Principal:
     caller = AnonymousUser() if user is None else user
     return Principal(
@@ -149,7 +144,7 @@ def _call(server: Server, user: Any, scopes: Iterable[str]) -> frames.IncomingRe
 
 
 def _frame(call: frames.IncomingRequest, request: Request) -> Frame:
-    if request_meta.has_request_meta(request.params, None):
+    if request_meta.has_request_meta(request.params):
         opened = request_meta.read(request, None, call.server.stateless)
         return frames.stateless(call, request, opened)
     if request.method == "initialize":

@@ -74,7 +74,7 @@ async def _lease(session_id: str, store: SessionStore) -> AsyncIterator[Session]
 async def _acquire_lease(session_id: str, token: str, store: SessionStore) -> Session:
     for pause in chain(PAUSES, repeat(PAUSES[-1])):
         session = _existing(await _update_lease(session_id, token, store))
-        if session.turn.get("by") == token:
+        if session.lock.get("by") == token:
             break
         await asyncio.sleep(pause)
     return session
@@ -82,7 +82,7 @@ async def _acquire_lease(session_id: str, token: str, store: SessionStore) -> Se
 
 async def _update_lease(session_id: str, token: str, store: SessionStore) -> Session | None:
     now = store.now()
-    change = Change("turn", "lease", token, {"now": now, "until": now + LEASE})
+    change = Change("lock", "lease", token, {"now": now, "until": now + LEASE})
     return await store.update(session_id, [change])
 
 
@@ -97,7 +97,7 @@ async def _renew(session_id: str, token: str, store: SessionStore) -> None:
 
 async def _release(session_id: str, token: str, store: SessionStore) -> None:
     try:
-        await store.update(session_id, [Change("turn", "release", token)])
+        await store.update(session_id, [Change("lock", "release", token)])
     except Exception:
         # The answer stands; other requests wait until the lease expires.
         logger.exception("A session lock could not be released")

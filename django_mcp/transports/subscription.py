@@ -66,10 +66,10 @@ class Subscription:
 
     async def _send_update(self, method: str, uri: str) -> None:
         """Send an update of a resource, if the client may still read it (SUB-11)."""
-        if await visibility.readable(self._frame, uri):
+        if await visibility.is_readable(self._frame, uri):
             self._send(method, uri)
 
     def _send(self, method: str, uri: str | None) -> None:
         # Nothing may be sent before the acknowledgement (SUB-01).
         if self._is_open:
-            self._write(subscriptions.announcement(method, uri, self._id))
+            self._write(subscriptions.change_notification(method, uri, self._id))

@@ -98,28 +98,28 @@ def told(answer: ElicitResult[Any]) -> str:
 # With sessions.
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_sampling(prompt: str, frame: Frame) -> str:
     """Requests sampling, and returns the text of the model."""
     said = await frame.client.acreate_message(prompt, max_tokens=100)
     return f"LLM response: {said.text}"
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_elicitation(message: str, frame: Frame) -> str:
     """Requests a user name and an email address from the user."""
     answer = await frame.client.aelicit(message, Account)
     return f"User response: {told(answer)}"
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_elicitation_sep1034_defaults(frame: Frame) -> str:
     """Requests a form with a default for each type."""
     answer = await frame.client.aelicit("Please review these values", DEFAULTS)
     return f"Elicitation completed: {told(answer)}"
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_elicitation_sep1330_enums(frame: Frame) -> str:
     """Requests a form with each kind of choice."""
     answer = await frame.client.aelicit("Please choose", ENUMS)
@@ -129,14 +129,14 @@ async def test_elicitation_sep1330_enums(frame: Frame) -> str:
 # Without sessions.
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_missing_capability(frame: Frame) -> str:
     """Cannot be called by a client that does not support sampling."""
     said = await frame.client.acreate_message("Say anything.", max_tokens=10)
     return said.text
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_streaming_elicitation(frame: Frame) -> str:
     """Sends a log message before it sends an elicitation request."""
     await frame.client.aprogress(0, 1, "About to ask")
@@ -144,14 +144,14 @@ async def test_streaming_elicitation(frame: Frame) -> str:
     return f"Elicitation completed: {told(answer)}"
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_input_required_result_elicitation(frame: Frame) -> str:
     """Requests the name of the user, and returns a greeting."""
     answer = await frame.client.aelicit("What is your name?", UserName, key="user_name")
     return f"Hello, {answer.content.name}!" if answer.accepted else f"Not greeted: {answer.action}"
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_input_required_result_sampling(frame: Frame) -> str:
     """Requests a completion of the client's model."""
     said = await frame.client.acreate_message(
@@ -160,21 +160,21 @@ async def test_input_required_result_sampling(frame: Frame) -> str:
     return said.text
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_input_required_result_list_roots(frame: Frame) -> str:
     """Requests the roots of the client, and lists them."""
     roots = await frame.client.alist_roots(key="client_roots")
     return "Roots: " + ", ".join(root.uri for root in roots)
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_input_required_result_request_state(frame: Frame) -> str:
     """Requests a confirmation; the state is sent to the client and returned by it."""
     answer = await frame.client.aelicit("Please confirm", Confirmation, key="confirm")
     return f"state-ok, {told(answer)}"
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_input_required_result_multiple_inputs(frame: Frame) -> str:
     """Sends three input requests at once."""
     answers = await frame.client.aask(
@@ -186,7 +186,7 @@ async def test_input_required_result_multiple_inputs(frame: Frame) -> str:
     return f"{greeting.text} ({told(name)}; {len(roots)} roots)"
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_input_required_result_multi_round(frame: Frame) -> str:
     """Sends a second input request after the response to the first one."""
     name = await frame.client.aelicit("Step 1: What is your name?", UserName, key="step1")
@@ -194,14 +194,14 @@ async def test_input_required_result_multi_round(frame: Frame) -> str:
     return f"Step 1: {told(name)}. Step 2: {told(color)}."
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_input_required_result_tampered_state(frame: Frame) -> str:
     """Requests a confirmation, and rejects a state that was modified."""
     answer = await frame.client.aelicit("Please confirm", Confirmation, key="confirm")
     return f"The state was untouched, {told(answer)}"
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_input_required_result_capabilities(frame: Frame) -> str:
     """Sends only the input requests that the client supports."""
     possible: Mapping[str, InputRequest[Any]] = {
@@ -217,7 +217,7 @@ async def test_input_required_result_capabilities(frame: Frame) -> str:
     return f"Answered: {', '.join(answers) or 'nothing, for this client cannot be asked'}"
 
 
-@conformance.prompt
+@conformance.prompt(requests_input=True)
 async def test_input_required_result_prompt(frame: Frame) -> Response:
     """Requests the subject of the prompt from the user."""
     answer = await frame.client.aelicit(

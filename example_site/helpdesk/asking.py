@@ -10,7 +10,7 @@ from example_site.helpdesk.models import Customer, Ticket
 from example_site.helpdesk.summaries import TicketSummary
 
 
-@tool(title="Open a ticket", destructive=False)
+@tool(title="Open a ticket", destructive=False, requests_input=True)
 def open_ticket(
     customer: Annotated[str, Field(description="The customer's name, or a part of it")],
     subject: Annotated[str, Field(min_length=1, max_length=200)],

@@ -16,7 +16,7 @@ from django_mcp.components.resource import resource_component
 from django_mcp.components.tool import tool_component
 
 
-def asks(frame: Frame) -> str:
+def requests_confirmation(frame: Frame) -> str:
     return str(frame.client.elicit("Sure?", {}))
 
 
@@ -28,7 +28,7 @@ async def requests_input_in_nested_function(frame: Frame) -> str:
 
 
 def requests_input_through_helper(frame: Frame) -> str:
-    return asks(frame)
+    return requests_confirmation(frame)
 
 
 def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -66,11 +66,11 @@ class TestInputRequestDetection:
     @pytest.mark.parametrize(
         "handler",
         [
-            asks,
+            requests_confirmation,
             requests_input_in_nested_function,
             requests_input_through_helper,
-            decorated(asks),
-            functools.partial(asks),
+            decorated(requests_confirmation),
+            functools.partial(requests_confirmation),
         ],
         ids=["call", "function inside", "helper", "decorator", "partial"],
     )
@@ -89,7 +89,7 @@ class TestInputRequestDetection:
 class TestRequestsInputOption:
     @pytest.mark.parametrize("component", [tool_component, prompt_component, resource_of])
     def test_requests_input_is_false_unless_declared(self, component: Callable[..., Any]) -> None:
-        assert component(asks).requests_input is False
+        assert component(requests_confirmation).requests_input is False
         assert component(only_logs, requests_input=True).requests_input is True
 
     def test_requests_input_is_declared_as_a_class_attribute(self) -> None:

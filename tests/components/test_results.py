@@ -212,7 +212,7 @@ class TestReturnAnnotation:
             Any,
             object,
             str | None,
-            Annotated[str, "said"],
+            Annotated[str, "a comment"],
             Response,
             ToolResponse,
             TextContent,
@@ -399,9 +399,9 @@ class TestPromptResult:
         assert self.messages(value) == [{"role": "user", "content": {"type": "text", "text": "Hi"}}]
 
     def test_prompt_list_is_returned_as_messages_with_roles(self) -> None:
-        said = self.messages(["Hi", Message("assistant", "Hello"), Lazy()])
-        assert [message["role"] for message in said] == ["user", "assistant", "user"]
-        assert said[2]["content"]["text"] == "Bonjour"
+        messages = self.messages(["Hi", Message("assistant", "Hello"), Lazy()])
+        assert [message["role"] for message in messages] == ["user", "assistant", "user"]
+        assert messages[2]["content"]["text"] == "Bonjour"
 
     @pytest.mark.parametrize(
         "value",
@@ -436,8 +436,8 @@ class TestCompletionResult:
         }
 
     def test_completion_contains_at_most_100_values(self) -> None:
-        said = self.complete([str(i) for i in range(250)])
-        assert said == {"values": [str(i) for i in range(100)], "total": 250, "hasMore": True}
+        completion = self.complete([str(i) for i in range(250)])
+        assert completion == {"values": [str(i) for i in range(100)], "total": 250, "hasMore": True}
 
     def test_completion_response_is_returned_unchanged(self) -> None:
         response = Response.completion(["a"]).add("b")

@@ -204,9 +204,9 @@ class TestConfigurationErrors:
             )
 
     def test_dotted_path_without_a_handler_is_rejected(self) -> None:
-        for place in (f"{__name__}:nobody", "nowhere.at.all", "", "no place"):
+        for path in (f"{__name__}:missing", "no.such.module", "", "no path"):
             assert "There is no handler at" in configuration_error(
-                ToolComponent, {"name": "it", "handler": place}
+                ToolComponent, {"name": "it", "handler": path}
             )
 
     def test_unknown_option_is_rejected(self) -> None:

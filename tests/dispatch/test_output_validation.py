@@ -90,4 +90,4 @@ def test_output_validation_defaults_to_the_debug_setting(
     settings.DEBUG = debug
     configure(**keys)
 
-    assert registry.configure(Server("any")).limits.strict is strict
+    assert registry.configure(Server("any")).options.strict is strict

@@ -96,7 +96,7 @@ async def test_cursor_remains_valid_after_components_change(
 
     async with client_for(server) as client:
         first = await client.request("tools/list")
-        server.remove("tool", "tool_1")
+        server.components.remove("tool", "tool_1")
         server.tool(name="tool_0a")(nothing)
         second = await client.request("tools/list", {"cursor": first["nextCursor"]})
 
@@ -278,7 +278,7 @@ async def test_replaced_component_is_listed_with_its_new_description(
 
     async with client_for(server) as client:
         await client.list_tools()
-        server.replace(tool_component(nothing, name="it", description="the new one"))
+        server.components.replace(tool_component(nothing, name="it", description="the new one"))
         (listed,) = await client.list_tools()
 
     assert listed["description"] == "the new one"

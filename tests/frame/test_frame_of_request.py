@@ -311,7 +311,7 @@ async def test_unserializable_assign_returns_internal_error_and_is_not_stored(
         assert text_of(await client.call_tool("everything")) == "{}"
 
     assert error.code == -32603
-    assert "A session remembers only what JSON can say" in caplog.text
+    assert "A session stores JSON" in caplog.text
 
 
 # Frame processors.

@@ -417,4 +417,4 @@ class TestServerComponents:
         server.register_tool("it", handler)
         server.unregister_tool("it")
 
-        assert list(server.all_components()) == []
+        assert list(server.components.all()) == []

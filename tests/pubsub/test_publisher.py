@@ -181,8 +181,8 @@ async def test_changes_at_run_time_send_one_notification_per_list(shop: Server) 
     async with open_listen_stream(shop) as stream:
         for number in range(5):
             shop.tool(name=f"tool_{number}")(lambda: "x")
-        shop.remove("prompt", "greet")
-        assert shop.remove("prompt", "greet") is False
+        shop.components.remove("prompt", "greet")
+        assert shop.components.remove("prompt", "greet") is False
         shop.resource("shop://{id}", name="template")(lambda id: id)
         assert sorted([await next_method(stream) for _ in range(3)]) == sorted(
             [TOOLS, PROMPTS, RESOURCES]
@@ -298,9 +298,9 @@ async def test_session_components_send_notifications_only_to_their_session(shop:
 
 
 async def test_none_as_session_id_raises_value_error(shop: Server) -> None:
-    with pytest.raises(ValueError, match="None names no session"):
+    with pytest.raises(ValueError, match="None is not a session id"):
         shop.send_notification("x/y", session_id=None)
-    with pytest.raises(ValueError, match="None names no session"):
+    with pytest.raises(ValueError, match="None is not a session id"):
         await shop.asend_notification("x/y", session_id=None)
 
 
@@ -346,7 +346,7 @@ async def test_notification_is_sent_even_if_the_event_store_fails(
 def test_notification_without_a_publisher_is_ignored(
     shop: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Notifications, "announcer", None)
+    monkeypatch.setattr(Notifications, "publisher", None)
     shop.notify_tools_list_changed()
     shop.send_notification("x/y")
 

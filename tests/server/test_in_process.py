@@ -11,6 +11,7 @@ from django.test import TransactionTestCase
 
 from django_mcp import Frame, InvalidParams, McpError, ResourceNotFound, Response, Server, ToolError
 from django_mcp.protocol.errors import MissingClientCapability
+from django_mcp.server.in_process import InProcessCalls
 from django_mcp.testing import Client, accept
 from django_mcp.testing.plugin import ClientFor
 from tests.memory_stores import Configure
@@ -398,7 +399,7 @@ class LocalCallTransactionTests(TransactionTestCase):
 def test_local_call_before_django_setup_raises_runtime_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Server, "local", None)
+    monkeypatch.setattr(InProcessCalls, "caller", None)
 
     with pytest.raises(RuntimeError, match=r"django\.setup"):
         shop().call_tool("add")

@@ -183,13 +183,13 @@ async def test_closed_client_restores_the_server_options(
 ) -> None:
     configure(VALIDATE_OUTPUT="off" if validation == "strict" else "strict")
     server = registry.configure(small())
-    before = server.limits
+    before = server.options
 
     async with client_for(server, validation=validation) as client:
-        assert server.limits.strict is (validation == "strict")
+        assert server.options.strict is (validation == "strict")
         await client.list_tools()
 
-    assert server.limits == before
+    assert server.options == before
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
@@ -204,11 +204,11 @@ async def test_newest_open_client_determines_output_validation(
     for client in clients:
         await client.open()
     Client(server, transport="http")  # Never opened.
-    assert server.limits.strict is strict[1]
+    assert server.options.strict is strict[1]
     await clients[order[0]].close()
-    assert server.limits.strict is strict[order[1]]
+    assert server.options.strict is strict[order[1]]
     await clients[order[1]].close()
-    assert server.limits.strict is False
+    assert server.options.strict is False
 
 
 async def test_client_that_fails_to_open_restores_the_server_options(
@@ -221,7 +221,7 @@ async def test_client_that_fails_to_open_restores_the_server_options(
         async with Client(server, version="2025-11-25", validation="strict"):
             raise AssertionError("It was opened")
 
-    assert server.limits.strict is False
+    assert server.options.strict is False
 
 
 async def test_notifications_are_received_while_the_client_listens(client_for: ClientFor) -> None:

@@ -183,7 +183,7 @@ class TestLeaseBetweenWorkers:
         store = stores.sessions()
         held = {"now": store.now(), "until": store.now() + seconds}
         session = await store.update(
-            client.session_id, [Change("turn", "lease", OTHER_WORKER, held)]
+            client.session_id, [Change("lock", "lease", OTHER_WORKER, held)]
         )
         assert session is not None
         return session
@@ -195,7 +195,7 @@ class TestLeaseBetweenWorkers:
             await wait_for_polls(polls)
             was_done = waiting.done()
             finished = [
-                Change("turn", "release", OTHER_WORKER),
+                Change("lock", "release", OTHER_WORKER),
                 Change("assigns", "put", "count", 41),
             ]
             await stores.sessions().update(client.session_id or "", finished)
@@ -236,8 +236,8 @@ class TestLeaseBetweenWorkers:
             await waiting
             after = await self.lease(client, seconds=60)
 
-        assert during.turn["by"] != OTHER_WORKER
-        assert after.turn["by"] == OTHER_WORKER
+        assert during.lock["by"] != OTHER_WORKER
+        assert after.lock["by"] == OTHER_WORKER
 
     async def test_waiting_call_is_rejected_when_its_session_is_deleted(
         self, polls: list[str]

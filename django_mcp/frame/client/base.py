@@ -47,13 +47,16 @@ T = TypeVar("T")
 
 
 class CallState:
-    """State shared by all copies of one call's client: last progress, and whether it ended."""
+    """State shared by all copies of one call's client."""
 
-    __slots__ = ("has_ended", "progress")
+    __slots__ = ("has_ended", "progress", "writes")
 
     def __init__(self) -> None:
         self.has_ended = False
         self.progress = -inf
+        self.writes = 0
+        """Number of statements so far which write to a database, where the revision is
+        multi round-trip."""
 
 
 def _flushing(
@@ -105,7 +108,7 @@ class Client(ABC):
         "_rate_limiter",
         "_revision",
         "_server",
-        "_state",
+        "state",
         "capabilities",
     )
 
@@ -126,7 +129,7 @@ class Client(ABC):
         self._progress_token = progress_token
         self._log_level = log_level
         self._rate_limiter = rate_limiter
-        self._state = CallState()
+        self.state = CallState()
 
     # Notifications.
 
@@ -161,9 +164,9 @@ class Client(ABC):
 
         ``progress`` must increase: a number that does not, or is not finite, is dropped.
         """
-        if self._progress_token is None or not self._state.progress < progress < inf:
+        if self._progress_token is None or not self.state.progress < progress < inf:
             return
-        self._state.progress = progress
+        self.state.progress = progress
         params: dict[str, Any] = {"progressToken": self._progress_token, "progress": progress}
         if total is not None and isfinite(total):
             params["total"] = total
@@ -180,7 +183,7 @@ class Client(ABC):
             "notifications/"
         ):
             return
-        if self._state.has_ended:
+        if self.state.has_ended:
             return
         if self._is_invalid(method, strict_messages.notification, params):
             return
@@ -192,7 +195,7 @@ class Client(ABC):
 
     def close(self) -> None:
         """Drop all later notifications: the request was answered or cancelled."""
-        self._state.has_ended = True
+        self.state.has_ended = True
 
     def close_stream(self, *, retry: int = 1000) -> None:
         """Close this request's connection while the handler keeps running.
@@ -320,7 +323,7 @@ class Client(ABC):
         return await self._answers(requests, self._seconds(timeout))
 
     def _seconds(self, timeout: float | None) -> float:
-        return self._server.limits.client_response_timeout if timeout is None else timeout
+        return self._server.options.client_response_timeout if timeout is None else timeout
 
     @abstractmethod
     async def _answers(
@@ -357,7 +360,7 @@ class Client(ABC):
         self, method: str, check: Callable[..., list[str]], params: Json | None
     ) -> bool:
         """Return, and log, whether a message violates the revision, where output is checked."""
-        violations = self._server.limits.strict and check(self._revision, method, params)
+        violations = self._server.options.strict and check(self._revision, method, params)
         if violations:
             logger.error("%s violates the protocol: %s", method, "; ".join(violations))
         return bool(violations)

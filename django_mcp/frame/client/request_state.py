@@ -48,7 +48,7 @@ def _read_state(server: Server, principal: str, method: str, params: Json) -> Js
     if "requestState" not in params:
         return {}
     signed = params["requestState"]
-    purpose, lifetime = _purpose(principal, method, params), server.limits.request_state_lifetime
+    purpose, lifetime = _purpose(principal, method, params), server.options.request_state_lifetime
     is_text = isinstance(signed, str)
     text = server.signer.unsign(purpose, signed, max_age=lifetime) if is_text else None
     if text is None:

@@ -16,7 +16,7 @@ from django_mcp import registry
 from django_mcp.auth.base import Principal
 from django_mcp.dispatch import handle
 from django_mcp.dispatch.dispatcher import Reply
-from django_mcp.frame.frame import StdioTransport
+from django_mcp.frame.transport import StdioTransport
 from django_mcp.protocol.headers import RequestHeaders
 from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.request_meta import RequestMeta
@@ -120,7 +120,7 @@ def _request(server: Server, name: str, arguments: dict[str, Any]) -> Request:
     """The request for the component of this name: a tool, else a prompt, else a resource."""
     meta = {"progressToken": PROGRESS_TOKEN}
     for kind, method in (("tool", "tools/call"), ("prompt", "prompts/get")):
-        if server.find(kind, name) is not None:
+        if server.components.find(kind, name) is not None:
             return Request(1, method, {"name": name, "arguments": arguments, "_meta": meta})
     if ":" not in name:
         raise CommandError(
@@ -157,7 +157,7 @@ def _shown(reply: Reply, *, as_json: bool) -> str:
 def _remedy(reply: Reply) -> str:
     """A hint where the component exists but is hidden from the caller."""
     name, server = reply.frame.message.params.get("name", ""), reply.frame.server
-    called = server.find("tool", name) or server.find("prompt", name)
+    called = server.components.find("tool", name) or server.components.find("prompt", name)
     if called is None or not (called.permission or called.scopes):
         return ""
     return " (It is not for everybody: see --user and --scope)"

@@ -6,7 +6,7 @@ objects what its clients do not know. Version strings occur in this package only
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any
@@ -120,7 +120,8 @@ class Revision:
         """Return the next revision: this one with ``adds``, without ``drops``, with ``changed``.
 
         ``adds`` and ``drops`` are keyed by field. For a field that maps names to sets the value is
-        a mapping; for a field that maps names to numbers it is the new entries.
+        a mapping; for a field that maps names to numbers it is the new entries. A set of names may
+        be one string, separated by spaces.
         """
         values = {name: _add(getattr(self, name), more) for name, more in (adds or {}).items()}
         for name, less in (drops or {}).items():
@@ -214,24 +215,25 @@ class Revision:
         return self.http_statuses.get(error.reason, 200)
 
 
+def names(value: str | Iterable[Any]) -> frozenset[Any]:
+    """Return a set of names that are separated by spaces; other values become a set as they are."""
+    return frozenset(value.split() if isinstance(value, str) else value)
+
+
 def _add(present: Any, more: Any) -> Any:
     if isinstance(present, frozenset):
-        return present | frozenset(more)
+        return present | names(more)
     merged = dict(present)
     for name, value in more.items():
-        if isinstance(value, int):
-            merged[name] = value
-        else:
-            merged[name] = merged.get(name, frozenset()) | frozenset(value)
+        is_number = isinstance(value, int)
+        merged[name] = value if is_number else merged.get(name, frozenset()) | names(value)
     return merged
 
 
 def _drop(present: Any, less: Any) -> Any:
     if isinstance(present, frozenset):
-        return present - frozenset(less)
-    if not isinstance(less, Mapping):
-        return {name: value for name, value in present.items() if name not in less}
-    return {name: value - frozenset(less.get(name, ())) for name, value in present.items()}
+        return present - names(less)
+    return {name: value - names(less.get(name, ())) for name, value in present.items()}
 
 
 def trim_block(revision: Revision, block: dict[str, Any]) -> dict[str, Any]:

@@ -6,16 +6,16 @@ from django_mcp.protocol.revisions.v2025_06_18 import V2025_06_18
 V2025_11_25 = V2025_06_18.revise(
     "2025-11-25",
     adds={
-        "server_notifications": {"notifications/elicitation/complete"},
+        "server_notifications": "notifications/elicitation/complete",
         "fields": {
-            "implementation": {"description", "icons", "websiteUrl"},
-            "tool": {"icons", "execution"},
-            "resource": {"icons"},
-            "resource_template": {"icons"},
-            "prompt": {"icons"},
-            "resource_link_content": {"icons"},
-            "elicitation/create": {"mode", "url", "elicitationId"},
-            "sampling/createMessage": {"tools", "toolChoice"},
+            "implementation": "description icons websiteUrl",
+            "tool": "icons execution",
+            "resource": "icons",
+            "resource_template": "icons",
+            "prompt": "icons",
+            "resource_link_content": "icons",
+            "elicitation/create": "mode url elicitationId",
+            "sampling/createMessage": "tools toolChoice",
         },
         "error_codes": {"url_elicitation_required": -32042},
         "features": {

@@ -408,7 +408,9 @@ class Connection:
         if self.session is None:
             return
         updated = Notification(UPDATED, {"uri": uri})
-        if await visibility.readable(frames.in_session(self._call(), updated, self.session), uri):
+        if await visibility.is_readable(
+            frames.in_session(self._call(), updated, self.session), uri
+        ):
             self._notify(UPDATED, jsonrpc.encode(jsonrpc.notification(UPDATED, {"uri": uri})))
 
     def _send_keepalive(self, message: bytes) -> bool:

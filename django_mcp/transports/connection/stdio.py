@@ -18,7 +18,7 @@ from django.contrib.auth.models import AnonymousUser
 
 from django_mcp import conf
 from django_mcp.auth.base import Principal
-from django_mcp.frame.frame import StdioTransport
+from django_mcp.frame.transport import StdioTransport
 from django_mcp.runtime import lifespan
 from django_mcp.server.server import Server
 from django_mcp.transports import frames

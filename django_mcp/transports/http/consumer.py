@@ -103,7 +103,7 @@ class StreamableHttpConsumer(AsyncConsumer):
         message = jsonrpc.read(value)
         if isinstance(message, Response):
             await self._in_session().take(message)
-        elif request_meta.describes_itself(message.params) or request_meta.is_stateless(
+        elif request_meta.has_request_meta(message.params) or request_meta.is_stateless(
             self.request.version
         ):
             await self._stateless(message)

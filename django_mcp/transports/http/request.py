@@ -15,7 +15,7 @@ from django.utils.functional import SimpleLazyObject
 from django_mcp import conf
 from django_mcp.auth.base import Principal
 from django_mcp.auth.django_session import browser_session
-from django_mcp.frame.frame import HttpTransport
+from django_mcp.frame.transport import HttpTransport
 from django_mcp.protocol import origins
 from django_mcp.protocol.headers import PROTOCOL_VERSION, RequestHeaders
 from django_mcp.transports.frames import RequestOrigin

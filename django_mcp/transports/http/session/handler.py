@@ -245,7 +245,7 @@ class SessionHttp:
         self.principal = principal
         updated = Notification("notifications/resources/updated", {"uri": uri})
         frame = frames.in_session(self._call(self._exchange(session)), updated, session)
-        return await visibility.readable(frame, uri)
+        return await visibility.is_readable(frame, uri)
 
     # Responses.
 
