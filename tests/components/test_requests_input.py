@@ -1,4 +1,4 @@
-"""Whether a handler requests input: as declared, and as its code shows."""
+"""Input requests are declared where a component is registered."""
 
 from __future__ import annotations
 
@@ -9,43 +9,14 @@ from typing import Any
 import pytest
 
 from django_mcp import Frame, Tool
-from django_mcp.components.asking import calls_client
 from django_mcp.components.declaration import completer
 from django_mcp.components.prompt import prompt_component
 from django_mcp.components.resource import resource_component
 from django_mcp.components.tool import tool_component
 
 
-def requests_confirmation(frame: Frame) -> str:
+def confirm(frame: Frame) -> str:
     return str(frame.client.elicit("Sure?", {}))
-
-
-async def requests_input_in_nested_function(frame: Frame) -> str:
-    async def inside() -> str:
-        return (await frame.client.acreate_message("Hi", 10)).text
-
-    return await inside()
-
-
-def requests_input_through_helper(frame: Frame) -> str:
-    return requests_confirmation(frame)
-
-
-def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def wrapper(*args: Any) -> Any:
-        return function(*args)
-
-    return wrapper
-
-
-def calls_itself(frame: Frame) -> str:
-    return calls_itself(frame)
-
-
-def only_logs(frame: Frame) -> str:
-    frame.client.log("info", "No input is requested here")
-    return "done"
 
 
 def resource_of(function: Callable[..., Any], **options: Any) -> Any:
@@ -53,44 +24,17 @@ def resource_of(function: Callable[..., Any], **options: Any) -> Any:
 
 
 class Confirm(Tool):
-    """Requests input in another method."""
+    """Requests input."""
 
     def execute(self, frame: Frame) -> str:
-        return self._sure(frame)
-
-    def _sure(self, frame: Frame) -> str:
         return str(frame.client.list_roots())
-
-
-class TestInputRequestDetection:
-    @pytest.mark.parametrize(
-        "handler",
-        [
-            requests_confirmation,
-            requests_input_in_nested_function,
-            requests_input_through_helper,
-            decorated(requests_confirmation),
-            functools.partial(requests_confirmation),
-        ],
-        ids=["call", "function inside", "helper", "decorator", "partial"],
-    )
-    def test_input_request_in_a_called_function_is_detected(
-        self, handler: Callable[..., Any]
-    ) -> None:
-        assert calls_client(handler)
-
-    @pytest.mark.parametrize("handler", [only_logs, calls_itself, len])
-    def test_handler_without_input_request_is_not_detected(
-        self, handler: Callable[..., Any]
-    ) -> None:
-        assert not calls_client(handler)
 
 
 class TestRequestsInputOption:
     @pytest.mark.parametrize("component", [tool_component, prompt_component, resource_of])
     def test_requests_input_is_false_unless_declared(self, component: Callable[..., Any]) -> None:
-        assert component(requests_confirmation).requests_input is False
-        assert component(only_logs, requests_input=True).requests_input is True
+        assert component(confirm).requests_input is False
+        assert component(confirm, requests_input=True).requests_input is True
 
     def test_requests_input_is_declared_as_a_class_attribute(self) -> None:
         class Sure(Confirm):
@@ -104,8 +48,11 @@ class TestRequestsInputOption:
 
 
 def test_handler_of_a_component_is_the_registered_function() -> None:
-    wrapper = decorated(only_logs)
-    assert tool_component(only_logs).handler is only_logs
+    @functools.wraps(confirm)
+    def wrapper(frame: Frame) -> str:
+        return confirm(frame)
+
+    assert tool_component(confirm).handler is confirm
     assert tool_component(wrapper).handler is wrapper
     assert tool_component(Confirm).handler.__func__ is Confirm.execute  # type: ignore[union-attr]
-    assert tool_component(only_logs).with_app("shop").handler is only_logs
+    assert tool_component(confirm).with_app("shop").handler is confirm

@@ -115,7 +115,7 @@ class HttpExchange(LoopExchange):
     def keep_alive(self) -> None:
         """Send a keepalive comment, so that proxies keep the connection of a slow call open."""
         if self._may_stream and not self.gone:
-            self._enqueue(sse.comment())
+            self._enqueue(sse.KEEP_ALIVE)
 
     def disconnected(self) -> None:
         """Drop what is not sent yet."""
