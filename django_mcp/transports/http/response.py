@@ -62,7 +62,7 @@ class HttpExchange(LoopExchange):
         request_headers: RequestHeaders | None = None,
         headers: HeaderPairs = (),
     ) -> None:
-        super().__init__()
+        self.loop = asyncio.get_running_loop()
         self.request_headers = request_headers
         self._send = send
         self._may_stream = may_stream
