@@ -1,9 +1,9 @@
 """The lease which decides which GET stream of a session sends: the newest, on any worker.
 
-Every message is sent on exactly one stream (T-HTTP-51, -52). The newest stream becomes active.
-The previous one flushes its pending event and hands over its position. The lease is a field of
-the session, which is changed by compare-and-set; hints on the message bus make it quick. A stream
-that does not hand over in time loses the lease, and the lease of a dead worker expires.
+Every message is sent on exactly one stream (T-HTTP-51, -52). When a newer stream requests the
+lease, its holder flushes its pending event and hands over its position, or loses the lease after a
+time limit. The lease is a field of the session, changed by compare-and-set, and expires with its
+worker; hints on the message bus make it quick.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LEASE = 150.0
 HANDOVER = 3.0
 """Seconds which the previous stream has for its pending event."""
 
-REQUESTED, RELEASED = "stream_requested", "stream_released"
+HINTS = REQUESTED, RELEASED = "stream_requested", "stream_released"
 """The hints: a newer stream waits for the lease, and the lease was released or handed over."""
 
 LogPosition = int | None
@@ -123,10 +123,9 @@ class ActiveStream:
         await self._hand_over(self.position if was_active else None)
 
     async def _hand_over(self, position: LogPosition) -> None:
-        store = stores.sessions()
-        value = {"until": store.now() + LEASE, "position": position}
+        value = {"until": stores.sessions().now() + LEASE, "position": position}
         change = Change("active_stream", "hand_over", self._name, value)
-        session = await store.update(self._session_id, [change])
+        session = await stores.sessions().update(self._session_id, [change])
         self._may_hold = False
         if session is not None:
             await self._publish(RELEASED, to=session.active_stream.get("by", ""))
