@@ -29,8 +29,8 @@ from django_mcp.transports import frames, site
 from django_mcp.transports.http import listen_stream
 from django_mcp.transports.http.listen_stream import ListenExchange
 from django_mcp.transports.http.monitor import CallMonitor
-from django_mcp.transports.http.request import HttpError, HttpRequest
-from django_mcp.transports.http.response import JSON_HEADERS, HeaderPairs, HttpExchange, Send
+from django_mcp.transports.http.request import HeaderPairs, HttpError, HttpRequest
+from django_mcp.transports.http.response import JSON_HEADERS, HttpExchange, Send
 from django_mcp.transports.http.session.handler import SessionHttp
 
 logger = logging.getLogger("django_mcp")

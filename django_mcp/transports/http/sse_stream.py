@@ -1,7 +1,7 @@
 """An SSE response which stays open until either side closes it, and one timer for all of them.
 
-Many are idle for hours, so an open stream has no task of its own: the task which the ASGI server
-made for the request waits for the disconnect, and another one exists only while events are sent.
+Many are idle for hours, so an open stream has no task of its own: that of its request waits for
+the disconnect, and another one exists only while events are sent.
 """
 
 from __future__ import annotations
@@ -52,8 +52,6 @@ class SseStream:
         self._ending = False
         self._checked_at = asyncio.get_running_loop().time()
 
-    # Writing.
-
     def write(self, events: bytes) -> None:
         """Send events soon; the stream of a client that does not read them is closed."""
         if self.gone:
@@ -90,8 +88,6 @@ class SseStream:
             self.gone = True  # Some servers raise this after a disconnect.
         finally:
             self._pump = None
-
-    # Staying open.
 
     async def wait_until_closed(self) -> None:
         """Wait until the client disconnects or ``end`` is called."""
@@ -138,19 +134,15 @@ class SseStream:
         try:
             principal = await self._reauthenticate()
         except HttpError:
-            self.end()
-            return
-        if principal.key == self.principal.key:
+            principal = None
+        if principal is not None and principal.key == self.principal.key:
             self.principal = principal
         else:
             self.end()
 
 
 class _Streams:
-    """The open streams of an event loop and their timer.
-
-    Without open streams it has no reference to its loop, so that both can be collected.
-    """
+    """The streams of an event loop, to which it has no reference while none is open."""
 
     def __init__(self) -> None:
         self._timer: asyncio.TimerHandle | None = None
@@ -172,12 +164,6 @@ class _Streams:
         if not self._streams and self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    def end(self) -> int:
-        streams = tuple(self._streams)
-        for stream in streams:
-            stream.end()
-        return len(streams)
 
     def _schedule(self) -> None:
         interval = _tick_interval(conf.get().sse_ping_interval or TICK)
@@ -213,4 +199,7 @@ def count(kind: type[SseStream], principal: Principal) -> int:
 
 def end_all() -> int:
     """Close every open stream of the running event loop; return their number."""
-    return _streams_here().end()
+    streams = tuple(_streams_here()._streams)
+    for stream in streams:
+        stream.end()
+    return len(streams)
