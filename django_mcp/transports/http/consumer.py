@@ -90,7 +90,6 @@ class StreamableHttpConsumer(HttpConsumer):
             await self._reject(500, InternalError(), JSON_HEADERS)
 
     def send_message(self, message: dict[str, Any]) -> Awaitable[None]:
-        """Send a part of the response."""
         self._has_begun = True
         return self._send(message)
 

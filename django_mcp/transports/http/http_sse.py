@@ -67,7 +67,7 @@ class HttpSseConsumer(HttpConsumer):
             reauthenticate=self._authenticate,
         )
         caller = self.request.caller(self.principal)
-        connection = Connection(self.server, SseSink(stream), caller, scheme="sse")
+        connection = Connection(self.server, stream, caller, scheme="sse")
         await stream.serve(connection, self._uri)
 
     def _uri(self, address: str) -> str:
@@ -105,20 +105,23 @@ class HttpSseConsumer(HttpConsumer):
 
 
 class Stream(SseStream):
-    """The stream of one connection."""
+    """The stream of one connection, and its MessageSink."""
 
     async def serve(self, connection: Connection, uri: Callable[[str], str]) -> None:
         """Send the URI to post to, and carry messages until the client disconnects."""
         mailboxes = bus.here()
         address = await mailboxes.open_mailbox(lambda posted: connection.receive(posted["body"]))
         try:
-            self.write(sse.event(uri(address), event="endpoint"))
+            self.enqueue(sse.event(uri(address), event="endpoint"))
             await self.wait_until_closed()
             await self.finish()
         finally:
             mailboxes.close_mailbox(address)
             # Calls have no time to finish: nothing reads their responses.
             bus.spawn(connection.close(grace=0.0))
+
+    def write(self, message: bytes, /) -> None:
+        self.enqueue(sse.event(message, event="message"))
 
 
 class SseSink:

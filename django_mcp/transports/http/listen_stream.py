@@ -28,7 +28,7 @@ class ListenStream(SseStream):
     def __init__(self, frame: Frame, wanted: Filter, **facts: Any) -> None:
         super().__init__(**facts)
         self._subscription = Subscription(
-            frame, wanted, lambda message: self.write(sse.event(message))
+            frame, wanted, lambda message: self.enqueue(sse.event(message))
         )
 
     async def serve(self) -> None:

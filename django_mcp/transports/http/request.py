@@ -58,7 +58,6 @@ class HttpRequest:
 
     @property
     def version(self) -> str | None:
-        """The protocol version in the headers."""
         return self.header(PROTOCOL_VERSION)
 
     def check_origin(self) -> None:
@@ -82,7 +81,6 @@ class HttpRequest:
         return STREAM in accept or b"*/*" in accept
 
     def check_accepts_stream(self) -> None:
-        """Reject a client which does not accept a stream."""
         accept = self.headers.get(b"accept") or b""
         if not any(kind in accept for kind in (STREAM, b"text/*", b"*/*")):
             raise HttpError(406, "Accept text/event-stream")
@@ -127,9 +125,8 @@ ACCEPTABLE = (JSON, b"application/*", b"*/*")
 def _origin_error(host: bytes, origin: bytes | None, scheme: str) -> str | None:
     """The error for a Host and an Origin, or None. A site receives few different ones."""
     hostname = _text(host)
-    allowed_hosts = tuple(django_settings.ALLOWED_HOSTS)
-    if not allowed_hosts and django_settings.DEBUG:
-        allowed_hosts = LOCAL_HOSTS
+    default_hosts = LOCAL_HOSTS if django_settings.DEBUG else ()
+    allowed_hosts = tuple(django_settings.ALLOWED_HOSTS) or default_hosts
     if not origins.host_allowed(hostname, allowed_hosts):
         return "This Host is not served here: see ALLOWED_HOSTS"
     if not origins.allows(

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from typing import Any
+from typing import Any, TypeVar
 
 from django_mcp.dispatch import dispatcher
 from django_mcp.protocol import jsonrpc, sse
@@ -21,6 +21,8 @@ from django_mcp.transports.http.request import HeaderPairs
 logger = logging.getLogger("django_mcp")
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+T = TypeVar("T")
 
 MAX_WAITING = 1000
 """How many notifications may wait for the network. Further ones are dropped."""
@@ -115,11 +117,10 @@ class HttpExchange(LoopExchange):
         self.gone = True
         self._waiting.clear()
 
-    def _write_from_any_thread(self, write: Callable[[bytes], None], data: bytes) -> None:
-        """Call ``write`` in the event loop. A handler's thread waits for the loop at times.
+    def _write_from_any_thread(self, write: Callable[[T], None], data: T) -> None:
+        """Call ``write`` in the event loop.
 
-        A thread may write many messages before the loop runs, so that the length of the queue
-        alone does not limit it.
+        A handler's thread may write many messages before the loop runs, and waits for it at times.
         """
         if self._is_here():
             write(data)

@@ -52,7 +52,7 @@ class SseStream:
         self._ending = False
         self._checked_at = asyncio.get_running_loop().time()
 
-    def write(self, events: bytes) -> None:
+    def enqueue(self, events: bytes) -> None:
         """Send events soon; the stream of a client that does not read them is closed."""
         if self.gone:
             return
@@ -71,7 +71,6 @@ class SseStream:
         return self.gone or self._pump is not None
 
     async def flush(self) -> None:
-        """Wait until everything written so far has been handed to the server."""
         while self._pump is not None:
             await asyncio.shield(self._pump)
 
@@ -115,7 +114,6 @@ class SseStream:
                 self._task.cancel()
 
     async def finish(self, last: bytes = b"") -> None:
-        """Send the last event and the end of the response."""
         await self.flush()
         if not self.gone:
             self.gone = True
@@ -124,7 +122,7 @@ class SseStream:
     def tick(self, now: float, *, ping: bool) -> None:
         """Send a keepalive comment if ``ping``, and check the stream every minute."""
         if ping and self._started:
-            self.write(sse.KEEP_ALIVE)
+            self.enqueue(sse.KEEP_ALIVE)
         if now - self._checked_at >= _tick_interval(CHECK_AFTER):
             self._checked_at = now
             bus.spawn(self.check())
@@ -185,11 +183,7 @@ _streams: WeakKeyDictionary[asyncio.AbstractEventLoop, _Streams] = WeakKeyDictio
 
 
 def _streams_here() -> _Streams:
-    loop = asyncio.get_running_loop()
-    streams = _streams.get(loop)
-    if streams is None:
-        streams = _streams[loop] = _Streams()
-    return streams
+    return _streams.setdefault(asyncio.get_running_loop(), _Streams())
 
 
 def count(kind: type[SseStream], principal: Principal) -> int:

@@ -24,15 +24,12 @@ class BatchExchange(SessionExchange):
         self._replies = replies
 
     async def flush(self) -> None:
-        """Wait until the response of the batch has room again."""
         await self._batch.flush()
 
     def keep_alive(self) -> None:
-        """Send a keepalive comment on the stream of the batch."""
         self._batch.keep_alive()
 
     def disconnected(self) -> None:
-        """Note that the client of the batch has disconnected."""
         super().disconnected()
         self._batch.disconnected()
 

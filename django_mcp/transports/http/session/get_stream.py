@@ -71,7 +71,7 @@ class StreamPosition:
 class SessionStream(SseStream, ABC):
     """A GET of a session. One task at a time reads from the stores, whenever there is news."""
 
-    def __init__(self, *, session: Session, **facts: Any) -> None:
+    def __init__(self, session: Session, **facts: Any) -> None:
         super().__init__(**facts)
         self._session = session
         self._reader: asyncio.Task[None] | None = None
@@ -132,14 +132,14 @@ class StandaloneStream(SessionStream):
 
     def __init__(
         self,
+        session: Session,
+        resumed: StreamPosition | None,
         server: Server,
         may_read: MayRead,
         end_session: Callable[[], Awaitable[None]],
-        *,
-        resumed: StreamPosition | None,
         **facts: Any,
     ) -> None:
-        super().__init__(**facts)
+        super().__init__(session, **facts)
         self._keepalive = Keepalive(server, send=self._send_keepalive, give_up=end_session)
         self._server = server
         self._may_read = may_read
@@ -158,7 +158,6 @@ class StandaloneStream(SessionStream):
         self._active.position = stored if resumed is None else resumed.log
 
     async def serve(self) -> None:
-        """Keep the stream open, and send its messages while it is active."""
         here = bus.here()
         subscriptions = (
             (publisher.of_session(self._session.address), self._receive_event),
@@ -170,7 +169,7 @@ class StandaloneStream(SessionStream):
         except StoreFull as error:
             raise HttpError(429, f"{error}: close one of them first") from error
         try:
-            self.write(sse.priming(self._id, retry=RETRY) if is_primed else sse.KEEP_ALIVE)
+            self.enqueue(sse.priming(self._id, retry=RETRY) if is_primed else sse.KEEP_ALIVE)
             for group, receiver in subscriptions:
                 await here.subscribe(group, receiver)
             self._use(await self._active.open())
@@ -241,13 +240,13 @@ class StandaloneStream(SessionStream):
         if not self._may_send or not publisher.supports(self._session, message["method"]):
             return
         if number is None:
-            self.write(sse.event(message["text"]))
+            self.enqueue(sse.event(message["text"]))
         elif self._reader is not None or position is None or number != position + 1:
             self._has_log_news = True
             self._wake()
         else:
             self._active.position = number
-            self.write(sse.event(message["text"], id=self._id))
+            self.enqueue(sse.event(message["text"], id=self._id))
 
     async def _read(self) -> None:
         if not self._may_send:
@@ -262,14 +261,14 @@ class StandaloneStream(SessionStream):
         for event in deduplicate(events):
             self._last = event.number
             if await self._is_permitted(event.data):
-                self.write(sse.event(event.data, id=self._id))
+                self.enqueue(sse.event(event.data, id=self._id))
 
     async def _replay(self, position: StreamPosition) -> None:
         """Send the later events of the interrupted stream, with their ids."""
         session, stream = self._session.address, position.stream
         for event in await stores.events().after(session, stream, position.number) or ():
             event_id = StreamPosition(stream, event.number, position.log)
-            self.write(sse.event(event.data, id=str(event_id)))
+            self.enqueue(sse.event(event.data, id=str(event_id)))
 
     async def _read_log(self) -> None:
         log, position = publisher.log_of(self._server), self._active.position
@@ -284,7 +283,7 @@ class StandaloneStream(SessionStream):
         for event in deduplicate(event for event in events if event.number > after):
             self._active.position = event.number
             if publisher.supports(self._session, method_of(event.data)):
-                self.write(sse.event(event.data, id=self._id))
+                self.enqueue(sse.event(event.data, id=self._id))
         self._active.position = position if newest is None else newest
 
     def _write_initial_notifications(self) -> None:
@@ -294,7 +293,7 @@ class StandaloneStream(SessionStream):
         for method in methods:
             # Only the last one is a position to resume at: before it, all are sent again.
             event_id = self._id if method == methods[-1] else None
-            self.write(sse.event(jsonrpc.encode(jsonrpc.notification(method)), id=event_id))
+            self.enqueue(sse.event(jsonrpc.encode(jsonrpc.notification(method)), id=event_id))
 
     async def _is_permitted(self, text: str) -> bool:
         """Whether the client may still read the resource that a message names (RES-18)."""
@@ -308,23 +307,22 @@ class StandaloneStream(SessionStream):
         if self.is_stuck:
             return False
         if self._may_send:
-            self.write(sse.event(message))
+            self.enqueue(sse.event(message))
         return True
 
 
 class ResumedStream(SessionStream):
     """The rest of a POST's stream, up to the response, for a client that lost its connection."""
 
-    def __init__(self, last_event: EventId, **facts: Any) -> None:
-        super().__init__(**facts)
+    def __init__(self, session: Session, last_event: EventId, **facts: Any) -> None:
+        super().__init__(session, **facts)
         self._name, self._number = last_event.stream, last_event.sequence
         self._token = secrets.token_urlsafe(9)
 
     async def serve(self) -> None:
-        """Send what was missed, and go on until the response is sent."""
         group, here = publisher.of_session(self._session.address), bus.here()
         try:
-            self.write(sse.KEEP_ALIVE)
+            self.enqueue(sse.KEEP_ALIVE)
             await here.subscribe(group, self._receive_event)
             self._replace_others()
             asyncio.get_running_loop().call_later(RESUME_AGAIN, self._replace_others)
@@ -358,37 +356,25 @@ class ResumedStream(SessionStream):
         is_closed = await store.is_closed(session, self._name)
         for event in await store.after(session, self._name, self._number) or ():
             self._number = event.number
-            self.write(sse.event(event.data, id=str(EventId(self._name, event.number))))
+            self.enqueue(sse.event(event.data, id=str(EventId(self._name, event.number))))
         if is_closed:
             self.end()
 
 
-async def open_stream(
-    last_event_id: str | None,
-    *,
-    session: Session,
-    server: Server,
-    may_read: MayRead,
-    end_session: Callable[[], Awaitable[None]],
-    **facts: Any,
-) -> SessionStream:
-    """The stream which a GET opens: a new one, unless the client names a position that we know.
+async def find(last_event_id: str | None, session: Session) -> EventId | StreamPosition | None:
+    """The position to resume at, in the stream of a POST or of a GET.
 
-    A position of another session, or an unknown one, is ignored.
+    None if it is unknown, as one of another session is.
     """
-    after = stores.events().after
-    position = None
     event_id = EventId.parse(last_event_id) if last_event_id else None
-    if event_id is not None and event_id.stream.startswith(event_log.PREFIX):
-        if await after(session.address, event_id.stream, event_id.sequence) is not None:
-            return ResumedStream(event_id, session=session, **facts)
-    elif event_id is not None:
-        position = StreamPosition.parse(event_id)
-        if position and await after(session.address, position.stream, position.number) is None:
-            position = None
-    return StandaloneStream(
-        server, may_read, end_session, resumed=position, session=session, **facts
-    )
+    if event_id is None:
+        return None
+    is_post = event_id.stream.startswith(event_log.PREFIX)
+    position = event_id if is_post else StreamPosition.parse(event_id)
+    if position is None:
+        return None
+    events = await stores.events().after(session.address, position.stream, event_id.sequence)
+    return None if events is None else position
 
 
 def deduplicate(events: Iterable[Event]) -> list[Event]:

@@ -28,27 +28,20 @@ from django_mcp.protocol.errors import (
 )
 from django_mcp.protocol.jsonrpc import Notification, Request, RequestId, Response
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Revision, Statefulness
+from django_mcp.protocol.sse import EventId
 from django_mcp.pubsub import bus, publisher
 from django_mcp.pubsub.pending_requests import ResponseRoute, deliver
 from django_mcp.server.server import Server
 from django_mcp.stores.base import StoreFull
-from django_mcp.transports import frames, site
+from django_mcp.transports import frames, session_engine, site
 from django_mcp.transports.http.monitor import CallMonitor
 from django_mcp.transports.http.request import HttpError, HttpRequest, Receive
 from django_mcp.transports.http.response import HttpExchange, Send
 from django_mcp.transports.http.session import batch, get_stream
+from django_mcp.transports.http.session.get_stream import ResumedStream, StandaloneStream
 from django_mcp.transports.http.session.response import NotificationExchange, SessionExchange
 from django_mcp.transports.http.sse_stream import Reauthenticate
-from django_mcp.transports.session_engine import (
-    GIVEN_UP,
-    NO_BATCHES,
-    REMEMBERED,
-    InFlightRequest,
-    InFlightRequests,
-    SessionEngine,
-    read_batch,
-    read_cancellation,
-)
+from django_mcp.transports.session_engine import InFlightRequest, InFlightRequests, SessionEngine
 
 
 @dataclass(slots=True)
@@ -89,18 +82,15 @@ class SessionHttp:
             if not await deliver(ResponseRoute(self.server, session), message):
                 raise HttpError(400, "This answers no request of ours")
         elif message.method == "notifications/initialized":
-            await self._initialized(message, session)
+            # The session ends if the server's ``init`` hook failed.
+            if await _engine().initialized(self._notification(session), message, session):
+                await publisher.send_to_session(session.address, "initialized")
+            else:
+                await self._end(session)
         elif message.method == "notifications/cancelled":
             await _cancel(session, message.params)
         else:
             await _engine().notified(self._notification(session), message, session)
-
-    async def _initialized(self, message: Notification, session: Session) -> None:
-        """Start to send notifications, or end the session if the server's ``init`` failed."""
-        if await _engine().initialized(self._notification(session), message, session):
-            await publisher.send_to_session(session.address, "initialized")
-        else:
-            await self._end(session)
 
     def _notification(self, session: Session) -> frames.IncomingRequest:
         route = ResponseRoute(self.server, session)
@@ -109,11 +99,11 @@ class SessionHttp:
     async def take_batch(self, values: Sequence[Any]) -> None:
         """Answer the requests of a batch, where the session's revision has batches."""
         if self.request.header(headers.SESSION_ID) is None:
-            raise InvalidRequest(NO_BATCHES)
+            raise InvalidRequest(session_engine.NO_BATCHES)
         session = await self._session()
         if not BY_VERSION[session.version].has(Feature.BATCHES):
-            raise InvalidRequest(NO_BATCHES)
-        messages, errors = read_batch(values)
+            raise InvalidRequest(session_engine.NO_BATCHES)
+        messages, errors = session_engine.read_batch(values)
         for message in messages:
             if not isinstance(message, Request):
                 await self._accept(message, session)
@@ -191,16 +181,19 @@ class SessionHttp:
         """Open the session's GET stream, or resume a stream that was interrupted."""
         self.request.check_accepts_stream()
         session = await self._session()
-        stream = await get_stream.open_stream(
-            self.request.header(b"last-event-id"),
-            server=self.server,
-            session=session,
-            may_read=self._may_read,
-            end_session=partial(self._end, session),
-            send=self.send,
-            receive=self.request.receive,
-            principal=self.principal,
-            reauthenticate=self.reauthenticate,
+        position = await get_stream.find(self.request.header(b"last-event-id"), session)
+        facts: dict[str, Any] = {
+            "send": self.send,
+            "receive": self.request.receive,
+            "principal": self.principal,
+            "reauthenticate": self.reauthenticate,
+        }
+        if isinstance(position, EventId):
+            await ResumedStream(session, position, **facts).serve()
+            return
+        end_session = partial(self._end, session)
+        stream = StandaloneStream(
+            session, position, self.server, self._may_read, end_session, **facts
         )
         await stream.serve()
 
@@ -229,7 +222,7 @@ def _engine() -> SessionEngine:
     return SessionEngine(site.get(), stores.sessions(), is_shared=True)
 
 
-ENDED = "The session has ended"
+ENDED, GIVEN_UP = "The session has ended", session_engine.GIVEN_UP
 
 
 class SessionCall(InFlightRequest):
@@ -257,7 +250,7 @@ class SessionCall(InFlightRequest):
             self.cancelled_early = True
 
     async def answer(self, engine: SessionEngine, receive: Receive) -> None:
-        """Answer while the connection is of use; InvalidRequest is raised before it begins."""
+        """Answer while the connection is of use; InvalidRequest if the call must not begin."""
         self._in_flight.begin(self)
         self.task = self.exchange.loop.create_task(self._answer(engine, receive))
         await self.exchange.until_over(self.task)
@@ -330,8 +323,8 @@ class SessionCallMonitor(CallMonitor):
             self.end(message["reason"])
         elif message["event"] == "ended":
             self.end(ENDED)
-        elif message["event"] == "resumed" and message["stream"] == self._call.exchange.stream:
-            bus.spawn(self._call.exchange.detach())
+        elif message["event"] == "resumed":
+            bus.spawn(self._call.exchange.detach(message["stream"]))
 
 
 def _is_cancelled(session: Session, key: str) -> bool:
@@ -343,21 +336,20 @@ async def _cancel(session: Session, params: Mapping[str, Any]) -> None:
 
     One that names nothing is ignored (CANC-11); one that arrives early is remembered.
     """
-    named = read_cancellation(params)
+    named = session_engine.read_cancellation(params)
     if named is None:
         return
     key, reason = named[0], named[1] or GIVEN_UP
     if here().cancel(session.address, key, reason) or bus.shared_layer() is None:
         return
     # First the note, then the event: a call first subscribes and then reads the note.
-    note = Change("cancelled", "note", key, stores.sessions().now() + REMEMBERED)
+    note = Change("cancelled", "note", key, stores.sessions().now() + session_engine.REMEMBERED)
     await stores.sessions().update(session.id, [note])
     await publisher.send_to_session(session.address, "cancelled", key=key, reason=reason)
 
 
-_in_flight: WeakKeyDictionary[asyncio.AbstractEventLoop, InFlightRequests[SessionCall]] = (
-    WeakKeyDictionary()
-)
+_in_flight: WeakKeyDictionary[asyncio.AbstractEventLoop, InFlightRequests[SessionCall]]
+_in_flight = WeakKeyDictionary()
 
 
 def here() -> InFlightRequests[SessionCall]:

@@ -60,11 +60,6 @@ class SessionExchange(HttpExchange):
         self._enqueue(sse.retry(retry))
         await self._close_connection()
 
-    @property
-    def stream(self) -> str | None:
-        """The name of the stream, if it can be resumed."""
-        return None if self._log is None else self._log.name
-
     def abandon(self, reason: str) -> None:
         if self._requests is not None:
             self._requests.abandon(reason)
@@ -84,10 +79,10 @@ class SessionExchange(HttpExchange):
             bus.spawn(self._log.notify_readers())
         self.release()
 
-    async def detach(self) -> None:
-        """Close the connection: the client has resumed the stream over another one."""
-        await self._close_connection()
-        if self._log is not None:
+    async def detach(self, stream: str) -> None:
+        """Close the connection if ``stream``, resumed over another connection, is its own."""
+        if self._log is not None and self._log.name == stream:
+            await self._close_connection()
             await self._log.notify_readers()
 
     async def finish(self, message: dict[str, Any], status: int = 200) -> None:
@@ -175,7 +170,4 @@ class NotificationExchange(SessionExchange):
 
     def write(self, message: dict[str, Any], /) -> None:
         """Append a notification to the session's outbox."""
-        if self._is_here():
-            self._post(message)
-        else:
-            self.loop.call_soon_threadsafe(self._post, message)
+        self._write_from_any_thread(self._post, message)
