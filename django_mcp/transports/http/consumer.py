@@ -32,6 +32,7 @@ from django_mcp.transports.http.monitor import CallMonitor
 from django_mcp.transports.http.request import HeaderPairs, HttpError, HttpRequest
 from django_mcp.transports.http.response import JSON_HEADERS, HttpExchange, Send
 from django_mcp.transports.http.session.handler import SessionHttp
+from django_mcp.transports.http.sse_stream import AuthenticatedRequest
 
 logger = logging.getLogger("django_mcp")
 
@@ -107,7 +108,7 @@ class StreamableHttpConsumer(HttpConsumer):
         self.accepts_stream = self.request.check_media_types()
         value = jsonrpc.decode(await self.request.body(conf.get().max_body_size))
         if isinstance(value, list):
-            await self._in_session().take_batch(value)
+            await self.in_session().take_batch(value)
             return
         message = jsonrpc.read(value)
         if not isinstance(message, Response) and (
@@ -116,7 +117,7 @@ class StreamableHttpConsumer(HttpConsumer):
         ):
             await self._stateless(message)
         else:
-            await self._in_session().take(message)
+            await self.in_session().take(message)
 
     async def _stateless(self, message: Request | Notification) -> None:
         if isinstance(message, Notification):
@@ -137,31 +138,22 @@ class StreamableHttpConsumer(HttpConsumer):
         meta = request_meta.read(message, self.request.headers, self.server.stateless)
         if not self.accepts_stream:
             raise HttpError(406, "Accept text/event-stream to listen")
-        exchange = ListenExchange(
-            self.request.headers,
-            send=self.send_message,
-            receive=self.request.receive,
-            principal=self.principal,
-            reauthenticate=self._authenticate,
+        http = AuthenticatedRequest(
+            self.request, self.send_message, self.principal, self._authenticate
         )
+        exchange = ListenExchange(http)
         frame = frames.stateless(self._call(exchange), message, meta)
         reply = await handle.answer(frame, site.get())
         status = 200 if reply.error is None else frame.revision.http_status(reply.error)
         await exchange.finish(reply.message, status)
 
-    async def get(self) -> None:
-        await self._in_session().get()
-
-    async def delete(self) -> None:
-        await self._in_session().delete()
-
-    def _in_session(self) -> SessionHttp:
+    def in_session(self) -> SessionHttp:
         return SessionHttp(
-            server=self.server,
             request=self.request,
             send=self.send_message,
             principal=self.principal,
             reauthenticate=self._authenticate,
+            server=self.server,
             may_stream=self.accepts_stream,
         )
 
@@ -201,7 +193,7 @@ Verb = Callable[[StreamableHttpConsumer], Coroutine[Any, Any, None]]
 
 VERBS: Mapping[str, Verb] = {
     "POST": StreamableHttpConsumer.post,
-    "GET": StreamableHttpConsumer.get,
-    "DELETE": StreamableHttpConsumer.delete,
+    "GET": lambda consumer: consumer.in_session().get(),
+    "DELETE": lambda consumer: consumer.in_session().delete(),
 }
 ALLOWED = ", ".join(VERBS).encode()

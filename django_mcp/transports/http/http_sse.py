@@ -21,7 +21,7 @@ from django_mcp.transports.http import sse_stream
 from django_mcp.transports.http.consumer import HttpConsumer
 from django_mcp.transports.http.request import HttpError, HttpRequest
 from django_mcp.transports.http.response import JSON_HEADERS, HttpExchange
-from django_mcp.transports.http.sse_stream import SseStream
+from django_mcp.transports.http.sse_stream import AuthenticatedRequest, SseStream
 
 KEY = "key"
 """The query parameter with the signed mailbox address of the connection."""
@@ -39,7 +39,6 @@ class HttpSseConsumer(HttpConsumer):
         self.endpoint = endpoint
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer the request; errors are answered as well."""
         self.request = HttpRequest(scope, receive)
         self._send = send
         method, verb = VERBS[self.endpoint]
@@ -61,17 +60,13 @@ class HttpSseConsumer(HttpConsumer):
         if sse_stream.count(Stream, self.principal) >= conf.get().max_sessions_per_principal:
             raise HttpError(429, "Too many connections are open: close one of them first")
         stream = Stream(
-            send=self._send,
-            receive=self.request.receive,
-            principal=self.principal,
-            reauthenticate=self._authenticate,
+            AuthenticatedRequest(self.request, self._send, self.principal, self._authenticate)
         )
         caller = self.request.caller(self.principal)
         connection = Connection(self.server, stream, caller, scheme="sse")
         await stream.serve(connection, self._uri)
 
     def _uri(self, address: str) -> str:
-        """The URI to which the client of this connection posts."""
         key = self.server.signer.sign(self._purpose, address)
         root, path = self.request.scope.get("root_path", ""), self.request.scope["path"]
         beside = path.rstrip("/").rpartition("/")[0]
@@ -122,23 +117,6 @@ class Stream(SseStream):
 
     def write(self, message: bytes, /) -> None:
         self.enqueue(sse.event(message, event="message"))
-
-
-class SseSink:
-    """The stream as the MessageSink of a connection."""
-
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-
-    @property
-    def is_stuck(self) -> bool:
-        return self._stream.is_stuck
-
-    def end(self) -> None:
-        self._stream.end()
-
-    def write(self, message: bytes, /) -> None:
-        self._stream.write(sse.event(message, event="message"))
 
 
 STREAM, MESSAGES = "sse", "messages"

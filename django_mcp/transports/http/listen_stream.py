@@ -12,11 +12,10 @@ from django_mcp.dispatch import dispatcher
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol import sse
 from django_mcp.protocol.errors import InvalidRequest
-from django_mcp.protocol.headers import RequestHeaders
 from django_mcp.protocol.subscriptions import Filter
 from django_mcp.transports.http import sse_stream
 from django_mcp.transports.http.response import HttpExchange
-from django_mcp.transports.http.sse_stream import SseStream
+from django_mcp.transports.http.sse_stream import AuthenticatedRequest, SseStream
 from django_mcp.transports.subscription import Subscription
 
 METHOD = "subscriptions/listen"
@@ -25,8 +24,8 @@ METHOD = "subscriptions/listen"
 class ListenStream(SseStream):
     """One listen stream, open until either side closes it."""
 
-    def __init__(self, frame: Frame, wanted: Filter, **facts: Any) -> None:
-        super().__init__(**facts)
+    def __init__(self, http: AuthenticatedRequest, frame: Frame, wanted: Filter) -> None:
+        super().__init__(http)
         self._subscription = Subscription(
             frame, wanted, lambda message: self.enqueue(sse.event(message))
         )
@@ -47,10 +46,10 @@ class ListenStream(SseStream):
 class ListenExchange(HttpExchange):
     """The Exchange of a listen request. Progress and logs are not sent on its stream (SUB-08)."""
 
-    def __init__(self, request_headers: RequestHeaders, **facts: Any) -> None:
-        super().__init__(facts["send"], may_stream=False, request_headers=request_headers)
+    def __init__(self, http: AuthenticatedRequest) -> None:
+        super().__init__(http.send, may_stream=False, request_headers=http.request.headers)
         self._stream: ListenStream | None = None
-        self._facts = facts
+        self._http = http
 
     async def finish(self, message: dict[str, Any], status: int = 200) -> None:
         """Send the response, as the last event of the stream if the request was accepted."""
@@ -61,8 +60,7 @@ class ListenExchange(HttpExchange):
 
     async def listen(self, frame: Frame, wanted: Filter, /) -> None:
         """Serve the stream; raises InvalidRequest if the principal has too many."""
-        principal = self._facts["principal"]
-        if sse_stream.count(ListenStream, principal) >= conf.get().max_listen_streams:
+        if sse_stream.count(ListenStream, self._http.principal) >= conf.get().max_listen_streams:
             raise InvalidRequest("Too many streams are open: close one of them first")
-        self._stream = ListenStream(frame, wanted, **self._facts)
+        self._stream = ListenStream(self._http, frame, wanted)
         await self._stream.serve()

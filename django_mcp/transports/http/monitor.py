@@ -38,7 +38,7 @@ class CallMonitor:
         self._timer.add(self, loop)
 
     def stop(self) -> None:
-        self._timer.discard(self)
+        self._timer.monitors.pop(self, None)
         if self._waiting is not None:
             self._waiting.cancel()
 
@@ -78,23 +78,20 @@ class MonitorTimer:
     """The timer of an event loop. It has no reference to its loop, so both can be collected."""
 
     def __init__(self) -> None:
-        self._monitors: dict[CallMonitor, None] = {}
+        self.monitors: dict[CallMonitor, None] = {}
         self._is_running = False
 
     def add(self, monitor: CallMonitor, loop: asyncio.AbstractEventLoop) -> None:
-        self._monitors[monitor] = None
+        self.monitors[monitor] = None
         if not self._is_running:
             self._is_running = True
             loop.call_later(TICK, self._tick, loop)
 
-    def discard(self, monitor: CallMonitor) -> None:
-        self._monitors.pop(monitor, None)
-
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._is_running = bool(self._monitors)
+        self._is_running = bool(self.monitors)
         if self._is_running:
             loop.call_later(TICK, self._tick, loop)
-        for monitor in tuple(self._monitors):
+        for monitor in tuple(self.monitors):
             monitor.tick()
 
 

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -17,13 +18,10 @@ from django_mcp import conf
 from django_mcp.auth.base import Principal
 from django_mcp.protocol import sse
 from django_mcp.pubsub import bus
-from django_mcp.transports.http.request import HttpError, Receive
+from django_mcp.transports.http.request import HttpError, HttpRequest
 from django_mcp.transports.http.response import STREAM_HEADERS, Send
 
 logger = logging.getLogger("django_mcp")
-
-Reauthenticate = Callable[[], Awaitable[Principal]]
-"""Authenticates the request again; raises HttpError if access was revoked."""
 
 TICK = 15.0
 """Seconds between two ticks if SSE_PING_INTERVAL is None."""
@@ -33,18 +31,27 @@ MAX_BUFFERED = 1024 * 1024
 """Bytes that may wait for a client which does not read. Its stream is then closed."""
 
 
+@dataclass(slots=True)
+class AuthenticatedRequest:
+    """An HTTP request whose principal is known."""
+
+    request: HttpRequest
+    send: Send
+    principal: Principal
+    reauthenticate: Callable[[], Awaitable[Principal]]
+    """Authenticates the request again; raises HttpError if access was revoked."""
+
+
 class SseStream:
     """One SSE response which stays open."""
 
-    def __init__(
-        self, send: Send, receive: Receive, *, principal: Principal, reauthenticate: Reauthenticate
-    ) -> None:
-        self.principal = principal
+    def __init__(self, http: AuthenticatedRequest) -> None:
+        self.principal = http.principal
         self.gone = False
         """Whether nothing can be sent any more."""
-        self._send = send
-        self._receive = receive
-        self._reauthenticate = reauthenticate
+        self._send = http.send
+        self._receive = http.request.receive
+        self._reauthenticate = http.reauthenticate
         self._task: asyncio.Task[Any] | None = None
         self._pump: asyncio.Task[None] | None = None
         self._waiting = b""

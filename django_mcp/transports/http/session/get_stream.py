@@ -29,7 +29,7 @@ from django_mcp.transports.http.request import HttpError
 from django_mcp.transports.http.session import event_log
 from django_mcp.transports.http.session.active_stream import HINTS, ActiveStream, LogPosition
 from django_mcp.transports.http.session.response import RETRY
-from django_mcp.transports.http.sse_stream import SseStream
+from django_mcp.transports.http.sse_stream import AuthenticatedRequest, SseStream
 from django_mcp.transports.keepalive import Keepalive
 
 logger = logging.getLogger("django_mcp")
@@ -71,8 +71,8 @@ class StreamPosition:
 class SessionStream(SseStream, ABC):
     """A GET of a session. One task at a time reads from the stores, whenever there is news."""
 
-    def __init__(self, session: Session, **facts: Any) -> None:
-        super().__init__(**facts)
+    def __init__(self, http: AuthenticatedRequest, session: Session) -> None:
+        super().__init__(http)
         self._session = session
         self._reader: asyncio.Task[None] | None = None
         self._has_news = False
@@ -132,14 +132,14 @@ class StandaloneStream(SessionStream):
 
     def __init__(
         self,
+        http: AuthenticatedRequest,
         session: Session,
         resumed: StreamPosition | None,
         server: Server,
         may_read: MayRead,
         end_session: Callable[[], Awaitable[None]],
-        **facts: Any,
     ) -> None:
-        super().__init__(session, **facts)
+        super().__init__(http, session)
         self._keepalive = Keepalive(server, send=self._send_keepalive, give_up=end_session)
         self._server = server
         self._may_read = may_read
@@ -314,8 +314,8 @@ class StandaloneStream(SessionStream):
 class ResumedStream(SessionStream):
     """The rest of a POST's stream, up to the response, for a client that lost its connection."""
 
-    def __init__(self, session: Session, last_event: EventId, **facts: Any) -> None:
-        super().__init__(session, **facts)
+    def __init__(self, http: AuthenticatedRequest, session: Session, last_event: EventId) -> None:
+        super().__init__(http, session)
         self._name, self._number = last_event.stream, last_event.sequence
         self._token = secrets.token_urlsafe(9)
 

@@ -35,24 +35,20 @@ from django_mcp.server.server import Server
 from django_mcp.stores.base import StoreFull
 from django_mcp.transports import frames, session_engine, site
 from django_mcp.transports.http.monitor import CallMonitor
-from django_mcp.transports.http.request import HttpError, HttpRequest, Receive
-from django_mcp.transports.http.response import HttpExchange, Send
+from django_mcp.transports.http.request import HttpError, Receive
+from django_mcp.transports.http.response import HttpExchange
 from django_mcp.transports.http.session import batch, get_stream
 from django_mcp.transports.http.session.get_stream import ResumedStream, StandaloneStream
 from django_mcp.transports.http.session.response import NotificationExchange, SessionExchange
-from django_mcp.transports.http.sse_stream import Reauthenticate
+from django_mcp.transports.http.sse_stream import AuthenticatedRequest
 from django_mcp.transports.session_engine import InFlightRequest, InFlightRequests, SessionEngine
 
 
 @dataclass(slots=True)
-class SessionHttp:
+class SessionHttp(AuthenticatedRequest):
     """One HTTP request which belongs to a session, or opens one."""
 
     server: Server
-    request: HttpRequest
-    send: Send
-    principal: Principal
-    reauthenticate: Reauthenticate
     may_stream: bool
 
     async def take(self, message: Request | Notification | Response) -> None:
@@ -144,11 +140,8 @@ class SessionHttp:
         if session_id is None:
             raise HttpError(400, "Open a session with initialize, and send its Mcp-Session-Id")
         session = await stores.sessions().load(session_id)
-        if (
-            session is None
-            or session.principal != self.principal.key
-            or session.server != self.server.name
-        ):
+        owner = self.principal.key, self.server.name
+        if session is None or (session.principal, session.server) != owner:
             raise HttpError(404, "This session has ended: open a new one with initialize")
         self._check_version_header(session)
         return session
@@ -182,20 +175,13 @@ class SessionHttp:
         self.request.check_accepts_stream()
         session = await self._session()
         position = await get_stream.find(self.request.header(b"last-event-id"), session)
-        facts: dict[str, Any] = {
-            "send": self.send,
-            "receive": self.request.receive,
-            "principal": self.principal,
-            "reauthenticate": self.reauthenticate,
-        }
         if isinstance(position, EventId):
-            await ResumedStream(session, position, **facts).serve()
+            await ResumedStream(self, session, position).serve()
             return
         end_session = partial(self._end, session)
-        stream = StandaloneStream(
-            session, position, self.server, self._may_read, end_session, **facts
-        )
-        await stream.serve()
+        await StandaloneStream(
+            self, session, position, self.server, self._may_read, end_session
+        ).serve()
 
     async def _may_read(self, principal: Principal, session: Session, uri: str) -> bool:
         self.principal = principal
