@@ -134,7 +134,6 @@ class StreamableHttpConsumer(HttpConsumer):
         await self._monitored(frames.stateless(self._call(exchange), message, meta), exchange)
 
     async def _listen(self, message: Request) -> None:
-        """Keep a stream open for notifications, until the client or the server closes it."""
         meta = request_meta.read(message, self.request.headers, self.server.stateless)
         if not self.accepts_stream:
             raise HttpError(406, "Accept text/event-stream to listen")

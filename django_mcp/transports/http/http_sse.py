@@ -103,7 +103,6 @@ class Stream(SseStream):
     """The stream of one connection, and its MessageSink."""
 
     async def serve(self, connection: Connection, uri: Callable[[str], str]) -> None:
-        """Send the URI to post to, and carry messages until the client disconnects."""
         mailboxes = bus.here()
         address = await mailboxes.open_mailbox(lambda posted: connection.receive(posted["body"]))
         try:

@@ -26,9 +26,7 @@ class ListenStream(SseStream):
 
     def __init__(self, http: AuthenticatedRequest, frame: Frame, wanted: Filter) -> None:
         super().__init__(http)
-        self._subscription = Subscription(
-            frame, wanted, lambda message: self.enqueue(sse.event(message))
-        )
+        self._subscription = Subscription(frame, wanted, lambda data: self.enqueue(sse.event(data)))
 
     async def serve(self) -> None:
         try:

@@ -26,7 +26,6 @@ HeaderPairs = Sequence[tuple[bytes, bytes]]
 
 MAX_ORIGIN_LENGTH = 300
 """Bytes of a Host or an Origin. A DNS name has at most 253; longer values are not cached."""
-
 LOCAL_HOSTS = (".localhost", "127.0.0.1", "[::1]")
 """The hosts which Django serves under DEBUG if ALLOWED_HOSTS is empty."""
 
@@ -42,10 +41,6 @@ class HttpError(Exception):
 
 
 class HttpRequest:
-    """One request, and the checks before its message is read."""
-
-    __slots__ = ("headers", "receive", "scope")
-
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.scope = scope
         self.receive = receive

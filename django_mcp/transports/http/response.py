@@ -26,7 +26,6 @@ T = TypeVar("T")
 
 MAX_WAITING = 1000
 """How many notifications may wait for the network. Further ones are dropped."""
-
 YIELD_EVERY = 8
 """After so many flushes a handler yields to the event loop, even if the network takes all."""
 
@@ -67,7 +66,6 @@ class HttpExchange(LoopExchange):
         self._waiting: list[bytes] = []
 
     def write(self, message: dict[str, Any], /) -> None:
-        """Send a notification before the result, on a stream."""
         if self._may_stream and not self.gone:
             self._write_from_any_thread(self._enqueue, sse.event(jsonrpc.encode(message)))
 
@@ -82,7 +80,6 @@ class HttpExchange(LoopExchange):
             await asyncio.shield(self._pump)
 
     async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
-        """Raise ConnectionError: requests to the client need a session."""
         raise ConnectionError("Requests to this client need a session")
 
     async def finish(self, message: dict[str, Any], status: int = 200) -> None:
@@ -113,7 +110,6 @@ class HttpExchange(LoopExchange):
             self._enqueue(sse.KEEP_ALIVE)
 
     def disconnected(self) -> None:
-        """Drop what is not sent yet."""
         self.gone = True
         self._waiting.clear()
 

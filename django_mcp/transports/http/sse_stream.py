@@ -43,8 +43,6 @@ class AuthenticatedRequest:
 
 
 class SseStream:
-    """One SSE response which stays open."""
-
     def __init__(self, http: AuthenticatedRequest) -> None:
         self.principal = http.principal
         self.gone = False

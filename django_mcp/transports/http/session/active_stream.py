@@ -1,9 +1,8 @@
 """The lease which decides which GET stream of a session sends: the newest, on any worker.
 
-Every message is sent on exactly one stream (T-HTTP-51, -52). When a newer stream requests the
-lease, its holder flushes its pending event and hands over its position, or loses the lease after a
-time limit. The lease is a field of the session, changed by compare-and-set, and expires with its
-worker; hints on the message bus make it quick.
+Every message is sent on exactly one stream (T-HTTP-51, -52). The holder of the lease flushes its
+pending event and hands over its position in time, or loses the lease; that of a dead worker
+expires. It is a field of the session, changed by compare-and-set; hints on the bus make it quick.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ LEASE = 150.0
 60 seconds, by the store operation which keeps the session from expiring: no other one is made."""
 HANDOVER = 3.0
 """Seconds which the previous stream has for its pending event."""
-
 HINTS = REQUESTED, RELEASED = "stream_requested", "stream_released"
 """The hints: a newer stream waits for the lease, and the lease was released or handed over."""
 

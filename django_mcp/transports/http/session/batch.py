@@ -34,7 +34,6 @@ class BatchExchange(SessionExchange):
         self._batch.disconnected()
 
     async def finish(self, message: dict[str, Any], status: int = 200) -> None:
-        """Keep the response until all are there."""
         self._replies.append(dispatcher.encode(message))
         self.release()
 

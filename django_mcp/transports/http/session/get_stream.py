@@ -83,10 +83,6 @@ class SessionStream(SseStream, ABC):
         await self._reload()
 
     @abstractmethod
-    async def serve(self) -> None:
-        """Keep the stream open, and send its messages."""
-
-    @abstractmethod
     async def _read(self) -> None:
         """Send what the stores have for this stream."""
 

@@ -52,7 +52,6 @@ class SessionHttp(AuthenticatedRequest):
     may_stream: bool
 
     async def take(self, message: Request | Notification | Response) -> None:
-        """Answer a request, or accept a notification or a response."""
         if isinstance(message, Request) and message.method == "initialize":
             await self._initialize(message)
             return
@@ -93,7 +92,6 @@ class SessionHttp(AuthenticatedRequest):
         return self._call(NotificationExchange(self.send, may_stream=False, route=route))
 
     async def take_batch(self, values: Sequence[Any]) -> None:
-        """Answer the requests of a batch, where the session's revision has batches."""
         if self.request.header(headers.SESSION_ID) is None:
             raise InvalidRequest(session_engine.NO_BATCHES)
         session = await self._session()

@@ -86,7 +86,6 @@ class SessionExchange(HttpExchange):
             await self._log.notify_readers()
 
     async def finish(self, message: dict[str, Any], status: int = 200) -> None:
-        """Send the response message, as the last event of the stream or as JSON."""
         if self._log is None:
             await super().finish(message, status)
             return
@@ -169,5 +168,4 @@ class NotificationExchange(SessionExchange):
     """The Exchange of a notification: what its handler sends goes to the session's own stream."""
 
     def write(self, message: dict[str, Any], /) -> None:
-        """Append a notification to the session's outbox."""
         self._write_from_any_thread(self._post, message)
