@@ -41,14 +41,9 @@ class PromptComponent(Component):
     """The arguments in lists: name, title, description, and whether it is required."""
 
     def validate_input(self, arguments: dict[str, Any]) -> Any:
-        """The validated ``arguments``, which are strings, for its handler.
-
-        Raises InvalidArguments.
-        """
         return self.input.validate(arguments)
 
     def descriptor(self) -> dict[str, Any]:
-        """Its entry in a list, in the format of the newest revision."""
         return self._describe(
             description=self.listed_description or None, arguments=list(self.arguments) or None
         )
@@ -70,15 +65,12 @@ def prompt_component(target: Any, **options: Unpack[PromptOptions]) -> PromptCom
 
     The options override the attributes of the class. Raises ConfigurationError with the remedy.
     """
-    return _build(declaration.read(target, Prompt, "get_messages", options, PromptOptions))
-
-
-def _build(source: ComponentSource) -> PromptComponent:
-    signature = source.signature()
+    source = declaration.read(target, Prompt, "get_messages", options, PromptOptions)
+    signature = signatures.read(source.function)
     arguments, call = _read_input(source, signature)
     return PromptComponent(
         name=source.name(),
-        complete=source.completers(arguments.schema.get("properties", ()), signature),
+        complete=source.completers(arguments.schema.get("properties", ()), signature.parameters),
         input=_decode_json(arguments),
         arguments=tuple(_listed(arguments.schema)),
         **call._asdict(),
@@ -127,18 +119,13 @@ def _listed(schema: Json) -> Iterable[dict[str, Any]]:
     """The arguments in the format of a list of prompts."""
     required = schema.get("required", ())
     for name, property_schema in schema.get("properties", {}).items():
-        # A schema may be the boolean true.
+        # A schema may be the boolean true, and a type a list.
         described = property_schema if isinstance(property_schema, Mapping) else {}
-        is_required = name in required
-        description = _default_description(described, is_required)
+        kind = described.get("type")
+        named = f"{kind} parameter" if kind and isinstance(kind, str) else "parameter"
+        description = f"{'Required' if name in required else 'Optional'} {named}"
         labels = {"description": description, **_labels(described)}
-        yield {"name": name, **labels, "required": is_required}
-
-
-def _default_description(described: Json, is_required: bool) -> str:
-    kind = described.get("type", "")
-    words = ["Required" if is_required else "Optional", kind, "parameter"]
-    return " ".join(word for word in words if isinstance(word, str) and word)
+        yield {"name": name, **labels, "required": name in required}
 
 
 def _decode_json(arguments: InputSchema) -> InputSchema:

@@ -10,13 +10,8 @@ from typing import Any, ClassVar, Unpack, cast
 
 from django_mcp.components import declaration, schemas, stored
 from django_mcp.components import signature as signatures
-from django_mcp.components.base import Component, ConfigurationError, InvalidArguments
-from django_mcp.components.declaration import (
-    ComponentAttributes,
-    ComponentSource,
-    Options,
-    content_annotations,
-)
+from django_mcp.components.base import Component, ConfigurationError, InvalidArguments, explained
+from django_mcp.components.declaration import ComponentAttributes, ComponentSource, Options
 from django_mcp.components.schemas import InputSchema
 from django_mcp.components.signature import Signature
 from django_mcp.protocol.content import Annotations
@@ -95,7 +90,6 @@ class ResourceComponent(ReadComponent):
         return {} if uri == self.uri else None
 
     def descriptor(self) -> dict[str, Any]:
-        """Its entry in a list, in the format of the newest revision."""
         return {"uri": self.uri, **self._describe_read(size=self.size)}
 
     @classmethod
@@ -115,12 +109,10 @@ class TemplateComponent(ReadComponent):
 
     @property
     def key(self) -> str:
-        """The template as it is declared."""
         return self.template.text
 
     @property
     def specificity(self) -> Any:
-        """Sorts the most specific template first."""
         return self.template.specificity
 
     def match(self, uri: str) -> dict[str, str] | None:
@@ -131,7 +123,6 @@ class TemplateComponent(ReadComponent):
         return variables
 
     def descriptor(self) -> dict[str, Any]:
-        """Its entry in a list, in the format of the newest revision."""
         return {"uriTemplate": self.key, **self._describe_read()}
 
     @classmethod
@@ -173,52 +164,43 @@ def resource_component(
 
 
 def _resource(source: ComponentSource, uri: str) -> ResourceComponent:
-    signature = source.signature()
-    _check_parameters(signature, ())
+    fields = _fields(source, ())
     name = source.get("name")
     if name is None and source.instance is None:
         name = source.default_name
     return ResourceComponent(
-        uri=uri,
-        name=str(name or basename(uri)),
-        size=source.get("size"),
-        **_fields(source, signature, ()),
+        uri=uri, name=str(name or basename(uri)), size=source.get("size"), **fields
     )
 
 
 def _template(source: ComponentSource, text: str) -> TemplateComponent:
-    signature = source.signature()
-    try:
+    with explained(f"The template of {source.where}"):
         template = UriTemplate.parse(text)
-    except ValueError as error:
-        raise ConfigurationError(f"The template of {source.where}: {error}") from error
-    _check_parameters(signature, template.names)
-    _check_variables(signature, template.names)
+    fields = _fields(source, template.names)
     name = source.get("name") or (None if source.instance else source.default_name)
     if not name:
         raise ConfigurationError(f"The template of {source.where} needs a name: write name = …")
-    return TemplateComponent(
-        template=template, name=str(name), **_fields(source, signature, template.names)
-    )
+    return TemplateComponent(template=template, name=str(name), **fields)
 
 
-def _fields(source: ComponentSource, signature: Signature, names: Sequence[str]) -> dict[str, Any]:
-    """The fields that both kinds declare alike."""
+def _fields(source: ComponentSource, names: Sequence[str]) -> dict[str, Any]:
+    signature = signatures.read(source.function)
+    _check_parameters(signature, names)
     call = signatures.by_keywords(source.function, signature)
     more = [name for name in names if signature.has_var_keyword and name not in signature.names]
     return {
         "mime_type": source.get("mime_type"),
         "listed_mime_type": source.get("mime_type") or _expected_type(signature.returns),
         "input": schemas.input_of_signature(signature, more=more),
-        "annotations": content_annotations(source.get("annotations"), source.where),
-        "complete": source.completers(names, signature),
+        "annotations": source.content_annotations(),
+        "complete": source.completers(names, signature.parameters),
         **call._asdict(),
         **source.common(),
     }
 
 
 def _check_parameters(signature: Signature, names: Sequence[str]) -> None:
-    """Raise for a required parameter that is no variable of the template."""
+    """Raise for a required parameter that is no variable of the URI, or an unused variable."""
     for each in signature.parameters:
         if each.name not in (*names, URI) and each.default is inspect.Parameter.empty:
             raise ConfigurationError(
@@ -226,9 +208,6 @@ def _check_parameters(signature: Signature, names: Sequence[str]) -> None:
                 f"{{{each.name}}} into the URI, or give the parameter a default"
             )
 
-
-def _check_variables(signature: Signature, names: Sequence[str]) -> None:
-    """Raise for a variable of the template that the handler does not take."""
     unused = [name for name in names if name not in signature.names]
     if unused and not signature.has_var_keyword and URI not in signature.names:
         raise ConfigurationError(
@@ -238,7 +217,6 @@ def _check_variables(signature: Signature, names: Sequence[str]) -> None:
 
 
 def basename(uri: str) -> str:
-    """The last part of a URI."""
     return uri.rstrip("/").rpartition("/")[2] or uri
 
 

@@ -54,7 +54,6 @@ def restore(
         handler=None,
         invoke=None,
         is_async=False,
-        takes_frame=False,
         module="",
         find_line=int,
     )

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from django_mcp.components import declaration, schemas, stored
 from django_mcp.components import signature as signatures
-from django_mcp.components.base import Component, ConfigurationError
+from django_mcp.components.base import Component, ConfigurationError, explained
 from django_mcp.components.declaration import ComponentAttributes, ComponentSource, Options
 from django_mcp.components.schemas import InputSchema, OutputSchema
 from django_mcp.components.signature import CallConvention, Signature
@@ -61,7 +61,6 @@ class ToolComponent(Component):
 
     @property
     def input_schema(self) -> dict[str, Any]:
-        """The JSON Schema of its arguments."""
         return self.input.schema
 
     @property
@@ -70,7 +69,6 @@ class ToolComponent(Component):
         return None if self.output is None else self.output.schema
 
     def validate_input(self, arguments: dict[str, Any]) -> Any:
-        """The validated arguments for its handler; raises InvalidArguments."""
         return self.input.validate(arguments)
 
     def validate_output(self, value: Any) -> Any:
@@ -78,7 +76,6 @@ class ToolComponent(Component):
         return value if self.output is None else self.output.dump(value)
 
     def descriptor(self) -> dict[str, Any]:
-        """Its entry in a list, in the format of the newest revision."""
         may_be_task = self.task_support != "forbidden"
         return self._describe(
             description=self.listed_description,
@@ -116,22 +113,21 @@ def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent
 
     The options override the attributes of the class. Raises ConfigurationError with the remedy.
     """
-    return _build(declaration.read(target, Tool, "execute", options, ToolOptions))
-
-
-def _build(source: ComponentSource) -> ToolComponent:
-    signature = source.signature()
+    source = declaration.read(target, Tool, "execute", options, ToolOptions)
+    signature = signatures.read(source.function)
     arguments, call = _read_input(source, signature)
     hints = {member: source.get(option) for option, member in HINTS.items()}
     declared = {member: hint for member, hint in hints.items() if hint is not None}
+    with explained(f"A header of {source.where}"):
+        param_headers = headers.param_headers(arguments.schema)
     return ToolComponent(
         name=source.name(),
-        complete=source.completers(arguments.schema.get("properties", ()), None),
+        complete=source.completers(arguments.schema.get("properties", ())),
         input=arguments,
         output=_read_output(source, signature),
         annotations={**(source.get("annotations") or {}), **declared} or None,
         task_support=_task_support(source),
-        param_headers=_param_headers(arguments.schema, source.where),
+        param_headers=param_headers,
         **call._asdict(),
         **source.common(),
     )
@@ -162,7 +158,8 @@ def _read_output(source: ComponentSource, signature: Signature) -> OutputSchema 
     declared = source.get("output_schema")
     if declared is not None:
         return schemas.output_of(declared, source.where)
-    return schemas.output_of_annotation(signature.returns, source.where)
+    kind = schemas.structured_type(signature.returns)
+    return None if kind is None else schemas.output_of_type(kind, source.where)
 
 
 def _task_support(source: ComponentSource) -> TaskSupport:
@@ -173,13 +170,6 @@ def _task_support(source: ComponentSource) -> TaskSupport:
             '"forbidden", "optional" or "required"'
         )
     return cast("TaskSupport", support)
-
-
-def _param_headers(schema: Json, where: str) -> Any:
-    try:
-        return headers.param_headers(schema)
-    except ValueError as error:
-        raise ConfigurationError(f"A header of {where}: {error}") from error
 
 
 @lru_cache(maxsize=stored.CACHED_SPECS)
