@@ -1,7 +1,4 @@
-"""What every component has in common: its name, its permissions and its entry in a list.
-
-It knows neither the server that lists it nor the Frame class.
-"""
+"""What every component has in common: its name, its permissions and its entry in a list."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ class ConfigurationError(ValueError):
 
 
 @contextmanager
-def explained(prefix: str) -> Iterator[None]:
+def explain(prefix: str) -> Iterator[None]:
     """Raise a ValueError of the block as a ConfigurationError: ``prefix``, and its message."""
     try:
         yield
@@ -139,7 +136,6 @@ class Component(ABC):
 
     @property
     def sort_key(self) -> tuple[str, ...]:
-        """Strings that sort the components of one kind."""
         # Shifted, because negative numbers do not sort as strings.
         return (f"{self.order + ORDER_BOUND:010d}", self.name, self.key)
 
@@ -150,7 +146,6 @@ class Component(ABC):
 
     @property
     def listed_title(self) -> str | None:
-        """The title in lists, if there is one."""
         title = (self.annotations or {}).get("title") or self.title
         return None if title is None else str(title)
 

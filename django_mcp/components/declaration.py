@@ -1,8 +1,4 @@
-"""Reading a declaration: a function, a class or an instance, and the options of a registration.
-
-An option of the registration overrides an attribute of the class. An attribute may be a value or a
-method without parameters.
-"""
+"""Declarations of components: a function, a class or an instance, and options."""
 
 from __future__ import annotations
 
@@ -14,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal, TypedDict, cast, get_args, get_origin
 
+from django_mcp.components import schemas
 from django_mcp.components import signature as signatures
 from django_mcp.components.base import (
     ORDER_BOUND,
@@ -23,9 +20,10 @@ from django_mcp.components.base import (
     Description,
     Permission,
     Text,
-    explained,
+    explain,
 )
-from django_mcp.components.signature import Parameter
+from django_mcp.components.schemas import InputSchema
+from django_mcp.components.signature import CallConvention, Parameter, Signature
 from django_mcp.protocol import meta
 from django_mcp.protocol.content import Annotations, Icon
 from django_mcp.protocol.errors import Json
@@ -83,6 +81,7 @@ class ComponentSource:
     """The handler to register, and where its attributes are declared."""
 
     function: Callable[..., Any]
+    signature: Signature
     options: Mapping[str, Any]
     instance: ComponentAttributes | None
     default_name: str
@@ -92,12 +91,12 @@ class ComponentSource:
 
     @property
     def where(self) -> str:
-        return signatures.name_of(self.function)
+        return self.signature.where
 
     def get(self, option: str) -> Any:
         """The option of the registration, else the attribute of the class, else None."""
         declared = self._raw(option)
-        # A class is a value here, a pydantic model for instance.
+        # A class is a value: a pydantic model, for instance.
         return declared() if callable(declared) and not isinstance(declared, type) else declared
 
     def _raw(self, option: str) -> Any:
@@ -109,8 +108,21 @@ class ComponentSource:
         declared = self.get(option)
         return getattr(self.instance, "Input", None) if declared is None else declared
 
+    def read_input(self, declared: Any, otherwise: str) -> tuple[InputSchema, CallConvention]:
+        """The arguments and the call convention: one value where the arguments are declared.
+
+        ``otherwise`` says why a handler cannot take any keyword, and the remedy.
+        """
+        if declared is not None:
+            call = signatures.by_value(self.function, self.signature)
+            return schemas.input_of(declared, self.where), call
+        if self.signature.has_var_keyword:
+            raise ConfigurationError(f"{self.where} takes any keyword, but {otherwise}")
+        call = signatures.by_keywords(self.function, self.signature)
+        return schemas.input_of_signature(self.signature), call
+
     def common(self) -> dict[str, Any]:
-        with explained(self.where):
+        with explain(self.where):
             icons = tuple(Icon.of(icon).to_protocol() for icon in self.get("icons") or ())
         description = self._raw("description")
         scopes = self.get("scopes") or ()
@@ -162,16 +174,17 @@ class ComponentSource:
     def content_annotations(self) -> dict[str, Any] | None:
         """Annotations of a resource; raises ConfigurationError for invalid ones."""
         annotations = self.get("annotations")
-        with explained(self.where):
+        with explain(self.where):
             return None if annotations is None else Annotations.of(annotations).to_protocol()
 
     def _meta(self) -> Json | None:
         value: Json | None = self.get("meta")
-        if value is not None:
-            if not isinstance(value, Mapping):
-                raise ConfigurationError(f"The meta of {self.where} is {value!r}: give a dict")
-            with explained(self.where):
-                meta.check_keys(value)
+        if value is None:
+            return None
+        if not isinstance(value, Mapping):
+            raise ConfigurationError(f"The meta of {self.where} is {value!r}: give a dict")
+        with explain(self.where):
+            meta.check_keys(value)
         return value
 
     def _cache(self) -> CacheHint | None:
@@ -200,20 +213,13 @@ class ComponentSource:
         )
 
 
-RENAMED = {"asks": "requests_input"}
-"""Options by their former names."""
-
-
 def read(
     target: Any, base: type[ComponentAttributes], method: str, options: Any, known: Any
 ) -> ComponentSource:
-    """Read ``target``: a function, or a class or instance of ``base`` with ``method``.
-
-    ``known`` is the TypedDict of the possible options.
-    """
+    """Read ``target``: a function, or a class or instance of ``base`` with ``method``."""
     if unknown := sorted(options.keys() - known.__optional_keys__):
-        if unknown[0] in RENAMED:
-            raise ConfigurationError(f"The option {unknown[0]!r} is now {RENAMED[unknown[0]]!r}")
+        if unknown[0] == "asks":
+            raise ConfigurationError("The option 'asks' is now 'requests_input'")
         possible = ", ".join(sorted(known.__optional_keys__))
         raise ConfigurationError(f"There is no option {unknown[0]!r}: there are {possible}")
     if isinstance(target, type):
@@ -229,6 +235,7 @@ def read(
     declared: Any = signatures.underlying(function) if instance is None else type(target)
     return ComponentSource(
         function=function,
+        signature=signatures.read(function),
         options=options,
         instance=instance,
         default_name=_default_name(target),

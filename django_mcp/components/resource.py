@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Unpack, cast
 
 from django_mcp.components import declaration, schemas, stored
 from django_mcp.components import signature as signatures
-from django_mcp.components.base import Component, ConfigurationError, InvalidArguments, explained
+from django_mcp.components.base import Component, ConfigurationError, InvalidArguments, explain
 from django_mcp.components.declaration import ComponentAttributes, ComponentSource, Options
 from django_mcp.components.schemas import InputSchema
 from django_mcp.components.signature import Signature
@@ -48,18 +48,13 @@ class ResourceTemplate(ComponentAttributes):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReadComponent(Component):
-    """What a resource and a template have in common."""
-
     mime_type: str | None = None
     """As declared; None leaves it to the contents."""
     listed_mime_type: str = "text/plain"
     input: InputSchema
 
     def validate_input(self, variables: Mapping[str, str]) -> Any:
-        """The arguments of its handler: the variables of the template, and ``uri`` if it takes it.
-
-        Raises ResourceNotFound for invalid variables: there is no resource at such a URI.
-        """
+        """The arguments of its handler; raises ResourceNotFound for invalid variables."""
         known = self.input.schema["properties"]
         try:
             return self.input.validate({n: v for n, v in variables.items() if n in known})
@@ -73,8 +68,6 @@ class ReadComponent(Component):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ResourceComponent(ReadComponent):
-    """A registered resource."""
-
     kind: ClassVar[str] = "resource"
 
     uri: str
@@ -94,15 +87,13 @@ class ResourceComponent(ReadComponent):
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> ResourceComponent:
-        """The resource with the specification ``spec``: ``uri`` and the options of its builder."""
+        """The resource with the ``uri`` and the options in ``spec``."""
         options = {"name": basename(spec["uri"]), **spec}
         return cast("ResourceComponent", _from_spec(stored.canonical(options)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TemplateComponent(ReadComponent):
-    """A registered resource template."""
-
     kind: ClassVar[str] = "resource_template"
 
     template: UriTemplate
@@ -127,7 +118,7 @@ class TemplateComponent(ReadComponent):
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> TemplateComponent:
-        """The template with the specification ``spec``: ``template``, ``name`` and options."""
+        """The template with the ``template``, the ``name`` and the options in ``spec``."""
         options = {**spec}
         options.setdefault("uri", options.pop("template", None))
         if not options.get("name"):
@@ -136,8 +127,6 @@ class TemplateComponent(ReadComponent):
 
 
 class ResourceOptions(Options, total=False):
-    """The options of the registration of a resource or a template."""
-
     annotations: Annotations | Json | None
     mime_type: str | None
     size: int | None
@@ -147,20 +136,21 @@ class ResourceOptions(Options, total=False):
 def resource_component(
     target: Any, uri: str | None = None, **options: Unpack[ResourceOptions]
 ) -> ResourceComponent | TemplateComponent:
-    """The component of ``target``: a template when ``uri`` has a ``{``, else a resource.
+    """The component of a function, or of a class or an instance of one.
 
-    ``target`` is a function, or a class or an instance of Resource or ResourceTemplate. The
-    options override the attributes of the class. Raises ConfigurationError.
+    It is a template when ``uri`` has a ``{``, else a resource.
     """
-    base = ResourceTemplate if _is_a(target, ResourceTemplate) else Resource
+    kind = target if isinstance(target, type) else type(target)
+    base = ResourceTemplate if issubclass(kind, ResourceTemplate) else Resource
     source = declaration.read(target, base, "read", options, ResourceOptions)
     uri = uri or source.get("uri" if base is Resource else "uri_template")
     if not isinstance(uri, str) or ":" not in uri:
         raise ConfigurationError(
             f'The URI of {source.where} is {uri!r}: give one with its scheme, as "shop://customers"'
         )
-    is_template = base is ResourceTemplate or "{" in uri
-    return _template(source, uri) if is_template else _resource(source, uri)
+    if base is ResourceTemplate or "{" in uri:
+        return _template(source, uri)
+    return _resource(source, uri)
 
 
 def _resource(source: ComponentSource, uri: str) -> ResourceComponent:
@@ -174,7 +164,7 @@ def _resource(source: ComponentSource, uri: str) -> ResourceComponent:
 
 
 def _template(source: ComponentSource, text: str) -> TemplateComponent:
-    with explained(f"The template of {source.where}"):
+    with explain(f"The template of {source.where}"):
         template = UriTemplate.parse(text)
     fields = _fields(source, template.names)
     name = source.get("name") or (None if source.instance else source.default_name)
@@ -184,9 +174,8 @@ def _template(source: ComponentSource, text: str) -> TemplateComponent:
 
 
 def _fields(source: ComponentSource, names: Sequence[str]) -> dict[str, Any]:
-    signature = signatures.read(source.function)
+    signature = source.signature
     _check_parameters(signature, names)
-    call = signatures.by_keywords(source.function, signature)
     more = [name for name in names if signature.has_var_keyword and name not in signature.names]
     return {
         "mime_type": source.get("mime_type"),
@@ -194,7 +183,7 @@ def _fields(source: ComponentSource, names: Sequence[str]) -> dict[str, Any]:
         "input": schemas.input_of_signature(signature, more=more),
         "annotations": source.content_annotations(),
         "complete": source.completers(names, signature.parameters),
-        **call._asdict(),
+        **signatures.by_keywords(source.function, signature)._asdict(),
         **source.common(),
     }
 
@@ -226,10 +215,6 @@ def _expected_type(returns: Any) -> str:
         return "application/octet-stream"
     structured = schemas.structured_type(returns) is not None
     return "application/json" if structured else "text/plain"
-
-
-def _is_a(target: Any, base: type) -> bool:
-    return issubclass(target, base) if isinstance(target, type) else isinstance(target, base)
 
 
 @lru_cache(maxsize=stored.CACHED_SPECS)

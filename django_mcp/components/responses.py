@@ -222,14 +222,9 @@ class ResourceResponse(Response):
         """Add the size in bytes to the contents."""
         return self._with_members(size=size)
 
-    def to_protocol(
-        self,
-        uri: str,
-        *,
-        text_type: str = "text/plain",
-        blob_type: str = "application/octet-stream",
-    ) -> dict[str, Any]:
-        """The result in the format of the protocol; the types are defaults."""
+    def to_protocol(self, uri: str, mime_type: str | None = None) -> dict[str, Any]:
+        """The result in the format of the protocol; ``mime_type`` is the default of its items."""
+        text_type, blob_type = mime_type or "text/plain", mime_type or "application/octet-stream"
         items = self.others
         if self.contents is not None or not items:
             items = (EmbeddedResource(uri, **(self.contents or {"text": ""})), *items)

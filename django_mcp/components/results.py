@@ -34,15 +34,10 @@ BYTES = (bytes, bytearray, memoryview)
 UNSTRUCTURED = (str, int, float, *BYTES)
 
 
-def tool_error(text: str) -> dict[str, Any]:
-    """The result of a failed tool: the model reads ``text``."""
-    return {"content": [{"type": "text", "text": text}], "isError": True}
-
-
 def tool_result(tool: ToolComponent, value: Any) -> dict[str, Any]:
     """The result of a call; raises InvalidOutput and UnserializableResult."""
     if isinstance(value, ToolError):
-        return tool_error(str(value))
+        return {"content": [{"type": "text", "text": str(value)}], "isError": True}
     if isinstance(value, Response):
         return _checked(tool, _of_kind(value, ToolResponse, tool).to_protocol())
     if (blocks := _blocks(value)) is not None:
@@ -75,11 +70,7 @@ def read_result(
         response = _of_kind(value, ResourceResponse, component)
     else:
         response = _contents(value, component.mime_type)
-    return response.to_protocol(
-        uri,
-        text_type=component.mime_type or "text/plain",
-        blob_type=component.mime_type or "application/octet-stream",
-    )
+    return response.to_protocol(uri, component.mime_type)
 
 
 def prompt_result(prompt: PromptComponent, value: Any) -> dict[str, Any]:

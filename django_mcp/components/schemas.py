@@ -19,12 +19,7 @@ from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import SchemaError
 
-from django_mcp.components.base import (
-    ConfigurationError,
-    InvalidArguments,
-    InvalidOutput,
-    explained,
-)
+from django_mcp.components.base import ConfigurationError, InvalidArguments, InvalidOutput, explain
 from django_mcp.components.responses import Response
 from django_mcp.components.serialization import (
     NOT_SERIALIZABLE,
@@ -39,9 +34,7 @@ from django_mcp.protocol.errors import Json, McpError, ToolError
 from django_mcp.protocol.schema import compiler
 
 SCHEMA_ERRORS = (PydanticUserError, SchemaError, NameError, TypeError)
-UNSTRUCTURED = frozenset(
-    {None, NoneType, str, bytes, Any, object, NoReturn, inspect.Parameter.empty}
-)
+UNSTRUCTURED = (None, NoneType, str, bytes, Any, object, NoReturn, inspect.Parameter.empty)
 """Return annotations without structured content."""
 PROTOCOL_TYPES = (*CONTENT, Message, Response, McpError, ToolError)
 """Classes whose instances are results or parts of one: they have no output schema."""
@@ -52,8 +45,6 @@ MAX_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class InputSchema:
-    """The JSON Schema of the arguments, and their validation."""
-
     schema: dict[str, Any]
     validate: Callable[[dict[str, Any]], Any]
     """The arguments of the handler; raises InvalidArguments."""
@@ -61,8 +52,6 @@ class InputSchema:
 
 @dataclass(frozen=True, slots=True)
 class OutputSchema:
-    """The JSON Schema of structured content, and the validation and serialization of values."""
-
     schema: dict[str, Any]
     dump: Callable[[Any], Any]
     """The value as JSON-compatible objects; raises InvalidOutput or UnserializableResult."""
@@ -79,9 +68,6 @@ class UntitledJsonSchema(GenerateJsonSchema):
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
-
-
-# Input.
 
 
 def input_of_signature(signature: Signature, *, more: Iterable[str] = ()) -> InputSchema:
@@ -153,9 +139,6 @@ def input_of(declared: Any, where: str) -> InputSchema:
     )
 
 
-# Output.
-
-
 def output_of_type(kind: Any, where: str) -> OutputSchema:
     """A type that pydantic supports; a model is also filled from the attributes of a row."""
     with _supported_types(f"The return value of {where}"):
@@ -193,9 +176,6 @@ def output_of(declared: Any, where: str) -> OutputSchema:
         return check(jsonable(value))
 
     return OutputSchema(schema, dump, lambda value: encoded(dump(value)), check)
-
-
-# Validation errors.
 
 
 def describe_errors(error: ValidationError, accepted: Sequence[str] = ()) -> str:
@@ -263,7 +243,7 @@ def _schema_of_model(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _compile(schema: Json, where: str) -> compiler.Validator:
-    with explained(f"A schema of {where} cannot be used"):
+    with explain(f"A schema of {where} cannot be used"):
         return compiler.compile(schema)
 
 

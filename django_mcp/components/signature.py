@@ -45,14 +45,11 @@ class Parameter(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The parameters of a handler and its return annotation."""
-
     where: str
     parameters: tuple[Parameter, ...]
     frame: str | None
     """The name of its parameter for the Frame."""
     has_var_keyword: bool
-    """Whether it has a parameter ``**kwargs``."""
     returns: Any
 
     @property
@@ -61,8 +58,6 @@ class Signature:
 
 
 class CallConvention(NamedTuple):
-    """How a handler is called."""
-
     handler: Callable[..., Any]
     invoke: Invoke
     is_async: bool
@@ -70,8 +65,8 @@ class CallConvention(NamedTuple):
 
 def read(function: Callable[..., Any]) -> Signature:
     """The signature of ``function``; raises ConfigurationError for one that cannot be called."""
-    where = name_of(function)
     inner = underlying(function)
+    where = f"{inner.__module__}.{inner.__qualname__}"
     if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
         raise ConfigurationError(f"{where} yields, but a handler returns one value")
     hints = _hints(inner, where, _nested_classes(function))
@@ -100,11 +95,6 @@ def underlying(function: Callable[..., Any]) -> Callable[..., Any]:
         return function
     inner: Callable[..., Any] = type(function).__call__
     return inner
-
-
-def name_of(function: Callable[..., Any]) -> str:
-    inner = underlying(function)
-    return f"{inner.__module__}.{inner.__qualname__}"
 
 
 def is_frame(annotation: Any) -> bool:
@@ -162,12 +152,7 @@ def _hints(inner: Callable[..., Any], where: str, nested: Mapping[str, Any]) -> 
 def _nested_classes(function: Callable[..., Any]) -> dict[str, Any]:
     """The classes inside the class of a method: ``params: Input`` names one of them."""
     owner = type(getattr(function, "__self__", None))
-    return {
-        name: value
-        for kind in reversed(owner.__mro__)
-        for name, value in vars(kind).items()
-        if isinstance(value, type)
-    }
+    return dict(inspect.getmembers_static(owner, inspect.isclass))
 
 
 def _parameters(
