@@ -20,6 +20,7 @@ from django.test import AsyncClient
 from django_mcp import Frame, Server, registry, routing, signals
 from tests.databases import scratch_database
 from tests.faults.peer import (
+    ACCEPT,
     FORM,
     META,
     NEWEST_SESSION,
@@ -288,13 +289,6 @@ def test_client_that_does_not_read_holds_up_nothing(tmp_path: Path) -> None:
 
 
 async def test_edit_of_a_listed_tool_by_middleware_reaches_no_other_caller() -> None:
-    server = Server("shop")
-
-    @server.tool
-    async def add(a: int) -> int:
-        """Adds."""
-        return a
-
     async def append_user(frame: Frame, call_next: Any) -> Any:
         result, after = await call_next(frame)
         for tool in result.get("tools", ()):
@@ -302,7 +296,13 @@ async def test_edit_of_a_listed_tool_by_middleware_reaches_no_other_caller() -> 
             tool["inputSchema"]["properties"]["hidden"] = {}
         return result, after
 
-    server.middleware.append(append_user)
+    server = Server("shop", middleware=[append_user])
+
+    @server.tool
+    async def add(a: int) -> int:
+        """Adds."""
+        return a
+
     peer = Peer(server)
     listed = [(await peer.send(peer.request("tools/list"))).result["tools"][0] for _ in range(2)]
 
@@ -402,18 +402,21 @@ async def test_failed_commit_of_one_database_leaves_the_other_usable(
             cursor.execute(f"INSERT INTO {table} VALUES ({value})")  # noqa: S608
 
     @server.tool(requests_input=True)
-    def write_both(frame: Frame) -> str:
+    def write_both(frame: Frame, ask: bool = False) -> str:
+        if ask:
+            frame.client.elicit("Sure?", FORM)
         insert(other, "parent", 1)
         insert(failing, "child", 99)
         return "written"
 
     @server.tool(requests_input=True)
-    def write_other(frame: Frame) -> str:
+    def write_other(frame: Frame, ask: bool = False) -> str:
+        if ask:
+            frame.client.elicit("Sure?", FORM)
         insert(other, "parent", 2)
         return "written"
 
-    @server.tool
-    def count() -> list[int]:
+    def committed() -> list[int]:
         with connections[other].cursor() as cursor:
             cursor.execute("SELECT id FROM parent ORDER BY id")
             return [row[0] for row in cursor.fetchall()]
@@ -422,10 +425,9 @@ async def test_failed_commit_of_one_database_leaves_the_other_usable(
     first = await peer.tool("write_both")
     assert "error" in first.answer or first.result["isError"]
     second = await peer.tool("write_other")
-    found = await peer.tool("count")
 
     assert not second.result.get("isError"), "The thread is broken"
-    assert found.result["structuredContent"]["result"] == [1, 2]
+    assert await database_sync_to_async(committed)() == [1, 2]
 
 
 # Row 9. HTTP and logs.
@@ -508,22 +510,18 @@ async def test_upload_that_breaks_off_raises_nothing() -> None:
     assert response.raised is None
 
 
-@pytest.mark.parametrize("version", [STATELESS, NEWEST_SESSION])
-async def test_client_that_leaves_its_stream_raises_nothing(
-    version: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    peer = Peer(shop(), version)
-    if version != STATELESS:
-        await peer.initialize()
-    message = peer.call("count", _meta={META + "logLevel": "debug"})
-    async with peer.open(message) as exchange:
-        await exchange.message()
-        exchange.disconnect()
-        # Servers which tell of it by an exception do so at the next send.
-        response = await exchange.whole()
+async def test_upload_that_breaks_off_leaves_no_traceback_in_the_log(tmp_path: Path) -> None:
+    head = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: {ACCEPT}\r\n"
+    head += "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
+    async with worker(tmp_path) as site:
+        _, writer = await asyncio.open_connection("127.0.0.1", site.port)
+        writer.write(head.encode())
+        await writer.drain()
+        await asyncio.sleep(0.2)
+        writer.close()
+        await eventually(lambda: "Traceback" in site.log, 1)
 
-    assert response.raised is None
-    assert [record for record in caplog.records if record.exc_info] == []
+        assert "Traceback" not in site.log
 
 
 async def test_server_that_raises_at_send_leaves_no_traceback() -> None:
@@ -713,13 +711,12 @@ async def test_request_state_means_nothing_to_a_method_that_never_asks(method: s
     assert "result" in response.answer
 
 
-@pytest.mark.parametrize("number", ["progress", "total"])
-async def test_progress_with_an_enormous_number_fails_no_handler(number: str) -> None:
+async def test_progress_with_an_enormous_total_fails_no_handler() -> None:
     server = Server("shop")
 
     @server.tool
     async def count(frame: Frame) -> str:
-        frame.client.progress(**{"progress": 1, number: 10**400})
+        frame.client.progress(1, total=10**400)
         return "done"
 
     response = await Peer(server).tool("count", _meta={"progressToken": "p"})
