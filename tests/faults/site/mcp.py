@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from django_mcp import Frame, prompt, tool
+from tests.faults.site.database import guarded
+
+__all__ = ["guarded"]
 
 FORM = {"type": "object", "properties": {"sure": {"type": "boolean"}}}
 READ_STDIN = (
