@@ -129,7 +129,10 @@ class Exchange:
             None if start is None else start["status"],
             ()
             if start is None
-            else [(name.decode("latin-1"), value.decode("latin-1")) for name, value in start["headers"]],
+            else [
+                (name.decode("latin-1"), value.decode("latin-1"))
+                for name, value in start["headers"]
+            ],
             b"".join(message.get("body", b"") for message in self._sent),
             raised,
         )
@@ -366,3 +369,24 @@ def _message(event: str) -> Message | None:
     data = [line[5:].strip() for line in event.split("\n") if line.startswith("data:")]
     text = "\n".join(data)
     return json.loads(text) if text else None
+
+
+@asynccontextmanager
+async def accelerated(factor: float = 40) -> AsyncIterator[None]:
+    """Within it, the event loop's clock runs faster than the world's."""
+    loop = asyncio.get_running_loop()
+    real, began = loop.time, loop.time()
+
+    async def spin() -> None:
+        """The loop sleeps by the world's clock, so that it must not sleep for long."""
+        while True:
+            time.sleep(0.0005)
+            await asyncio.sleep(0)
+
+    loop.time = lambda: began + (real() - began) * factor  # type: ignore[method-assign]
+    spinning = asyncio.ensure_future(spin())
+    try:
+        yield
+    finally:
+        spinning.cancel()
+        del loop.time

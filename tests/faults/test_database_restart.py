@@ -158,9 +158,7 @@ def bearer(name: str) -> dict[str, str]:
     return {"authorization": f"Bearer {name}"}
 
 
-async def ask(
-    site: Worker, method: str, params: Message | None = None, **headers: str
-) -> Response:
+async def ask(site: Worker, method: str, params: Message | None = None, **headers: str) -> Response:
     message = request(1, method, params, version=STATELESS)
     named = {} if params is None or "name" not in params else {"mcp-name": params["name"]}
     return await site.post(
