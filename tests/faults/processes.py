@@ -22,7 +22,9 @@ ROOT = Path(__file__).resolve().parents[2]
 START = 10.0
 
 
-def environment(*, database: Any = None, **settings: Any) -> dict[str, str]:
+def environment(
+    *, database: Any = None, layer: str | None = None, **settings: Any
+) -> dict[str, str]:
     """The environment of a process, with entries of ``DJANGO_MCP``."""
     memory = {
         kind: {"BACKEND": f"django_mcp.stores.memory.Memory{name}Store"}
@@ -30,6 +32,8 @@ def environment(*, database: Any = None, **settings: Any) -> dict[str, str]:
     }
     stores = {"STORES": memory} if database is None else {}
     described = {} if database is None else {"FAULTS_DATABASE": json.dumps(database)}
+    if layer is not None:
+        described["FAULTS_LAYER"] = layer
     return {
         **os.environ,
         "DJANGO_SETTINGS_MODULE": "tests.faults.site.settings",
@@ -219,7 +223,9 @@ class Stream:
 
 
 @asynccontextmanager
-async def worker(folder: Path, *, database: Any = None, **settings: Any) -> AsyncIterator[Worker]:
+async def worker(
+    folder: Path, *, database: Any = None, layer: str | None = None, **settings: Any
+) -> AsyncIterator[Worker]:
     """A uvicorn process, which is killed if the test leaves it running."""
     log = Path(tempfile.mkstemp(dir=folder, suffix=".log")[1])
     with socket.create_server(("127.0.0.1", 0)) as listener, log.open("wb") as errors:
@@ -232,7 +238,7 @@ async def worker(folder: Path, *, database: Any = None, **settings: Any) -> Asyn
             str(listener.fileno()),
             "tests.faults.site.asgi:application",
             cwd=ROOT,
-            env=environment(database=database, **settings),
+            env=environment(database=database, layer=layer, **settings),
             pass_fds=[listener.fileno()],
             stdin=asyncio.subprocess.DEVNULL,
             stdout=errors,

@@ -399,7 +399,7 @@ async def test_failed_commit_of_one_database_leaves_the_other_usable(
 
     def insert(alias: str, table: str, value: int) -> None:
         with connections[alias].cursor() as cursor:
-            cursor.execute(f"INSERT INTO {table} VALUES ({value})")  # noqa: S608
+            cursor.execute(f"INSERT INTO {table} VALUES ({value})")
 
     @server.tool(requests_input=True)
     def write_both(frame: Frame, ask: bool = False) -> str:

@@ -20,7 +20,8 @@ DATABASES = {
     else {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+LAYER = os.environ.get("FAULTS_LAYER", "channels.layers.InMemoryChannelLayer")
+CHANNEL_LAYERS = {"default": {"BACKEND": LAYER}}
 USE_TZ = True
 DJANGO_MCP = {
     "NAME": "faults",
