@@ -1,4 +1,4 @@
-"""A restart of the database (row 12): with PostgreSQL, whose connections are ended as one ends them."""
+"""A restart of the database (row 12): every connection to PostgreSQL is ended, as it does."""
 
 from __future__ import annotations
 
