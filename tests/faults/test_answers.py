@@ -34,7 +34,7 @@ from tests.faults.peer import (
 from tests.faults.processes import ROOT, call, environment, migrate, request, stdio, worker
 from tests.memory_stores import Configure
 
-ELICITS = {"elicitation": {"form": {}}}
+ELICITS: dict[str, Any] = {"elicitation": {"form": {}}}
 
 
 # Row 1. A handler that asks in a task group.
@@ -144,7 +144,7 @@ async def database(tmp_path: Path) -> dict[str, Any]:
 async def test_resumed_stream_of_a_dead_worker_ends_with_an_error(
     tmp_path: Path, database: dict[str, Any]
 ) -> None:
-    quick = {"SSE_PING_INTERVAL": 0.2}
+    quick: dict[str, Any] = {"SSE_PING_INTERVAL": 0.2}
     async with worker(tmp_path, database=database, **quick) as dying:
         session = await dying.initialize()
         waiting = call(7, "wait", {"seconds": 60})

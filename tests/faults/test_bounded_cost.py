@@ -58,11 +58,11 @@ def taking(annotation: Any = None, schema: Message | None = None) -> Server:
             return "taken"
     else:
 
-        async def take(a: Any) -> str:
+        async def take_one(a: Any) -> str:
             return "taken"
 
-        take.__annotations__ = {"a": annotation, "return": str}
-        server.tool(take)
+        take_one.__annotations__ = {"a": annotation, "return": str}
+        server.tool(name="take")(take_one)
     return server
 
 
@@ -546,7 +546,7 @@ async def test_body_that_takes_too_long_is_answered_408() -> None:
 async def test_answer_for_a_full_channel_is_answered_503(tmp_path: Path) -> None:
     database = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(tmp_path / "db.sqlite3")}
     await migrate(database)
-    full = {"database": database, "layer": "tests.faults.layers.FullLayer"}
+    full: dict[str, Any] = {"database": database, "layer": "tests.faults.layers.FullLayer"}
     async with worker(tmp_path, **full) as asking, worker(tmp_path, **full) as other:
         opened = await asking.initialize(elicitation={})
         async with asking.stream(call(7, "confirm"), opened) as stream:

@@ -15,8 +15,17 @@ import pytest
 from django_mcp import Server
 from django_mcp.auth.base import Principal
 from tests.databases import SERVERS, why_not_database
-from tests.faults.peer import META, NEWEST_SESSION, STATELESS, Message, Peer, eventually, text_of
-from tests.faults.processes import Response, Worker, environment, request, worker
+from tests.faults.peer import (
+    META,
+    NEWEST_SESSION,
+    STATELESS,
+    Message,
+    Peer,
+    Response,
+    eventually,
+    text_of,
+)
+from tests.faults.processes import Worker, environment, request, worker
 from tests.memory_stores import Configure
 
 reason = why_not_database("postgresql")

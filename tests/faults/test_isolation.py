@@ -36,7 +36,7 @@ from tests.faults.peer import (
 )
 from tests.memory_stores import Configure
 
-ELICITS = {"elicitation": {"form": {}}}
+ELICITS: dict[str, Any] = {"elicitation": {"form": {}}}
 YES = {"action": "accept", "content": {"sure": True}}
 
 
@@ -76,8 +76,8 @@ class ByHeader:
         user = self.users.get(header.rpartition(" ")[2])
         if user is None:
             return None
-        named = {"subject": str(user.pk)} if self.subject else {}
-        return Principal(scheme="token", user=user, **named)
+        subject = str(user.pk) if self.subject else ""
+        return Principal(scheme="token", subject=subject, user=user)
 
 
 def bearer(user: int) -> list[tuple[str, str]]:

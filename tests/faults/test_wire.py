@@ -24,7 +24,7 @@ from tests.faults.processes import ROOT, call, request, stdio
 from tests.memory_stores import Configure
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
-ELICITS = {"elicitation": {"form": {}}}
+ELICITS: dict[str, Any] = {"elicitation": {"form": {}}}
 
 
 def shop() -> Server:
