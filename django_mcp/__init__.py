@@ -1,14 +1,13 @@
 """django_mcp turns a Django project into an MCP server.
 
-The way of a request through the package, which is also a good order to read it in:
+The path of a request through the package, which is also a good order to read it in:
 
-``routing`` finds the endpoint; ``transports`` read messages and write answers;
-``protocol`` says what a message is and what each revision of MCP knows;
-``frame`` is one request as its handler sees it; ``dispatch`` answers it, by way of
-``server``, which knows what is offered, and ``methods``, which know what may be called;
-``components`` are what is offered: tools, resources and prompts.
+``routing`` maps paths to servers; ``transports`` read messages and write responses;
+``protocol`` defines messages and the revisions of MCP; ``frame`` is one request as its handler
+sees it; ``dispatch`` answers it, with the methods of the protocol; ``server`` has the
+``components``: tools, resources and prompts.
 
-The names below are the public ones. Importing them needs neither settings nor ready apps.
+The names below are public. Importing them requires neither settings nor loaded apps.
 """
 
 from importlib import import_module
@@ -48,12 +47,12 @@ from django_mcp.server.server import Server
 if TYPE_CHECKING:
     from django_mcp.registry import prompt, resource, tool
 
-_LATE = ("tool", "resource", "prompt")
+_LAZY = ("tool", "resource", "prompt")
 
 
 def __getattr__(name: str) -> Any:
-    """The decorators of the default server, whose module may be imported only when asked for."""
-    if name in _LATE:
+    """Return a decorator of the default server, whose module cannot be imported before settings."""
+    if name in _LAZY:
         return getattr(import_module("django_mcp.registry"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

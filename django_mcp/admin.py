@@ -1,6 +1,6 @@
-"""The admin: what is registered, and which sessions are live.
+"""The admin: registered components and active sessions.
 
-Components have no table. Django's own change list shows them, given rows from the registry.
+Components have no table: Django's change list shows rows from the registry.
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp import stores
-from django_mcp.inventory import Entry, entries
 from django_mcp.models import Component, McpSession
+from django_mcp.registry import Entry, entries
 from django_mcp.runtime import threads
 from django_mcp.stores.database import DatabaseSessionStore, to_datetime
 
 
 class Rows(list[Component]):
-    """Rows from the registry, with as much of a query set as a change list asks for."""
+    """Rows from the registry, with the methods of a query set that a change list calls."""
 
     def count(self) -> int:  # type: ignore[override]
-        """How many there are."""
         return len(self)
 
     def _clone(self) -> Rows:
@@ -38,7 +37,6 @@ class Rows(list[Component]):
 
 
 def row(entry: Entry) -> Component:
-    """The row of an entry; it is never saved."""
     component = Component(
         key=entry.identity,
         server=entry.server.name,
@@ -53,20 +51,17 @@ def row(entry: Entry) -> Component:
 
 
 def rows() -> Rows:
-    """A row for everything that is registered."""
     return Rows(map(row, entries()))
 
 
 class ByColumn(admin.SimpleListFilter):
-    """A filter by the values which a column has."""
+    """A filter by the values of a column."""
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """Each value once."""
         values = sorted(set(map(self._value_of, rows())))
         return [(value, value or "-") for value in values]
 
     def queryset(self, request: HttpRequest, queryset: Any) -> Any:
-        """The rows with the chosen value."""
         chosen = self.value()
         if chosen is None:
             return queryset
@@ -89,10 +84,9 @@ class ByApp(ByColumn):
 
 
 class RegistryChangeList(ChangeList):
-    """Django's change list, which filters, searches and sorts rows instead of a query."""
+    """Django's change list for rows instead of a query set."""
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
-        """The rows to show."""
         self.filter_specs, self.has_filters, unknown, _, self.has_active_filters = self.get_filters(
             request
         )
@@ -102,13 +96,13 @@ class RegistryChangeList(ChangeList):
         found: Any = self.root_queryset
         for spec in self.filter_specs:
             found = spec.queryset(request, found)
-        words = self.query.casefold().split()
+        terms = self.query.casefold().split()
         return self._sorted(
-            Rows(each for each in found if all(w in each.entry.search_text for w in words))
+            Rows(each for each in found if all(term in each.entry.search_text for term in terms))
         )
 
     def _sorted(self, found: Rows) -> Rows:
-        """The rows by the chosen columns, the first one counting most; else as they are listed."""
+        """Sort the rows by the chosen columns; without any, keep the listed order."""
         columns = self.get_ordering_field_columns() if ORDER_VAR in self.params else {}
         for index, direction in reversed(columns.items()):
             if index < len(self.list_display):
@@ -118,13 +112,12 @@ class RegistryChangeList(ChangeList):
 
 
 def as_json(value: Any) -> str:
-    """JSON for people to read."""
     text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
     return format_html("<pre>{}</pre>", text)
 
 
-class Told:
-    """A field of the detail view: a member of what clients are told of the component."""
+class DescriptorField:
+    """A field of the detail view which shows one member of the component's descriptor."""
 
     def __init__(self, member: str, label: Any, show: Callable[[Any], Any] = as_json) -> None:
         self.member = member
@@ -135,96 +128,88 @@ class Told:
         return self._show(component.entry.descriptor[self.member])
 
 
-class LookOnly(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for mypy only.
-    """Rows which nobody adds or changes."""
+class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for mypy only.
+    """Rows which cannot be added or changed."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Never."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Never."""
         return False
 
 
 @admin.register(Component)
-class ComponentAdmin(LookOnly):
-    """Everything that is registered."""
+class ComponentAdmin(ReadOnlyAdmin):
+    """The registered components."""
 
     list_display = ("server", "kind", "name", "title", "app", "permission")
     list_display_links = ("name",)
     list_filter = (ByServer, ByKind, ByApp)
     search_fields = ("name",)
-    search_help_text = _("Searches names, addresses, titles and descriptions.")
+    search_help_text = _("Searches names, URIs, titles and descriptions.")
     show_facets = admin.ShowFacets.NEVER
 
     class Media:
         css = {"all": ["django_mcp/admin.css"]}
 
-    description = Told("description", _("description"), str)
-    uri = Told("uri", _("URI"), str)
-    uri_template = Told("uriTemplate", _("URI template"), str)
-    mime_type = Told("mimeType", _("MIME type"), str)
-    size = Told("size", _("size"), str)
-    arguments = Told("arguments", _("arguments"))
-    input_schema = Told("inputSchema", _("input schema"))
-    output_schema = Told("outputSchema", _("output schema"))
-    annotations = Told("annotations", _("annotations"))
-    execution = Told("execution", _("execution"))
-    icons = Told("icons", _("icons"))
-    meta = Told("_meta", _("metadata"))
+    description = DescriptorField("description", _("description"), str)
+    uri = DescriptorField("uri", _("URI"), str)
+    uri_template = DescriptorField("uriTemplate", _("URI template"), str)
+    mime_type = DescriptorField("mimeType", _("MIME type"), str)
+    size = DescriptorField("size", _("size"), str)
+    arguments = DescriptorField("arguments", _("arguments"))
+    input_schema = DescriptorField("inputSchema", _("input schema"))
+    output_schema = DescriptorField("outputSchema", _("output schema"))
+    annotations = DescriptorField("annotations", _("annotations"))
+    execution = DescriptorField("execution", _("execution"))
+    icons = DescriptorField("icons", _("icons"))
+    meta = DescriptorField("_meta", _("metadata"))
 
     @admin.display(description=_("source"))
     def source(self, component: Component) -> str:
-        """Where it is written."""
         return str(component.entry.component.source)
 
     @admin.display(description=_("scopes"))
     def scopes(self, component: Component) -> str | None:
-        """The scopes which a caller needs."""
         return ", ".join(sorted(component.entry.component.scopes)) or None
 
     @admin.display(description=_("cache hint"))
     def cache(self, component: Component) -> str | None:
-        """How long, and by whom, its answers may be kept."""
+        """How long, and by whom, its results may be cached."""
         hint = component.entry.component.cache
         return None if hint is None else f"{hint.ttl_ms} ms, {hint.scope}"
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Never: what is registered is code."""
+        """Never: components are declared in code."""
         return False
 
     def get_queryset(self, request: HttpRequest) -> Any:
-        """All rows."""
         return rows()
 
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None
     ) -> Component | None:
-        """The row of this key."""
         return next((each for each in rows() if each.key == object_id), None)
 
     def get_changelist(self, request: HttpRequest, **_: Any) -> type[ChangeList]:
-        """The one which takes its rows from the registry."""
         return RegistryChangeList
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        """What there is to say of this component."""
-        told = [
+        listed = [
             name
             for name, field in vars(ComponentAdmin).items()
-            if isinstance(field, Told) and field.member in obj.entry.descriptor
+            if isinstance(field, DescriptorField) and field.member in obj.entry.descriptor
         ]
         return [
             (None, {"fields": ["server", "kind", "name", "title", "app", "source"]}),
-            (_("What clients are told"), {"fields": told}),
-            (_("Who may use it"), {"fields": ["permission", "scopes", "cache"]}),
+            (_("Listed to clients"), {"fields": listed}),
+            (_("Access"), {"fields": ["permission", "scopes", "cache"]}),
         ]
 
 
 @admin.register(McpSession)
-class McpSessionAdmin(LookOnly):
-    """The sessions which are live, without what they remember."""
+class McpSessionAdmin(ReadOnlyAdmin):
+    """The active sessions, without their data."""
 
     list_display = ("principal", "server", "version", "client", "created_at", "used_at")
     list_filter = ("server", "version")
@@ -235,7 +220,6 @@ class McpSessionAdmin(LookOnly):
 
     @admin.display(description=_("client"))
     def client(self, session: McpSession) -> str:
-        """The name and version which the client gave itself."""
         info = json.loads(session.data).get("client_info") or {}
         return f"{info.get('name', '')} {info.get('version', '')}".strip()
 
@@ -243,29 +227,27 @@ class McpSessionAdmin(LookOnly):
     def delete_selected(
         self, request: HttpRequest, queryset: QuerySet[McpSession]
     ) -> HttpResponse | None:
-        """Django's own action, which asks first, by the name of what it does here."""
+        """Django's own action, with a label for sessions."""
         return actions.delete_selected(self, request, queryset)
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        """Not where sessions are kept elsewhere: the table would say that there are none."""
-        kept_here = isinstance(stores.sessions(), DatabaseSessionStore)
-        return kept_here and super().has_module_permission(request)
+        """Only if the session store uses this table, which is empty otherwise."""
+        is_used = isinstance(stores.sessions(), DatabaseSessionStore)
+        return is_used and super().has_module_permission(request)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[McpSession]:
-        """The sessions which have not expired."""
         store = stores.sessions()
         sessions = McpSession.objects.using(getattr(store, "using", None))
         return sessions.filter(used_at__gt=to_datetime(store.oldest_use))
 
     def delete_model(self, request: HttpRequest, obj: McpSession) -> None:
-        """End a session."""
         self.delete_queryset(request, self.get_queryset(request).filter(pk=obj.pk))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[McpSession]) -> None:
-        """End sessions, and forget what was kept for clients to catch up with."""
+        """End sessions, and delete their stored events."""
         addresses = list(queryset.values_list("pk", flat=True))
         queryset.delete()
-        # On this thread, which may be in a transaction that another one would wait for.
+        # On this thread: another one would wait for the transaction that this one may be in.
         with threads.thread_sensitive():
             for address in addresses:
                 async_to_sync(stores.events().forget)(address)

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from django.apps import AppConfig
 
 
 class SimpleMcpConfig(AppConfig):
-    """django_mcp without discovery, for sites that register everything by hand."""
+    """django_mcp without discovery, for sites which register their servers explicitly."""
 
     name = "django_mcp"
     verbose_name = "MCP"
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register the system checks, let servers announce and be called from everywhere."""
-        import_module("django_mcp.checks")
-        import_module("django_mcp.frame.client.input_requests").SCHEMAS[:] = [
-            import_module("django_mcp.runtime.django_forms").input_schema_of
-        ]
-        announcer = import_module("django_mcp.pubsub.publisher").ChannelsPublisher()
-        import_module("django_mcp.server.notifications").Notifications.announcer = announcer
-        import_module("django_mcp.server.in_process").InProcessCalls.local = import_module(
-            "django_mcp.transports.in_process"
-        ).DjangoInProcessCaller()
+        """Register the system checks, and connect the ports of servers to Django and Channels."""
+        # These modules import models, so that they can be imported only now.
+        from django_mcp import checks  # noqa: F401 - the import registers them
+        from django_mcp.frame.client import input_requests
+        from django_mcp.pubsub.publisher import ChannelsPublisher
+        from django_mcp.runtime import django_forms
+        from django_mcp.server.in_process import InProcessCalls
+        from django_mcp.server.notifications import Notifications
+        from django_mcp.transports.in_process import DjangoInProcessCaller
+
+        input_requests.FORM_READERS[:] = [django_forms.input_schema_of]
+        Notifications.publisher = ChannelsPublisher()
+        InProcessCalls.caller = DjangoInProcessCaller()
 
 
 class McpConfig(SimpleMcpConfig):
@@ -33,6 +34,8 @@ class McpConfig(SimpleMcpConfig):
     default = True
 
     def ready(self) -> None:
-        """Discover, now that every app is there."""
+        """Discover the ``mcp`` modules, now that all apps are loaded."""
+        from django_mcp import registry
+
         super().ready()
-        import_module("django_mcp.registry").discover()
+        registry.discover()

@@ -1,13 +1,15 @@
-"""System checks: what a site would otherwise learn from its first caller.
+"""System checks: mistakes which would otherwise appear at the first call.
 
-Each function looks at one subject. ``docs/reference/checks.md`` explains every id; an id which
-was released is never given to something else.
+Each function checks one subject. ``docs/reference/checks.md`` explains every id; a released id
+is never used for another check.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
+from types import CodeType
 from typing import Any
 
 from django.apps import AppConfig, apps
@@ -22,15 +24,15 @@ from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.auth.base import Authenticator
 from django_mcp.components.tool import ToolComponent
 from django_mcp.conf import Backend, Settings
-from django_mcp.inventory import entries
 from django_mcp.protocol.revisions import BY_VERSION, Structured
 from django_mcp.protocol.schema.compiler import to_object_root
+from django_mcp.registry import entries
 from django_mcp.server.server import Server
 
 TAG = "django_mcp"
 DISTRIBUTION = "django-mcp-channels"
 WSGI_ONLY = ("django.core", "django.contrib.staticfiles")
-"""Apps whose ``runserver`` speaks WSGI, by which MCP cannot be served."""
+"""Apps whose ``runserver`` is a WSGI server, which cannot serve MCP."""
 
 IN_MEMORY_LAYER = "channels.layers.InMemoryChannelLayer"
 
@@ -39,25 +41,25 @@ Check = Callable[..., list[CheckMessage]]
 Found = Iterator[CheckMessage]
 
 
-def of_site(look: Callable[[Settings], Found]) -> Check:
-    """The check which shows the site's settings to ``look``, unless they cannot be read."""
+def with_settings(find: Callable[[Settings], Found]) -> Check:
+    """Return the check which passes the site's settings to ``find``, unless they are invalid."""
 
     def check(app_configs: Apps, **_: Any) -> list[CheckMessage]:
         try:
             site = conf.get()
         except ImproperlyConfigured:
-            return []  # ``check_settings`` says why.
-        return list(look(site))
+            return []  # ``check_settings`` reports it.
+        return list(find(site))
 
     return check
 
 
 @register(TAG)
 def check_names(app_configs: Apps, **_: Any) -> list[CheckMessage]:
-    """No other distribution installs a package of our name."""
+    """No other distribution installs a package of this name."""
     return [
         Error(
-            f"The distribution {name!r} installs a package django_mcp too, so that Python may "
+            f"The distribution {name!r} also installs a package django_mcp, so that Python may "
             f"import it instead of {DISTRIBUTION}.",
             hint=f"Uninstall {name}, then install {DISTRIBUTION} again.",
             id="django_mcp.E001",
@@ -67,10 +69,10 @@ def check_names(app_configs: Apps, **_: Any) -> list[CheckMessage]:
 
 
 def _owners() -> set[str]:
-    """The distributions which say that they install ``django_mcp``.
+    """Return the distributions which install ``django_mcp``.
 
-    Their lists of files are searched as text: ``packages_distributions`` takes them apart,
-    which costs more time than all other checks together.
+    Their lists of files are searched as strings: ``packages_distributions`` parses them, which
+    takes longer than all other checks together.
     """
     return {
         item.metadata["Name"].lower().replace("_", "-")
@@ -84,7 +86,7 @@ FILE_LISTS = ("RECORD", "SOURCES.txt")
 
 @register(TAG)
 def check_settings(app_configs: Apps, **_: Any) -> list[CheckMessage]:
-    """DJANGO_MCP can be read."""
+    """DJANGO_MCP is valid."""
     try:
         conf.get()
     except ImproperlyConfigured as error:
@@ -93,37 +95,37 @@ def check_settings(app_configs: Apps, **_: Any) -> list[CheckMessage]:
 
 
 @register(TAG)
-@of_site
+@with_settings
 def check_stores(site: Settings) -> Found:
-    """The stores which the settings name can be made."""
-    for make in (stores.sessions, stores.events):
+    """The configured stores can be created."""
+    for create in (stores.sessions, stores.events):
         try:
-            make()
+            create()
         except ImproperlyConfigured as error:
             yield Error(str(error), id="django_mcp.E003")
 
 
 @register(TAG)
-@of_site
+@with_settings
 def check_frame_processors(site: Settings) -> Found:
-    """The frame processors are there."""
+    """The frame processors can be imported."""
     for path in site.frame_processors:
         try:
             import_string(path)
         except ImportError as error:
             yield Error(
-                f'DJANGO_MCP["FRAME_PROCESSORS"] names {path!r}, which is not there: {error}',
+                f'DJANGO_MCP["FRAME_PROCESSORS"] names {path!r}, which cannot be imported: {error}',
                 id="django_mcp.E004",
             )
 
 
 @register(TAG)
-@of_site
+@with_settings
 def check_authenticators(site: Settings) -> Found:
-    """Every server that will be mounted says who may call it.
+    """Every server that will be mounted has authenticators.
 
-    A site without ASGI_APPLICATION may well use stdio alone, so it is left in peace: should it
-    mount a server which names no authenticator, it is refused with the same words.
+    A site without ASGI_APPLICATION may use stdio alone. If it mounts a server without
+    authenticators, mounting raises the same error.
     """
     for server in registry.servers():
         try:
@@ -133,36 +135,36 @@ def check_authenticators(site: Settings) -> Found:
                 yield Error(str(error), id="django_mcp.E005")
         except Exception as error:
             yield Error(
-                f"An authenticator of the MCP server {server.name!r} cannot be made: {error}",
-                hint="Name a class by its dotted path, or give an instance in authenticators=[…].",
+                f"An authenticator of the MCP server {server.name!r} cannot be created: {error}",
+                hint="Use the dotted path of a class, or pass an instance in authenticators=[…].",
                 id="django_mcp.E006",
             )
 
 
 @register(TAG)
-@of_site
+@with_settings
 def check_paths(site: Settings) -> Found:
-    """No two servers answer at one path."""
-    taken: dict[str, Server] = {}
+    """No two servers have the same path."""
+    by_path: dict[str, Server] = {}
     for server in map(registry.configure, registry.servers()):
-        first = taken.setdefault(server.path.strip("/"), server)
+        first = by_path.setdefault(server.path.strip("/"), server)
         if first is not server:
             yield Error(
                 f"The MCP servers {first.name!r} and {server.name!r} share the path "
                 f"{server.path!r}, so that only one of them can be reached.",
-                hint='Give one of them another: Server(…, path="/…").',
+                hint='Set another path on one of them: Server(…, path="/…").',
                 id="django_mcp.E007",
             )
 
 
 @register(TAG)
-@of_site
+@with_settings
 def check_channel_layer(site: Settings) -> Found:
-    """The channel layer which the settings name exists."""
+    """The configured channel layer exists."""
     if site.channel_layer not in ("default", *_channel_layers()):
         yield Error(
-            f'DJANGO_MCP["CHANNEL_LAYER"] is {site.channel_layer!r}, which CHANNEL_LAYERS does '
-            "not have.",
+            f'DJANGO_MCP["CHANNEL_LAYER"] is {site.channel_layer!r}, which is not a key '
+            "of CHANNEL_LAYERS.",
             hint=f"CHANNEL_LAYERS has: {', '.join(_channel_layers()) or 'nothing'}.",
             id="django_mcp.E008",
         )
@@ -170,13 +172,13 @@ def check_channel_layer(site: Settings) -> Found:
 
 @register(TAG)
 def check_runserver(app_configs: Apps, **_: Any) -> list[CheckMessage]:
-    """``manage.py runserver`` can serve what is registered."""
+    """``manage.py runserver`` can serve the registered components."""
     if not settings.DEBUG or not any(entries()):
         return []
     if get_commands()["runserver"] in WSGI_ONLY:
         return [
             Warning(
-                "runserver does not speak ASGI here: it answers 404 at every MCP endpoint.",
+                "This runserver is a WSGI server: it responds with 404 at every MCP endpoint.",
                 hint='Put "daphne" at the top of INSTALLED_APPS.',
                 id="django_mcp.W001",
             )
@@ -184,7 +186,7 @@ def check_runserver(app_configs: Apps, **_: Any) -> list[CheckMessage]:
     if not getattr(settings, "ASGI_APPLICATION", None):
         return [
             Warning(
-                "ASGI_APPLICATION is not set, so that runserver does not know what to serve.",
+                "ASGI_APPLICATION is not set, so that runserver has no application to serve.",
                 hint='Set it to the dotted path of your application: "my_site.asgi.application".',
                 id="django_mcp.W002",
             )
@@ -194,11 +196,11 @@ def check_runserver(app_configs: Apps, **_: Any) -> list[CheckMessage]:
 
 @register(TAG)
 def check_descriptions(app_configs: Apps, **_: Any) -> list[CheckMessage]:
-    """Tools are described: a model chooses by little else."""
+    """Tools have descriptions, by which a model chooses them."""
     return [
         Warning(
             f"The tool {entry.component.name!r} at {entry.component.source} has no description.",
-            hint="Say in its docstring what it does and when to use it.",
+            hint="Describe in its docstring what it does and when to use it.",
             id="django_mcp.W003",
         )
         for entry in entries()
@@ -208,7 +210,7 @@ def check_descriptions(app_configs: Apps, **_: Any) -> list[CheckMessage]:
 
 @register(TAG)
 def check_permissions(app_configs: Apps, **_: Any) -> list[CheckMessage]:
-    """Permissions belong to installed apps. Whether they exist is known to the database alone."""
+    """Permissions belong to installed apps. Only the database knows whether they exist."""
     labels = {config.label for config in apps.get_app_configs()}
     return [
         Warning(
@@ -224,11 +226,11 @@ def check_permissions(app_configs: Apps, **_: Any) -> list[CheckMessage]:
 
 
 @register(TAG)
-@of_site
+@with_settings
 def check_output_schemas(site: Settings) -> Found:
-    """Clients of every revision that is served can be told what tools return.
+    """Output schemas can be listed to clients of every served revision.
 
-    Most schemas which are not for objects are put into one for older clients: they need no
+    Most schemas which are not for objects are wrapped in one for older clients, and need no
     warning.
     """
     if all(BY_VERSION[v].structured is not Structured.OBJECT for v in site.protocol_versions):
@@ -238,28 +240,83 @@ def check_output_schemas(site: Settings) -> Found:
         if schema is not None and to_object_root(schema) is None:
             yield Warning(
                 f"The output schema of the tool {entry.component.name!r} at "
-                f"{entry.component.source} is not for an object and cannot be put into one, so "
-                "that clients of older revisions are not told of it.",
+                f"{entry.component.source} is not for an object and cannot be wrapped in one, "
+                "so that it is not listed to clients of older revisions.",
                 hint='Refer to "#/$defs/…" instead of "#", or describe an object.',
                 id="django_mcp.W005",
             )
 
 
-# What matters only where others can reach the site: ``manage.py check --deploy``.
+@register(TAG)
+def check_input_requests(app_configs: Apps, **_: Any) -> list[CheckMessage]:
+    """Handlers whose code requests input from the client declare it.
+
+    An undeclared one works as well, unless it writes to the database before an input request:
+    such writes are rolled back only where it is declared.
+    """
+    return [
+        Warning(
+            f"The {entry.kind} {entry.component.name!r} at {entry.component.source} seems to "
+            "request input from the client, which it does not declare.",
+            hint="Set requests_input=True.",
+            id="django_mcp.W009",
+        )
+        for entry in entries()
+        if not entry.component.requests_input and _requests_input(entry.component.handler)
+    ]
+
+
+INPUT_METHODS = frozenset(
+    prefix + name
+    for prefix in ("", "a")
+    for name in ("ask", "elicit", "elicit_url", "create_message", "list_roots")
+)
+"""The methods of the client which request input."""
+
+CALL_DEPTH = 4
+"""How far functions are followed into the functions and methods which they call by name."""
+
+
+def _requests_input(handler: Any, depth: int = CALL_DEPTH) -> bool:
+    """Whether the code of a handler, or of a function that it calls, names an input method."""
+    function = inspect.unwrap(getattr(handler, "func", handler))
+    function = getattr(function, "__func__", function)
+    code = getattr(function, "__code__", None)
+    if code is None or depth == 0:
+        return False
+    names = set(_names(code))
+    if names & INPUT_METHODS:
+        return True
+    module = getattr(function, "__globals__", {})
+    owner = type(getattr(handler, "__self__", None))
+    methods = {name: inspect.getattr_static(owner, name, None) for name in names}
+    called = [each for name in names for each in (module.get(name), methods[name])]
+    return any(_requests_input(each, depth - 1) for each in called if inspect.isfunction(each))
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """Every name in the code, and in the code of the functions defined inside it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+# Deployment: ``manage.py check --deploy``.
 
 
 @register(TAG, deploy=True)
-@of_site
+@with_settings
 def check_public_writes(site: Settings) -> Found:
-    """Strangers can call no tool which may change something."""
+    """Anonymous callers cannot call a tool that may write."""
     for server in registry.servers():
         if _is_public(server) and (names := list(_unguarded_writes(server))):
             yield Warning(
-                f"Everybody may call tools of the MCP server {server.name!r} which do not say "
-                f"that they only read: {', '.join(names)}.",
+                f"Everyone may call tools of the MCP server {server.name!r} which are not declared "
+                f"as read-only: {', '.join(names)}.",
                 hint=(
-                    "Give them a permission, or read_only=True, or take Public from the "
-                    "authenticators."
+                    "Set a permission or read_only=True on them, or remove "
+                    "AnonymousAuthentication from the authenticators."
                 ),
                 id="django_mcp.W006",
             )
@@ -270,7 +327,7 @@ def _is_public(server: Server) -> bool:
 
 
 def _authenticators(server: Server) -> tuple[Authenticator, ...]:
-    """Its authenticators; none where ``check_authenticators`` has something to say."""
+    """Return its authenticators; none where ``check_authenticators`` reports an error."""
     try:
         return registry.authenticators(server)
     except Exception:
@@ -278,39 +335,39 @@ def _authenticators(server: Server) -> tuple[Authenticator, ...]:
 
 
 def _unguarded_writes(server: Server) -> Iterator[str]:
-    """The names of tools which strangers see and which may write, as tools do unless they say."""
-    for tool in server.components(ToolComponent.kind):
-        reads = (tool.annotations or {}).get("readOnlyHint", False)
-        if not (reads or tool.permission or tool.scopes):
+    """Return the names of tools which every caller sees and which may write, as is the default."""
+    for tool in server.components.of_kind(ToolComponent.kind):
+        is_read_only = (tool.annotations or {}).get("readOnlyHint", False)
+        if not (is_read_only or tool.permission or tool.scopes):
             yield tool.name
 
 
 @register(TAG, deploy=True)
-@of_site
+@with_settings
 def check_workers(site: Settings) -> Found:
-    """Workers can tell each other what happened."""
+    """A channel layer connects the workers."""
     layer = _channel_layers().get(site.channel_layer, {})
     if layer.get("BACKEND", IN_MEMORY_LAYER) == IN_MEMORY_LAYER:
         yield Warning(
-            f"No channel layer {site.channel_layer!r} connects processes, so that clients are not "
-            "told of what happens in another worker than theirs.",
+            f"No channel layer {site.channel_layer!r} connects the processes, so that clients do "
+            "not receive notifications from other workers.",
             hint=(
                 "Configure one in CHANNEL_LAYERS, channels_redis for instance, or silence this "
-                "where one process serves everything."
+                "check if the site has a single process."
             ),
             id="django_mcp.W007",
         )
 
 
 @register(TAG, deploy=True)
-@of_site
-def check_kept_in_memory(site: Settings) -> Found:
-    """What workers must share is not kept in the memory of one."""
+@with_settings
+def check_stores_in_memory(site: Settings) -> Found:
+    """The stores are shared by all workers."""
     for name, backend in site.stores.items():
         if _is_in_one_process(backend):
             yield Warning(
-                f'DJANGO_MCP["STORES"]["{name}"] keeps {name} in the memory of one process: other '
-                "workers do not know them, and a restart forgets them.",
+                f'DJANGO_MCP["STORES"]["{name}"] stores {name} in the memory of one process: '
+                "other workers cannot read them, and a restart clears them.",
                 hint="Use the database, which is the default, or a cache that all workers share.",
                 id="django_mcp.W008",
             )

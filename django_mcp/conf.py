@@ -1,7 +1,6 @@
-"""``DJANGO_MCP`` as one frozen value: read in this place, checked as a whole.
+"""``DJANGO_MCP`` as one frozen value, which is validated as a whole.
 
-A key that is unknown or does not fit is an ImproperlyConfigured which says what would fit.
-It knows what may be configured, and nothing of what is made from it.
+An unknown key or an invalid value raises ImproperlyConfigured with the allowed ones.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from django_mcp.protocol import origins
 from django_mcp.protocol.revisions import BY_VERSION
 
 Check = Callable[[Any], Any]
-"""Returns the value to keep; raises ValueError, whose text completes "it must be …"."""
+"""Returns the value to use; raises ValueError, whose text completes "it must be …"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """One entry of ``STORES``: the class, by its dotted path, and what it is made with."""
+    """One entry of ``STORES``: the dotted path of the class, and its keyword arguments."""
 
     path: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -40,15 +39,15 @@ DEFAULT_STORES = {
 }
 
 
-def _text(value: Any) -> str:
+def _string(value: Any) -> str:
     if not isinstance(value, str) or not value:
-        raise ValueError("a text that is not empty")
+        raise ValueError("a non-empty string")
     return value
 
 
 def _path(value: Any) -> str:
     if not isinstance(value, str) or not value.startswith("/"):
-        raise ValueError('a path that begins with a slash, such as "/mcp"')
+        raise ValueError('a path that starts with a slash, such as "/mcp"')
     return value
 
 
@@ -56,7 +55,7 @@ def _dotted_path(value: Any) -> str:
     if not isinstance(value, str) or not all(map(str.isidentifier, value.split("."))):
         raise ValueError('a dotted path, such as "shop.mcp.current_tenant"')
     if "." not in value:
-        raise ValueError(f"a dotted path: which module has {value!r}?")
+        raise ValueError(f"a dotted path with the module of {value!r}")
     return value
 
 
@@ -88,7 +87,7 @@ def _seconds(value: Any) -> float:
     return float(value)
 
 
-def _switch(value: Any) -> bool:
+def _boolean(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError("True or False")
     return value
@@ -107,8 +106,8 @@ def _optional(check: Check) -> Check:
     def check_unless_none(value: Any) -> Any:
         try:
             return None if value is None else check(value)
-        except ValueError as misfit:
-            raise ValueError(f"None or {misfit}") from None
+        except ValueError as error:
+            raise ValueError(f"None or {error}") from None
 
     return check_unless_none
 
@@ -119,14 +118,14 @@ def _several(check: Check) -> Check:
             raise ValueError("a list or a tuple")
         try:
             return tuple(map(check, value))
-        except ValueError as misfit:
-            raise ValueError(f"a list of which each is {misfit}") from None
+        except ValueError as error:
+            raise ValueError(f"a list of which each is {error}") from None
 
     return check_each
 
 
 def _versions(value: Any) -> tuple[str, ...]:
-    """The versions, oldest first, so that the last one is the newest that is served."""
+    """Return the versions, oldest first: the last one is the newest that is served."""
     named = _several(_version)(value)
     if not named:
         raise ValueError(f"a list of at least one of {', '.join(map(repr, BY_VERSION))}")
@@ -151,144 +150,146 @@ def _backend(value: Any) -> Backend:
 
 
 def _key(check: Check, default: Any = MISSING) -> Any:
-    """A field whose value ``check`` lets through; without a default, ``_read`` derives one."""
+    """Return a field with its check; without a default, ``get`` computes one."""
     return field(default=default, metadata={"check": check})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a site may decide. Each field is a key of ``DJANGO_MCP``, there in upper case."""
+    """The settings of a site. Each field is a key of ``DJANGO_MCP``, there in upper case."""
 
-    # The default server, and who may reach it.
+    # The default server, and access to it.
 
-    name: str = _key(_optional(_text))
-    """What the default server calls itself; by default the package that ROOT_URLCONF is in."""
+    name: str = _key(_optional(_string))
+    """The name of the default server; by default the package that ROOT_URLCONF is in."""
 
-    title: str | None = _key(_optional(_text), None)
-    """The default server's name for people."""
+    title: str | None = _key(_optional(_string), None)
+    """The display name of the default server."""
 
-    version: str = _key(_text, "1.0")
-    """The version of the default server: of the site, that is, not of the protocol."""
+    version: str = _key(_string, "1.0")
+    """The version of the default server (not of the protocol)."""
 
-    instructions: str | None = _key(_optional(_text), None)
-    """What a model should know before it uses the default server."""
+    instructions: str | None = _key(_optional(_string), None)
+    """Instructions for the model on how to use the default server."""
 
     path: str = _key(_path, "/mcp")
-    """Where the default server is mounted."""
+    """The path of the default server."""
 
     authenticators: tuple[str, ...] | None = _key(_optional(_several(_dotted_path)), None)
-    """Who tells who is calling, by dotted path. No default, since silence must not mean open:
-    a server which names none and finds none here is refused when it is mounted."""
+    """Dotted paths of the authenticators of servers without their own. There is no default, so
+    that a server is not open by accident: without any it is not mounted."""
 
     allowed_origins: tuple[str, ...] = _key(_several(_origin), ())
-    """Origins whose pages may call besides those of ALLOWED_HOSTS."""
+    """Origins of web pages which may send requests, besides those of ALLOWED_HOSTS."""
 
-    # The conversation.
+    # The protocol.
 
     protocol_versions: tuple[str, ...] = _key(_versions, tuple(BY_VERSION))
-    """The revisions that are served, oldest first. All of them: old clients are everywhere."""
+    """The served revisions, oldest first. All by default: many clients are old."""
 
     frame_processors: tuple[str, ...] = _key(_several(_dotted_path), ())
-    """Callables which bring assigns to each message, as context processors do to a template."""
+    """Dotted paths of functions whose results are added to the assigns of each Frame, as context
+    processors add to a template's context."""
 
     page_size: int = _key(_at_least(1), 50)
-    """Entries on one page of a list."""
+    """Entries per page of a list."""
 
     cache_ttl_ms: int = _key(_at_least(0), 0)
-    """How long clients may keep what they listed or read. 0: only the author of a component
-    knows how long it stays true."""
+    """Milliseconds for which clients may cache lists and contents. 0: only the author of a
+    component knows how long it stays valid."""
 
     validate_output: Literal["off", "strict"] = _key(_optional(_one_of("off", "strict")))
-    """Whether what the server itself sends is checked against the revision: by default under
-    DEBUG, for it costs time and tells its author alone."""
+    """Whether messages of the server are validated against the revision: by default under
+    DEBUG, since it costs time and helps only the author."""
 
     log_rate_limit: int | None = _key(_optional(_at_least(1)), None)
-    """Log messages per second to one client; the rest is dropped. None: nothing is."""
+    """Log messages per second to one client; the rest is dropped. None: no limit."""
 
-    notify_lists_on_initialize: bool = _key(_switch, True)
-    """Whether each new session is told once that the lists of tools, resources and prompts have
-    changed: clients which list them before they are ready then list them again."""
+    notify_lists_on_initialize: bool = _key(_boolean, True)
+    """Whether each new session receives list-changed notifications for tools, resources and
+    prompts: clients which list them before they are ready then list them again."""
 
-    # Bounds: what a client may occupy.
+    # Limits per client.
 
     max_body_size: int = _key(_at_least(1), 4 * 1024 * 1024)
-    """Bytes of one message. An image of 3 MB still fits, base64 makes it a third longer."""
+    """Bytes of one message: room for an image of 3 MB in base64."""
 
     max_in_flight: int = _key(_at_least(1), 100)
-    """Requests of one session, or of one stdio client, which are being answered at once."""
+    """Concurrent requests of one session or one stdio client."""
 
     max_sessions_per_principal: int = _key(_at_least(1), 1000)
-    """Live sessions of one caller. The public is one caller, too."""
+    """Sessions of one principal. All anonymous callers are one principal."""
 
     max_streams_per_session: int = _key(_at_least(1), 128)
-    """Streams of one session whose events are kept: room for all requests in flight and more."""
+    """Streams of one session whose events are stored: more than MAX_IN_FLIGHT."""
 
     max_listen_streams: int = _key(_at_least(1), 1000)
-    """Listen streams of one caller in one process, in revisions which have no sessions."""
+    """Listen streams of one principal in one process, in revisions without sessions."""
 
     max_subscriptions: int = _key(_at_least(1), 1000)
-    """Resources of which one session, or one listen stream, wants to hear."""
+    """Resource subscriptions of one session or one listen stream."""
 
     max_events_per_stream: int = _key(_at_least(1), 1000)
-    """Events of one stream which are kept for a client that lost its connection."""
+    """Stored events of one stream, for a client that reconnects."""
 
     # Time, in seconds.
 
     session_idle_timeout: float = _key(_seconds, 30 * 60.0)
-    """How long a session lives that nobody uses; an open stream is use."""
+    """Inactivity before a session expires. An open stream counts as activity."""
 
     event_lifetime: float = _key(_seconds, 10 * 60.0)
-    """How long a client may take to come back for events it missed."""
+    """How long the events of a stream are stored for a client that reconnects."""
 
     client_response_timeout: float = _key(_seconds, 5 * 60.0)
-    """How long a question to the client may stay unanswered: a person may have to read it."""
+    """How long a request to the client waits for its response: a user may have to read it."""
 
     handler_timeout: float | None = _key(_optional(_seconds), 15 * 60.0)
-    """How long one call may take at most, questions included; None for no bound."""
+    """Time limit of one call, input requests included; None for no limit."""
 
     request_state_lifetime: float = _key(_seconds, 10 * 60.0)
-    """How long a client may take to retry a call with the answers it was asked for."""
+    """How long a client may take to retry a call with the requested input."""
 
-    request_state_single_use: bool = _key(_switch, False)
-    """Whether such a call can be retried once only. It takes a cache that all workers share."""
+    request_state_single_use: bool = _key(_boolean, False)
+    """Whether such a call can be retried only once. It requires a cache shared by all workers."""
 
     sse_ping_interval: float | None = _key(_optional(_seconds), 15.0)
-    """Between two signs of life on a silent stream: proxies cut after 30 or 60. None: no sign."""
+    """Interval of keepalive comments on an idle stream: proxies disconnect after 30 or 60.
+    None: no comments."""
 
     # Transports.
 
-    http_sse: bool = _key(_switch, False)
-    """Whether clients of the first revision, with its two HTTP endpoints, are served as well.
-    Off: it is deprecated, and its connections cannot be resumed."""
+    http_sse: bool = _key(_boolean, False)
+    """Whether the HTTP+SSE transport of the first revision is served as well. Off: it is
+    deprecated, and its connections cannot be resumed."""
 
-    # Where things are kept, and where they run.
+    # Stores, channel layer and threads.
 
     stores: Mapping[str, Backend] = field(
         default_factory=lambda: MappingProxyType(DEFAULT_STORES), metadata={"check": _stores}
     )
-    """The backends of ``sessions`` and ``events``. The database, so that several workers need
-    no configuration."""
+    """The backends of ``sessions`` and ``events``. By default the database, which all workers
+    share without further configuration."""
 
-    channel_layer: str = _key(_text, "default")
-    """The alias of the channel layer by which workers tell each other what happened."""
+    channel_layer: str = _key(_string, "default")
+    """The alias of the channel layer which connects the workers."""
 
     sync_execution: Literal["threads", "thread_sensitive"] = _key(
         _one_of("threads", "thread_sensitive"), "threads"
     )
-    """Whether synchronous handlers run side by side, or all on the one thread which Django
-    reserves for code that must not change threads, as a test's transaction demands."""
+    """Whether synchronous handlers run concurrently in a thread pool, or all on the thread of
+    asgiref's thread-sensitive code, as a test's transaction requires."""
 
     sync_thread_pool_size: int = _key(_at_least(1), min(32, (os.cpu_count() or 1) + 4))
-    """Synchronous handlers of this process which run at once; asyncio's own rule of thumb."""
+    """Threads for synchronous handlers of one process; the default of asyncio's own pool."""
 
 
 @cache
 def get() -> Settings:
-    """The site's settings; raises ImproperlyConfigured, with the remedy, for a wrong one."""
+    """Return the site's settings; raises ImproperlyConfigured, with the remedy."""
     given = getattr(django_settings, "DJANGO_MCP", {})
     if not isinstance(given, Mapping):
         raise ImproperlyConfigured(f"DJANGO_MCP is {given!r}; it must be a dict.")
-    values = {KEYS[key].name: _checked(key, value) for key, value in map(_known, given.items())}
+    values = {_field(key).name: _checked(key, value) for key, value in given.items()}
     derived = {
         "name": _site_name(),
         "validate_output": "strict" if django_settings.DEBUG else "off",
@@ -297,26 +298,27 @@ def get() -> Settings:
     return Settings(**{**values, **chosen})
 
 
-def _known(item: tuple[Any, Any]) -> tuple[str, Any]:
-    key, value = item
+def _field(key: Any) -> Field[Any]:
+    if key in RENAMED:
+        raise ImproperlyConfigured(f"The key {key!r} of DJANGO_MCP is now {RENAMED[key]!r}.")
     if key not in KEYS:
         nearest = get_close_matches(str(key).upper(), KEYS, n=1)
         remedy = f"Did you mean {nearest[0]!r}?" if nearest else f"There are: {', '.join(KEYS)}."
         raise ImproperlyConfigured(f"DJANGO_MCP has no key {key!r}. {remedy}")
-    return key, value
+    return KEYS[key]
 
 
 def _checked(key: str, value: Any) -> Any:
     try:
         return KEYS[key].metadata["check"](value)
-    except ValueError as misfit:
+    except ValueError as error:
         raise ImproperlyConfigured(
-            f'DJANGO_MCP["{key}"] is {value!r}; it must be {misfit}.'
+            f'DJANGO_MCP["{key}"] is {value!r}; it must be {error}.'
         ) from None
 
 
 def _site_name() -> str:
-    """The package of the site, which its ROOT_URLCONF gives away."""
+    """Return the package that contains ROOT_URLCONF."""
     urlconf: str | None = getattr(django_settings, "ROOT_URLCONF", None)
     return urlconf.partition(".")[0] if urlconf else "django"
 
@@ -324,13 +326,24 @@ def _site_name() -> str:
 KEYS: Mapping[str, Field[Any]] = {entry.name.upper(): entry for entry in fields(Settings)}
 """The keys of ``DJANGO_MCP``, in the order in which they are documented."""
 
+RENAMED: Mapping[str, str] = {
+    "REQUEST_TIMEOUT": "CLIENT_RESPONSE_TIMEOUT",
+    "CALL_TIMEOUT": "HANDLER_TIMEOUT",
+    "ANNOUNCE_ON_START": "NOTIFY_LISTS_ON_INITIALIZE",
+    "VALIDATION": "VALIDATE_OUTPUT",
+    "KEEPALIVE_INTERVAL": "SSE_PING_INTERVAL",
+    "SYNC_HANDLERS": "SYNC_EXECUTION",
+    "SYNC_THREADS": "SYNC_THREAD_POOL_SIZE",
+}
+"""Keys by their former names."""
+
 READ = frozenset({"DJANGO_MCP", "DEBUG", "ROOT_URLCONF"})
-"""The settings of Django which ``get`` reads."""
+"""The Django settings which ``get`` reads."""
 
 
-def _forget(*, setting: str, **_: Any) -> None:
+def _clear_cache(*, setting: str, **_: Any) -> None:
     if setting in READ:
         get.cache_clear()
 
 
-setting_changed.connect(_forget, dispatch_uid="django_mcp.conf")
+setting_changed.connect(_clear_cache, dispatch_uid="django_mcp.conf")

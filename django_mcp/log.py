@@ -1,7 +1,7 @@
-"""Python's logging, heard by the client: a handler which sends it what is logged in its call.
+"""A logging handler which forwards the records of a call to its client.
 
 In Django's LOGGING: ``{"class": "django_mcp.log.ClientHandler", "level": "INFO"}``, for
-the loggers whose records may leave the site. Outside a call it does nothing.
+the loggers whose records may leave the site. Records outside a call are ignored.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 from django_mcp.frame.client.base import current
 
 OWN = "django_mcp"
-"""The loggers of this package: what they say is about the client, or about our insides."""
+"""The loggers of this package, whose records are not for clients."""
 
 LEVELS = (
     (logging.CRITICAL, "critical"),
@@ -20,18 +20,18 @@ LEVELS = (
     (25, "notice"),
     (logging.INFO, "info"),
 )
-"""From which number on a record is of which level; below all of them it is "debug"."""
+"""The lowest number of each level of the protocol; lower records are "debug"."""
 
 
 class ClientHandler(logging.Handler):
-    """Sends each record to the client whose call is being answered, under its logger's name.
+    """Sends each record to the client of the current call, under its logger's name.
 
-    Tracebacks stay here, unless a formatter of yours puts them into the text. What the client
-    wants to hear, and how much of it, is decided as for ``frame.client.log``.
+    Tracebacks are not sent, unless a formatter adds them. The level and the rate limit of the
+    client apply as for ``frame.client.log``.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send the record, if there is somebody to send it to."""
+        """Send the record, if there is a current call."""
         client = current.get()
         if client is None or record.name.partition(".")[0] == OWN:
             return
@@ -43,5 +43,5 @@ class ClientHandler(logging.Handler):
 
 
 def level_of(number: int) -> str:
-    """The level of the protocol which a number of Python's logging means."""
+    """Return the level of the protocol for a level of Python's logging."""
     return next((name for least, name in LEVELS if number >= least), "debug")

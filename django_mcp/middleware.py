@@ -1,8 +1,8 @@
-"""Middleware for servers which needs Django: how often one caller may call.
+"""Middleware for servers: rate limits.
 
     shop = Server("shop", middleware=[RateLimit(60, per=60)])
 
-A middleware is any ``async (frame, call_next)``; it knows the Frame and what comes of it.
+A middleware is any ``async (frame, call_next)`` which returns a result and a Frame.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from django.core.cache import caches
 
-from django_mcp.frame.frame import Frame, HttpTransport
+from django_mcp.frame import Frame, HttpTransport
 from django_mcp.protocol.errors import McpError
 from django_mcp.stores.base import digest
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from django_mcp.server.server import Answer, CallNext
 
 TOO_MANY_REQUESTS = 429
-"""The code of the refusal: an application's own, as HTTP numbers the same."""
+"""The code of the error: application-defined, the same number as in HTTP."""
 
-COSTLY = ("tools/call", "completion/complete")
-"""The methods whose rate the specification wants to be limited (server/tools, completion)."""
+LIMITED_METHODS = ("tools/call", "completion/complete")
+"""The methods for which the specification demands rate limits (server/tools, completion)."""
 
 
 class RateLimit:
-    """Lets one caller make so many calls in a period, and refuses the rest with an McpError.
+    """Limits the calls of one caller in a period, and rejects the rest with an McpError.
 
-    ``methods`` are counted together, in the Django cache called ``cache``: give it one which all
-    workers share. ``key`` says who a Frame's caller is; by default the principal, and the
-    address of whoever is not known by name.
+    ``methods`` are counted together, in the Django cache with the alias ``cache``, which all
+    workers must share. ``key`` returns the identity of a Frame's caller; by default the
+    principal, and also the IP address for anonymous callers.
     """
 
     def __init__(
@@ -40,12 +40,12 @@ class RateLimit:
         calls: int,
         *,
         per: float = 60.0,
-        methods: Iterable[str] = COSTLY,
+        methods: Iterable[str] = LIMITED_METHODS,
         key: Callable[[Frame], str] | None = None,
         cache: str = "default",
     ) -> None:
         if calls < 1 or per <= 0:
-            raise ValueError("A rate limit lets at least one call through in a period")
+            raise ValueError("A rate limit allows at least one call per period")
         self.calls = calls
         self.per = per
         self.methods = frozenset(methods)
@@ -53,8 +53,8 @@ class RateLimit:
         self.cache = cache
 
     async def __call__(self, frame: Frame, call_next: CallNext) -> Answer:
-        """Count the call, and let it pass unless it is one too many."""
-        if frame.request is not None and frame.request.method in self.methods:
+        """Count the call; raises McpError when it exceeds the limit."""
+        if frame.message.method in self.methods:
             await self._count(frame)
         return await call_next(frame)
 
@@ -74,8 +74,8 @@ class RateLimit:
 
 
 def caller_of(frame: Frame) -> str:
-    """Who calls: the principal; of those who have no name, the address they call from."""
-    assert frame.auth is not None
-    if frame.auth.subject or not isinstance(frame.transport, HttpTransport):
-        return frame.auth.key
-    return f"{frame.auth.key} {frame.transport.remote_ip}"
+    """Return the key of the principal; for anonymous callers, with their IP address."""
+    principal = frame.principal
+    if principal.subject or not isinstance(frame.transport, HttpTransport):
+        return principal.key
+    return f"{principal.key} {frame.transport.remote_ip}"

@@ -1,7 +1,7 @@
-"""The tables: sessions, and the events of their streams; and one kind of row without a table.
+"""The tables of the database stores: sessions and the events of their streams.
 
-Nothing but ``stores.database`` writes here. Names which are secret, or which an index has no
-room for, are kept as SHA-256 digests, in hexadecimal.
+Only ``stores.database`` writes to them. Values which are secret, or too long for an index, are
+stored as SHA-256 digests in hexadecimal.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ PRINCIPAL_LENGTH = 500
 
 
 class McpSession(models.Model):
-    """A client's session. Its key is its address: the id is known to the client alone."""
+    """A session. Its key is a digest of the id, which only the client has."""
 
     address = models.CharField(_("address"), max_length=DIGEST_LENGTH, primary_key=True)
     server = models.CharField(_("server"), max_length=200)
     principal = models.CharField(_("principal"), max_length=PRINCIPAL_LENGTH)
     version = models.CharField(_("protocol version"), max_length=32)
-    # Text, since a JSON column of PostgreSQL takes neither NUL nor half of a surrogate pair,
+    # No JSON column, since PostgreSQL accepts neither NUL nor half of a surrogate pair there,
     # both of which a client may send in its name.
     data = models.TextField(_("data"))
-    # An update which finds another number than it has read starts again.
+    # An update which finds another number than it has read is retried.
     update_count = models.PositiveBigIntegerField(_("update count"), default=0)
     created_at = models.DateTimeField(_("created"))
     used_at = models.DateTimeField(_("last used"), db_index=True)
@@ -40,7 +40,7 @@ class McpSession(models.Model):
 
 
 class Subscription(models.Model):
-    """An index of the subscriptions that are in the sessions' data."""
+    """An index of the subscriptions in the sessions' data."""
 
     id = models.BigAutoField(primary_key=True)
     session = models.ForeignKey(
@@ -59,7 +59,7 @@ class Subscription(models.Model):
 
 
 class Stream(models.Model):
-    """A stream of messages to a client, and how far it has come."""
+    """A stream of messages to a client, and its last event."""
 
     # The digest of the session's address and the stream's name.
     name = models.CharField(_("name"), max_length=DIGEST_LENGTH, primary_key=True)
@@ -95,9 +95,9 @@ class StreamEvent(models.Model):
 
 
 class Component(models.Model):
-    """A tool, resource or prompt as the admin lists it. There is no table: the registry knows.
+    """A registered component in the admin, without a table.
 
-    The model exists so that there is a permission to view what is registered.
+    The model provides the permission to view registered components.
     """
 
     key = models.CharField(_("key"), max_length=500, primary_key=True)
@@ -108,7 +108,7 @@ class Component(models.Model):
     app = models.CharField(_("app"), max_length=200)
     permission = models.CharField(_("permission"), max_length=200)
     entry: Any
-    """What the registry knows of it."""
+    """The ``registry.Entry`` of the row."""
 
     class Meta:
         managed = False

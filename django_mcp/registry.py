@@ -1,9 +1,12 @@
-"""Which servers exist. It finds each app's ``mcp.py`` and makes its servers ready to answer."""
+"""The registered servers: discovery, configuration, and the list of what they declare."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 from django.apps import apps
 from django.conf import settings as django_settings
@@ -13,11 +16,13 @@ from django.utils.module_loading import import_string, module_has_submodule
 from django_mcp import conf
 from django_mcp.auth.base import Authenticator
 from django_mcp.components.base import Component
+from django_mcp.protocol.revisions import NEWEST
 from django_mcp.runtime.signing import DjangoSigner
-from django_mcp.server.server import Server, ServerOptions
+from django_mcp.server.options import ServerOptions
+from django_mcp.server.server import Server
 
 MODULE = "mcp"
-"""The module of an app in which we look for what it registers."""
+"""The module of an app which is imported by discovery."""
 
 default = Server("mcp")
 """The site's default server, to which the bare decorators add."""
@@ -30,9 +35,9 @@ _servers: dict[str, Server] = {default.name: default}
 
 
 def discover() -> None:
-    """Import the ``mcp`` module of every installed app, and take up the servers it declares.
+    """Import the ``mcp`` module of every installed app, and register the servers it declares.
 
-    An error in such a module stops the start, with its own traceback.
+    An exception in such a module is not caught: the site does not start.
     """
     for app in apps.get_app_configs():
         if app.module is not None and module_has_submodule(app.module, MODULE):
@@ -40,14 +45,14 @@ def discover() -> None:
 
 
 def register_module(module: ModuleType) -> None:
-    """Take up every Server that ``module`` has at its top level."""
+    """Register every Server that ``module`` has at its top level."""
     for value in vars(module).values():
         if isinstance(value, Server):
             add(value)
 
 
 def add(server: Server) -> None:
-    """Take up a server; raises ImproperlyConfigured when another one has its name."""
+    """Register a server; raises ImproperlyConfigured when another one has its name."""
     if _servers.setdefault(server.name, server) is not server:
         raise ImproperlyConfigured(
             f"Two MCP servers are named {server.name!r}. Give one of them another name."
@@ -55,22 +60,22 @@ def add(server: Server) -> None:
 
 
 def servers() -> tuple[Server, ...]:
-    """Every server, the default one first."""
+    """Return every server, the default one first."""
     return tuple(_servers.values())
 
 
 def mountable() -> tuple[Server, ...]:
-    """Every server which is to be reached over HTTP.
+    """Return every server that is served over HTTP.
 
-    The default one is left out where it offers nothing and nobody was named who may use it:
+    The default one is omitted when it has no components and the settings no authenticators:
     the site has servers of its own.
     """
-    unused = not any(default.all_components()) and not conf.get().authenticators
-    return tuple(server for server in servers() if server is not default or not unused)
+    is_unused = not any(default.components.all()) and not conf.get().authenticators
+    return tuple(server for server in servers() if server is not default or not is_unused)
 
 
 def get(name: str) -> Server:
-    """The server of this name; raises LookupError, which names those that exist."""
+    """Return the server of this name; raises LookupError, which lists the registered names."""
     try:
         return _servers[name]
     except KeyError:
@@ -78,10 +83,16 @@ def get(name: str) -> Server:
         raise LookupError(f"There is no MCP server {name!r}; there are: {known}") from None
 
 
+def make_ready(server: Server) -> None:
+    """Configure ``server`` unless that was done."""
+    if not server.is_configured:
+        configure(server)
+
+
 def configure(server: Server) -> Server:
-    """Give ``server`` the site's settings; the default server also takes its name from them."""
+    """Apply the site's settings; they also name the default server."""
     site = conf.get()
-    server.configure(_limits(site), DjangoSigner())
+    server.configure(_options(site), DjangoSigner())
     if server is default:
         server.path = site.path
         server.instructions = site.instructions
@@ -89,7 +100,7 @@ def configure(server: Server) -> Server:
     return server
 
 
-def _limits(site: conf.Settings) -> ServerOptions:
+def _options(site: conf.Settings) -> ServerOptions:
     return ServerOptions(
         versions=site.protocol_versions,
         page_size=site.page_size,
@@ -106,18 +117,98 @@ def _limits(site: conf.Settings) -> ServerOptions:
 
 
 def authenticators(server: Server) -> tuple[Authenticator, ...]:
-    """Who tells who calls ``server``; raises ImproperlyConfigured when nobody was named."""
+    """Return the authenticators of ``server``; raises ImproperlyConfigured when it has none."""
     named = conf.get().authenticators if server.authenticators is None else server.authenticators
     if not named:
         raise ImproperlyConfigured(
-            f"The MCP server {server.name!r} names no authenticator, and silence does not mean "
-            'open. Set DJANGO_MCP["AUTHENTICATORS"], or authenticators=[…] on the Server; for a '
-            'server that everyone may use, say "django_mcp.auth.anonymous.AnonymousAuthentication".'
+            f"The MCP server {server.name!r} names no authenticator. Set "
+            'DJANGO_MCP["AUTHENTICATORS"], or authenticators=[…] on the Server; for a server that '
+            'everyone may call, use "django_mcp.auth.anonymous.AnonymousAuthentication".'
         )
-    return tuple(import_string(item)() if isinstance(item, str) else item for item in named)
+    return tuple(_authenticator(item) if isinstance(item, str) else item for item in named)
 
 
-def app_of(component: Component) -> str:
-    """The label of the app in which ``component`` was registered, or "" for none."""
-    app = apps.get_containing_app_config(component.module)
-    return "" if app is None else app.label
+def _authenticator(path: str) -> Authenticator:
+    if path in RENAMED_AUTHENTICATORS:
+        raise ImproperlyConfigured(f"{path!r} is now {RENAMED_AUTHENTICATORS[path]!r}.")
+    authenticator: Authenticator = import_string(path)()
+    return authenticator
+
+
+RENAMED_AUTHENTICATORS = {
+    "django_mcp.auth.public.Public": "django_mcp.auth.anonymous.AnonymousAuthentication",
+    "django_mcp.auth.django_session.DjangoSession": (
+        "django_mcp.auth.django_session.DjangoSessionAuthentication"
+    ),
+}
+"""Dotted paths by their former names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One component and the server that declares it, as the admin and ``mcp_show`` print it."""
+
+    server: Server
+    component: Component
+
+    @property
+    def identity(self) -> str:
+        """The unique key of the entry."""
+        return f"{self.server.name}:{self.component.kind}:{self.component.key}"
+
+    @property
+    def kind(self) -> str:
+        """The kind, for people."""
+        return self.component.kind.replace("_", " ")
+
+    @property
+    def app(self) -> str:
+        """The label of the app in which the component was registered, or ""."""
+        app = apps.get_containing_app_config(self.component.module)
+        return "" if app is None else app.label
+
+    @property
+    def permission(self) -> str:
+        """The permission that a caller needs, or the function that decides; "" for none."""
+        permission = self.component.permission
+        if callable(permission):
+            module = getattr(permission, "__module__", "")
+            return f"{module}.{getattr(permission, '__qualname__', repr(permission))}()"
+        return permission or ""
+
+    @property
+    def search_text(self) -> str:
+        """The text in which the admin searches. Computed descriptions are not part of it."""
+        component = self.component
+        description = "" if callable(component.description) else str(component.description)
+        return "\n".join(
+            (component.name, component.key, component.listed_title or "", description)
+        ).casefold()
+
+    @property
+    def descriptor(self) -> dict[str, Any]:
+        """The component as clients of the newest revision see it listed."""
+        return self.server.components.descriptor(NEWEST, self.component)
+
+    def facts(self) -> dict[str, Any]:
+        """Return everything about the component, as JSON values."""
+        component = self.component
+        return {
+            "server": self.server.name,
+            "path": self.server.path,
+            "kind": component.kind,
+            "name": component.name,
+            "app": self.app,
+            "source": component.source,
+            "permission": self.permission,
+            "scopes": sorted(component.scopes),
+            "cache": None if component.cache is None else asdict(component.cache),
+            "listed": self.descriptor,
+        }
+
+
+def entries(*chosen: Server) -> Iterator[Entry]:
+    """Iterate over the components of these servers, or of all: kind by kind, in listed order."""
+    for server in chosen or servers():
+        for component in server.components.all():
+            yield Entry(server, component)

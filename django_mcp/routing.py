@@ -1,4 +1,4 @@
-"""Channels URL patterns for the registered servers, and one line to mount them.
+"""ASGI applications and Channels URL patterns for the registered servers.
 
 In ``asgi.py``: ``application = mount(get_asgi_application())``.
 """
@@ -17,10 +17,9 @@ from django.urls import URLPattern, re_path
 from django_mcp import conf, registry
 from django_mcp.runtime import lifespan
 from django_mcp.server.server import Server
-from django_mcp.transports.connection import http_sse
-from django_mcp.transports.connection.http_sse import HttpSseConsumer
-from django_mcp.transports.http import sse_stream
+from django_mcp.transports.http import http_sse, sse_stream
 from django_mcp.transports.http.consumer import StreamableHttpConsumer
+from django_mcp.transports.http.http_sse import HttpSseConsumer
 
 logger = logging.getLogger("django_mcp")
 
@@ -28,9 +27,9 @@ Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 def endpoint(server: Server) -> Asgi:
-    """The ASGI application which answers for ``server``.
+    """Return the ASGI application of ``server``.
 
-    Raises ImproperlyConfigured when nobody was named who tells who calls.
+    Raises ImproperlyConfigured when it has no authenticators.
     """
     registry.configure(server)
     consumer: Asgi = StreamableHttpConsumer.as_asgi(
@@ -40,21 +39,23 @@ def endpoint(server: Server) -> Asgi:
 
 
 def endpoints(server: Server) -> dict[str, Asgi]:
-    """The ASGI applications which answer for ``server``, by path.
+    """Return the ASGI applications of ``server``, by path.
 
-    There is one, and with HTTP_SSE beside it the two of the first revision.
+    There is one, and with HTTP_SSE the two endpoints of the first revision.
     """
     path = "/" + server.path.strip("/")
-    found = {path: endpoint(server)}
+    applications = {path: endpoint(server)}
     if conf.get().http_sse:
         facts = {"server": server, "authenticators": registry.authenticators(server)}
         for name in http_sse.VERBS:
-            found[f"{path.rstrip('/')}/{name}"] = HttpSseConsumer.as_asgi(endpoint=name, **facts)
-    return found
+            applications[f"{path.rstrip('/')}/{name}"] = HttpSseConsumer.as_asgi(
+                endpoint=name, **facts
+            )
+    return applications
 
 
 def urlpatterns() -> list[URLPattern]:
-    """Patterns of every server's endpoints, for a URLRouter of your own."""
+    """Return the URL patterns of all endpoints, for a URLRouter."""
     return [
         re_path(rf"^{path.strip('/')}/?$", application)  # type: ignore[arg-type]
         for server in registry.mountable()
@@ -63,10 +64,10 @@ def urlpatterns() -> list[URLPattern]:
 
 
 def mount(django_application: Asgi) -> Asgi:
-    """An ASGI application: every MCP server at its path, the Django application elsewhere.
+    """Return an ASGI application with every MCP server at its path, and Django elsewhere.
 
-    It also answers the server's lifespan messages, which Django's own application refuses, and
-    ends open streams properly when the server is told to stop.
+    It also handles the lifespan messages of the ASGI server, which Django's application rejects,
+    and ends open streams properly when the ASGI server stops.
     """
     mounted = {
         path: application
@@ -77,8 +78,8 @@ def mount(django_application: Asgi) -> Asgi:
     async def application(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
             path = scope["path"]
-            answer = mounted.get(path) or mounted.get(path.rstrip("/"))
-            await (answer or django_application)(scope, receive, send)
+            endpoint = mounted.get(path) or mounted.get(path.rstrip("/"))
+            await (endpoint or django_application)(scope, receive, send)
         elif scope["type"] == "lifespan":
             await _lifespan(receive, send)
         else:
@@ -88,11 +89,11 @@ def mount(django_application: Asgi) -> Asgi:
 
 
 async def _lifespan(receive: Any, send: Any) -> None:
-    """Start the servers, without any of which nothing is served, and stop them."""
+    """Start all MCP servers, and stop them. When one cannot start, the process serves nothing."""
     while True:
         message = await receive()
         try:
-            await STEPS[message["type"]]()
+            await LIFESPAN[message["type"]]()
         except Exception as error:
             logger.exception("An MCP server could not be started")
             await send({"type": f"{message['type']}.failed", "message": repr(error)})
@@ -103,27 +104,29 @@ async def _lifespan(receive: Any, send: Any) -> None:
 
 
 def _end_streams_on_signals() -> None:
-    """End open streams when the process is told to stop, before the server does what it does then.
+    """End open streams when the process receives a signal to stop.
 
-    Servers wait until every response has ended before they send ``lifespan.shutdown``, and a
-    stream would keep them waiting for as long as its client stays.
+    ASGI servers wait until every response has ended before they send ``lifespan.shutdown``, and
+    a stream ends only when its client disconnects.
     """
     if threading.current_thread() is not threading.main_thread():
         return
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        before = signal.getsignal(number)
-        if callable(before):
-            signal.signal(number, _then(before, loop))
+        previous = signal.getsignal(number)
+        if callable(previous):
+            signal.signal(number, _end_streams_then(previous, loop))
 
 
-def _then(before: Callable[[int, Any], Any], loop: asyncio.AbstractEventLoop) -> Any:
-    """A signal handler which ends the streams of ``loop`` and does what was done before."""
+def _end_streams_then(
+    previous: Callable[[int, Any], Any], loop: asyncio.AbstractEventLoop
+) -> Callable[[int, Any], Any]:
+    """Return a signal handler which ends the streams of ``loop``, then calls ``previous``."""
 
     def handle(number: int, frame: Any) -> Any:
         if not loop.is_closed():
             loop.call_soon_threadsafe(sse_stream.end_all)
-        return before(number, frame)
+        return previous(number, frame)
 
     return handle
 
@@ -139,7 +142,7 @@ async def _stop_all() -> None:
     await lifespan.stop_all()
 
 
-STEPS: Mapping[str, Callable[[], Awaitable[None]]] = {
+LIFESPAN: Mapping[str, Callable[[], Awaitable[None]]] = {
     "lifespan.startup": _start_all,
     "lifespan.shutdown": _stop_all,
 }

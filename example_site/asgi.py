@@ -1,4 +1,4 @@
-"""The ASGI application: MCP servers at their paths, Django's pages everywhere else."""
+"""The ASGI application: MCP endpoints at their paths, Django's pages at all others."""
 
 import os
 
@@ -12,8 +12,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "example_site.settings")
 
 pages = get_asgi_application()
 if settings.DEBUG:
-    # The admin's style sheets; a deployed site lets its web server send them.
+    # Serves the style sheets of the admin; in production, the web server does.
     pages = ASGIStaticFilesHandler(pages)
 
-# The one line which MCP needs.
+# The only line that MCP needs.
 application = mount(pages)

@@ -1,7 +1,7 @@
-"""Settings of the example site: enough to try everything out, not to be deployed as they are.
+"""Settings of the example site, for local use and not for production.
 
-What differs from one machine to the next comes from the environment: EXAMPLE_DATABASE,
-SECRET_KEY, DEBUG, ALLOWED_HOSTS and REDIS_URL.
+The environment variables EXAMPLE_DATABASE, SECRET_KEY, DEBUG, ALLOWED_HOSTS and REDIS_URL
+override what differs between machines.
 """
 
 import os
@@ -10,13 +10,13 @@ from typing import Any
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
-# Good enough to try things out on one's own machine. It signs sessions and cursors, so a site
-# which others can reach needs a secret of its own.
+# Suitable for local use only. It signs sessions and cursors, so a site that is reachable from
+# elsewhere needs a secret of its own.
 SECRET_KEY = os.environ.get("SECRET_KEY", "insecure-key-of-the-example-site")
 
 DEBUG = os.environ.get("DEBUG", "True").lower() in ("1", "true", "yes", "on")
 
-# MCP endpoints refuse other hosts too, and pages of other origins.
+# MCP endpoints reject other hosts and origins, too.
 ALLOWED_HOSTS = [
     ".localhost",
     "127.0.0.1",
@@ -26,7 +26,7 @@ ALLOWED_HOSTS = [
 ]
 
 INSTALLED_APPS = [
-    "daphne",  # First, since its runserver, which speaks ASGI, replaces Django's.
+    "daphne",  # The first, because it replaces Django's runserver with one that supports ASGI.
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -46,12 +46,12 @@ DJANGO_MCP = {
         "A helpdesk, and a desk with a calculator, units, a timer and notes. Begin with "
         "search_tickets; a ticket with its comments is the resource ticket://{number}."
     ),
-    # Asked in this order. Without the second one, only people who have logged in may call.
+    # Tried in this order. Without the second one, only authenticated users may connect.
     "AUTHENTICATORS": [
         "django_mcp.auth.django_session.DjangoSessionAuthentication",
         "django_mcp.auth.anonymous.AnonymousAuthentication",
     ],
-    # Clients of the first revision read from /mcp/sse, and post to /mcp/messages.
+    # Clients of revision 2024-11-05 read from /mcp/sse, and post to /mcp/messages.
     "HTTP_SSE": True,
 }
 
@@ -89,8 +89,8 @@ DATABASES = {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": os.environ.get("EXAMPLE_DATABASE", BASE_DIR / "db.sqlite3"),
         "OPTIONS": {
-            # Several tools run at once: readers do not wait for a writer, and a writer waits
-            # its turn at the beginning of its transaction instead of failing in the middle.
+            # Tools run concurrently: readers do not wait for a writer, and a writer gets the lock
+            # at the start of its transaction instead of failing within it.
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL",
             "transaction_mode": "IMMEDIATE",
             "timeout": 20,
@@ -99,8 +99,8 @@ DATABASES = {
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-# By the channel layer one process tells another that something has changed. In-memory is right
-# for a single process.
+# The channel layer sends notifications between processes. The in-memory layer suffices for
+# a single process.
 REDIS_URL = os.environ.get("REDIS_URL")
 CHANNEL_LAYERS: dict[str, Any] = {
     "default": (
@@ -119,7 +119,7 @@ USE_TZ = True
 
 STATIC_URL = "static/"
 
-# Warnings and errors go to stderr; stdout belongs to the protocol when MCP runs over stdio.
+# Warnings and errors are written to stderr; over stdio, stdout is reserved for the protocol.
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -127,9 +127,9 @@ LOGGING = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "WARNING"},
     "loggers": {
-        # Django's own configuration would print what it logs a second time.
+        # Django's own configuration would print each record a second time.
         "django": {"handlers": [], "level": "WARNING"},
-        # Says where it listens.
+        # Logs the address that the server listens at.
         "daphne.server": {"level": "INFO"},
     },
 }

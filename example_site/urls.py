@@ -1,4 +1,4 @@
-"""The site's few pages: what can be reached here, and the admin."""
+"""The pages of the site: the front page and the admin."""
 
 from django.contrib import admin
 from django.urls import path

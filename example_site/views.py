@@ -1,4 +1,4 @@
-"""The front page, which tells people where the MCP servers are."""
+"""The front page, which lists the MCP servers."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -7,7 +7,7 @@ from django_mcp import registry
 
 
 def home(request: HttpRequest) -> HttpResponse:
-    """The MCP servers with their addresses, and the way to the admin."""
+    """List the MCP servers with their URLs, and link to the admin."""
     servers = [
         {"info": server.info, "url": request.build_absolute_uri(server.path)}
         for server in registry.servers()

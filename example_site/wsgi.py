@@ -1,4 +1,4 @@
-"""The WSGI application: Django's pages alone, because MCP needs ASGI."""
+"""The WSGI application: Django's pages only, because MCP requires ASGI."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What all tests share: the fixtures which users get, and where the official schemas are."""
+"""Fixtures for all tests, and the location of the official schemas."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if SCHEMAS.is_dir():
 
 @pytest.fixture(autouse=True)
 def _no_thread_outlives_its_test() -> Iterator[None]:
-    """The connections which a test opened on our threads are closed while it may use them."""
+    """Close the connections of our threads, which outlive the test otherwise."""
     yield
-    # Imported late: Django may not be set up while this file is read.
+    # Imported late: this file is read before django.setup().
     from django_mcp.runtime import threads
 
     threads.shutdown()

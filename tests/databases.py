@@ -1,7 +1,7 @@
-"""Servers to try things on which this machine may have; and SQLite in a file, which it has.
+"""Database servers that tests use if they are available; and SQLite in a file.
 
-A server is looked for where the environment says (PGHOST, MYSQL_HOST, …), else on this machine.
-Where DRIVERS_REQUIRED is set only servers may be missing: what needs a driver fails without it.
+The environment variables PGHOST, MYSQL_HOST and so on name the servers; the default is this
+machine. With DRIVERS_REQUIRED, tests fail without a driver, and are skipped without a server.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ KINDS = ("sqlite3", *SERVERS)
 
 
 def why_not(driver: str, host: str, port: int) -> str | None:
-    """Why a server cannot be used, or None when it can."""
+    """Return why a server cannot be used, or None if it can."""
     if not find_spec(driver):
         required = os.environ.get("DRIVERS_REQUIRED")
         return None if required else f"the driver {driver} is not installed"
@@ -56,7 +56,7 @@ def why_not(driver: str, host: str, port: int) -> str | None:
 
 
 def why_not_database(kind: str) -> str | None:
-    """Why a kind of database cannot be tried, or None when it can."""
+    """Return why a kind of database cannot be used, or None if it can."""
     server = SERVERS.get(kind)
     if server is None:
         return None
@@ -65,9 +65,9 @@ def why_not_database(kind: str) -> str | None:
 
 @contextmanager
 def scratch_database(kind: str, folder: Path, **options: Any) -> Iterator[str]:
-    """The alias of a migrated database of this kind, which is gone afterwards.
+    """Yield the alias of a migrated database of this kind, and delete it afterwards.
 
-    ``options`` are entries of its ``DATABASES``. Skips when the server does not let us in.
+    ``options`` are entries of its ``DATABASES``. Skips the test if the login fails.
     """
     alias = next(SCRATCH)
     name = str(folder / "scratch.sqlite3") if kind == "sqlite3" else alias
@@ -93,5 +93,5 @@ def _migrated(alias: str) -> Iterator[None]:
     try:
         yield
     finally:
-        threads.shutdown()  # Their connections would keep the database.
+        threads.shutdown()  # Open connections would block the deletion of the database.
         connection.creation.destroy_test_db(before, verbosity=0)

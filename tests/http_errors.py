@@ -1,4 +1,4 @@
-"""How tests look at errors."""
+"""Assertions about errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django_mcp.testing import ErrorResponse
 
 
 async def refusal(answer: Awaitable[Any]) -> ErrorResponse:
-    """The error with which a request is answered."""
+    """Return the error response to a request."""
     with pytest.raises(ErrorResponse) as caught:
         await answer
     return caught.value

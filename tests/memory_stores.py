@@ -1,4 +1,4 @@
-"""Sessions are kept in memory here: what these tests look at is the same in every store."""
+"""Uses sessions in memory, for tests of behavior that is the same with every store."""
 
 from __future__ import annotations
 

@@ -2,11 +2,11 @@
 
 An entry has an id, a level, the section of the specification (the page below ``specification/``
 of the revision, and its heading), the requirement in a sentence, and the tests that show it, as
-pytest names them below this folder, or the reason why there is none. CLIENT marks duties of the
-client, which a server may rely on and has to survive.
+pytest names them below this folder, or the reason why there is none. CLIENT marks requirements
+for clients; a server may rely on them and has to handle violations.
 
-Not here are what has an issue of its own: tasks, authorization, and the official extensions.
-``tests/architecture/test_requirements.py`` sees that this stays true.
+Topics with an issue of their own are excluded: tasks, authorization, and the official extensions.
+``tests/architecture/test_requirements.py`` checks this table.
 """
 
 # The lines are as long as the names in them.
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One requirement: its level, its source, its text, its tests, or why it has none."""
+    """A requirement: its level, its source, its text, and its tests or why there are none."""
 
     level: str
     section: str
@@ -30,7 +30,7 @@ class Requirement:
 
 
 class Level:
-    """Makes the requirements of one strength."""
+    """Create requirements of one level."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -857,7 +857,7 @@ SESSION: Mapping[str, Requirement] = {
     "T-HTTP-80": SHOULD(
         "basic/transports#backwards-compatibility",
         "A server for old clients keeps the SSE and POST endpoints of 2024-11-05.",
-        "transports/connection/test_http_sse.py::test_first_event_names_the_message_endpoint",
+        "transports/http/test_http_sse.py::test_first_event_names_the_message_endpoint",
     ),
     "T-HTTP-81": MAY(
         "basic/transports#backwards-compatibility",
@@ -867,12 +867,12 @@ SESSION: Mapping[str, Requirement] = {
     "T-HTTP-82": CLIENT(
         "basic/transports#backwards-compatibility",
         "The client falls back to HTTP+SSE if its initialize POST gets any 4xx status (2025-03-26 to 2025-06-18).",
-        "transports/connection/test_http_sse.py::test_wrong_http_method_gets_405_with_an_allow_header",
+        "transports/http/test_http_sse.py::test_wrong_http_method_gets_405_with_an_allow_header",
     ),
     "T-HTTP-83": CLIENT(
         "basic/transports#backwards-compatibility",
         "The client falls back to HTTP+SSE if its initialize POST gets 400, 404, or 405 (2025-11-25).",
-        "transports/connection/test_http_sse.py::test_wrong_http_method_gets_405_with_an_allow_header",
+        "transports/http/test_http_sse.py::test_wrong_http_method_gets_405_with_an_allow_header",
     ),
     "T-CUST-01": MAY(
         "basic/transports#custom-transports",
@@ -892,52 +892,52 @@ SESSION: Mapping[str, Requirement] = {
     "T-CUST-04": MUST(
         "basic/authorization#protocol-requirements",
         "Other transports follow the security practice of their protocol (from 2025-03-26).",
-        "transports/connection/test_http_sse.py::test_foreign_origin_is_rejected_by_both_endpoints",
+        "transports/http/test_http_sse.py::test_foreign_origin_is_rejected_by_both_endpoints",
         "transports/connection/test_stdio.py::test_process_id_and_environment_are_available_to_handlers",
     ),
     # 5. Transport: old HTTP+SSE
     "T-SSE-01": MUST(
         "basic/transports#http-with-sse",
         "The server has one SSE endpoint for GET and one endpoint for POST.",
-        "transports/connection/test_http_sse.py::test_first_event_names_the_message_endpoint",
+        "transports/http/test_http_sse.py::test_first_event_names_the_message_endpoint",
     ),
     "T-SSE-02": MUST(
         "basic/transports#http-with-sse",
         "The server first sends an endpoint event with the URI for POST requests.",
-        "transports/connection/test_http_sse.py::test_first_event_names_the_message_endpoint",
+        "transports/http/test_http_sse.py::test_first_event_names_the_message_endpoint",
     ),
     "T-SSE-03": CLIENT(
         "basic/transports#http-with-sse",
         "The client sends all its messages as POST requests to that URI.",
-        "transports/connection/test_http_sse.py::test_wrong_http_method_gets_405_with_an_allow_header",
+        "transports/http/test_http_sse.py::test_wrong_http_method_gets_405_with_an_allow_header",
     ),
     "T-SSE-04": MUST(
         "basic/transports#http-with-sse",
         "The server sends all its messages as SSE message events with JSON data.",
-        "transports/connection/test_http_sse.py::test_notifications_and_server_requests_are_sent_on_the_stream",
+        "transports/http/test_http_sse.py::test_notifications_and_server_requests_are_sent_on_the_stream",
     ),
     "T-SSE-05": MUST(
         "basic/transports#security-warning",
         "The server validates the Origin header on both endpoints.",
-        "transports/connection/test_http_sse.py::test_foreign_origin_is_rejected_by_both_endpoints",
+        "transports/http/test_http_sse.py::test_foreign_origin_is_rejected_by_both_endpoints",
     ),
     "T-SSE-06": SHOULD(
         "basic/transports#security-warning",
         "A local server binds to localhost; the server authenticates all connections.",
-        "transports/connection/test_http_sse.py::test_post_by_another_principal_is_not_found",
+        "transports/http/test_http_sse.py::test_post_by_another_principal_is_not_found",
         because="Whoever runs the site's server binds it; scripts/serve binds 127.0.0.1.",
     ),
     "T-SSE-07": MUST(
         "basic/transports#http-with-sse",
         "The SSE connection is the session; the POST URI identifies it with an unguessable key.",
-        "transports/connection/test_http_sse.py::test_each_connection_has_its_own_endpoint_uri",
-        "transports/connection/test_http_sse.py::test_invalid_endpoint_key_is_rejected",
-        "transports/connection/test_http_sse.py::test_post_by_another_principal_is_not_found",
+        "transports/http/test_http_sse.py::test_each_connection_has_its_own_endpoint_uri",
+        "transports/http/test_http_sse.py::test_invalid_endpoint_key_is_rejected",
+        "transports/http/test_http_sse.py::test_post_by_another_principal_is_not_found",
     ),
     "T-SSE-08": MUST(
         "basic/lifecycle#shutdown",
         "The end of the SSE connection ends the session.",
-        "transports/connection/test_http_sse.py::test_disconnect_ends_the_session_and_cancels_its_calls",
+        "transports/http/test_http_sse.py::test_disconnect_ends_the_session_and_cancels_its_calls",
     ),
     # 6. Cancellation
     "CANC-01": MUST(
@@ -2561,7 +2561,7 @@ STATELESS: Mapping[str, Requirement] = {
     "HTTP-18": SHOULD(
         "deprecated#deprecated",
         "New implementations do not adopt the HTTP+SSE transport of 2024-11-05.",
-        "transports/connection/test_http_sse.py::test_http_sse_endpoints_are_off_by_default",
+        "transports/http/test_http_sse.py::test_http_sse_endpoints_are_off_by_default",
     ),
     "HTTP-19": PRACTICE(
         "JSON-RPC 2.0 §5.1",
@@ -2718,7 +2718,7 @@ STATELESS: Mapping[str, Requirement] = {
     "MRTR-09": MUST(
         "basic/patterns/mrtr#server-requirements-basic-workflow",
         "The server does not assume that the client fulfills input requests or retries.",
-        "frame/client/test_multi_round_trip.py::TestDatabaseWrites::test_async_handler_writes_before_an_input_request_are_rolled_back",
+        "frame/client/test_multi_round_trip.py::TestDeclaredHandler::test_writes_before_an_input_request_are_rolled_back",
     ),
     "MRTR-10": MAY(
         "basic/patterns/mrtr#server-requirements-basic-workflow",
@@ -3239,7 +3239,7 @@ STATELESS: Mapping[str, Requirement] = {
         "client/elicitation#error-handling",
         "The server handles accept, decline, cancel, and a missing response.",
         "frame/client/test_input_requests.py::test_declined_or_cancelled_elicitation_is_returned_to_the_handler",
-        "frame/client/test_multi_round_trip.py::TestDatabaseWrites::test_async_handler_writes_before_an_input_request_are_rolled_back",
+        "frame/client/test_multi_round_trip.py::TestDeclaredHandler::test_writes_before_an_input_request_are_rolled_back",
     ),
     "ELI-06": MUST(
         "client/elicitation#security-considerations",

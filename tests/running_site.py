@@ -1,4 +1,4 @@
-"""The example site as real clients meet it: daphne in a process of its own, on a free port."""
+"""The example site for real clients: daphne in its own process, on a free port."""
 
 import os
 import socket
@@ -19,7 +19,7 @@ STOP_SECONDS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningSite:
-    """A Django project which is being served: where it answers, what it has logged so far."""
+    """A running Django project: its port, and its log so far."""
 
     port: int
     python: Path
@@ -28,17 +28,17 @@ class RunningSite:
     log: list[str] = field(repr=False)
 
     def url(self, path: str) -> str:
-        # The official suite compares Host and Origin with localhost, so that is the name to use.
+        # The official suite compares Host and Origin with localhost, so the URL contains that name.
         return f"http://localhost:{self.port}{path}"
 
     def manage(self, *arguments: str) -> None:
-        """Runs a management command of the project, on its database."""
+        """Run a management command of the project, on its database."""
         manage(self.python, self.folder, self.environment, *arguments)
 
 
 @contextmanager
 def running_site(*, demo_data: bool = False, **settings: str) -> Iterator[RunningSite]:
-    """Serves the example site on a new database; `settings` are environment variables."""
+    """Run the example site with a new database; `settings` are environment variables."""
     with tempfile.TemporaryDirectory() as database:
         environment = os.environ | {
             "DJANGO_SETTINGS_MODULE": "example_site.settings",
@@ -57,7 +57,7 @@ def running_site(*, demo_data: bool = False, **settings: str) -> Iterator[Runnin
 def serving(
     application: str, python: Path, folder: Path, environment: Mapping[str, str]
 ) -> Iterator[RunningSite]:
-    """Serves any Django project with daphne, until the block is left."""
+    """Run a Django project with daphne within the block."""
     log: list[str] = []
     with _listening() as listener:
         port: int = listener.getsockname()[1]
@@ -77,7 +77,7 @@ def serving(
 
 
 def manage(python: Path, folder: Path, environment: Mapping[str, str], *arguments: str) -> None:
-    """Runs a management command of the project in this folder; its output is shown if it fails."""
+    """Run a management command of the project in this folder; print its output if it fails."""
     done = subprocess.run(
         [python, "manage.py", *arguments],
         cwd=folder,
@@ -91,7 +91,7 @@ def manage(python: Path, folder: Path, environment: Mapping[str, str], *argument
 
 
 def _listening() -> socket.socket:
-    """A socket which listens already: who connects before daphne is ready is served then."""
+    """Return a listening socket: it queues connections until daphne is ready."""
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setblocking(False)
     return listener
@@ -99,7 +99,7 @@ def _listening() -> socket.socket:
 
 @contextmanager
 def _keeping(process: subprocess.Popen[str], log: list[str]) -> Iterator[None]:
-    """Reads what the process logs, lest a full pipe stops it, and ends it."""
+    """Read the log of the process, which blocks on a full pipe, and terminate it."""
     assert process.stderr is not None
     reader = threading.Thread(target=log.extend, args=(process.stderr,))
     reader.start()
@@ -115,7 +115,7 @@ def _keeping(process: subprocess.Popen[str], log: list[str]) -> Iterator[None]:
 
 
 def _wait_for_answer(site: RunningSite) -> None:
-    """Waits for the first answer, whatever it says; a server which died refuses instead."""
+    """Wait for the first response of any status; a failed server refuses the connection."""
     connection = HTTPConnection("127.0.0.1", site.port, timeout=START_SECONDS)
     try:
         connection.request("GET", "/")

@@ -1,4 +1,4 @@
-"""The admin: the components, which have no table, and the live sessions, without their secrets."""
+"""The admin: components, which have no table, and sessions, without their secrets."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TAG = re.compile(r"<[^>]+>")
 
 @pytest.fixture(autouse=True)
 def shop(monkeypatch: pytest.MonkeyPatch) -> Server:
-    """Two servers, with something of each kind."""
+    """Two servers with a component of each kind."""
     shop, till = (
         Server("shop", authenticators=[AnonymousAuthentication()]),
         Server("till", authenticators=[AnonymousAuthentication()]),
@@ -81,14 +81,14 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Server:
 
 @pytest.fixture
 def staff() -> User:
-    """Somebody who may enter the admin, and nothing else."""
+    """A user who may open the admin, and nothing else."""
     user: User = get_user_model().objects.create_user("staff", is_staff=True)
     return user
 
 
 @pytest.fixture
 def browser(staff: User) -> Browser:
-    """The browser of somebody who may look at components and sessions."""
+    """The browser of a user who may view components and sessions."""
     return browser_of(staff, "view_component", "view_mcpsession")
 
 
@@ -106,7 +106,7 @@ def page(browser: Browser, address: str) -> str:
 
 
 def rows(html: str) -> list[dict[str, str]]:
-    """What the result list shows: for each row its cells, without markup."""
+    """The rows of the result list as lists of cells, without markup."""
     return [
         {name: unescape(TAG.sub("", cell)).strip() for name, cell in CELLS.findall(row)}
         for row in ROWS.findall(html)
@@ -206,7 +206,7 @@ def test_component_list_does_not_evaluate_descriptions(browser: Browser, shop: S
     assert names(page(browser, f"{COMPONENTS}?q=lazy")) == ["lazy"]
 
 
-# One component.
+# The page of a component.
 
 
 def test_component_page_shows_all_details(browser: Browser) -> None:
@@ -254,7 +254,7 @@ def test_unknown_component_redirects_to_the_index(browser: Browser) -> None:
     assert "exist" in response.content.decode()
 
 
-# Who may do what.
+# Permissions.
 
 
 @pytest.mark.parametrize("address", [COMPONENTS, detail("shop:tool:stock"), SESSIONS])
@@ -310,7 +310,7 @@ def session(number: int = 1, **members: Any) -> Session:
 
 
 def run_on_this_thread(function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
-    """What a store answers, on this thread, which alone sees what a test has written."""
+    """The return value of a store, on the thread that sees the rows of the test."""
     with threads.thread_sensitive():
         return async_to_sync(function)(*arguments)
 

@@ -1,9 +1,10 @@
-"""System checks: each finding, what it says, and that a sound site has none."""
+"""System checks: each finding and its message; a valid site has none."""
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from django.core import checks
 from django.core.management import get_commands
 from pytest_django import Settings
 
-from django_mcp import Frame, Server, registry
+from django_mcp import Frame, Server, Tool, registry
 from django_mcp import checks as ours
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -21,14 +22,14 @@ ID = re.compile(r"django_mcp\.([EW]\d{3})")
 
 
 class UnconstructibleAuthentication:
-    """Something which is no authenticator, and needs what nobody gives it."""
+    """A class which cannot be created without arguments."""
 
     def __init__(self, key: str) -> None:
         self.key = key
 
 
 def get_findings(*, deploy: bool = False) -> dict[str, checks.CheckMessage]:
-    """The findings by id, each of which must come once."""
+    """Return the findings by id, each of which must occur once."""
     messages = checks.run_checks(tags=[ours.TAG], include_deployment_checks=deploy)
     by_id = {str(message.id).removeprefix("django_mcp."): message for message in messages}
     assert len(by_id) == len(messages)
@@ -37,12 +38,12 @@ def get_findings(*, deploy: bool = False) -> dict[str, checks.CheckMessage]:
 
 @pytest.fixture(autouse=True)
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
-    """The only server of the site, with a tool of which nothing can be said."""
+    """The only server of the site, with a tool without findings."""
     server = Server("shop", authenticators=[PUBLIC])
 
     @server.tool(read_only=True)
     def stock(item: str) -> int:
-        """How many there are."""
+        """Return the number in stock."""
         return len(item)
 
     monkeypatch.setattr(registry, "_servers", {"shop": server})
@@ -59,7 +60,7 @@ def _valid_site(settings: Settings) -> None:
 
 @pytest.fixture
 def _uncached_commands() -> Iterator[None]:
-    """Django looks for commands once; here INSTALLED_APPS change."""
+    """Clears the cache of commands, since INSTALLED_APPS change."""
     cached: Any = get_commands
     cached.cache_clear()
     yield
@@ -192,7 +193,7 @@ def test_output_schema_unsupported_by_older_revisions_is_reported(server: Server
 
     @server.tool(read_only=True, output_schema={"type": "array"})
     def flat() -> Any:
-        """A list, which older clients are told in an object."""
+        """A list, which older clients receive in an object."""
 
     assert "The output schema of the tool 'tree'" in get_findings()["W005"].msg
 
@@ -208,6 +209,85 @@ def test_output_schema_is_not_checked_for_revisions_not_served(
     assert get_findings() == {}
 
 
+def elicit(frame: Frame) -> str:
+    return str(frame.client.elicit("Sure?", {}))
+
+
+async def elicit_in_nested_function(frame: Frame) -> str:
+    async def inner() -> str:
+        return (await frame.client.acreate_message("Hi", 10)).text
+
+    return await inner()
+
+
+def elicit_through_helper(frame: Frame) -> str:
+    return elicit(frame)
+
+
+def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapper(*args: Any) -> Any:
+        return function(*args)
+
+    return wrapper
+
+
+class Confirm(Tool):
+    """Requests input in a method of its own."""
+
+    def execute(self, frame: Frame) -> str:
+        return self._roots(frame)
+
+    def _roots(self, frame: Frame) -> str:
+        return str(frame.client.list_roots())
+
+
+def only_log(frame: Frame) -> None:
+    frame.client.log("info", "No input is requested here")
+
+
+def recursive(frame: Frame) -> None:
+    recursive(frame)
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [elicit, elicit_in_nested_function, elicit_through_helper, decorated(elicit), Confirm],
+    ids=["call", "nested function", "helper", "decorator", "method"],
+)
+def test_undeclared_input_request_is_reported(server: Server, handler: Any) -> None:
+    server.register_tool("confirm", handler, description="Confirm.", read_only=True)
+    assert "The tool 'confirm'" in get_findings()["W009"].msg
+
+
+@pytest.mark.parametrize("handler", [only_log, recursive])
+def test_handler_without_input_request_is_not_reported(server: Server, handler: Any) -> None:
+    server.register_tool("quiet", handler, description="Log.", read_only=True)
+    assert get_findings() == {}
+
+
+def test_declared_input_request_is_not_reported(server: Server) -> None:
+    server.register_tool("confirm", elicit, description="Confirm.", requests_input=True)
+    assert get_findings() == {}
+
+
+@pytest.mark.parametrize(
+    ("former", "current"),
+    [
+        ("django_mcp.auth.public.Public", PUBLIC),
+        (
+            "django_mcp.auth.django_session.DjangoSession",
+            "django_mcp.auth.django_session.DjangoSessionAuthentication",
+        ),
+    ],
+)
+def test_renamed_authenticator_is_reported_with_its_new_name(
+    server: Server, former: str, current: str
+) -> None:
+    server.authenticators = [former]
+    assert get_findings()["E005"].msg == f"{former!r} is now {current!r}."
+
+
 def test_writing_tools_open_to_anonymous_clients_are_reported(server: Server) -> None:
     @server.tool
     def sell() -> None:
@@ -221,7 +301,7 @@ def test_writing_tools_open_to_anonymous_clients_are_reported(server: Server) ->
     def count() -> None:
         """Count."""
 
-    assert get_findings(deploy=True)["W006"].msg.endswith("only read: sell.")
+    assert get_findings(deploy=True)["W006"].msg.endswith("read-only: sell.")
     assert get_findings() == {}
     server.authenticators = ["django_mcp.auth.django_session.DjangoSessionAuthentication"]
     assert get_findings(deploy=True) == {}
@@ -249,7 +329,7 @@ def test_store_local_to_one_process_is_reported(settings: Settings, module: str)
 
 
 def test_checks_do_not_query_the_database(server: Server) -> None:
-    # Without the ``db`` fixture pytest-django refuses every query.
+    # Without the ``db`` fixture, pytest-django rejects every query.
     @server.tool(permission=lambda frame: isinstance(frame, Frame))
     def guarded() -> None:
         """Guarded by a function, which is not asked either."""

@@ -1,4 +1,4 @@
-"""DJANGO_MCP is checked as a whole, and a mistake in it is told with its remedy."""
+"""DJANGO_MCP is validated as a whole, and each error contains its remedy."""
 
 from __future__ import annotations
 
@@ -103,12 +103,22 @@ def test_unknown_key_is_rejected_with_the_nearest_name(
     assert f"DJANGO_MCP has no key {key!r}. {remedy}" in str(refusal.value)
 
 
+@pytest.mark.parametrize(("former", "current"), conf.RENAMED.items())
+def test_renamed_key_is_rejected_with_its_new_name(
+    settings: Settings, former: str, current: str
+) -> None:
+    assert current in conf.KEYS
+    settings.DJANGO_MCP = {former: 1}
+    with pytest.raises(ImproperlyConfigured, match=f"'{former}' of DJANGO_MCP is now '{current}'"):
+        conf.get()
+
+
 @pytest.mark.parametrize(
     ("key", "value", "remedy"),
     [
-        ("NAME", "", "None or a text that is not empty"),
-        ("VERSION", 1, "a text that is not empty"),
-        ("PATH", "mcp", 'a path that begins with a slash, such as "/mcp"'),
+        ("NAME", "", "None or a non-empty string"),
+        ("VERSION", 1, "a non-empty string"),
+        ("PATH", "mcp", 'a path that starts with a slash, such as "/mcp"'),
         (
             "AUTHENTICATORS",
             "django_mcp.auth.anonymous.AnonymousAuthentication",

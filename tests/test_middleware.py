@@ -1,4 +1,4 @@
-"""Calls are limited in number, for each caller by herself."""
+"""Rate limits per principal."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from django_mcp.frame import HttpTransport, StdioTransport
 from django_mcp.middleware import RateLimit, caller_of
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import refusal
+from tests.memory_stores import configure
 
-pytestmark = pytest.mark.usefixtures("configure")
+__all__ = ["configure"]
 
 TOO_MANY_REQUESTS = 429
 
 
 class Member(AnonymousUser):
-    """Somebody whom an authenticator knows by name."""
+    """An authenticator that names the user."""
 
     def __init__(self, pk: int) -> None:
         self.pk = pk  # type: ignore[assignment]

@@ -1,1 +1,1 @@
-"""Who is calling. To add a way of telling, write a sibling of these files."""
+"""Authentication classes. Add one module per scheme."""

@@ -1,4 +1,4 @@
-"""Everyone may call. An endpoint has to say so, since silence must not mean open."""
+"""Anonymous access, which must be configured explicitly."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from django.contrib.auth.models import AnonymousUser
 
 from django_mcp.auth.base import Principal
 
-EVERYONE = Principal(scheme="public", user=AnonymousUser())
+ANONYMOUS = Principal(scheme="public", user=AnonymousUser())
 
 
 class AnonymousAuthentication:
-    """Accepts every caller, as nobody in particular."""
+    """Accepts every caller as anonymous."""
 
     async def authenticate(self, scope: Mapping[str, Any], /) -> Principal:
-        """Everyone is the same principal, with Django's anonymous user."""
-        return EVERYONE
+        """Return the same principal for everyone, with Django's anonymous user."""
+        return ANONYMOUS

@@ -1,4 +1,4 @@
-"""Principal, Authenticator and Challenge: who is calling, who finds out, and what else to say."""
+"""Principal, Authenticator and Challenge."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Who calls, as one authenticator vouches for it.
+    """An authenticated caller.
 
-    ``scheme`` and ``subject`` together name a caller; sessions and signed state are bound to
-    them. ``user`` is the Django user.
+    ``scheme`` and ``subject`` together identify the caller; sessions and signed state are bound
+    to them. ``user`` is the Django user.
     """
 
     scheme: str
@@ -23,13 +23,13 @@ class Principal:
 
     @property
     def key(self) -> str:
-        """What sessions, cursors and signed state of this caller are bound to."""
+        """The identity to which sessions, cursors and signed state are bound."""
         return f"{self.scheme}:{self.subject}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Challenge:
-    """A refusal which says how to authenticate: the HTTP status and its headers."""
+    """A rejection with an HTTP status, and headers which describe how to authenticate."""
 
     status: int = 401
     headers: tuple[tuple[bytes, bytes], ...] = ()
@@ -37,12 +37,11 @@ class Challenge:
 
 
 class Authenticator(Protocol):
-    """One way of telling who calls.
+    """One authentication scheme.
 
-    It answers a Principal for credentials it accepts, a Challenge for credentials of its kind
-    which are no good, and None when it finds none of its kind: then the next one is asked.
+    It returns a Principal for valid credentials, a Challenge for invalid credentials of its
+    scheme, and None without such credentials: the next authenticator is then tried.
     """
 
     async def authenticate(self, scope: Mapping[str, Any], /) -> Principal | Challenge | None:
-        """Who sent the request of this ASGI ``scope``."""
-        ...
+        """Authenticate the request of this ASGI ``scope``."""

@@ -1,4 +1,4 @@
-"""The logged-in Django user, known by the session cookie of her browser."""
+"""Authentication by the session cookie of a logged-in Django user."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from django_mcp.auth.base import Principal
 
 
 def browser_session(scope: Mapping[str, Any]) -> Any:
-    """The Django session of the request's cookie; its data is loaded when first asked for."""
+    """Return the Django session of the request's cookie; its data is loaded lazily."""
     if "session" in scope:
         return scope["session"]
     engine = import_string(f"{settings.SESSION_ENGINE}.SessionStore")
@@ -29,12 +29,12 @@ def _cookie(scope: Mapping[str, Any], name: str) -> str | None:
 class DjangoSessionAuthentication:
     """Accepts callers whose session cookie belongs to an active, logged-in Django user.
 
-    Browsers attach cookies to requests that other pages start; what protects the user is that
-    every request with a foreign Origin is refused before anybody is authenticated.
+    Browsers attach cookies to requests from other sites too. Against those, every request with
+    a foreign Origin is rejected before authentication.
     """
 
     async def authenticate(self, scope: Mapping[str, Any], /) -> Principal | None:
-        """The user of the session cookie, or None for a stranger."""
+        """Return the principal of the session cookie's user, or None."""
         if _cookie(scope, settings.SESSION_COOKIE_NAME) is None and "session" not in scope:
             return None
         request = HttpRequest()

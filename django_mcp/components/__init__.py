@@ -1,4 +1,4 @@
-"""What a server offers: tools, resources, templates of resources, prompts.
+"""Tools, resources, resource templates and prompts.
 
-A component is what an author declared, read once and ready to be listed and called.
+A component is read from its declaration once, at registration, and can then be listed and called.
 """

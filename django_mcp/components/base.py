@@ -1,6 +1,6 @@
-"""What every component has in common: what it is called, who may use it, how it is listed.
+"""What every component has in common: its name, its permissions and its entry in a list.
 
-It knows neither the server which offers it nor the Frame which its handler is given.
+It knows neither the server that lists it nor the Frame class.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from django_mcp.protocol.errors import Json
 
 
 class Text(Protocol):
-    """A string, or a translation which behaves as one and waits for its reader."""
+    """A string, or a lazy translation, which has the methods of a string."""
 
     def casefold(self) -> str:
-        """As of a string; nothing else has it."""
+        """The string for caseless comparison."""
 
 
 Description = Text | Callable[[], Text]
@@ -28,11 +28,11 @@ ORDER_BOUND = 10**9
 
 
 class ConfigurationError(ValueError):
-    """A component was declared in a way that cannot work; the text says what to write instead."""
+    """A component is declared in a way that cannot work; the message contains the remedy."""
 
 
 class InvalidArguments(ValueError):
-    """The arguments do not fit; ``problems`` says why, one clause for each, for the caller."""
+    """The arguments are invalid; ``problems`` has one clause for each, for the caller."""
 
     def __init__(self, problems: str) -> None:
         self.problems = problems
@@ -40,18 +40,19 @@ class InvalidArguments(ValueError):
 
 
 class InvalidOutput(ValueError):
-    """What a handler returned is not what its component promised. For the log: it may be secret."""
+    """The returned value does not match the output schema. For the log: it may be secret."""
 
 
 class UnserializableResult(TypeError):
-    """What a handler returned cannot be said by this kind of component. For the log."""
+    """The returned value cannot be serialized for this kind of component. For the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheHint:
-    """How long, in milliseconds, and for whom a client may keep an answer.
+    """How long, in milliseconds, and for whom a client may cache a response.
 
-    ``public`` lets a shared cache hand it to other callers: say so only of what everybody sees.
+    ``public`` lets a shared cache return it to other callers: use it only where all callers get
+    the same response.
     """
 
     ttl_ms: int
@@ -64,7 +65,7 @@ class CacheHint:
             raise ConfigurationError('the scope of a cache hint is "private" or "public"')
 
     def to_protocol(self) -> dict[str, Any]:
-        """As it travels."""
+        """The members of a result."""
         return {"ttlMs": self.ttl_ms, "cacheScope": self.scope}
 
 
@@ -75,31 +76,28 @@ class Completer:
     function: Callable[..., Any]
     is_async: bool
     names: tuple[str, ...]
-    """Its parameters: for the value typed so far and, if it asks, for the arguments chosen."""
+    """Its parameters: the value typed so far and, optionally, the arguments chosen before."""
     frame: str | None
-    """Its parameter for the Frame."""
+    """The name of its parameter for the Frame."""
+    requests_input: bool = False
+    """The protocol has no input requests during a completion."""
 
     def invoke(self, value: str, arguments: Json, frame: Any) -> Any:
-        """Suggestions for what was typed so far; awaitable when ``is_async``."""
-        asked = dict(zip(self.names, (value, arguments), strict=False))
-        return self.function(**asked, **({self.frame: frame} if self.frame else {}))
-
-    @property
-    def requests_input(self) -> bool:
-        """It never asks the client anything: the user is still typing."""
-        return False
+        """Suggestions for the value typed so far; awaitable when ``is_async``."""
+        given = dict(zip(self.names, (value, arguments), strict=False))
+        return self.function(**given, **({self.frame: frame} if self.frame else {}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Component(ABC):
-    """Something a server offers under a name."""
+    """A tool, resource, resource template or prompt."""
 
     kind: ClassVar[str]
 
     name: str
     title: Text | None = None
     description: Description = ""
-    """A callable is asked at every listing."""
+    """A callable is called for every list."""
     icons: tuple[Json, ...] = ()
     meta: Json | None = None
     annotations: Json | None = None
@@ -108,63 +106,59 @@ class Component(ABC):
     cache: CacheHint | None = None
     order: int = 0
     app: str = ""
-    """The label of the Django app which declares it."""
+    """The label of the Django app that declares it."""
     module: str = ""
     find_line: Callable[[], int] = int
-    """Finds out where in its module it is written. To look a class up takes ten milliseconds, and
-    mostly nobody asks."""
+    """Returns the number of its line in the module. Called only when needed, because finding the
+    line of a class takes ten milliseconds."""
+    handler: Callable[..., Any] | None = None
+    """The function as it was registered; None where a hook of the server answers."""
     invoke: Invoke | None = None
-    """Calls the handler with checked arguments and the Frame; None where the server has to."""
+    """Calls the handler with validated arguments and the Frame; None without a handler."""
     is_async: bool = False
     takes_frame: bool = False
-    may_ask: Callable[[], bool] = bool
-    """Finds out whether its handler may ask the client something. It is called when a request
-    comes, since only then everything exists that the handler calls."""
+    requests_input: bool = False
+    """Whether its handler is declared to request input from the client."""
     complete: Mapping[str, Completer] = field(default_factory=dict)
     spec: Json | None = None
-    """What a component of one session was made from."""
-
-    @property
-    def requests_input(self) -> bool:
-        """Whether its handler may ask the client something."""
-        return self.may_ask()
+    """The specification of a component that was registered for one session."""
 
     @property
     def is_public(self) -> bool:
-        """Whether every caller may see and use it."""
+        """Whether every caller may list and call it."""
         return self.permission is None and not self.scopes
 
     @property
     def key(self) -> str:
-        """What is unique among the components of one kind."""
+        """Unique among the components of one kind."""
         return self.name
 
     @property
     def sort_key(self) -> tuple[str, ...]:
-        """Strings by which the components of one kind can be put in one certain order."""
-        # Shifted, because signed numbers do not sort as text.
+        """Strings that sort the components of one kind."""
+        # Shifted, because negative numbers do not sort as strings.
         return (f"{self.order + ORDER_BOUND:010d}", self.name, self.key)
 
     @property
     def display_title(self) -> str:
-        """What to show people: the annotations' title, else the title, else the name."""
+        """The title for people: of the annotations, else its own, else the name."""
         return str(self.listed_title or self.name)
 
     @property
     def listed_title(self) -> str | None:
-        """The title which clients are told, if there is one."""
+        """The title in lists, if there is one."""
         title = (self.annotations or {}).get("title") or self.title
         return None if title is None else str(title)
 
     @property
     def listed_description(self) -> str:
-        """The description as it is now."""
-        # A lazy translation becomes a string for whoever is listening.
+        """The current description."""
+        # A lazy translation becomes a string in the language of the request.
         return str(self.description() if callable(self.description) else self.description)
 
     @property
     def source(self) -> str:
-        """Where it is written: ``shop.mcp:12``."""
+        """Module and line of the declaration: ``shop.mcp:12``."""
         line = self.find_line()
         return f"{self.module}:{line}" if line else self.module
 
@@ -174,19 +168,19 @@ class Component(ABC):
 
     @abstractmethod
     def descriptor(self) -> dict[str, Any]:
-        """How it is listed, in the words of the newest revision."""
+        """Its entry in a list, in the format of the newest revision."""
 
     def to_spec(self) -> dict[str, Any]:
-        """What ``from_spec`` makes it from again, as plain JSON."""
+        """The argument of ``from_spec``, as plain JSON."""
         if self.spec is None:
             raise ConfigurationError(
-                f"{self.display_title} is declared in {self.source}: only a component which "
+                f"{self.display_title} is declared in {self.source}: only a component that "
                 "was registered for one session has a spec"
             )
         return dict(self.spec)
 
     def _describe(self, **own: Any) -> dict[str, Any]:
-        """The members which every kind has, around those of its own; what is absent is left out."""
+        """The members of every kind, around those of its own; absent ones are left out."""
         members = {
             "name": self.name,
             "title": self.listed_title,

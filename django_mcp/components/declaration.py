@@ -1,7 +1,7 @@
-"""What an author declared: a function, a class or an instance, and the options beside it.
+"""Reading a declaration: a function, a class or an instance, and the options of a registration.
 
-An option given at registration wins over an attribute of the class; an attribute may be a value
-or a method without parameters.
+An option of the registration overrides an attribute of the class. An attribute may be a value or a
+method without parameters.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from enum import Enum
 from typing import Any, Literal, TypedDict, get_args, get_origin
 
 from django_mcp.components import signature as signatures
-from django_mcp.components.asking import calls_client
 from django_mcp.components.base import (
     ORDER_BOUND,
     CacheHint,
@@ -35,32 +34,33 @@ NAME = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 
 
 class Options(TypedDict, total=False):
-    """What can be said of any component where it is registered. None says nothing."""
+    """The options of every registration. None is the same as no option."""
 
     name: str | None
     title: Text | None
     description: Description | None
-    """A function without parameters is asked at every listing."""
+    """A function without parameters is called for every list."""
     meta: Json | None
     icons: Sequence[Icon | str | Json] | None
     permission: Permission | None
-    """``"app_label.codename"``, or a function which is given the Frame."""
+    """``"app_label.codename"``, or a function that takes the Frame."""
     scopes: Iterable[str] | None
-    """All of these an access token needs."""
+    """An access token needs all of them."""
     cache: CacheHint | None
     order: int | None
-    """Smaller is listed first; then names decide."""
+    """Smaller numbers are listed first; names decide among equals."""
     requests_input: bool | None
-    """Whether it may ask the client something, where its code does not show it."""
+    """Whether the handler requests input from the client; its writes before that are rolled back
+    where the client sends the input by a retry."""
     complete: Mapping[str, Callable[..., Any]] | None
-    """Who suggests values for which argument."""
+    """Functions that suggest values, by argument."""
 
 
 class ComponentAttributes:
     """The common attributes of ``Tool``, ``Resource``, ``ResourceTemplate`` and ``Prompt``.
 
-    Each may be a value or a method without parameters. ``description`` as a method is asked
-    at every listing, so it may change. One instance serves all calls: keep no state on it.
+    Each may be a value or a method without parameters. ``description`` as a method is called
+    for every list, so it may change. One instance serves all calls: keep no state on it.
     """
 
     # Any: a subclass may override each with a value or with a method.
@@ -74,17 +74,17 @@ class ComponentAttributes:
     scopes: Any = ()
     cache: Any = None
     order: Any = 0
-    requests_input: Any = None
+    requests_input: Any = False
     complete: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentSource:
-    """What is to be registered: the function that answers, and where to find the rest."""
+    """The handler to register, and where its attributes are declared."""
 
     function: Callable[..., Any]
     options: Mapping[str, Any]
-    author: ComponentAttributes | None
+    instance: ComponentAttributes | None
     default_name: str
     docstring: str
     module: str
@@ -92,25 +92,30 @@ class ComponentSource:
 
     @property
     def where(self) -> str:
-        """What to call it in an error message."""
+        """The name of the handler in error messages."""
         return signatures.name_of(self.function)
 
     def get(self, option: str) -> Any:
-        """The option as given, else the attribute of the class, else None."""
-        declared = self._as_written(option)
+        """The option of the registration, else the attribute of the class, else None."""
+        declared = self._raw(option)
         # A class is a value here, a pydantic model for instance.
         return declared() if callable(declared) and not isinstance(declared, type) else declared
 
-    def _as_written(self, option: str) -> Any:
+    def _raw(self, option: str) -> Any:
         given = self.options.get(option)
-        return getattr(self.author, option, None) if given is None else given
+        return getattr(self.instance, option, None) if given is None else given
+
+    def input_model(self, option: str) -> Any:
+        """The declared input: ``option``, else the class ``Input`` inside the class, else None."""
+        declared = self.get(option)
+        return getattr(self.instance, "Input", None) if declared is None else declared
 
     def signature(self) -> Signature:
-        """What the function asks for."""
+        """The signature of the handler."""
         return signatures.read(self.function)
 
     def common(self) -> dict[str, Any]:
-        """The fields of Component which are declared alike for every kind."""
+        """The fields of Component that every kind declares alike."""
         return {
             "title": self.get("title"),
             "description": self._description(),
@@ -120,13 +125,13 @@ class ComponentSource:
             "scopes": _scopes(self.get("scopes")),
             "cache": _cache(self.get("cache"), self.where),
             "order": _order(self.get("order"), self.where),
-            "may_ask": self._may_ask(),
+            "requests_input": bool(self.get("requests_input")),
             "module": self.module,
             "find_line": self.find_line,
         }
 
     def name(self) -> str:
-        """The name as declared, else the default; raises ConfigurationError for an unusable one."""
+        """The name as declared, else the default; raises ConfigurationError for an invalid one."""
         name = self.get("name") or self.default_name
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise ConfigurationError(
@@ -138,9 +143,9 @@ class ComponentSource:
     def completers(
         self, arguments: Iterable[str], signature: Signature | None
     ) -> dict[str, Completer]:
-        """Who suggests values for which argument: as declared, else the choices of its type."""
+        """The completers by argument: as declared, else for the values of a Literal or an Enum."""
         known = tuple(arguments)
-        choices = {} if signature is None else _choices(signature)
+        choices = {} if signature is None else _choice_completers(signature)
         found = {argument: choose for argument, choose in choices.items() if argument in known}
         for argument, function in self._declared_completers().items():
             if argument not in known:
@@ -153,15 +158,15 @@ class ComponentSource:
 
     def _declared_completers(self) -> dict[str, Callable[..., Any]]:
         methods = {
-            name.removeprefix("complete_"): getattr(self.author, name)
-            for name in (dir(self.author) if self.author else ())
+            name.removeprefix("complete_"): getattr(self.instance, name)
+            for name in (dir(self.instance) if self.instance else ())
             if name.startswith("complete_")
         }
         return {**methods, **(self.get("complete") or {})}
 
     def _description(self) -> Description:
-        described: Description | None = self._as_written("description")
-        return self.docstring if described is None else described
+        description: Description | None = self._raw("description")
+        return self.docstring if description is None else description
 
     def _icons(self) -> tuple[Json, ...]:
         try:
@@ -169,36 +174,36 @@ class ComponentSource:
         except ValueError as error:
             raise ConfigurationError(f"{self.where}: {error}") from error
 
-    def _may_ask(self) -> Callable[[], bool]:
-        said: bool | None = self.get("asks")
-        # Read once, but not yet: a helper may stand below the handler, in a module half executed.
-        asking = functools.partial(calls_client, self.function)
-        return functools.cache(asking) if said is None else functools.partial(bool, said)
-
     def _permission(self) -> Permission | None:
-        permission: Permission | None = self._as_written("permission")
+        permission: Permission | None = self._raw("permission")
         if permission is None or callable(permission) or _is_codename(permission):
             return permission
         raise ConfigurationError(
             f'The permission of {self.where} is {permission!r}: write "app_label.codename", or '
-            "a function which is given the Frame"
+            "a function that takes the Frame"
         )
 
 
-def opened(
+RENAMED = {"asks": "requests_input"}
+"""Options by their former names."""
+
+
+def read(
     target: Any, base: type[ComponentAttributes], method: str, options: Any, known: Any
 ) -> ComponentSource:
-    """The declaration which ``target`` is: a function, or a class or instance of ``base``.
+    """Read ``target``: a function, or a class or instance of ``base`` with ``method``.
 
-    ``known`` is the TypedDict of the options which there are.
+    ``known`` is the TypedDict of the possible options.
     """
     if unknown := sorted(options.keys() - known.__optional_keys__):
-        there_are = ", ".join(sorted(known.__optional_keys__))
-        raise ConfigurationError(f"There is no option {unknown[0]!r}: there are {there_are}")
+        if unknown[0] in RENAMED:
+            raise ConfigurationError(f"The option {unknown[0]!r} is now {RENAMED[unknown[0]]!r}")
+        possible = ", ".join(sorted(known.__optional_keys__))
+        raise ConfigurationError(f"There is no option {unknown[0]!r}: there are {possible}")
     if isinstance(target, type):
         target = _instance(target, base)
     if isinstance(target, base):
-        return _opened_instance(target, method, options)
+        return _read_instance(target, method, options)
     if not callable(target):
         raise ConfigurationError(
             f"{target!r} is no component: give a function, or a class derived from {base.__name__}"
@@ -207,21 +212,21 @@ def opened(
     return ComponentSource(
         function=target,
         options=options,
-        author=None,
+        instance=None,
         default_name=_function_name(target),
-        docstring=_cleaned(target if inspect.isroutine(target) else inner),
+        docstring=_docstring(target if inspect.isroutine(target) else inner),
         module=inner.__module__,
         find_line=functools.partial(_line, inner),
     )
 
 
 def completer(function: Callable[..., Any]) -> Completer:
-    """How to call a function that suggests values: ``(value)`` or ``(value, arguments)``."""
+    """The completer for a function ``(value)`` or ``(value, arguments)``."""
     signature = signatures.read(function)
-    if not 1 <= len(signature.parameters) <= 2 or signature.rest:
+    if not 1 <= len(signature.parameters) <= 2 or signature.has_var_keyword:
         raise ConfigurationError(
             f"{signature.where} completes an argument: let it take (value) or (value, arguments), "
-            "and the Frame if it wants"
+            "and optionally the Frame"
         )
     return Completer(
         function=function,
@@ -237,7 +242,7 @@ def snake_case(name: str) -> str:
 
 
 def content_annotations(value: Any, where: str) -> dict[str, Any] | None:
-    """Annotations of a resource, checked."""
+    """Annotations of a resource; raises ConfigurationError for invalid ones."""
     if value is None:
         return None
     try:
@@ -246,7 +251,7 @@ def content_annotations(value: Any, where: str) -> dict[str, Any] | None:
         raise ConfigurationError(f"{where}: {error}") from error
 
 
-# Reading what was declared.
+# Classes and functions.
 
 
 def _instance(target: type, base: type[ComponentAttributes]) -> ComponentAttributes:
@@ -258,24 +263,24 @@ def _instance(target: type, base: type[ComponentAttributes]) -> ComponentAttribu
         return target()
     except TypeError as error:
         raise ConfigurationError(
-            f"{target.__qualname__} cannot be made without arguments ({error}): "
+            f"{target.__qualname__} cannot be instantiated without arguments ({error}): "
             "register an instance of it"
         ) from error
 
 
-def _opened_instance(
-    author: ComponentAttributes, method: str, options: Mapping[str, Any]
+def _read_instance(
+    instance: ComponentAttributes, method: str, options: Mapping[str, Any]
 ) -> ComponentSource:
-    kind = type(author)
-    function = getattr(author, method, None)
+    kind = type(instance)
+    function = getattr(instance, method, None)
     if not callable(function):
         raise ConfigurationError(f"{kind.__qualname__} has no method {method}: write one")
     return ComponentSource(
         function=function,
         options=options,
-        author=author,
+        instance=instance,
         default_name=snake_case(kind.__name__),
-        docstring=_cleaned(kind),
+        docstring=_docstring(kind),
         module=kind.__module__,
         find_line=functools.partial(_line, kind),
     )
@@ -288,22 +293,25 @@ def _function_name(target: Any) -> str:
     return inner.__name__ if inspect.isroutine(inner) else snake_case(type(inner).__name__)
 
 
-def _cleaned(documented: Any) -> str:
-    # Its own, never one that is inherited: that speaks of something else.
+def _docstring(documented: Any) -> str:
+    # Its own, never an inherited one, which describes the base class.
     docstring = (
         vars(documented).get("__doc__") if isinstance(documented, type) else documented.__doc__
     )
     return inspect.cleandoc(docstring or "")
 
 
-def _line(written: Any) -> int:
-    code = getattr(inspect.unwrap(written), "__code__", None)
+def _line(declared: Any) -> int:
+    code = getattr(inspect.unwrap(declared), "__code__", None)
     if code is not None:
         return int(code.co_firstlineno)
     try:
-        return inspect.getsourcelines(written)[1]
+        return inspect.getsourcelines(declared)[1]
     except (OSError, TypeError):
         return 0
+
+
+# Values of options.
 
 
 def _meta(value: Any, where: str) -> Json | None:
@@ -342,13 +350,13 @@ def _order(value: Any, where: str) -> int:
     raise ConfigurationError(f"The order of {where} is {value!r}: give a smaller integer")
 
 
-# Values of a type that has few.
+# Types with few values.
 
 
-def _choices(signature: Signature) -> dict[str, Completer]:
+def _choice_completers(signature: Signature) -> dict[str, Completer]:
     """Completers for the parameters whose type lists its values: a Literal or an Enum."""
     listed = {p.name: _values(p.annotation) for p in signature.parameters}
-    return {name: _chooser(values) for name, values in listed.items() if values}
+    return {name: _choice_completer(values) for name, values in listed.items() if values}
 
 
 def _values(annotation: Any) -> tuple[str, ...]:
@@ -359,7 +367,7 @@ def _values(annotation: Any) -> tuple[str, ...]:
     return ()
 
 
-def _chooser(values: tuple[str, ...]) -> Completer:
+def _choice_completer(values: tuple[str, ...]) -> Completer:
     def choose(value: str) -> list[str]:
         typed = value.casefold()
         return [each for each in values if each.casefold().startswith(typed)]

@@ -1,4 +1,4 @@
-"""Prompts: conversations to begin with, which a user chooses and fills in."""
+"""Prompts: the first messages of a conversation, chosen and filled in by a user."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Unpack
 from pydantic import BaseModel
 from pydantic_core import from_json
 
-from django_mcp.components import schemas, signature
+from django_mcp.components import declaration, schemas, stored
+from django_mcp.components import signature as signatures
 from django_mcp.components.base import Component, ConfigurationError
-from django_mcp.components.declaration import ComponentAttributes, ComponentSource, Options, opened
+from django_mcp.components.declaration import ComponentAttributes, ComponentSource, Options
 from django_mcp.components.schemas import InputSchema
 from django_mcp.components.signature import CallConvention, Signature
-from django_mcp.components.stored import SPECS_KEPT, canonical, restored
 from django_mcp.protocol.errors import Json
 
 
@@ -32,144 +32,144 @@ class Prompt(ComponentAttributes):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PromptComponent(Component):
-    """A prompt, ready to be listed and filled in."""
+    """A registered prompt."""
 
     kind: ClassVar[str] = "prompt"
 
     input: InputSchema
     arguments: tuple[Json, ...] = ()
-    """What the user is asked for: name, title, description, and whether it is required."""
+    """The arguments in lists: name, title, description, and whether it is required."""
 
     def validate_input(self, arguments: dict[str, Any]) -> Any:
-        """What its handler is given for ``arguments``, which are text; raises ArgumentsInvalid."""
+        """The validated ``arguments``, which are strings, for its handler.
+
+        Raises InvalidArguments.
+        """
         return self.input.validate(arguments)
 
     def descriptor(self) -> dict[str, Any]:
-        """How it is listed, in the words of the newest revision."""
+        """Its entry in a list, in the format of the newest revision."""
         return self._describe(
             description=self.listed_description or None, arguments=list(self.arguments) or None
         )
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> PromptComponent:
-        """The prompt which ``spec`` describes: the options of its builder, and ``handler``."""
-        return _from_spec(canonical(spec))
+        """The prompt with the specification ``spec``: options of its builder, and ``handler``."""
+        return _from_spec(stored.canonical(spec))
 
 
 class PromptOptions(Options, total=False):
-    """What can be said of a prompt where it is registered."""
+    """The options of the registration of a prompt."""
 
     arguments: type[BaseModel] | Json | Sequence[Json] | None
 
 
 def prompt_component(target: Any, **options: Unpack[PromptOptions]) -> PromptComponent:
-    """The prompt which a function, a Prompt class or an instance of one is.
+    """The component of a function, a Prompt class or an instance of one.
 
-    What is given here wins over the attributes of the class. Raises ConfigurationError, which
-    names the remedy.
+    The options override the attributes of the class. Raises ConfigurationError with the remedy.
     """
-    return _declared(opened(target, Prompt, "get_messages", options, PromptOptions))
+    return _build(declaration.read(target, Prompt, "get_messages", options, PromptOptions))
 
 
-def _declared(declaration: ComponentSource) -> PromptComponent:
-    asked = declaration.signature()
-    taken, call = _taken(declaration, asked)
+def _build(source: ComponentSource) -> PromptComponent:
+    signature = source.signature()
+    arguments, call = _read_input(source, signature)
     return PromptComponent(
-        name=declaration.name(),
-        invoke=call.invoke,
-        is_async=call.is_async,
-        takes_frame=call.takes_frame,
-        complete=declaration.completers(taken.schema.get("properties", ()), asked),
-        input=_of_text(taken),
-        arguments=tuple(_listed(taken.schema)),
-        **declaration.common(),
+        name=source.name(),
+        complete=source.completers(arguments.schema.get("properties", ()), signature),
+        input=_decode_json(arguments),
+        arguments=tuple(_listed(arguments.schema)),
+        **call._asdict(),
+        **source.common(),
     )
 
 
-def _taken(declaration: ComponentSource, asked: Signature) -> tuple[InputSchema, CallConvention]:
-    """What the prompt is given, and how: as one value when its arguments are declared."""
-    declared = declaration.get("arguments")
+def _read_input(
+    source: ComponentSource, signature: Signature
+) -> tuple[InputSchema, CallConvention]:
+    """The arguments and the call convention: one value where the arguments are declared."""
+    declared = source.input_model("arguments")
     if declared is None:
-        declared = getattr(declaration.author, "Input", None)
-    if declared is None:
-        if asked.rest:
+        if signature.has_var_keyword:
             raise ConfigurationError(
-                f"{declaration.where} takes any keyword, but users are asked for its arguments: "
+                f"{source.where} takes any keyword, but the arguments of a prompt are listed: "
                 "name them, or declare arguments"
             )
-        call = signature.by_keywords(declaration.function, asked)
-        return schemas.input_of_signature(asked), call
-    call = signature.by_value(declaration.function, asked)
+        call = signatures.by_keywords(source.function, signature)
+        return schemas.input_of_signature(signature), call
+    call = signatures.by_value(source.function, signature)
     if isinstance(declared, list | tuple):
-        declared = _schema_of_list(declared, declaration.where)
-    return schemas.input_of(declared, declaration.where), call
+        declared = _schema_of_list(declared, source.where)
+    return schemas.input_of(declared, source.where), call
 
 
 def _schema_of_list(arguments: Sequence[Any], where: str) -> dict[str, Any]:
-    """The JSON Schema of arguments in the words of a prompt's listing: all of them are text."""
+    """The JSON Schema of arguments in the format of a list of prompts: all of them are strings."""
     if not all(isinstance(each, Mapping) and each.get("name") for each in arguments):
         raise ConfigurationError(
             f'The arguments of {where} need names: write [{{"name": …, "description": …}}]'
         )
     return {
         "type": "object",
-        "properties": {each["name"]: {"type": "string", **_told(each)} for each in arguments},
+        "properties": {each["name"]: {"type": "string", **_labels(each)} for each in arguments},
         "required": [each["name"] for each in arguments if each.get("required")],
         "additionalProperties": False,
     }
 
 
-def _told(described: Json) -> dict[str, Any]:
-    return {part: str(described[part]) for part in ("title", "description") if described.get(part)}
+def _labels(argument: Json) -> dict[str, Any]:
+    return {part: str(argument[part]) for part in ("title", "description") if argument.get(part)}
 
 
 def _listed(schema: Json) -> Iterable[dict[str, Any]]:
-    """The arguments as they are listed."""
+    """The arguments in the format of a list of prompts."""
     required = schema.get("required", ())
-    for name, written in schema.get("properties", {}).items():
-        # A schema may be true, which says nothing.
-        described = written if isinstance(written, Mapping) else {}
+    for name, property_schema in schema.get("properties", {}).items():
+        # A schema may be the boolean true.
+        described = property_schema if isinstance(property_schema, Mapping) else {}
         is_required = name in required
-        told = {"description": _made_up(described, is_required), **_told(described)}
-        yield {"name": name, **told, "required": is_required}
+        description = _default_description(described, is_required)
+        labels = {"description": description, **_labels(described)}
+        yield {"name": name, **labels, "required": is_required}
 
 
-def _made_up(described: Json, is_required: bool) -> str:
-    """What to say of an argument whose author said nothing."""
+def _default_description(described: Json, is_required: bool) -> str:
     kind = described.get("type", "")
     words = ["Required" if is_required else "Optional", kind, "parameter"]
     return " ".join(word for word in words if isinstance(word, str) and word)
 
 
-def _of_text(taken: InputSchema) -> InputSchema:
-    """The input, for arguments which are all text: what can only be something else is JSON.
+def _decode_json(arguments: InputSchema) -> InputSchema:
+    """Decode the arguments that cannot be strings: the arguments of a prompt are sent as strings.
 
-    pydantic reads numbers and dates from text itself, but neither lists nor objects, and a JSON
-    Schema reads nothing. What is no JSON is left as it is, to be complained of.
+    pydantic converts strings to numbers and dates, but neither to lists nor to objects, and a JSON
+    Schema converts nothing. A string that is no JSON is left as it is, for validation to reject.
     """
-    definitions = taken.schema.get("$defs", {})
+    definitions = arguments.schema.get("$defs", {})
     encoded = {
         name
-        for name, described in taken.schema.get("properties", {}).items()
-        if not _may_be_text(described, definitions)
+        for name, described in arguments.schema.get("properties", {}).items()
+        if not _may_be_string(described, definitions)
     }
     if not encoded:
-        return taken
+        return arguments
 
-    def validate(arguments: dict[str, Any]) -> Any:
-        read = {name: _decoded(arguments[name]) for name in encoded & arguments.keys()}
-        return taken.validate({**arguments, **read})
+    def validate(given: dict[str, Any]) -> Any:
+        decoded = {name: _decoded(given[name]) for name in encoded & given.keys()}
+        return arguments.validate({**given, **decoded})
 
-    return InputSchema(taken.schema, validate)
+    return InputSchema(arguments.schema, validate)
 
 
-def _may_be_text(described: Any, definitions: Json) -> bool:
+def _may_be_string(described: Any, definitions: Json) -> bool:
     if not isinstance(described, Mapping):
         return True
     if reference := described.get("$ref"):
-        return _may_be_text(definitions.get(reference.rpartition("/")[2]), definitions)
+        return _may_be_string(definitions.get(reference.rpartition("/")[2]), definitions)
     if choices := described.get("anyOf") or described.get("oneOf"):
-        return any(_may_be_text(choice, definitions) for choice in choices)
+        return any(_may_be_string(choice, definitions) for choice in choices)
     return "string" in described.get("type", "string")
 
 
@@ -180,10 +180,10 @@ def _decoded(text: Any) -> Any:
         return text
 
 
-@lru_cache(maxsize=SPECS_KEPT)
+@lru_cache(maxsize=stored.CACHED_SPECS)
 def _from_spec(spec: bytes) -> PromptComponent:
-    return restored(spec, prompt_component, _unanswered, arguments=[])
+    return stored.restore(spec, prompt_component, _placeholder, arguments=[])
 
 
-def _unanswered(params: Any) -> None:
-    """Stands for the handler of a prompt whose messages the server gives."""
+def _placeholder(params: Any) -> None:
+    """Replaces the handler of a prompt whose messages a hook of the server returns."""

@@ -1,4 +1,4 @@
-"""Resources at one address each, and templates of many addresses."""
+"""Resources, each with one URI, and resource templates, each with many."""
 
 from __future__ import annotations
 
@@ -8,31 +8,30 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Unpack, cast
 
-from django_mcp.components import schemas, signature
+from django_mcp.components import declaration, schemas, stored
+from django_mcp.components import signature as signatures
 from django_mcp.components.base import Component, ConfigurationError, InvalidArguments
 from django_mcp.components.declaration import (
     ComponentAttributes,
     ComponentSource,
     Options,
     content_annotations,
-    opened,
 )
 from django_mcp.components.schemas import InputSchema
 from django_mcp.components.signature import Signature
-from django_mcp.components.stored import SPECS_KEPT, canonical, restored
 from django_mcp.protocol.content import Annotations
 from django_mcp.protocol.errors import Json, ResourceNotFound
 from django_mcp.protocol.uri_templates import UriTemplate, has_path_traversal
 
 URI = "uri"
-"""The parameter by which a handler asks for the address that is read."""
+"""The parameter of a handler for the requested URI."""
 
 
 class Resource(ComponentAttributes):
     """A resource written as a class: derive from it, give ``uri`` and write ``read``.
 
-    ``read(self)`` may be ``async``, and asks for the Frame or not. Its name, unless given, is
-    the last part of the URI.
+    ``read(self)`` may be ``async``; the Frame is optional. Its default name is the last part of
+    the URI.
     """
 
     uri: Any = None
@@ -44,8 +43,8 @@ class ResourceTemplate(ComponentAttributes):
     """Many resources written as a class: give ``uri_template`` and ``name``, write ``read``.
 
     ``read`` takes the variables of the template, converted to the types of its parameters; a
-    value that cannot be converted means that there is no such resource. To say so itself it
-    raises ResourceNotFound, and the next template which matches is asked.
+    value that cannot be converted means that there is no such resource. ``read`` may raise
+    ResourceNotFound itself; the next template that matches is then read.
     """
 
     uri_template: Any = None
@@ -57,14 +56,14 @@ class ReadComponent(Component):
     """What a resource and a template have in common."""
 
     mime_type: str | None = None
-    """As the author said; what is read tells otherwise."""
+    """As declared; None leaves it to the contents."""
     listed_mime_type: str = "text/plain"
     input: InputSchema
 
     def validate_input(self, variables: Mapping[str, str]) -> Any:
-        """What its handler is given: the variables of the template, and the ``uri`` if it asks.
+        """The arguments of its handler: the variables of the template, and ``uri`` if it takes it.
 
-        Raises ResourceNotFound, because an address that does not fit is nobody's.
+        Raises ResourceNotFound for invalid variables: there is no resource at such a URI.
         """
         known = self.input.schema["properties"]
         try:
@@ -79,7 +78,7 @@ class ReadComponent(Component):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ResourceComponent(ReadComponent):
-    """A resource, ready to be listed and read."""
+    """A registered resource."""
 
     kind: ClassVar[str] = "resource"
 
@@ -88,27 +87,27 @@ class ResourceComponent(ReadComponent):
 
     @property
     def key(self) -> str:
-        """Its address: names need not be unique."""
+        """Its URI: names need not be unique."""
         return self.uri
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """No variables when ``uri`` is its address, else None."""
+        """No variables when ``uri`` is its URI, else None."""
         return {} if uri == self.uri else None
 
     def descriptor(self) -> dict[str, Any]:
-        """How it is listed, in the words of the newest revision."""
+        """Its entry in a list, in the format of the newest revision."""
         return {"uri": self.uri, **self._describe_read(size=self.size)}
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> ResourceComponent:
-        """The resource which ``spec`` describes: ``uri`` and the options of its builder."""
+        """The resource with the specification ``spec``: ``uri`` and the options of its builder."""
         options = {"name": basename(spec["uri"]), **spec}
-        return cast("ResourceComponent", _from_spec(canonical(options)))
+        return cast("ResourceComponent", _from_spec(stored.canonical(options)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TemplateComponent(ReadComponent):
-    """A template of addresses, ready to be listed and read through."""
+    """A registered resource template."""
 
     kind: ClassVar[str] = "resource_template"
 
@@ -116,7 +115,7 @@ class TemplateComponent(ReadComponent):
 
     @property
     def key(self) -> str:
-        """The template as it is written."""
+        """The template as it is declared."""
         return self.template.text
 
     @property
@@ -125,28 +124,28 @@ class TemplateComponent(ReadComponent):
         return self.template.specificity
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """The variables in ``uri``, or None when it is not of this form, or leads upwards."""
+        """The variables in ``uri``, or None when it does not match, or has a path traversal."""
         variables = self.template.match(uri)
         if variables is None or any(map(has_path_traversal, (uri, *variables.values()))):
             return None
         return variables
 
     def descriptor(self) -> dict[str, Any]:
-        """How it is listed, in the words of the newest revision."""
+        """Its entry in a list, in the format of the newest revision."""
         return {"uriTemplate": self.key, **self._describe_read()}
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> TemplateComponent:
-        """The template which ``spec`` describes: ``template``, ``name`` and further options."""
+        """The template with the specification ``spec``: ``template``, ``name`` and options."""
         options = {**spec}
         options.setdefault("uri", options.pop("template", None))
         if not options.get("name"):
             raise ConfigurationError("A resource template needs a name: give name=…")
-        return cast("TemplateComponent", _from_spec(canonical(options)))
+        return cast("TemplateComponent", _from_spec(stored.canonical(options)))
 
 
 class ResourceOptions(Options, total=False):
-    """What can be said of a resource or a template where it is registered."""
+    """The options of the registration of a resource or a template."""
 
     annotations: Annotations | Json | None
     mime_type: str | None
@@ -157,95 +156,85 @@ class ResourceOptions(Options, total=False):
 def resource_component(
     target: Any, uri: str | None = None, **options: Unpack[ResourceOptions]
 ) -> ResourceComponent | TemplateComponent:
-    """The resource, or the template when ``uri`` has a ``{``, which ``target`` is.
+    """The component of ``target``: a template when ``uri`` has a ``{``, else a resource.
 
-    ``target`` is a function, or a class or an instance of Resource or ResourceTemplate. What is
-    given here wins over the attributes of the class. Raises ConfigurationError.
+    ``target`` is a function, or a class or an instance of Resource or ResourceTemplate. The
+    options override the attributes of the class. Raises ConfigurationError.
     """
     base = ResourceTemplate if _is_a(target, ResourceTemplate) else Resource
-    declaration = opened(target, base, "read", options, ResourceOptions)
-    address = uri or declaration.get("uri" if base is Resource else "uri_template")
-    if not isinstance(address, str) or ":" not in address:
+    source = declaration.read(target, base, "read", options, ResourceOptions)
+    uri = uri or source.get("uri" if base is Resource else "uri_template")
+    if not isinstance(uri, str) or ":" not in uri:
         raise ConfigurationError(
-            f"The address of {declaration.where} is {address!r}: give a URI with its scheme, "
-            'as "shop://customers"'
+            f'The URI of {source.where} is {uri!r}: give one with its scheme, as "shop://customers"'
         )
-    if base is ResourceTemplate or "{" in address:
-        return _template(declaration, address)
-    return _resource(declaration, address)
+    is_template = base is ResourceTemplate or "{" in uri
+    return _template(source, uri) if is_template else _resource(source, uri)
 
 
-def _resource(declaration: ComponentSource, uri: str) -> ResourceComponent:
-    asked = declaration.signature()
-    _refuse_unfilled(declaration, asked, ())
+def _resource(source: ComponentSource, uri: str) -> ResourceComponent:
+    signature = source.signature()
+    _check_parameters(signature, ())
+    name = source.get("name")
+    if name is None and source.instance is None:
+        name = source.default_name
     return ResourceComponent(
         uri=uri,
-        name=_resource_name(declaration, uri),
-        size=declaration.get("size"),
-        **_fields(declaration, asked, ()),
+        name=str(name or basename(uri)),
+        size=source.get("size"),
+        **_fields(source, signature, ()),
     )
 
 
-def _template(declaration: ComponentSource, text: str) -> TemplateComponent:
-    asked = declaration.signature()
+def _template(source: ComponentSource, text: str) -> TemplateComponent:
+    signature = source.signature()
     try:
         template = UriTemplate.parse(text)
     except ValueError as error:
-        raise ConfigurationError(f"The template of {declaration.where}: {error}") from error
-    _refuse_unfilled(declaration, asked, template.names)
-    _refuse_unused(declaration, asked, template.names)
+        raise ConfigurationError(f"The template of {source.where}: {error}") from error
+    _check_parameters(signature, template.names)
+    _check_variables(signature, template.names)
+    name = source.get("name") or (None if source.instance else source.default_name)
+    if not name:
+        raise ConfigurationError(f"The template of {source.where} needs a name: write name = …")
     return TemplateComponent(
-        template=template,
-        name=_template_name(declaration),
-        **_fields(declaration, asked, template.names),
+        template=template, name=str(name), **_fields(source, signature, template.names)
     )
 
 
-def _fields(declaration: ComponentSource, asked: Signature, names: Sequence[str]) -> dict[str, Any]:
-    """What both kinds declare alike."""
-    call = signature.by_keywords(declaration.function, asked)
-    rest = [name for name in names if asked.rest and name not in asked.names]
+def _fields(source: ComponentSource, signature: Signature, names: Sequence[str]) -> dict[str, Any]:
+    """The fields that both kinds declare alike."""
+    call = signatures.by_keywords(source.function, signature)
+    more = [name for name in names if signature.has_var_keyword and name not in signature.names]
     return {
-        "mime_type": declaration.get("mime_type"),
-        "listed_mime_type": declaration.get("mime_type") or _guessed_type(asked.returns),
-        "input": schemas.input_of_signature(asked, more=rest),
-        "annotations": content_annotations(declaration.get("annotations"), declaration.where),
-        "invoke": call.invoke,
-        "is_async": call.is_async,
-        "takes_frame": call.takes_frame,
-        "complete": declaration.completers(names, asked),
-        **declaration.common(),
+        "mime_type": source.get("mime_type"),
+        "listed_mime_type": source.get("mime_type") or _expected_type(signature.returns),
+        "input": schemas.input_of_signature(signature, more=more),
+        "annotations": content_annotations(source.get("annotations"), source.where),
+        "complete": source.completers(names, signature),
+        **call._asdict(),
+        **source.common(),
     }
 
 
-def _refuse_unfilled(declaration: ComponentSource, asked: Signature, names: Sequence[str]) -> None:
-    unfilled = [
-        parameter.name
-        for parameter in asked.parameters
-        if parameter.name not in (*names, URI) and parameter.default is inspect.Parameter.empty
-    ]
-    if unfilled:
-        raise ConfigurationError(
-            f"{declaration.where} takes {unfilled[0]}, which its address does not have: write "
-            f"{{{unfilled[0]}}} into the URI, or give the parameter a default"
-        )
+def _check_parameters(signature: Signature, names: Sequence[str]) -> None:
+    """Raise for a required parameter that is no variable of the template."""
+    for each in signature.parameters:
+        if each.name not in (*names, URI) and each.default is inspect.Parameter.empty:
+            raise ConfigurationError(
+                f"{signature.where} takes {each.name}, which its URI does not contain: write "
+                f"{{{each.name}}} into the URI, or give the parameter a default"
+            )
 
 
-def _refuse_unused(declaration: ComponentSource, asked: Signature, names: Sequence[str]) -> None:
-    unused = [name for name in names if name not in asked.names]
-    if unused and not asked.rest and URI not in asked.names:
+def _check_variables(signature: Signature, names: Sequence[str]) -> None:
+    """Raise for a variable of the template that the handler does not take."""
+    unused = [name for name in names if name not in signature.names]
+    if unused and not signature.has_var_keyword and URI not in signature.names:
         raise ConfigurationError(
-            f"{declaration.where} does not take {unused[0]}, a variable of its template: let it "
+            f"{signature.where} does not take {unused[0]}, a variable of its template: let it "
             f"take {unused[0]}, or uri"
         )
-
-
-def _resource_name(declaration: ComponentSource, uri: str) -> str:
-    """As declared; else of a function its own name, of a class the last part of its address."""
-    given = declaration.get("name")
-    if given is None and declaration.author is None:
-        return declaration.default_name
-    return str(given or basename(uri))
 
 
 def basename(uri: str) -> str:
@@ -253,20 +242,11 @@ def basename(uri: str) -> str:
     return uri.rstrip("/").rpartition("/")[2] or uri
 
 
-def _template_name(declaration: ComponentSource) -> str:
-    name = declaration.get("name") or (declaration.default_name if not declaration.author else None)
-    if not name:
-        raise ConfigurationError(
-            f"The template of {declaration.where} needs a name: write name = …"
-        )
-    return str(name)
-
-
-def _guessed_type(returns: Any) -> str:
-    """What a handler will probably return, for lists; reading tells for certain."""
+def _expected_type(returns: Any) -> str:
+    """The MIME type in lists; the type of the contents depends on the returned value."""
     if returns is bytes:
         return "application/octet-stream"
-    structured = schemas.structure_of(returns) is not None
+    structured = schemas.structured_type(returns) is not None
     return "application/json" if structured else "text/plain"
 
 
@@ -274,10 +254,10 @@ def _is_a(target: Any, base: type) -> bool:
     return issubclass(target, base) if isinstance(target, type) else isinstance(target, base)
 
 
-@lru_cache(maxsize=SPECS_KEPT)
+@lru_cache(maxsize=stored.CACHED_SPECS)
 def _from_spec(spec: bytes) -> ResourceComponent | TemplateComponent:
-    return restored(spec, resource_component, _unanswered)
+    return stored.restore(spec, resource_component, _placeholder)
 
 
-def _unanswered(**variables: str) -> None:
-    """Stands for the handler of a resource which the server reads."""
+def _placeholder(**variables: str) -> None:
+    """Replaces the handler of a resource that a hook of the server reads."""

@@ -1,7 +1,7 @@
-"""What a handler returned → what the protocol calls it, in the words of the newest revision.
+"""Serializes the value returned by a handler as a result, in the format of the newest revision.
 
-A handler's Frame has been taken off already. Rows of a lazy query are fetched here, so a
-synchronous handler's value belongs here on the handler's own thread.
+The Frame is already split off. Lazy queries are evaluated here, so the value of a synchronous
+handler is serialized on the handler's own thread.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from django_mcp.components.base import InvalidOutput, UnserializableResult
 from django_mcp.components.responses import (
+    MAX_COMPLETIONS,
     CompletionResponse,
     PromptResponse,
     ResourceResponse,
@@ -29,24 +30,17 @@ if TYPE_CHECKING:
 
 AnyResponse = TypeVar("AnyResponse", bound=Response)
 
-__all__ = [
-    "InvalidOutput",
-    "UnserializableResult",
-    "completion_result",
-    "prompt_result",
-    "read_result",
-    "tool_error",
-    "tool_result",
-]
+BYTES = (bytes, bytearray, memoryview)
+UNSTRUCTURED = (str, int, float, *BYTES)
 
 
 def tool_error(text: str) -> dict[str, Any]:
-    """The result of a tool that failed: the model reads ``text``."""
+    """The result of a failed tool: the model reads ``text``."""
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
 def tool_result(tool: ToolComponent, value: Any) -> dict[str, Any]:
-    """The result of a call; raises OutputInvalid, and UnfitResult for what cannot be said."""
+    """The result of a call; raises InvalidOutput and UnserializableResult."""
     if isinstance(value, ToolError):
         return tool_error(str(value))
     if isinstance(value, Response):
@@ -55,11 +49,11 @@ def tool_result(tool: ToolComponent, value: Any) -> dict[str, Any]:
         return _checked(tool, {"content": [each.to_protocol() for each in blocks]})
     if tool.output is not None:
         return _structured(tool.output.dump(value))
-    return _unpromised(value)
+    return _without_schema(value)
 
 
-def structure_json(tool: ToolComponent, value: Any) -> bytes | None:
-    """The JSON of the structure which ``value`` is, or None for what ``tool_result`` has to say.
+def encode_structure(tool: ToolComponent, value: Any) -> bytes | None:
+    """The JSON of structured content, or None where ``tool_result`` has to serialize ``value``.
 
     Raises what ``tool_result`` raises.
     """
@@ -76,7 +70,7 @@ def structure_json(tool: ToolComponent, value: Any) -> bytes | None:
 def read_result(
     component: ResourceComponent | TemplateComponent, uri: str, value: Any
 ) -> dict[str, Any]:
-    """The contents of the resource at ``uri``; raises UnfitResult for what cannot be said."""
+    """The contents of the resource at ``uri``; raises UnserializableResult."""
     if isinstance(value, Response):
         response = _of_kind(value, ResourceResponse, component)
     else:
@@ -89,14 +83,14 @@ def read_result(
 
 
 def prompt_result(prompt: PromptComponent, value: Any) -> dict[str, Any]:
-    """The messages of a prompt; raises UnfitResult for what cannot be said."""
+    """The messages of a prompt; raises UnserializableResult."""
     if isinstance(value, Response):
         return _of_kind(value, PromptResponse, prompt).to_protocol()
     return PromptResponse().add(*_messages(value)).to_protocol()
 
 
 def completion_result(value: Any) -> dict[str, Any]:
-    """The values suggested for an argument: the first hundred, and how many there are."""
+    """The values for an argument: the first hundred, and the number of all."""
     if isinstance(value, CompletionResponse):
         return value.to_protocol()
     if isinstance(value, Response) or not isinstance(value, Iterable | None):
@@ -104,36 +98,34 @@ def completion_result(value: Any) -> dict[str, Any]:
             f"A completion returned {_a(value)}: return a list of strings or Response.completion(…)"
         )
     values = [value] if isinstance(value, str) else list(value or ())
-    found = Response.completion(values)
-    return found.with_pagination(len(values), len(values) > 100).to_protocol()
+    response = Response.completion(values)
+    return response.with_pagination(len(values), len(values) > MAX_COMPLETIONS).to_protocol()
 
 
 # Tools.
 
-UNSTRUCTURED = (str, int, float, bytes, bytearray, memoryview)
 
-
-def _unpromised(value: Any) -> dict[str, Any]:
-    """The result of a tool which promises no structure."""
+def _without_schema(value: Any) -> dict[str, Any]:
+    """The result of a tool without an output schema."""
     if value is None:
         return {"content": []}
     if isinstance(value, str):
         return {"content": [{"type": "text", "text": str(value)}]}
-    if isinstance(value, bytes | bytearray | memoryview):
+    if isinstance(value, BYTES):
         raise UnserializableResult(
-            "A tool returned bytes: return Response.tool().image(…), .audio(…) or "
-            ".embedded_resource(…), which say what they are"
+            "A tool returned bytes, which have no type: return Response.tool().image(…), "
+            ".audio(…) or .embedded_resource(…)"
         )
-    said = jsonable(value)
-    if isinstance(said, dict | list):
-        return _structured(said)
-    # A number is no structure: clients of older revisions know objects only.
-    text = said if isinstance(said, str) else compact(said)
+    serialized = jsonable(value)
+    if isinstance(serialized, dict | list):
+        return _structured(serialized)
+    # A number is no structured content: clients of older revisions accept objects only.
+    text = serialized if isinstance(serialized, str) else compact(serialized)
     return {"content": [{"type": "text", "text": text}]}
 
 
 def _structured(structure: Any) -> dict[str, Any]:
-    """A structure, and the same as text for clients that look only there (TOOL-08)."""
+    """Structured content, and the same as text for older clients (TOOL-08)."""
     return {
         "content": [{"type": "text", "text": compact(structure)}],
         "structuredContent": structure,
@@ -141,7 +133,7 @@ def _structured(structure: Any) -> dict[str, Any]:
 
 
 def _checked(tool: ToolComponent, result: dict[str, Any]) -> dict[str, Any]:
-    """A result which the handler put together, if it keeps what the tool promises."""
+    """A result built by the handler, if it matches the output schema."""
     if tool.output is None or result.get("isError"):
         return result
     if "structuredContent" not in result:
@@ -151,7 +143,7 @@ def _checked(tool: ToolComponent, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _blocks(value: Any) -> list[Content] | None:
-    """The blocks which ``value`` is, alone or in a list among strings; None for anything else."""
+    """``value`` as content blocks: one, or a list with strings among them; else None."""
     if isinstance(value, CONTENT):
         return [value]
     if isinstance(value, list | tuple) and any(isinstance(each, CONTENT) for each in value):
@@ -161,9 +153,7 @@ def _blocks(value: Any) -> list[Content] | None:
 
 def _block(value: Any) -> Content:
     if not isinstance(value, (str, *CONTENT)):
-        raise UnserializableResult(
-            f"{_a(value)} stands among content blocks: make it a TextContent"
-        )
+        raise UnserializableResult(f"{_a(value)} is among content blocks: make it a TextContent")
     return block(value)
 
 
@@ -173,7 +163,7 @@ def _block(value: Any) -> Content:
 def _contents(value: Any, mime_type: str | None) -> ResourceResponse:
     if value is None or is_text(value):
         return ResourceResponse().text(value or "")
-    if isinstance(value, bytes | bytearray | memoryview):
+    if isinstance(value, BYTES):
         return ResourceResponse().blob(bytes(value))
     items = list(value) if isinstance(value, list | tuple) else [value]
     if items and all(isinstance(each, EmbeddedResource) for each in items):
@@ -192,9 +182,7 @@ def _contents(value: Any, mime_type: str | None) -> ResourceResponse:
 def _messages(value: Any) -> Iterable[Message]:
     if value is None:
         return ()
-    if isinstance(value, list | tuple):
-        return [_message(each) for each in value]
-    return [_message(value)]
+    return map(_message, value) if isinstance(value, list | tuple) else [_message(value)]
 
 
 def _message(value: Any) -> Message:
@@ -203,30 +191,26 @@ def _message(value: Any) -> Message:
     if is_text(value) or isinstance(value, CONTENT):
         return Message("user", value)
     if isinstance(value, Mapping):
-        return _message_of_mapping(value)
+        try:
+            return Message(value["role"], value["content"])
+        except (KeyError, ValueError) as error:
+            raise UnserializableResult(
+                f"A prompt returned a mapping that is no message ({error}): "
+                'write {"role": "user", "content": …}'
+            ) from error
     raise UnserializableResult(
         f"A prompt returned {_a(value)}: return a string, content, Messages, or Response.prompt()"
     )
 
 
-def _message_of_mapping(value: Mapping[str, Any]) -> Message:
-    try:
-        return Message(value["role"], value["content"])
-    except (KeyError, ValueError) as error:
-        raise UnserializableResult(
-            f"A prompt returned a mapping which is no message ({error}): "
-            'write {"role": "user", "content": …}'
-        ) from error
-
-
-# Words.
+# All kinds.
 
 
 def _of_kind(value: Response, kind: type[AnyResponse], component: Component) -> AnyResponse:
     if not isinstance(value, kind):
         raise UnserializableResult(
             f"The {component.kind} {component.name} returned a {type(value).__name__}: "
-            f"begin with Response.{component.kind.removesuffix('_template')}()"
+            f"start with Response.{component.kind.removesuffix('_template')}()"
         )
     return value
 

@@ -1,7 +1,7 @@
-"""What goes into a handler and what comes out: as JSON Schema for clients, checked for handlers.
+"""The input and the output of a handler: JSON Schemas for clients, validation for handlers.
 
-Everything is compiled once, at registration; what remains for a call are ``Input.validate``
-and ``Output.dump``.
+Everything is compiled once, at registration; a call uses ``InputSchema.validate`` and
+``OutputSchema.dump``.
 """
 
 from __future__ import annotations
@@ -32,82 +32,65 @@ from django_mcp.protocol.content import CONTENT, Message
 from django_mcp.protocol.errors import Json, McpError, ToolError
 from django_mcp.protocol.schema import compiler
 
-UNREADABLE = (PydanticUserError, SchemaError, NameError, TypeError)
+SCHEMA_ERRORS = (PydanticUserError, SchemaError, NameError, TypeError)
 UNSTRUCTURED = frozenset(
     {None, NoneType, str, bytes, Any, object, NoReturn, inspect.Parameter.empty}
 )
-"""Return annotations that promise no structure."""
-SPOKEN = (*CONTENT, Message, Response, McpError, ToolError)
-"""Classes of which a returned value says itself what it is."""
+"""Return annotations without structured content."""
+PROTOCOL_TYPES = (*CONTENT, Message, Response, McpError, ToolError)
+"""Classes whose instances are results or parts of one: they have no output schema."""
 SEQUENCES = (list, tuple, Sequence, Iterable, Collection)
-MOST_PROBLEMS = 8
-LONGEST = 200
+MAX_PROBLEMS = 8
+MAX_LENGTH = 200
 
 
 @dataclass(frozen=True, slots=True)
 class InputSchema:
-    """What a handler wants: told to clients by ``schema``, read from what they send."""
+    """The JSON Schema of the arguments, and their validation."""
 
     schema: dict[str, Any]
     validate: Callable[[dict[str, Any]], Any]
-    """Raises ArgumentsInvalid."""
+    """The arguments of the handler; raises InvalidArguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputSchema:
-    """What a handler promises: told to clients by ``schema``, made from what it returns."""
+    """The JSON Schema of structured content, and the validation and serialization of values."""
 
     schema: dict[str, Any]
     dump: Callable[[Any], Any]
-    """The value made of what JSON has; raises OutputInvalid or UnfitResult."""
+    """The value as JSON-compatible objects; raises InvalidOutput or UnserializableResult."""
     encode: Callable[[Any], bytes]
-    """The same as JSON; raises what ``dump`` raises."""
+    """The value as JSON; raises what ``dump`` raises."""
     check: Callable[[Any], Any]
-    """The value, which is JSON already, if it fits the schema; raises OutputInvalid."""
+    """The value, which is JSON-compatible, if it matches the schema; raises InvalidOutput."""
 
 
-class _Methods(dict[str, Any]):
-    """The methods of a generator of JSON Schema, by the type that each describes."""
-
-    def __init__(self, generator: Any) -> None:
-        self._generator = generator
-
-    def __missing__(self, described: str) -> Any:
-        return getattr(self._generator, f"{described.replace('-', '_')}_schema")
-
-
-class PlainSchema(GenerateJsonSchema):
-    """JSON Schema without the titles which pydantic makes up from the names of fields."""
+class UntitledJsonSchema(GenerateJsonSchema):
+    """JSON Schema without the titles that pydantic derives from the names of fields."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
 
-    def build_schema_type_to_method(self) -> Any:
-        """By name and found when asked for, because pydantic would look all of them up each time.
-
-        That is a third of what the schema of a small model takes.
-        """
-        return _Methods(self)
-
     def field_title_should_be_set(self, schema: Any) -> bool:
-        """Never: the name says it already."""
+        """Never: the name is enough."""
         return False
 
 
-# What goes in.
+# Input.
 
 
 def input_of_signature(signature: Signature, *, more: Iterable[str] = ()) -> InputSchema:
-    """The parameters of a function; ``more`` names strings that it takes as further keywords."""
+    """The input of a function; ``more`` names strings that it takes as ``**kwargs``."""
     parameters = (
         *signature.parameters,
         *(Parameter(name, str, inspect.Parameter.empty) for name in more),
     )
-    return _input_of(parameters, signature.where) if parameters else _input_of_nothing()
+    return _input_of(parameters, signature.where) if parameters else _no_input()
 
 
 @cache
-def _input_of_nothing() -> InputSchema:
-    """What takes no arguments; one for all, since a model and its schema take a millisecond."""
+def _no_input() -> InputSchema:
+    """The input without arguments, shared: a model and its schema take a millisecond."""
     return _input_of((), "nothing")
 
 
@@ -118,37 +101,36 @@ def _input_of(parameters: Sequence[Parameter], where: str) -> InputSchema:
             "Arguments", __config__=ConfigDict(extra="forbid", protected_namespaces=()), **fields
         )
         schema = _schema_of_model(model)
-    except UNREADABLE as error:
-        raise _unreadable(f"A parameter of {where}", error) from error
-    # The title and the docstring are those of a model which nobody wrote.
+    except SCHEMA_ERRORS as error:
+        raise _unsupported_type(f"A parameter of {where}", error) from error
     schema.pop("title", None)
-    read = _reader(model, schema)
+    validate = _validate_with(model, schema)
     names = {_field_name(p.name): p.name for p in parameters}
     if all(field == name for field, name in names.items()):
-        return InputSchema(schema, lambda arguments: read(arguments).__dict__)
+        return InputSchema(schema, lambda arguments: validate(arguments).__dict__)
     return InputSchema(
         schema,
-        lambda arguments: {names[f]: value for f, value in read(arguments).__dict__.items()},
+        lambda arguments: {names[f]: value for f, value in validate(arguments).__dict__.items()},
     )
 
 
 def input_of_model(model: type[BaseModel]) -> InputSchema:
-    """A pydantic model, which the handler is given an instance of.
+    """A pydantic model; the handler takes an instance of it.
 
-    Arguments it does not have are refused, unless its configuration says something of ``extra``.
+    Unknown arguments are rejected, unless the configuration of the model has ``extra``.
     """
     if "extra" not in model.model_config:
-        model = new_class(model.__name__, (model,), {"extra": "forbid"}, _located_as(model))
+        model = new_class(model.__name__, (model,), {"extra": "forbid"}, _same_location(model))
     try:
         schema = _schema_of_model(model)
         schema.pop("title", None)
-        return InputSchema(schema, _reader(model, schema))
-    except UNREADABLE as error:
-        raise _unreadable(f"A field of {model.__qualname__}", error) from error
+        return InputSchema(schema, _validate_with(model, schema))
+    except SCHEMA_ERRORS as error:
+        raise _unsupported_type(f"A field of {model.__qualname__}", error) from error
 
 
 def input_of_schema(schema: Json, where: str) -> InputSchema:
-    """A JSON Schema written by hand, which is enforced; the handler is given a dict."""
+    """A JSON Schema, which is enforced; the handler takes a dict."""
     whole = {**schema} if "type" in schema else {"type": "object", **schema}
     if whole["type"] != "object":
         raise ConfigurationError(
@@ -167,7 +149,7 @@ def input_of_schema(schema: Json, where: str) -> InputSchema:
 
 
 def input_of(declared: Any, where: str) -> InputSchema:
-    """The input which is declared as a pydantic model or as a JSON Schema."""
+    """The input declared as a pydantic model or as a JSON Schema."""
     if isinstance(declared, type) and issubclass(declared, BaseModel):
         return input_of_model(declared)
     if isinstance(declared, Mapping):
@@ -178,43 +160,45 @@ def input_of(declared: Any, where: str) -> InputSchema:
     )
 
 
-# What comes out.
+# Output.
 
 
 def output_of_annotation(annotation: Any, where: str) -> OutputSchema | None:
-    """What a return annotation promises; None for text, content, and whatever says nothing."""
-    structure = structure_of(annotation)
-    return None if structure is None else output_of_type(structure, where)
+    """The output of a return annotation; None for text, content and missing annotations."""
+    kind = structured_type(annotation)
+    return None if kind is None else output_of_type(kind, where)
 
 
 def output_of_type(kind: Any, where: str) -> OutputSchema:
-    """A type known to pydantic; a model is filled from the attributes of a database row, too."""
+    """A type that pydantic supports; a model is also filled from the attributes of a row."""
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(kind)
-        schema = adapter.json_schema(mode="serialization", schema_generator=PlainSchema)
-    except UNREADABLE as error:
-        raise _unreadable(f"What {where} returns", error) from error
+        schema = adapter.json_schema(mode="serialization", schema_generator=UntitledJsonSchema)
+    except SCHEMA_ERRORS as error:
+        raise _unsupported_type(f"The return value of {where}", error) from error
     validate = adapter.validator.validate_python
     to_python = partial(adapter.serializer.to_python, mode="json")
 
-    def saying(serialize: Callable[..., Any]) -> Callable[[Any], Any]:
-        def say(value: Any) -> Any:
+    def validating(serialize: Callable[..., Any]) -> Callable[[Any], Any]:
+        def validate_and_serialize(value: Any) -> Any:
             try:
-                fitting = validate(value, from_attributes=True)
-                return serialize(fitting, by_alias=True, fallback=json_fallback)
+                valid = validate(value, from_attributes=True)
+                return serialize(valid, by_alias=True, fallback=json_fallback)
             except ValidationError as error:
-                raise InvalidOutput(sentence(error)) from error
+                raise InvalidOutput(describe_errors(error)) from error
             except NOT_SERIALIZABLE as error:
                 raise not_serializable(value, error) from error
 
-        return say
+        return validate_and_serialize
 
-    check = _late_check(schema, where)
-    return OutputSchema(schema, saying(to_python), saying(adapter.serializer.to_json), check)
+    # Compiled at its first use: only a handler that builds a Response needs it.
+    check = cache(partial(_check, schema, where))
+    dump, encode = validating(to_python), validating(adapter.serializer.to_json)
+    return OutputSchema(schema, dump, encode, lambda value: check()(value))
 
 
 def output_of_schema(schema: Json, where: str) -> OutputSchema:
-    """A JSON Schema written by hand, which is enforced."""
+    """A JSON Schema, which is enforced."""
     whole = dict(schema)
     check = _check(whole, where)
 
@@ -225,21 +209,21 @@ def output_of_schema(schema: Json, where: str) -> OutputSchema:
 
 
 def output_of(declared: Any, where: str) -> OutputSchema:
-    """The output which is declared as a type or as a JSON Schema."""
+    """The output declared as a type or as a JSON Schema."""
     if isinstance(declared, Mapping):
         return output_of_schema(declared, where)
     return output_of_type(declared, where)
 
 
-# Saying what did not fit.
+# Validation errors.
 
 
-def sentence(error: ValidationError, accepted: Sequence[str] = ()) -> str:
-    """What did not fit, one clause for each problem; values are not repeated."""
+def describe_errors(error: ValidationError, accepted: Sequence[str] = ()) -> str:
+    """One clause for each error, without the values."""
     problems = error.errors(include_url=False, include_context=False, include_input=False)
-    clauses = [_clause(problem, accepted) for problem in problems[:MOST_PROBLEMS]]
-    if len(problems) > MOST_PROBLEMS:
-        clauses.append(f"and {len(problems) - MOST_PROBLEMS} more")
+    clauses = [_clause(problem, accepted) for problem in problems[:MAX_PROBLEMS]]
+    if len(problems) > MAX_PROBLEMS:
+        clauses.append(f"and {len(problems) - MAX_PROBLEMS} more")
     return "; ".join(clauses)
 
 
@@ -247,25 +231,25 @@ def _clause(problem: Any, accepted: Sequence[str]) -> str:
     path = ".".join(map(str, problem["loc"]))
     match problem["type"]:
         case "missing":
-            said = "required, but missing"
+            text = "required, but missing"
         case "extra_forbidden" if len(problem["loc"]) == 1:
-            said = f"unknown argument (accepted: {', '.join(accepted) or 'none'})"
+            text = f"unknown argument (accepted: {', '.join(accepted) or 'none'})"
         case "extra_forbidden":
-            said = "unknown here"
+            text = "unknown here"
         case _:
-            said = problem["msg"]
-    return f"{_short(path)}: {_short(said)}" if path else _short(said)
+            text = problem["msg"]
+    return f"{_short(path)}: {_short(text)}" if path else _short(text)
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 1]}…"
 
 
-# The steps of the above.
+# Compiling.
 
 
 def _field_name(name: str) -> str:
-    """A name which a pydantic model lets a field have; clients know the alias."""
+    """A valid name of a field of a pydantic model; its alias is the parameter's name."""
     return f"arg_{name}" if name.startswith("_") or hasattr(BaseModel, name) else name
 
 
@@ -277,29 +261,29 @@ def _field(parameter: Parameter) -> Any:
     return (kind, default)
 
 
-def _reader(model: type[BaseModel], schema: Json) -> Callable[[dict[str, Any]], Any]:
+def _validate_with(model: type[BaseModel], schema: Json) -> Callable[[dict[str, Any]], Any]:
     # The compiled validator itself: two layers fewer than model_validate, for every call.
     validate = model.__pydantic_validator__.validate_python
     accepted = tuple(schema.get("properties", ()))
 
-    def read(arguments: dict[str, Any]) -> Any:
+    def checked(arguments: dict[str, Any]) -> Any:
         try:
             return validate(arguments)
         except ValidationError as error:
-            raise InvalidArguments(sentence(error, accepted)) from error
+            raise InvalidArguments(describe_errors(error, accepted)) from error
 
-    return read
+    return checked
 
 
 def _schema_of_model(model: type[BaseModel]) -> dict[str, Any]:
-    schema = model.model_json_schema(schema_generator=PlainSchema)
-    # A model which refers to itself is described by a reference, but the root must be an object.
+    schema = model.model_json_schema(schema_generator=UntitledJsonSchema)
+    # The schema of a recursive model is a reference, but the root must be an object.
     if reference := schema.pop("$ref", None):
         schema = {**schema["$defs"][reference.rpartition("/")[2]], **schema}
     return {"type": "object", "properties": {}, **schema}
 
 
-def _located_as(model: type) -> Callable[[dict[str, Any]], None]:
+def _same_location(model: type) -> Callable[[dict[str, Any]], None]:
     return lambda namespace: namespace.update(
         __module__=model.__module__, __qualname__=model.__qualname__, __doc__=model.__doc__
     )
@@ -324,33 +308,27 @@ def _check(schema: Json, where: str) -> Callable[[Any], Any]:
     return check
 
 
-def _late_check(schema: Json, where: str) -> Callable[[Any], Any]:
-    """Compiled when first used: only a handler that builds its Response by hand needs it."""
-    compiled = cache(lambda: _check(schema, where))
-    return lambda value: compiled()(value)
-
-
-def structure_of(annotation: Any) -> Any:
-    """The type in a return annotation which clients are told of; None when there is none."""
+def structured_type(annotation: Any) -> Any:
+    """The type of the structured content in a return annotation, or None."""
     while hasattr(annotation, "__value__"):
         annotation = annotation.__value__
     if get_origin(annotation) in UNIONS:
         return _of_union(get_args(annotation))
-    if _is_beside_frame(annotation):
-        return structure_of(get_args(annotation)[0])
+    if _is_with_frame(annotation):
+        return structured_type(get_args(annotation)[0])
     return None if _is_unstructured(annotation) else annotation
 
 
 def _of_union(members: tuple[Any, ...]) -> Any:
-    meant = [get_args(m)[0] if _is_beside_frame(m) else m for m in members]
-    told = tuple(dict.fromkeys(m for m in meant if not _is_spoken(m)))
-    if Any in told or all(_is_unstructured(m) for m in told):
+    values = [get_args(m)[0] if _is_with_frame(m) else m for m in members]
+    described = tuple(dict.fromkeys(m for m in values if not _is_protocol_type(m)))
+    if Any in described or all(_is_unstructured(m) for m in described):
         return None
-    return Union[told]  # noqa: UP007 - made of what is known at run time only
+    return Union[described]  # noqa: UP007 - its members are known at run time only
 
 
-def _is_beside_frame(annotation: Any) -> bool:
-    """Whether it is a value beside a Frame: ``tuple[Ticket, Frame]``."""
+def _is_with_frame(annotation: Any) -> bool:
+    """Whether it is a value with a Frame: ``tuple[Ticket, Frame]``."""
     members = get_args(annotation)
     return get_origin(annotation) is tuple and len(members) == 2 and is_frame(members[1])
 
@@ -358,22 +336,24 @@ def _is_beside_frame(annotation: Any) -> bool:
 def _is_unstructured(annotation: Any) -> bool:
     bare = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
     if get_origin(bare) is None:
-        return _is_spoken(bare) or any(bare is nothing for nothing in UNSTRUCTURED)
-    return get_origin(bare) in SEQUENCES and any(_speaks(m) for m in get_args(bare))
+        return _is_protocol_type(bare) or any(bare is each for each in UNSTRUCTURED)
+    return get_origin(bare) in SEQUENCES and any(_may_be_protocol_type(m) for m in get_args(bare))
 
 
-def _speaks(annotation: Any) -> bool:
+def _may_be_protocol_type(annotation: Any) -> bool:
     members = get_args(annotation) if get_origin(annotation) in UNIONS else (annotation,)
-    return any(_is_spoken(member) for member in members)
+    return any(_is_protocol_type(member) for member in members)
 
 
-def _is_spoken(annotation: Any) -> bool:
-    return is_frame(annotation) or (isinstance(annotation, type) and issubclass(annotation, SPOKEN))
+def _is_protocol_type(annotation: Any) -> bool:
+    return is_frame(annotation) or (
+        isinstance(annotation, type) and issubclass(annotation, PROTOCOL_TYPES)
+    )
 
 
-def _unreadable(what: str, error: Exception) -> ConfigurationError:
+def _unsupported_type(what: str, error: Exception) -> ConfigurationError:
     return ConfigurationError(
         f"{what} has a type which pydantic does not know: {error} "
-        "Use types that JSON can say, dataclasses or pydantic models; what comes from Django "
-        "is on the Frame"
+        "Use types with a JSON form, dataclasses or pydantic models; objects of Django are on "
+        "the Frame"
     )

@@ -1,8 +1,8 @@
-"""Any Python value as JSON can say it.
+"""Python values as JSON.
 
-Decimals, dates, UUIDs, enums, sets, dataclasses and pydantic models are known to pydantic.
-Whatever else can be iterated is a list, and whatever else behaves as a string is a string:
-a lazy query and a lazy translation are served without knowing who made them.
+pydantic serializes decimals, dates, UUIDs, enums, sets, dataclasses and models. Any other iterable
+becomes a list, and any other string-like object a string: a lazy query and a lazy translation are
+serialized without importing Django.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ NOT_SERIALIZABLE = (PydanticSerializationError, TypeError, ValueError, Recursion
 
 
 def jsonable(value: Any) -> Any:
-    """``value`` made of dicts, lists, strings, numbers, booleans and None; raises UnfitResult."""
+    """``value`` as dicts, lists, strings, numbers, booleans and None.
+
+    Raises UnserializableResult.
+    """
     try:
         return to_jsonable_python(value, fallback=json_fallback, inf_nan_mode="null")
     except NOT_SERIALIZABLE as error:
@@ -25,12 +28,12 @@ def jsonable(value: Any) -> Any:
 
 
 def compact(value: Any) -> str:
-    """``value``, which is made of JSON already, as JSON without spaces."""
+    """A JSON-compatible ``value`` as JSON without spaces."""
     return to_json(value).decode()
 
 
 def encoded(value: Any) -> bytes:
-    """The JSON of ``jsonable(value)``, without making that first; raises UnfitResult."""
+    """The JSON of ``jsonable(value)`` in one step; raises UnserializableResult."""
     try:
         return to_json(value, fallback=json_fallback, inf_nan_mode="null")
     except NOT_SERIALIZABLE as error:
@@ -38,22 +41,22 @@ def encoded(value: Any) -> bytes:
 
 
 def is_text(value: Any) -> bool:
-    """Whether ``value`` is a string or behaves as one."""
+    """Whether ``value`` is a string or a lazy translation."""
     return isinstance(value, str) or hasattr(value, "casefold")
 
 
 def json_fallback(value: Any) -> Any:
-    """What stands for a value of a type which pydantic does not know."""
+    """The replacement for a value of a type that pydantic does not support."""
     if is_text(value):
         return str(value)
     if hasattr(value, "__iter__"):
         return list(value)
-    raise TypeError(f"JSON cannot say a {type(value).__qualname__}")
+    raise TypeError(f"JSON has no form of {type(value).__qualname__}")
 
 
 def not_serializable(value: Any, error: Exception) -> UnserializableResult:
-    """The error for a ``value`` which JSON cannot say, with the remedy; it does not show it."""
+    """The error for ``value``, with the remedy; it does not contain the value."""
     return UnserializableResult(
-        f"A {type(value).__qualname__} was returned which JSON cannot say ({error}). "
+        f"A returned {type(value).__qualname__} is not JSON serializable ({error}). "
         "Return a string, numbers, lists, dicts, dataclasses, pydantic models or a Response."
     )

@@ -1,6 +1,6 @@
-"""Reading a function: what it asks for, what it promises, and how it is to be called.
+"""Reading the signature of a handler, and how to call the handler.
 
-The Frame is recognised by its mark, ``__mcp_frame__``: it stands on a higher floor.
+The Frame class is known by its attribute ``__mcp_frame__`` only: it belongs to a higher layer.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 from django_mcp.components.base import ConfigurationError, Invoke
 
@@ -20,9 +20,9 @@ UNIONS = (Union, types.UnionType)
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Marks a parameter which clients repeat in a header: ``Annotated[str, Header("Region")]``.
+    """Marks a parameter that clients repeat in a header: ``Annotated[str, Header("Region")]``.
 
-    It travels as ``Mcp-Param-Region`` too, so that a gateway can route a call by it.
+    It is sent as ``Mcp-Param-Region`` too, so that a gateway can route a call by it.
     """
 
     name: str
@@ -31,9 +31,8 @@ class Header:
         return {**handler(core_schema), "x-mcp-header": self.name}
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """One parameter of a handler which is not the Frame."""
+class Parameter(NamedTuple):
+    """One parameter of a handler, other than the Frame."""
 
     name: str
     annotation: Any
@@ -41,20 +40,20 @@ class Parameter:
 
     @property
     def is_annotated(self) -> bool:
-        """Whether its author said of what type it is."""
+        """Whether it has an annotation."""
         return self.annotation is not inspect.Parameter.empty
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a handler asks for and what it returns, as its author annotated it."""
+    """The parameters of a handler and its return annotation."""
 
     where: str
     parameters: tuple[Parameter, ...]
     frame: str | None
     """The name of its parameter for the Frame."""
-    rest: bool
-    """Whether it takes any further keyword."""
+    has_var_keyword: bool
+    """Whether it has a parameter ``**kwargs``."""
     returns: Any
 
     @property
@@ -63,43 +62,46 @@ class Signature:
         return tuple(parameter.name for parameter in self.parameters)
 
 
-@dataclass(frozen=True, slots=True)
-class CallConvention:
+class CallConvention(NamedTuple):
     """How a handler is called."""
 
+    handler: Callable[..., Any]
     invoke: Invoke
     is_async: bool
     takes_frame: bool
 
 
 def read(function: Callable[..., Any]) -> Signature:
-    """The signature of ``function``; raises ConfigurationError when nobody could call it."""
+    """The signature of ``function``; raises ConfigurationError for one that cannot be called."""
     where = name_of(function)
     inner = underlying(function)
     if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
         raise ConfigurationError(f"{where} yields, but a handler returns one value")
-    hints = _hints(inner, where, _classes_around(function))
-    present = _parameters(function, where, hints)
-    frame = next((p.name for p in present if _is_for_frame(p)), None)
-    asked = [p for p in present if p.name != frame and p.kind is not p.VAR_KEYWORD]
+    hints = _hints(inner, where, _nested_classes(function))
+    found = _parameters(function, where, hints)
+    frame = next((p.name for p in found if _is_for_frame(p)), None)
     return Signature(
         where=where,
-        parameters=tuple(Parameter(p.name, p.annotation, p.default) for p in asked),
+        parameters=tuple(
+            Parameter(p.name, p.annotation, p.default)
+            for p in found
+            if p.name != frame and p.kind is not p.VAR_KEYWORD
+        ),
         frame=frame,
-        rest=any(p.kind is p.VAR_KEYWORD for p in present),
+        has_var_keyword=any(p.kind is p.VAR_KEYWORD for p in found),
         returns=hints.get("return", inspect.Parameter.empty),
     )
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling ``function`` gives something to await."""
+    """Whether calling ``function`` returns an awaitable."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         underlying(function)
     )
 
 
 def underlying(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function behind a partial, or behind an object that can be called."""
+    """The function of a partial, or of a callable object."""
     while isinstance(function, functools.partial):
         function = function.func
     if inspect.isroutine(function):
@@ -109,13 +111,13 @@ def underlying(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """What to call ``function`` in an error message."""
+    """The name of ``function`` in error messages."""
     inner = underlying(function)
     return f"{inner.__module__}.{inner.__qualname__}"
 
 
 def is_frame(annotation: Any) -> bool:
-    """Whether ``annotation`` is the Frame, or may be it."""
+    """Whether ``annotation`` is the Frame, or a union that contains it."""
     if get_origin(annotation) is Annotated:
         return is_frame(get_args(annotation)[0])
     if get_origin(annotation) in UNIONS:
@@ -124,43 +126,38 @@ def is_frame(annotation: Any) -> bool:
 
 
 def by_keywords(function: Callable[..., Any], signature: Signature) -> CallConvention:
-    """Calls ``function`` with the checked arguments under their names."""
-    return CallConvention(
-        _keyword_invoke(function, signature.frame),
-        is_async=is_async(function),
-        takes_frame=signature.frame is not None,
-    )
+    """Calls ``function`` with the validated arguments as keywords."""
+    frame = signature.frame
+    invoke = _keyword_invoke(function, frame)
+    return CallConvention(function, invoke, is_async(function), frame is not None)
 
 
 def by_value(function: Callable[..., Any], signature: Signature) -> CallConvention:
-    """Calls ``function`` with the checked arguments as one value: ``execute(params, frame)``."""
+    """Calls ``function`` with the validated arguments as one value: ``execute(params, frame)``."""
     value, frame = _value_and_frame(signature)
-    return CallConvention(
-        _value_invoke(function, value, frame),
-        is_async=is_async(function),
-        takes_frame=frame is not None,
-    )
+    invoke = _value_invoke(function, value, frame)
+    return CallConvention(function, invoke, is_async(function), frame is not None)
 
 
-class _Frame:
-    """Stands for a Frame whose name was imported for the type checker only."""
+class _FramePlaceholder:
+    """Replaces a Frame class that is imported for type checkers only."""
 
     __mcp_frame__ = True
 
 
-def _hints(inner: Callable[..., Any], where: str, around: Mapping[str, Any]) -> dict[str, Any]:
+def _hints(inner: Callable[..., Any], where: str, nested: Mapping[str, Any]) -> dict[str, Any]:
     known = getattr(inspect.unwrap(inner), "__globals__", {})
-    local = {**({} if "Frame" in known else {"Frame": _Frame}), **around}
+    local = {**({} if "Frame" in known else {"Frame": _FramePlaceholder}), **nested}
     try:
         return typing.get_type_hints(inner, localns=local, include_extras=True)
     except Exception as error:
         raise ConfigurationError(
-            f"An annotation of {where} means nothing at run time: {error}. Import its name at "
-            "the top of the module, not under TYPE_CHECKING nor inside a function"
+            f"An annotation of {where} cannot be evaluated at run time: {error}. Import its name "
+            "at the top of the module, not under TYPE_CHECKING nor inside a function"
         ) from error
 
 
-def _classes_around(function: Callable[..., Any]) -> dict[str, Any]:
+def _nested_classes(function: Callable[..., Any]) -> dict[str, Any]:
     """The classes inside the class of a method: ``params: Input`` names one of them."""
     owner = type(getattr(function, "__self__", None))
     return {
@@ -175,23 +172,24 @@ def _parameters(
     function: Callable[..., Any], where: str, hints: Mapping[str, Any]
 ) -> list[inspect.Parameter]:
     try:
-        present = list(inspect.signature(function).parameters.values())
+        found = list(inspect.signature(function).parameters.values())
     except ValueError as error:
         raise ConfigurationError(
-            f"{where} does not say what it takes: wrap it in a function with annotations"
+            f"{where} has no signature: wrap it in a function with annotations"
         ) from error
-    # What a partial has bound by name is decided: no client may choose it.
+    for parameter in found:
+        _check_kind(parameter, where)
+    # Arguments that a partial binds by name are fixed: a client cannot choose them.
     bound = function.keywords if isinstance(function, functools.partial) else {}
-    for parameter in present:
-        _refuse_nameless(parameter, where)
     return [
         parameter.replace(annotation=hints.get(parameter.name, parameter.annotation))
-        for parameter in present
+        for parameter in found
         if parameter.name not in bound
     ]
 
 
-def _refuse_nameless(parameter: inspect.Parameter, where: str) -> None:
+def _check_kind(parameter: inspect.Parameter, where: str) -> None:
+    """Raise for a parameter without a name for callers: the arguments of MCP are named."""
     name = parameter.name
     if parameter.kind is parameter.VAR_POSITIONAL:
         raise ConfigurationError(
@@ -219,23 +217,21 @@ def _keyword_invoke(function: Callable[..., Any], frame_name: str | None) -> Inv
 def _value_invoke(
     function: Callable[..., Any], value_name: str | None, frame_name: str | None
 ) -> Invoke:
+    call = _keyword_invoke(function, frame_name)
     if value_name is None:
-        call = _keyword_invoke(function, frame_name)
         return lambda value, frame: call({}, frame)
-    if frame_name is None:
-        return lambda value, frame: function(**{value_name: value})
-    return lambda value, frame: function(**{value_name: value, frame_name: frame})
+    return lambda value, frame: call({value_name: value}, frame)
 
 
 def _value_and_frame(signature: Signature) -> tuple[str | None, str | None]:
     """The names of the parameters for the arguments and for the Frame."""
     names, frame = list(signature.names), signature.frame
-    # A second parameter of which nothing is said is the Frame, whatever its name.
+    # A second parameter without an annotation is the Frame, whatever its name.
     if len(names) == 2 and frame is None and not signature.parameters[1].is_annotated:
         frame = names.pop()
-    if len(names) > 1 or signature.rest:
+    if len(names) > 1 or signature.has_var_keyword:
         raise ConfigurationError(
-            f"{signature.where} is given its arguments as one value, because their schema is "
+            f"{signature.where} gets its arguments as one value, because their schema is "
             "declared: let it take (params, frame), or leave the schema out"
         )
     return (names[0] if names else None), frame

@@ -1,7 +1,7 @@
-"""Components as plain JSON: what a session remembers of those which were registered for it.
+"""Components as plain JSON: a session stores those that were registered for it.
 
-A spec holds the options of a component's builder, ``kind``, and ``handler``: where the function
-is found that answers. Any worker makes the component from it again.
+A specification holds the options of a component's builder, ``kind``, and ``handler``, the path of
+its function. Any worker restores the component from it.
 """
 
 from __future__ import annotations
@@ -19,38 +19,39 @@ from django_mcp.components.serialization import jsonable
 
 AnyComponent = TypeVar("AnyComponent", bound=Component)
 
-SPECS_KEPT = 1024
-"""Components which are kept ready, of each kind: a session asks for its own at every request."""
+CACHED_SPECS = 1024
+"""Restored components to cache, of each kind: every request of a session needs those of it."""
 
 
 def canonical(spec: Mapping[str, Any]) -> bytes:
-    """``spec`` as JSON; functions in it become the places where they are found."""
+    """``spec`` as JSON; functions in it become their paths."""
     try:
         return to_json(spec)
     except PydanticSerializationError:
-        return to_json({option: _plain(option, value) for option, value in spec.items()})
+        return to_json({option: _encode(option, value) for option, value in spec.items()})
 
 
-def restored(
-    text: bytes, build: Callable[..., AnyComponent], unanswered: Callable[..., Any], **instead: Any
+def restore(
+    text: bytes, build: Callable[..., AnyComponent], placeholder: Callable[..., Any], **default: Any
 ) -> AnyComponent:
-    """The component which the spec in ``text`` describes.
+    """The component with the specification ``text``.
 
-    Without a handler, ``unanswered`` stands for one while the component is built, and
-    ``instead`` for what could have been read from it.
+    Without a handler, the component is built with ``placeholder`` as its handler, and with
+    ``default`` for the options that a handler's signature would have given.
     """
     spec: dict[str, Any] = from_json(text)
     options = {option: value for option, value in spec.items() if option != "kind"}
-    handler = options.pop("handler", None)
+    path = options.pop("handler", None)
     for option in ("permission", "complete"):
         if option in options:
-            options[option] = _found(options[option])
-    if handler is not None:
-        return replace(build(found(handler), **options), spec=spec)
-    component = build(unanswered, **{"description": "", **instead, **options})
+            options[option] = _decode(options[option])
+    if path is not None:
+        return replace(build(resolve(path), **options), spec=spec)
+    component = build(placeholder, **{"description": "", **default, **options})
     return replace(
         component,
         spec=spec,
+        handler=None,
         invoke=None,
         is_async=False,
         takes_frame=False,
@@ -59,66 +60,62 @@ def restored(
     )
 
 
-def place_of(function: Any) -> str:
-    """Where ``function`` is found by any process: ``shop.mcp:search``."""
-    place = f"{getattr(function, '__module__', None)}:{getattr(function, '__qualname__', None)}"
+def path_of(function: Any) -> str:
+    """The path by which any process finds ``function``: ``shop.mcp:search``."""
+    path = f"{getattr(function, '__module__', None)}:{getattr(function, '__qualname__', None)}"
     try:
-        there = resolve_name(place)
+        resolved = resolve_name(path)
     except (ImportError, AttributeError, ValueError):
-        there = None
-    if there is not function:
+        resolved = None
+    if resolved is not function:
         raise ConfigurationError(
-            f"{function!r} cannot be found again by another process: give a function which is "
-            "defined at the top of a module"
+            f"{function!r} cannot be found by another process: give a function that is defined "
+            "at the top of a module"
         )
-    return place
+    return path
 
 
-def found(place: str) -> Any:
-    """What is at ``place``: ``shop.mcp:search`` or ``shop.mcp.search``."""
+def resolve(path: str) -> Any:
+    """The object at ``path``: ``shop.mcp:search`` or ``shop.mcp.search``."""
     try:
-        return resolve_name(place)
+        return resolve_name(path)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigurationError(
-            f'There is no handler at {place!r} ({error}): write "module:function"'
+            f'There is no handler at {path!r} ({error}): write "module:function"'
         ) from error
 
 
-def _found(value: Any) -> Any:
+def _decode(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: found(place) for name, place in value.items()}
-    # A permission is "app.codename" or the place of a function.
-    return found(value) if ":" in value else value
+        return {name: resolve(path) for name, path in value.items()}
+    # A permission is "app.codename" or the path of a function.
+    return resolve(value) if ":" in value else value
 
 
-def _plain(option: str, value: Any) -> Any:
-    read = READ.get(option)
-    return jsonable(value) if value is None or read is None else read(value)
+def _encode(option: str, value: Any) -> Any:
+    encode = ENCODERS.get(option)
+    return jsonable(value) if value is None or encode is None else encode(value)
 
 
-def _place(value: Any) -> str:
-    return value if isinstance(value, str) else place_of(value)
+def _path(value: Any) -> str:
+    return value if isinstance(value, str) else path_of(value)
 
 
-def _places(value: Mapping[str, Any]) -> dict[str, str]:
-    return {name: _place(function) for name, function in value.items()}
+def _paths(value: Mapping[str, Any]) -> dict[str, str]:
+    return {name: _path(function) for name, function in value.items()}
 
 
 def _input_schema(value: Any) -> Any:
     return value if isinstance(value, Mapping | list) else schemas.input_of(value, "a spec").schema
 
 
-def _output_schema(value: Any) -> Any:
-    return schemas.output_of(value, "a spec").schema
-
-
-READ: Mapping[str, Callable[[Any], Any]] = {
-    "handler": _place,
-    "permission": _place,
-    "complete": _places,
+ENCODERS: Mapping[str, Callable[[Any], Any]] = {
+    "handler": _path,
+    "permission": _path,
+    "complete": _paths,
     "input_schema": _input_schema,
     "arguments": _input_schema,
-    "output_schema": _output_schema,
+    "output_schema": lambda value: schemas.output_of(value, "a spec").schema,
     "description": lambda value: str(value() if callable(value) else value),
 }
-"""The options which JSON cannot say as they are given."""
+"""The options whose values are no JSON."""

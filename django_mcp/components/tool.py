@@ -1,4 +1,4 @@
-"""Tools: functions which a model may call."""
+"""Tools: functions that a model may call."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Literal, Unpack, cast
 
 from pydantic import BaseModel
 
-from django_mcp.components import schemas, signature
+from django_mcp.components import declaration, schemas, stored
+from django_mcp.components import signature as signatures
 from django_mcp.components.base import Component, ConfigurationError
-from django_mcp.components.declaration import ComponentAttributes, ComponentSource, Options, opened
+from django_mcp.components.declaration import ComponentAttributes, ComponentSource, Options
 from django_mcp.components.schemas import InputSchema, OutputSchema
 from django_mcp.components.signature import CallConvention, Signature
-from django_mcp.components.stored import SPECS_KEPT, canonical, restored
 from django_mcp.protocol import headers
 from django_mcp.protocol.errors import Json
 
@@ -27,7 +27,7 @@ HINTS = {
     "idempotent": "idempotentHint",
     "open_world": "openWorldHint",
 }
-"""The options which are hints among the annotations."""
+"""The options that are hints among the annotations."""
 
 
 class Tool(ComponentAttributes):
@@ -35,7 +35,7 @@ class Tool(ComponentAttributes):
 
     With an inner pydantic model ``Input``, or an ``input_schema`` (a JSON Schema, or a model),
     write ``execute(self, params, frame)``; without either, ``execute(self, a: int, b: int)``,
-    where the parameters make the schema. It may be ``async``, and asks for the Frame or not.
+    where the parameters define the schema. It may be ``async``; the Frame is optional.
     """
 
     input_schema: Any = None
@@ -49,7 +49,7 @@ class Tool(ComponentAttributes):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ToolComponent(Component):
-    """A tool, ready to be listed and called."""
+    """A registered tool."""
 
     kind: ClassVar[str] = "tool"
 
@@ -57,7 +57,7 @@ class ToolComponent(Component):
     output: OutputSchema | None = None
     task_support: TaskSupport = "forbidden"
     param_headers: Any = ()
-    """The arguments which an HTTP client repeats in headers."""
+    """The arguments that an HTTP client repeats in headers."""
 
     @property
     def input_schema(self) -> dict[str, Any]:
@@ -66,19 +66,19 @@ class ToolComponent(Component):
 
     @property
     def output_schema(self) -> dict[str, Any] | None:
-        """The JSON Schema of its structured content, if it promises any."""
+        """The JSON Schema of its structured content, if it declares one."""
         return None if self.output is None else self.output.schema
 
     def validate_input(self, arguments: dict[str, Any]) -> Any:
-        """What its handler is given for ``arguments``; raises ArgumentsInvalid."""
+        """The validated arguments for its handler; raises InvalidArguments."""
         return self.input.validate(arguments)
 
     def validate_output(self, value: Any) -> Any:
-        """The structured content which ``value`` is; raises OutputInvalid."""
+        """The structured content of ``value``; raises InvalidOutput."""
         return value if self.output is None else self.output.dump(value)
 
     def descriptor(self) -> dict[str, Any]:
-        """How it is listed, in the words of the newest revision."""
+        """Its entry in a list, in the format of the newest revision."""
         may_be_task = self.task_support != "forbidden"
         return self._describe(
             description=self.listed_description,
@@ -89,20 +89,20 @@ class ToolComponent(Component):
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> ToolComponent:
-        """The tool which ``spec`` describes; raises ConfigurationError.
+        """The tool with the specification ``spec``; raises ConfigurationError.
 
         Its members are the options of ``tool_component`` and ``handler``, a function at the top
-        of a module, or its dotted path. Without one the server has to answer the calls.
+        of a module, or its dotted path. Without a handler, a hook of the server answers the calls.
         """
-        return _from_spec(canonical(spec))
+        return _from_spec(stored.canonical(spec))
 
 
 class ToolOptions(Options, total=False):
-    """What can be said of a tool where it is registered."""
+    """The options of the registration of a tool."""
 
     input_schema: type[BaseModel] | Json | None
     output_schema: Any
-    """A JSON Schema, or a type which pydantic knows. Else the return annotation says it."""
+    """A JSON Schema, or a type that pydantic supports; by default the return annotation."""
     annotations: Json | None
     task_support: TaskSupport | None
     read_only: bool | None
@@ -112,80 +112,64 @@ class ToolOptions(Options, total=False):
 
 
 def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent:
-    """The tool which a function, a Tool class or an instance of one is.
+    """The component of a function, a Tool class or an instance of one.
 
-    What is given here wins over the attributes of the class. Raises ConfigurationError, which
-    names the remedy.
+    The options override the attributes of the class. Raises ConfigurationError with the remedy.
     """
-    return _declared(opened(target, Tool, "execute", options, ToolOptions))
+    return _build(declaration.read(target, Tool, "execute", options, ToolOptions))
 
 
-def _declared(declaration: ComponentSource) -> ToolComponent:
-    asked = declaration.signature()
-    taken, call = _taken(declaration, asked)
+def _build(source: ComponentSource) -> ToolComponent:
+    signature = source.signature()
+    arguments, call = _read_input(source, signature)
+    hints = {member: source.get(option) for option, member in HINTS.items()}
+    declared = {member: hint for member, hint in hints.items() if hint is not None}
     return ToolComponent(
-        name=declaration.name(),
-        invoke=call.invoke,
-        is_async=call.is_async,
-        takes_frame=call.takes_frame,
-        complete=declaration.completers(taken.schema.get("properties", ()), None),
-        input=taken,
-        output=_promised(declaration, asked),
-        **_own_fields(declaration, taken),
-        **declaration.common(),
+        name=source.name(),
+        complete=source.completers(arguments.schema.get("properties", ()), None),
+        input=arguments,
+        output=_read_output(source, signature),
+        annotations={**(source.get("annotations") or {}), **declared} or None,
+        task_support=_task_support(source),
+        param_headers=_param_headers(arguments.schema, source.where),
+        **call._asdict(),
+        **source.common(),
     )
 
 
-def _taken(declaration: ComponentSource, asked: Signature) -> tuple[InputSchema, CallConvention]:
-    """What the tool is given, and how: as one value when its schema is declared."""
-    declared = declaration.get("input_schema")
-    if declared is None:
-        declared = getattr(declaration.author, "Input", None)
+def _read_input(
+    source: ComponentSource, signature: Signature
+) -> tuple[InputSchema, CallConvention]:
+    """The input schema and the call convention: one value where the schema is declared."""
+    declared = source.input_model("input_schema")
     if declared is not None:
-        call = signature.by_value(declaration.function, asked)
-        return schemas.input_of(declared, declaration.where), call
-    if any(
-        parameter.name == "params" and not parameter.is_annotated for parameter in asked.parameters
-    ):
+        call = signatures.by_value(source.function, signature)
+        return schemas.input_of(declared, source.where), call
+    if any(each.name == "params" and not each.is_annotated for each in signature.parameters):
         raise ConfigurationError(
-            f"{declaration.where} takes params, but nothing says what they are: declare Input or "
+            f"{source.where} takes params, but no schema of them is declared: declare Input or "
             "input_schema, or let it take each argument under its name"
         )
-    if asked.rest:
+    if signature.has_var_keyword:
         raise ConfigurationError(
-            f"{declaration.where} takes any keyword, but clients are told its arguments: name "
+            f"{source.where} takes any keyword, but the input schema lists its arguments: name "
             "them, or declare input_schema"
         )
-    return schemas.input_of_signature(asked), signature.by_keywords(declaration.function, asked)
+    return schemas.input_of_signature(signature), signatures.by_keywords(source.function, signature)
 
 
-def _promised(declaration: ComponentSource, asked: Signature) -> OutputSchema | None:
-    declared = declaration.get("output_schema")
+def _read_output(source: ComponentSource, signature: Signature) -> OutputSchema | None:
+    declared = source.get("output_schema")
     if declared is not None:
-        return schemas.output_of(declared, declaration.where)
-    return schemas.output_of_annotation(asked.returns, declaration.where)
+        return schemas.output_of(declared, source.where)
+    return schemas.output_of_annotation(signature.returns, source.where)
 
 
-def _own_fields(declaration: ComponentSource, taken: InputSchema) -> dict[str, Any]:
-    """The fields which a tool has beside those of every component and its handler."""
-    return {
-        "annotations": _annotations(declaration),
-        "task_support": _task_support(declaration),
-        "param_headers": _param_headers(taken.schema, declaration.where),
-    }
-
-
-def _annotations(declaration: ComponentSource) -> Json | None:
-    hints = {wire: declaration.get(option) for option, wire in HINTS.items()}
-    said = {wire: hint for wire, hint in hints.items() if hint is not None}
-    return {**(declaration.get("annotations") or {}), **said} or None
-
-
-def _task_support(declaration: ComponentSource) -> TaskSupport:
-    support = declaration.get("task_support") or "forbidden"
+def _task_support(source: ComponentSource) -> TaskSupport:
+    support = source.get("task_support") or "forbidden"
     if support not in TASK_SUPPORT:
         raise ConfigurationError(
-            f"The task_support of {declaration.where} is {support!r}: write "
+            f"The task_support of {source.where} is {support!r}: write "
             '"forbidden", "optional" or "required"'
         )
     return cast("TaskSupport", support)
@@ -198,11 +182,11 @@ def _param_headers(schema: Json, where: str) -> Any:
         raise ConfigurationError(f"A header of {where}: {error}") from error
 
 
-@lru_cache(maxsize=SPECS_KEPT)
+@lru_cache(maxsize=stored.CACHED_SPECS)
 def _from_spec(spec: bytes) -> ToolComponent:
-    nothing = {"type": "object", "additionalProperties": False}
-    return restored(spec, tool_component, _unanswered, input_schema=nothing)
+    no_arguments = {"type": "object", "additionalProperties": False}
+    return stored.restore(spec, tool_component, _placeholder, input_schema=no_arguments)
 
 
-def _unanswered(params: Any) -> None:
-    """Stands for the handler of a tool whose calls the server answers."""
+def _placeholder(params: Any) -> None:
+    """Replaces the handler of a tool whose calls a hook of the server answers."""

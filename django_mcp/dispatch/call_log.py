@@ -1,99 +1,71 @@
-"""What is told of a call when it is over: a signal, and a line in the log ``django_mcp.calls``.
+"""The call log: a line in ``django_mcp.calls`` and a signal for each call that is over.
 
-Who called what, how it ended and how long it took; never arguments, results or tokens. Where
-nobody listens, nothing is looked at.
+Who called what, how it ended and how long it took; never arguments, results or tokens. Without
+a log handler and receivers, nothing is collected.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from time import perf_counter
+from typing import TYPE_CHECKING, Any, Protocol
 
-from django.dispatch import Signal
-
-from django_mcp import signals
 from django_mcp.dispatch.dispatcher import Reply
-from django_mcp.frame.frame import Frame
-from django_mcp.frame.session import Session
 from django_mcp.protocol.errors import InternalError
+
+if TYPE_CHECKING:
+    from django_mcp.frame.frame import Frame
 
 calls = logging.getLogger("django_mcp.calls")
 
-SIGNALS: Mapping[str, tuple[Signal, str]] = {
-    "tools/call": (signals.tool_called, "name"),
-    "resources/read": (signals.resource_read, "uri"),
-    "prompts/get": (signals.prompt_got, "name"),
-}
-"""The signal of each method that has one, and the parameter which says what was called."""
+TARGETS: Mapping[str, str] = {"tools/call": "name", "resources/read": "uri", "prompts/get": "name"}
+"""The parameter which names what is called, by method."""
 
 
-def is_logged(frame: Frame) -> bool:
-    """Whether anybody wants to know of this call."""
-    assert frame.request is not None
-    known = SIGNALS.get(frame.request.method)
-    if known is None:
-        return False
-    signal = known[0]
-    # Of an empty list nobody need ask which receivers are still alive.
-    return calls.isEnabledFor(logging.INFO) or bool(
-        signal.receivers and signal.has_listeners(frame.server)
-    )
+class Signal(Protocol):
+    """A signal of Django, as far as it is used here."""
+
+    receivers: Any
+
+    async def asend_robust(self, sender: Any, **facts: Any) -> Any:
+        """Send the signal; errors of its receivers are not raised."""
+        ...
 
 
-async def logged(frame: Frame, answer: Callable[[Frame], Awaitable[Reply]]) -> Reply:
-    """The reply of ``answer``; how the call went is told when it is over."""
+async def logged(frame: Frame, signal: Signal, answer: Awaitable[Reply]) -> Reply:
+    """What ``answer`` returns; the call is logged, and its signal is sent, when it is over."""
     began = perf_counter()
     outcome = "cancelled"
     try:
-        reply = await answer(frame)
+        reply = await answer
         outcome = outcome_of(reply)
         return reply
     finally:
-        await _log(frame, outcome, perf_counter() - began)
+        await _log(frame, signal, outcome, perf_counter() - began)
 
 
 def outcome_of(reply: Reply) -> str:
-    """How a call went: "ok", "error", "refused", "failed" or "asked"."""
+    """How a call ended: "ok", "error", "input_required", "client_error" or "server_error"."""
     if reply.error is not None:
-        return "failed" if isinstance(reply.error, InternalError) else "refused"
+        return "server_error" if isinstance(reply.error, InternalError) else "client_error"
     result = reply.message["result"]
     if result.get("resultType") == "input_required":
-        return "asked"
+        return "input_required"
     return "error" if result.get("isError") else "ok"
 
 
-async def _log(frame: Frame, outcome: str, duration: float) -> None:
-    assert frame.request is not None
-    assert frame.auth is not None
-    signal, parameter = SIGNALS[frame.request.method]
-    target = frame.request.params.get(parameter)
-    facts = {parameter: target, "principal": frame.auth.key, "outcome": outcome}
+async def _log(frame: Frame, signal: Signal, outcome: str, duration: float) -> None:
+    request = frame.message
+    parameter = TARGETS[request.method]
+    target = request.params.get(parameter)
+    facts = {parameter: target, "principal": frame.principal.key, "outcome": outcome}
     calls.info(
         "%s %s: %s after %.3f s",
-        frame.request.method,
+        request.method,
         target,
         outcome,
         duration,
         extra={**{f"mcp_{name}": fact for name, fact in facts.items()}, "mcp_duration": duration},
     )
     await signal.asend_robust(frame.server, user=frame.user, duration=duration, **facts)
-
-
-async def session_started(frame: Frame, session: Session) -> None:
-    """Tell that a session was opened."""
-    await signals.session_started.asend_robust(
-        frame.server,
-        address=session.address,
-        version=session.version,
-        client_info=session.client_info,
-        user=frame.user,
-        principal=session.principal,
-    )
-
-
-async def session_ended(server: object, session: Session) -> None:
-    """Tell that a session was ended."""
-    await signals.session_ended.asend_robust(
-        server, address=session.address, principal=session.principal
-    )

@@ -1,8 +1,4 @@
-"""Answering one message. Every request of every transport passes through ``answer``.
-
-It knows neither where the request came from nor how its answer travels: a Frame goes in, a
-reply comes out.
-"""
+"""Answers one request: a Frame goes in, a Reply comes out, whatever the transport."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django_mcp.dispatch.methods import CAPABILITIES, METHODS
-from django_mcp.frame.client import multi_round_trip
+from django_mcp.frame.client import request_state
 from django_mcp.frame.client.base import current
 from django_mcp.frame.client.multi_round_trip import InputRequired, MultiRoundTripClient
 from django_mcp.protocol import jsonrpc, preencoded
@@ -58,13 +54,12 @@ async def answer(frame: Frame) -> Reply:
     finally:
         current.reset(token)
         if current.get() is None:
-            # A call within a call leaves the last word to the outer one.
-            frame.client.over()
+            # Within another call, the client belongs to the outer one.
+            frame.client.close()
 
 
 async def _answer(frame: Frame) -> Reply:
-    request = frame.request
-    assert request is not None
+    request = frame.message
     try:
         result, after = await answer_or_input_required(frame)
     except McpError as error:
@@ -75,30 +70,29 @@ async def _answer(frame: Frame) -> Reply:
     if isinstance(result, McpError):
         return error_reply(frame, result)._replace(frame=_in_its_session(after, frame))
     server, revision = frame.server, frame.revision
-    finished = revision.finish(
+    finished = revision.serialize_result(
         request.method,
         result,
         server_info=server.get_server_info(revision),
         cache=server.cache_members,
     )
-    if server.limits.strict and _is_invalid(frame, finished):
+    if server.options.strict and _is_invalid(frame, finished):
         return error_reply(frame, InternalError("The server answered something unfit"))
-    reply = jsonrpc.result(request.id, finished)  # type: ignore[arg-type]
+    reply = jsonrpc.result(frame.request_id, finished)
     return Reply(reply, _in_its_session(after, frame))
 
 
 def _is_invalid(frame: Frame, result: dict[str, Any]) -> bool:
-    """Whether a result does not fit the revision, which is logged with the difference."""
-    assert frame.request is not None
-    method = frame.request.method
-    misfits = strict.result(frame.revision, method, preencoded.plain(result))
-    if misfits:
-        logger.error("What %s answers does not fit the protocol: %s", method, "; ".join(misfits))
-    return bool(misfits)
+    """Whether a result violates the revision's schema; the violations are logged."""
+    method = frame.message.method
+    violations = strict.result(frame.revision, method, preencoded.plain(result))
+    if violations:
+        logger.error("The result of %s violates the protocol: %s", method, "; ".join(violations))
+    return bool(violations)
 
 
 def _in_its_session(after: Frame, before: Frame) -> Frame:
-    """The Frame which a handler returned, even one that forgot its session, in that session."""
+    """The Frame which a handler returned, in its session even if the handler cleared that."""
     session_id = before.get_mcp_session_id()
     if session_id is None or after.get_mcp_session_id() == session_id:
         return after
@@ -106,7 +100,7 @@ def _in_its_session(after: Frame, before: Frame) -> Frame:
 
 
 async def answer_or_input_required(frame: Frame) -> Answer:
-    """The result of the request, or the one which asks for what its handler needs first."""
+    """The result of the request, or one that requests the input which its handler needs."""
     try:
         result, after = await call(frame, call_declared)
     except InputRequired as required:
@@ -121,41 +115,38 @@ async def answer_or_input_required(frame: Frame) -> Answer:
 def require_url_elicitation(
     frame: Frame, error: UrlElicitationRequired
 ) -> dict[str, Any] | McpError:
-    """What a client is answered whose user has to visit a page first.
+    """The answer to a client whose user has to visit a page first.
 
-    The error itself is for those alone who declared that they can send her there (ELIC-20).
+    Only clients that declared URL elicitation are sent the error itself (ELIC-20).
     """
     declared = frame.client.capabilities.get("elicitation")
     may_send = frame.revision.has(Feature.URL_ELICITATION)
     if not (may_send and isinstance(declared, dict) and "url" in declared):
         return MissingClientCapability.of({"elicitation": {"url": {}}})
     if isinstance(frame.client, MultiRoundTripClient):
-        return input_required(frame, frame.client.sent_away(error.elicitations))
+        return input_required(frame, frame.client.require_urls(error.elicitations))
     return error
 
 
 def input_required(frame: Frame, required: InputRequired) -> dict[str, Any]:
-    """The result which asks the client for what a handler needs (MRTR-01)."""
-    assert frame.request is not None
-    assert frame.auth is not None
-    request = frame.request
+    """The result which requests input from the client (MRTR-01)."""
+    request = frame.message
     if request.method not in frame.revision.input_request_methods:
-        raise RuntimeError(f"{request.method} may not ask the client anything")
-    return multi_round_trip.result(
-        frame.server, frame.auth.key, request.method, request.params, required
+        raise RuntimeError(f"{request.method} may not request input from the client")
+    return request_state.result(
+        frame.server, frame.principal.key, request.method, request.params, required
     )
 
 
 def error_reply(frame: Frame, error: McpError) -> Reply:
-    """The reply which is ``error``; one of the client's own is none of ours."""
-    assert frame.request is not None
+    """The reply with ``error``; an error that the client returned becomes an internal one."""
     if isinstance(error, ClientError):
-        error = InternalError(error.told)
-    return Reply(jsonrpc.error(frame.request.id, frame.revision.error(error)), frame, error)
+        error = InternalError(error.description)
+    return Reply(jsonrpc.error(frame.message.id, frame.revision.error(error)), frame, error)
 
 
 def encode(message: dict[str, Any]) -> bytes:
-    """An answer as it travels; one that JSON cannot say is our own fault, and said to be so."""
+    """The encoded response; an internal error for one that is not serializable."""
     result = message.get("result")
     is_encoded = (
         result is not None and type(result.get("structuredContent")) is preencoded.PreEncodedResult
@@ -163,7 +154,7 @@ def encode(message: dict[str, Any]) -> bytes:
     try:
         return preencoded.encode(message) if is_encoded else jsonrpc.encode(message)
     except ValueError:
-        logger.exception("An answer cannot be said in JSON")
+        logger.exception("A response is not serializable as JSON")
         return jsonrpc.encode(jsonrpc.error(message["id"], NEWEST.error(InternalError())))
 
 
@@ -183,22 +174,24 @@ def _around(middleware: Middleware, call_next: CallNext) -> CallNext:
 
 
 def call_declared(frame: Frame) -> Awaitable[Answer]:
-    """``call_method`` for clients, who have no use of what the server does not declare.
+    """``call_method`` for clients: methods of undeclared capabilities are not found.
 
-    What a session has of its own was offered to that session.
+    Components of the session itself are served without the server's declaration.
     """
-    assert frame.request is not None
-    method = frame.request.method
+    method = frame.message.method
     capability = CAPABILITIES.get(method.partition("/")[0])
-    if capability is None or frame.server.serves(capability) or frame.private.get("components"):
+    if (
+        capability is None
+        or frame.server.capabilities.has(capability)
+        or frame.private.get("components")
+    ):
         return call_method(frame)
     raise MethodNotFound(f"Method not found: {method}, since there are no {capability}")
 
 
 def call_method(frame: Frame) -> Awaitable[Answer]:
     """Call the method which the request names; raises MethodNotFound."""
-    assert frame.request is not None
-    method = frame.request.method
+    method = frame.message.method
     function = METHODS.get(method) if method in frame.revision.requests else None
     if function is None:
         raise MethodNotFound(f"Method not found: {method}")

@@ -1,46 +1,37 @@
-"""Running a handler, as all methods do it: cancellation looked at, the Frame taken apart."""
+"""Running a handler: cancellation, input requests, and the Frame it returns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from django_mcp.components.asking import calls_client
 from django_mcp.components.signature import is_async
 from django_mcp.frame.client.multi_round_trip import InputRequired
+from django_mcp.frame.frame import Frame
 from django_mcp.protocol.errors import InvalidParams, McpError
 
-if TYPE_CHECKING:
-    from django_mcp.frame.frame import Frame
-
-    Answer = tuple[dict[str, Any] | McpError, Frame]
-
-
-def params_of(frame: Frame) -> Mapping[str, Any]:
-    """The raw parameters of the request."""
-    assert frame.request is not None
-    return frame.request.params
+Answer = tuple[dict[str, Any] | McpError, Frame]
 
 
 def string_param(frame: Frame, name: str) -> str:
-    """The parameter ``name``, a string; raises InvalidParams."""
-    value = params_of(frame).get(name)
+    """Return the parameter ``name``, a string; raises InvalidParams."""
+    value = frame.message.params.get(name)
     if type(value) is not str:
         raise InvalidParams(f"params.{name} must be a string")
     return value
 
 
 def object_param(frame: Frame, name: str) -> dict[str, Any]:
-    """The parameter ``name``, an object, empty when it is missing; raises InvalidParams."""
-    value = params_of(frame).get(name, {})
+    """Return the parameter ``name``, an object, empty if it is missing; raises InvalidParams."""
+    value = frame.message.params.get(name, {})
     if type(value) is not dict:
         raise InvalidParams(f"params.{name} must be an object")
     return value
 
 
 Read = Callable[[Any], dict[str, Any]]
-"""Reads what a handler returned into a result."""
+"""Converts a handler's return value into a result."""
 
 
 class Handler(Protocol):
@@ -48,106 +39,94 @@ class Handler(Protocol):
 
     @property
     def is_async(self) -> bool:
-        """Whether what ``invoke`` returns is awaitable."""
+        """Whether ``invoke`` returns an awaitable."""
         ...
 
     @property
     def requests_input(self) -> bool:
-        """Whether it may ask the client something."""
+        """Whether it is declared to request input from the client."""
         ...
 
     @property
     def invoke(self) -> Callable[..., Any] | None:
-        """Called with the checked arguments and the Frame."""
+        """Called with the validated arguments and the Frame."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class HookHandler:
-    """A hook of the server, run as the handler of a component which has none of its own."""
+    """A hook of the server which runs as the handler of a component without one."""
 
     function: Callable[..., Any]
     invoke: Callable[..., Any]
-    """Calls it with what a handler would be given."""
+    """Calls ``function`` with a handler's arguments."""
+    requests_input: bool = False
 
     @property
     def is_async(self) -> bool:
-        """Whether it is async."""
+        """Whether the hook is async."""
         return is_async(self.function)
-
-    @property
-    def requests_input(self) -> bool:
-        """Whether its code asks the client something."""
-        return calls_client(self.function)
 
 
 async def call_hook(function: Callable[..., Any], *arguments: Any, frame: Frame) -> Frame:
-    """Call a hook which may return a Frame: that one, or the one which it was given."""
+    """Call a hook which may return a Frame; return that one, or ``frame``."""
     if is_async(function):
         returned = await function(*arguments, frame)
     else:
-        assert frame.exchange is not None
         returned = await frame.exchange.run(function, *arguments, frame)
-    return returned if is_frame(returned) else frame
+    return returned if isinstance(returned, Frame) else frame
 
 
 async def run(handler: Handler, frame: Frame, *arguments: Any, read: Read) -> Answer:
-    """What the handler returned, read into a result, and the Frame to keep.
+    """Run a handler; return its result and the Frame to keep.
 
-    ``read`` sees the value where the handler ran: a lazy query which a synchronous handler
-    returns is fetched on its own thread. An error which the handler returns is not read.
-    Raises what the handler raises, and Cancelled when nobody waits any more.
+    ``read`` runs where the handler runs: a lazy query which a synchronous handler returns is
+    evaluated on the handler's thread. It is not called for an error which the handler returns.
+    Raises what the handler raises, and Cancelled when the request was cancelled.
     """
-    exchange, invoke = frame.exchange, handler.invoke
-    assert exchange is not None
-    assert invoke is not None
+    exchange, invoke, state = frame.exchange, handler.invoke, frame.client.state
+    assert invoke is not None  # Callers replace a component without a handler by a HookHandler.
     frame.cancellation.raise_if_requested()
     rolls_back = frame.client.is_multi_round_trip and handler.requests_input
+    writes = state.writes
     try:
         if handler.is_async:
             run_async = exchange.run_handler_async if rolls_back else exchange.run_async
             answer = read_return_value(await run_async(invoke(*arguments, frame)), frame, read)
         else:
-            run_it = exchange.run_handler if rolls_back else exchange.run
-            answer = await run_it(_attempt, invoke, arguments, frame, read)
-    except InputRequired as question:
-        if rolls_back:
-            raise
-        raise RuntimeError(UNDECLARED) from question
+            run_sync = exchange.run_handler if rolls_back else exchange.run
+            answer = await run_sync(_invoke_and_read, invoke, arguments, frame, read)
+    except InputRequired as required:
+        if state.writes > writes and not rolls_back:
+            raise RuntimeError(UNDECLARED) from required
+        raise
     frame.cancellation.raise_if_requested()
     return answer
 
 
 UNDECLARED = (
-    "This handler asked the client, which its code does not show: say requests_input=True where it "
-    "is registered, so that what it wrote before its question can be undone"
+    "This handler wrote to the database before it requested input. It runs again when the client "
+    "responds, and would write twice: declare requests_input=True where it is registered, so that "
+    "such writes are rolled back"
 )
 
 
-def _attempt(
-    invoke: Callable[..., Any],
-    arguments: tuple[Any, ...],
-    frame: Frame,
-    read: Read,
+def _invoke_and_read(
+    invoke: Callable[..., Any], arguments: tuple[Any, ...], frame: Frame, read: Read
 ) -> Answer:
     return read_return_value(invoke(*arguments, frame), frame, read)
 
 
 def read_return_value(returned: Any, frame: Frame, read: Read) -> Answer:
-    """The answer which is in what a handler returned: a value, an error, a Frame, or both."""
+    """Return the result, or the error, and the Frame of a handler's return value."""
     value, after = split_frame(returned, frame)
     return (value if isinstance(value, McpError) else read(value)), after
 
 
 def split_frame(returned: Any, frame: Frame) -> tuple[Any, Frame]:
-    """A handler's value and Frame: it may return either alone, or both."""
-    if is_frame(returned):
+    """Split a return value, which is a value, a Frame, or a tuple of both."""
+    if isinstance(returned, Frame):
         return None, returned
-    if type(returned) is tuple and len(returned) == 2 and is_frame(returned[1]):
+    if type(returned) is tuple and len(returned) == 2 and isinstance(returned[1], Frame):
         return returned
     return returned, frame
-
-
-def is_frame(value: Any) -> bool:
-    """Whether ``value`` is a Frame, which this floor knows by its mark alone."""
-    return getattr(type(value), "__mcp_frame__", False)

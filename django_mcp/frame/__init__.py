@@ -1,12 +1,17 @@
 """What a handler sees of one request: the Frame and the values that it holds."""
 
-from django_mcp.frame.frame import (
-    Frame,
-    HttpTransport,
-    Private,
-    RequestInfo,
-    StdioTransport,
-    Transport,
-)
+from django_mcp.frame.cancellation import Cancellation
+from django_mcp.frame.frame import Frame, Private, RequestInfo
+from django_mcp.frame.session import Session
+from django_mcp.frame.transport import HttpTransport, StdioTransport, Transport
 
-__all__ = ["Frame", "HttpTransport", "Private", "RequestInfo", "StdioTransport", "Transport"]
+__all__ = [
+    "Cancellation",
+    "Frame",
+    "HttpTransport",
+    "Private",
+    "RequestInfo",
+    "Session",
+    "StdioTransport",
+    "Transport",
+]

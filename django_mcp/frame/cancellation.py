@@ -1,8 +1,4 @@
-"""Telling a running handler that nobody waits for it any more.
-
-The seeds' stop token: a handler asks, waits or registers a callback; whoever runs the handler
-requests. Safe to use from any thread.
-"""
+"""Cancellation of a running handler: the seeds' stop token. Thread-safe."""
 
 from __future__ import annotations
 
@@ -30,29 +26,29 @@ class Cancellation:
 
     @property
     def requested(self) -> bool:
-        """Whether the handler should stop; what it returns now is thrown away."""
+        """Whether the handler should stop; its return value is discarded."""
         return self._requested
 
     @property
     def reason(self) -> str | None:
-        """What the client gave as its reason, if anything."""
+        """The client's reason, if it gave one."""
         return self._reason
 
     def raise_if_requested(self) -> None:
-        """Raise Cancelled when the handler should stop: the usual line in a long loop."""
+        """Raise Cancelled when the handler should stop; call it in long loops."""
         if self._requested:
             raise Cancelled
 
     def on_request(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Call ``callback`` once when cancellation is requested, at once when it already was.
+        """Call ``callback`` when cancellation is requested, or at once if it already was.
 
-        It runs in the thread that requests, so it must be quick; what it raises is logged. What
-        is returned takes the callback back.
+        It runs in the thread that requests cancellation, so it must be quick; its exceptions are
+        logged. Returns a function which removes the callback.
         """
         with self._lock:
             if not self._requested:
                 self._callbacks.append(callback)
-                return lambda: self._take_back(callback)
+                return lambda: self._remove(callback)
         _call(callback)
         return lambda: None
 
@@ -65,21 +61,21 @@ class Cancellation:
         return self._event.wait(timeout)
 
     async def await_request(self, timeout: float | None = None) -> bool:
-        """``wait`` for async code; without a timeout, for as long as it takes."""
+        """``wait`` for async code; without a timeout, wait indefinitely."""
         loop = asyncio.get_running_loop()
-        asked = asyncio.Event()
-        take_back = self.on_request(lambda: loop.call_soon_threadsafe(asked.set))
+        requested = asyncio.Event()
+        remove = self.on_request(lambda: loop.call_soon_threadsafe(requested.set))
         try:
             async with asyncio.timeout(timeout):
-                await asked.wait()
+                await requested.wait()
         except TimeoutError:
             return self._requested
         finally:
-            take_back()
+            remove()
         return True
 
     def request(self, reason: str | None = None) -> None:
-        """Ask the handler to stop; asking again changes nothing."""
+        """Request cancellation; further requests have no effect."""
         with self._lock:
             if self._requested:
                 return
@@ -90,10 +86,29 @@ class Cancellation:
         for callback in callbacks:
             _call(callback)
 
-    def _take_back(self, callback: Callable[[], object]) -> None:
+    def _remove(self, callback: Callable[[], object]) -> None:
         with self._lock:
             if callback in self._callbacks:
                 self._callbacks.remove(callback)
+
+
+class NullCancellation(Cancellation):
+    """The cancellation of a Frame made by hand: it is never requested."""
+
+    __slots__ = ()
+
+    def on_request(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Never call ``callback``."""
+        return lambda: None
+
+    def request(self, reason: str | None = None) -> None:
+        """Do nothing."""
+
+    def __reduce__(self) -> str:
+        return "NULL_CANCELLATION"
+
+
+NULL_CANCELLATION = NullCancellation()
 
 
 def _call(callback: Callable[[], object]) -> None:

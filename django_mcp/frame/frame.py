@@ -1,23 +1,25 @@
-"""The Frame: one request, and all that its handler may know, remember and change.
+"""The Frame: one request as its handler sees it.
 
-Nothing changes in place. A handler that wants a change kept returns the changed Frame beside
-its value. The fields are grouped by who may touch them, as Elixir's Plug does it; the
-functions are those of anubis_mcp's Frame, as methods. A Frame knows nothing of Django: what
-Django knows reaches it as values.
+A Frame is immutable. A handler that changes it returns the changed Frame beside its value. The
+fields are grouped by who may use them, as in Elixir's Plug; the methods are the functions of
+anubis_mcp's Frame. This module does not import Django.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict
 
 from django_mcp.components.base import Component
 from django_mcp.components.prompt import PromptComponent
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.components.tool import ToolComponent
+from django_mcp.frame.cancellation import NULL_CANCELLATION
+from django_mcp.frame.client.null import NULL_CLIENT
+from django_mcp.frame.exchange import NULL_EXCHANGE
 from django_mcp.frame.session import Change
-from django_mcp.frozen import quickly_made
+from django_mcp.frame.transport import TRANSPORTS, HttpTransport, Transport
 from django_mcp.protocol import meta
 
 if TYPE_CHECKING:
@@ -31,40 +33,11 @@ if TYPE_CHECKING:
     from django_mcp.server.server import Server
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpTransport:
-    """How a message came over HTTP (the seeds' ``http_t``). Header names are lower-case."""
-
-    req_headers: Sequence[tuple[str, str]] = ()
-    query_params: Mapping[str, str] | None = None
-    remote_ip: str | None = None
-    scheme: str = "http"
-    host: str = ""
-    port: int = 80
-    request_path: str = "/"
-    type: Literal["http"] = "http"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StdioTransport:
-    """How a message came over stdio (the seeds' ``stdio_t``): the process and its environment."""
-
-    env: Mapping[str, str] = field(default_factory=dict)
-    os_pid: int = 0
-    type: Literal["stdio"] = "stdio"
-
-    @property
-    def pid(self) -> str:
-        """The process id as a string, as the seeds' prose has it."""
-        return str(self.os_pid)
-
-
-Transport = HttpTransport | StdioTransport
 Pairs = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
 
 class RequestInfo(NamedTuple):
-    """The message being answered (the seeds' ``request_t``): its parameters stay as they came."""
+    """The message being answered (the seeds' ``request_t``), with its raw parameters."""
 
     id: RequestId | None
     method: str
@@ -72,7 +45,7 @@ class RequestInfo(NamedTuple):
 
 
 class Private(TypedDict, total=False):
-    """What the framework keeps on a Frame (the seeds' ``private_t``); read it, leave it alone."""
+    """Data of the framework (the seeds' ``private_t``): read it, do not change it."""
 
     server: Server
     revision: Revision
@@ -87,62 +60,60 @@ class Private(TypedDict, total=False):
     subscriptions: frozenset[str]
 
 
-@quickly_made
 @dataclass(frozen=True, slots=True, repr=False)
 class Frame:
-    """One request, and all that its handler may know, remember and change.
+    """One request as its handler sees it.
 
-    ``Frame()`` and ``Frame({"status": "active"})`` make one by hand, in a test for instance.
+    ``Frame()`` and ``Frame({"status": "active"})`` make one for a test: its client drops what it
+    is sent, and its cancellation is never requested.
     """
 
     __mcp_frame__: ClassVar[bool] = True
 
-    # Yours.
+    # For handlers.
     assigns: Mapping[str, Any] = field(default_factory=dict)
-    """Your data: what the FRAME_PROCESSORS brought, over what the session remembers."""
+    """Your data: values from FRAME_PROCESSORS override session values."""
 
-    # The caller, from Django.
+    # The caller.
     user: Any = field(default=None, kw_only=True)
-    """The Django user; an AnonymousUser when nobody has logged in."""
+    """The Django user; an AnonymousUser where the caller is not authenticated."""
     session: Any = field(default=None, kw_only=True)
-    """The Django session of the browser cookie, or None where there can be none."""
+    """The Django session of the browser cookie, or None."""
     auth: Principal | None = field(default=None, kw_only=True)
-    """Who calls: the scheme, the scopes and the claims that an authenticator vouches for."""
-
-    # How the message came.
-    transport: Transport | None = field(default=None, kw_only=True)
+    """The authenticated caller: scheme, scopes and claims."""
 
     # The message.
+    transport: Transport | None = field(default=None, kw_only=True)
     request: RequestInfo | None = field(default=None, kw_only=True)
     initialized: bool = field(default=False, kw_only=True)
-    """Whether the client has said that its session is ready; True where no session is needed."""
+    """Whether the session is initialized; True where the revision has no sessions."""
 
     # The client.
-    client: Client = field(default=None, kw_only=True)  # type: ignore[assignment]
-    """The other side: tell it something, or ask it."""
-    cancellation: Cancellation = field(default=None, kw_only=True)  # type: ignore[assignment]
-    """Whether anybody still waits for the answer."""
+    client: Client = field(default=NULL_CLIENT, kw_only=True)
+    """The client: send it progress and log messages, or request input from it."""
+    cancellation: Cancellation = field(default=NULL_CANCELLATION, kw_only=True)
+    """Whether the request was cancelled."""
 
     # Reserved for the framework.
     private: Private = field(default_factory=Private, kw_only=True)
     changes: tuple[Change, ...] = field(default=(), kw_only=True)
-    """What was changed since the message arrived, for the session to remember."""
-    exchange: Exchange | None = field(default=None, kw_only=True)
+    """Changes since the message arrived, which the session stores."""
+    exchange: Exchange = field(default=NULL_EXCHANGE, kw_only=True)
 
     def __repr__(self) -> str:
-        """Names and counts, never contents: a Frame ends up in logs."""
+        """Show names and counts, never values, since Frames are logged."""
         method = self.request.method if self.request else None
         names = ", ".join(sorted(map(str, self.assigns)))
         components = len(self.private.get("components", ()))
         return f"<Frame {method} assigns=[{names}] components={components}>"
 
-    # What you remember.
+    # Assigns.
 
     def assign(self, key: str | Pairs = (), /, *value: Any, **more: Any) -> Frame:
-        """Remember values: ``assign("key", value)``, ``assign({…})``, ``assign(key=value)``.
+        """Assign values: ``assign("key", value)``, ``assign({…})``, ``assign(key=value)``.
 
-        Where the revision has sessions, what the returned Frame remembers is there again in
-        the session's next request; it must then be something that JSON can say.
+        Where the revision has sessions, the session stores the values of the returned Frame for
+        its next requests; they must be serializable as JSON.
         """
         new = _pairs(key, value, more)
         changes = tuple(Change("assigns", "put", name, item) for name, item in new.items())
@@ -150,17 +121,17 @@ class Frame:
             self,
             assigns={**self.assigns, **new},
             changes=(*self.changes, *changes),
-            client=self.client and self.client.remembering(new),
+            client=self.client.with_assigns(new),
         )
 
     def assign_new(self, key: str, make: Callable[[], Any]) -> Frame:
-        """Remember ``make()`` under ``key``, unless the key is there already, even as None."""
+        """Assign ``make()`` to ``key``, unless the key exists, even with the value None."""
         return self if key in self.assigns else self.assign(key, make())
 
-    # How the message came.
+    # The transport.
 
     def get_req_header(self, name: str) -> str | None:
-        """The first request header of this name, in any case; None over stdio."""
+        """Return the first request header of this name, in any case; None over stdio."""
         if not isinstance(self.transport, HttpTransport):
             return None
         wanted = name.lower()
@@ -168,15 +139,15 @@ class Frame:
         return next((value for key, value in headers if key.lower() == wanted), None)
 
     def get_query_param(self, name: str) -> str | None:
-        """The query parameter of the URL; None over stdio or where there is none."""
+        """Return the query parameter of the URL; None over stdio or where it is missing."""
         if not isinstance(self.transport, HttpTransport):
             return None
         return (self.transport.query_params or {}).get(name)
 
     def put_transport(self, key: str | Pairs = (), /, *value: Any, **more: Any) -> Frame:
-        """Change fields of the transport; raises TypeError for one that it does not have.
+        """Change fields of the transport; raises TypeError for an unknown one.
 
-        ``type``, "http" or "stdio", makes it another one, without what was known of the former.
+        A different ``type``, "http" or "stdio", starts from an empty transport of that type.
         """
         new = _pairs(key, value, more)
         present = self.transport or HttpTransport()
@@ -189,56 +160,52 @@ class Frame:
 
     @property
     def trace(self) -> dict[str, str]:
-        """The trace which the request belongs to: ``traceparent`` and the like, to be passed on.
-
-        Empty when the client told of none, or of one that is not W3C Trace Context.
-        """
+        """The W3C Trace Context of the request (``traceparent``, …); empty without a valid one."""
         return meta.trace(self.request.params.get("_meta")) if self.request else {}
 
     def put_request(self, request: RequestInfo | Mapping[str, Any]) -> Frame:
-        """Set the message being answered: its id, its method and its raw parameters."""
+        """Set the message being answered: id, method and raw parameters."""
         if not isinstance(request, RequestInfo):
             request = RequestInfo(request.get("id"), request["method"], request.get("params", {}))
         return replace(self, request=request)
 
     def clear_request(self) -> Frame:
-        """Forget the message, as is done after it was answered."""
+        """Remove the message."""
         return replace(self, request=None)
 
     # The client.
 
     def get_client_info(self) -> Json | None:
-        """The name and version the client gave; never proof of who it is."""
+        """Return the name and version that the client states; they are not authenticated."""
         return self.private.get("client_info")
 
     def get_client_capabilities(self) -> Json | None:
-        """What the client can do, in this session or, without sessions, in this request."""
+        """Return the capabilities which the client declares for the session or the request."""
         return self.private.get("client_capabilities")
 
     # The MCP session and its protocol.
 
     def get_mcp_session_id(self) -> str | None:
-        """The id of the MCP session; None where the revision has none."""
+        """Return the id of the MCP session; None where the revision has no sessions."""
         return self.private.get("session_id")
 
     def get_protocol_version(self) -> str | None:
-        """The protocol version in force, or None before one was agreed."""
+        """Return the protocol version, or None before it is negotiated."""
         return self.private.get("protocol_version")
 
     def get_protocol_module(self) -> Revision | None:
-        """The revision in force, as the value which describes it."""
+        """Return the protocol revision as the value which describes it."""
         return self.private.get("revision")
 
     def put_private(self, key: str | Pairs = (), /, *value: Any, **more: Any) -> Frame:
-        """Set data which belongs to the framework and not to handlers; later values win.
+        """Set private data, for middleware; later values override earlier ones.
 
-        It is for middleware and the like. What a site adds under keys of its own is remembered
-        by the session as assigns are, and must be JSON as they are; the framework's own keys
-        hold for this message alone.
+        The session stores a site's own keys as it stores assigns. The framework's keys apply to
+        this message only.
         """
         new = _pairs(key, value, more)
         present: Mapping[str, Any] = self.private
-        # Middleware says the same at every message, which is no change.
+        # Middleware sets the same values for every message: only new ones are stored.
         own = {
             name: item
             for name, item in new.items()
@@ -250,10 +217,9 @@ class Frame:
         )
 
     def clear_session(self) -> Frame:
-        """Forget the session: all of ``private``, and with it the runtime components.
+        """Clear ``private``, and with it the runtime components and the pagination limit.
 
-        The pagination limit goes, too. The assigns, the transport, the request and
-        ``initialized`` stay, and so does what was assigned in the session.
+        Assigns, transport, request and ``initialized`` are kept, also in the session.
         """
         cleared = self.clear_components().record(
             Change("pagination_limit", "set"), Change("private", "clear")
@@ -261,31 +227,31 @@ class Frame:
         return replace(cleared, private=Private())
 
     def put_pagination_limit(self, limit: int) -> Frame:
-        """Give every list of this session at most ``limit`` items a page; ValueError below 1."""
+        """Limit the pages of this session's lists to ``limit`` items; ValueError below 1."""
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise ValueError("The pagination limit is a positive integer")
         return self.put_private(pagination_limit=limit).record(
             Change("pagination_limit", "set", value=limit)
         )
 
-    # Components of this session alone.
+    # Runtime components.
 
     def register_tool(self, name: str, **options: Any) -> Frame:
-        """Offer a tool in this session.
+        """Register a tool in this session.
 
         Options: description, input_schema, output_schema (a JSON Schema or a pydantic model),
-        title, annotations, meta, task_support, icons, and ``handler``, a function at the top
-        of a module or its dotted path; without one, the call goes to the server's
-        ``handle_tool_call``. Where the revision has no sessions, it lasts for this call.
+        title, annotations, meta, task_support, icons, and ``handler``, a module-level function
+        or its dotted path; without one, the server's ``handle_tool_call`` is called. Where the
+        revision has no sessions, the tool is registered for this call only.
         """
         return self._register(ToolComponent.kind, {"name": name, **options})
 
     def register_prompt(self, name: str, **options: Any) -> Frame:
-        """Offer a prompt in this session: description, title, arguments, handler."""
+        """Register a prompt in this session: description, title, arguments, handler."""
         return self._register(PromptComponent.kind, {"name": name, **options})
 
     def register_resource(self, uri: str, **options: Any) -> Frame:
-        """Offer a resource in this session: title, name, description, mime_type, handler.
+        """Register a resource in this session: title, name, description, mime_type, handler.
 
         A URI with ``{…}`` registers a template.
         """
@@ -294,17 +260,17 @@ class Frame:
         return self._register(ResourceComponent.kind, {"uri": uri, **options})
 
     def register_resource_template(self, template: str, **options: Any) -> Frame:
-        """Offer a resource template in this session; ``name`` is required."""
+        """Register a resource template in this session; ``name`` is required."""
         if not options.get("name"):
             raise ValueError("A resource template needs a name: register it with name=…")
         return self._register(TemplateComponent.kind, {"template": template, **options})
 
     def get_components(self) -> list[Component]:
-        """The components of this session alone, not those which the server declares."""
+        """Return the components of this session, without those of the server."""
         return [_component(spec) for spec in self.private.get("components", {}).values()]
 
     def clear_components(self) -> Frame:
-        """Take all of this session's own components back."""
+        """Remove all components of this session."""
         kinds = sorted({spec["kind"] for spec in self.private.get("components", {}).values()})
         return self.put_private(components={}).record(Change("components", "clear", value=kinds))
 
@@ -314,8 +280,7 @@ class Frame:
         key = f"{kind}:{component.key}"
         present = self.private.get("components", {})
         if present.get(key) == spec:
-            # Nothing that a client would have to hear of.
-            return self
+            return self  # No change, so no notification.
         components = {**present, key: spec}
         return self.put_private(components=components).record(
             Change("components", "put", key, spec)
@@ -324,27 +289,47 @@ class Frame:
     # For the framework.
 
     def with_request_assigns(self, values: Mapping[str, Any]) -> Frame:
-        """This Frame with assigns which belong to this message alone and are never stored."""
+        """Return a Frame with assigns for this message only, which the session does not store."""
         return replace(self, assigns={**self.assigns, **values})
 
     def record(self, *changes: Change) -> Frame:
-        """This Frame with ``changes`` for the session to remember."""
+        """Return a Frame with further ``changes`` for the session to store."""
         return replace(self, changes=(*self.changes, *changes))
 
     @property
+    def message(self) -> RequestInfo:
+        """The message being answered; raises LookupError where there is none."""
+        if self.request is None:
+            raise LookupError("This Frame was made by hand: it has no request")
+        return self.request
+
+    @property
+    def request_id(self) -> RequestId:
+        """The id of the request being answered; raises LookupError for a notification."""
+        request_id = self.message.id
+        if request_id is None:
+            raise LookupError(f"{self.message.method} is a notification: it has no id")
+        return request_id
+
+    @property
+    def principal(self) -> Principal:
+        """The authenticated caller; raises LookupError where there is none."""
+        if self.auth is None:
+            raise LookupError("This Frame was made by hand: it has no principal")
+        return self.auth
+
+    @property
     def server(self) -> Server:
-        """The server which answers."""
+        """The server which answers the request."""
         return self.private["server"]
 
     @property
     def revision(self) -> Revision:
-        """The revision in force."""
+        """The protocol revision of the request."""
         return self.private["revision"]
 
 
 UNSET = object()
-
-TRANSPORTS: Mapping[str, Any] = {"http": HttpTransport, "stdio": StdioTransport}
 
 KINDS: Mapping[str, Any] = {
     component.kind: component
@@ -358,7 +343,7 @@ def _component(spec: Json) -> Component:
 
 
 def _pairs(key: Any, value: tuple[Any, ...], more: Mapping[str, Any]) -> dict[str, Any]:
-    """The new values of a call that gives one key and value, a mapping, pairs or keywords."""
+    """Return the values given as one key and value, a mapping, pairs or keywords."""
     if isinstance(key, str):
         if len(value) != 1:
             raise TypeError(f"Give one value for {key!r}, or a mapping, or keywords")

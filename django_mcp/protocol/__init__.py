@@ -1,5 +1,4 @@
-"""The vocabulary of MCP: pure, without Django, Channels, clocks or event loops.
+"""The rules of MCP as pure functions, without Django, Channels, clocks or event loops.
 
-Everything here turns facts into a value or into a named error. Whoever calls it
-gathers the facts and writes the bytes.
+Every rule returns a value or raises a named error. Input and output are left to the callers.
 """

@@ -1,7 +1,7 @@
-"""What can be said in a result: text, images, audio, links, embedded resources; and their icons.
+"""Content blocks: text, images, audio, links, embedded resources; and icons.
 
-A block is a frozen value which checks itself when it is made, so that a mistake is reported
-where it was written, and says with ``to_protocol()`` how it travels.
+A block is a frozen value that is checked when it is created, so that a mistake is reported where it
+was written. ``to_protocol()`` returns the block as JSON.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from django_mcp.protocol.errors import Json
 from django_mcp.protocol.meta import check_keys
@@ -22,12 +22,12 @@ class Dated(Protocol):
     """A date or a datetime, which this package does not import."""
 
     def isoformat(self) -> str:
-        """As ISO 8601 writes it."""
+        """Return the date in ISO 8601."""
 
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
-    """For whom a block is, how much it matters (0 to 1), and when it last changed."""
+    """The audience of a block, its priority (0 to 1), and when it was last modified."""
 
     audience: Sequence[Role] | None = None
     priority: float | None = None
@@ -43,9 +43,9 @@ class Annotations:
 
     @classmethod
     def of(cls, value: Annotations | Mapping[str, Any]) -> Annotations:
-        """``value`` itself, or the annotations a mapping names in Python's spelling or the wire's.
+        """Return ``value``, or the annotations of a mapping, in snake or camel case.
 
-        Raises ValueError for a name which annotations do not have.
+        Raises ValueError for an unknown name.
         """
         if isinstance(value, Annotations):
             return value
@@ -58,14 +58,14 @@ class Annotations:
         return cls(**named)
 
     def to_protocol(self) -> dict[str, Any]:
-        """As it travels."""
+        """Return the annotations as JSON."""
         modified = self.last_modified
+        if modified is not None and not isinstance(modified, str):
+            modified = modified.isoformat()
         return _present(
             audience=None if self.audience is None else list(self.audience),
             priority=self.priority,
-            lastModified=(
-                modified if modified is None or isinstance(modified, str) else modified.isoformat()
-            ),
+            lastModified=modified,
         )
 
 
@@ -75,7 +75,7 @@ AnyAnnotations = Annotations | Mapping[str, Any] | None
 
 @dataclass(frozen=True, slots=True)
 class Icon:
-    """A picture which a client may show beside a name: an https: or data: address."""
+    """An image that a client may show beside a name, by its https: or data: URI."""
 
     src: str
     mime_type: str | None = None
@@ -84,13 +84,13 @@ class Icon:
 
     def __post_init__(self) -> None:
         if not self.src.startswith(("https:", "http:", "data:")):
-            raise ValueError("the src of an icon is an https:, http: or data: address")
+            raise ValueError("the src of an icon is an https:, http: or data: URI")
         if self.theme not in (None, "light", "dark"):
             raise ValueError('the theme of an icon is "light" or "dark"')
 
     @classmethod
     def of(cls, value: Icon | str | Mapping[str, Any]) -> Icon:
-        """``value`` itself, the icon at an address, or the one a mapping describes."""
+        """Return ``value``, or the icon of a URI or of a mapping."""
         if isinstance(value, Icon):
             return value
         if isinstance(value, str):
@@ -102,7 +102,7 @@ class Icon:
             raise ValueError("an icon has a src, a mime_type, sizes and a theme") from error
 
     def to_protocol(self) -> dict[str, Any]:
-        """As it travels."""
+        """Return the icon as JSON."""
         return _present(
             src=self.src,
             mimeType=self.mime_type,
@@ -123,61 +123,46 @@ class TextContent:
         _check_extras(self.annotations, self.meta)
 
     def to_protocol(self) -> dict[str, Any]:
-        """As it travels."""
+        """Return the block as JSON."""
         return {"type": "text", "text": str(self.text), **_extras(self.annotations, self.meta)}
 
 
 @dataclass(frozen=True, slots=True)
-class ImageContent:
-    """An image: bytes, or a string which is base64 already."""
-
+class _Media:
     data: bytes | str
     mime_type: str
     annotations: AnyAnnotations = None
     meta: Json | None = None
+
+    _type: ClassVar[str]
 
     def __post_init__(self) -> None:
         _check_mime_type(self.mime_type)
         _check_extras(self.annotations, self.meta)
 
     def to_protocol(self) -> dict[str, Any]:
-        """As it travels."""
-        extras = _extras(self.annotations, self.meta)
-        return {
-            "type": "image",
-            "data": base64(self.data),
-            "mimeType": self.mime_type,
-            **extras,
-        }
+        """Return the block as JSON."""
+        media = {"type": self._type, "data": base64(self.data), "mimeType": self.mime_type}
+        return {**media, **_extras(self.annotations, self.meta)}
 
 
-@dataclass(frozen=True, slots=True)
-class AudioContent:
-    """A sound: bytes, or a string which is base64 already."""
+class ImageContent(_Media):
+    """An image: bytes, or a string of base64."""
 
-    data: bytes | str
-    mime_type: str
-    annotations: AnyAnnotations = None
-    meta: Json | None = None
+    __slots__ = ()
+    _type = "image"
 
-    def __post_init__(self) -> None:
-        _check_mime_type(self.mime_type)
-        _check_extras(self.annotations, self.meta)
 
-    def to_protocol(self) -> dict[str, Any]:
-        """As it travels."""
-        extras = _extras(self.annotations, self.meta)
-        return {
-            "type": "audio",
-            "data": base64(self.data),
-            "mimeType": self.mime_type,
-            **extras,
-        }
+class AudioContent(_Media):
+    """Audio: bytes, or a string of base64."""
+
+    __slots__ = ()
+    _type = "audio"
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceLink:
-    """The address of a resource, which the client may read when it wants."""
+    """The URI of a resource, which the client may read later."""
 
     uri: str
     name: str
@@ -198,26 +183,23 @@ class ResourceLink:
         _check_extras(self.annotations, self.meta)
 
     def to_protocol(self) -> dict[str, Any]:
-        """As it travels."""
+        """Return the block as JSON."""
         members = _present(
+            type="resource_link",
+            uri=self.uri,
+            name=str(self.name),
             title=None if self.title is None else str(self.title),
             description=None if self.description is None else str(self.description),
             mimeType=self.mime_type,
             size=self.size,
             icons=[Icon.of(icon).to_protocol() for icon in self.icons] or None,
         )
-        return {
-            "type": "resource_link",
-            "uri": self.uri,
-            "name": str(self.name),
-            **members,
-            **_extras(self.annotations, self.meta),
-        }
+        return {**members, **_extras(self.annotations, self.meta)}
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedResource:
-    """A resource with its contents: a text, or a blob (bytes, or base64 already)."""
+    """A resource with its contents: text, or a blob (bytes, or a string of base64)."""
 
     uri: str
     text: str | None = None
@@ -235,14 +217,16 @@ class EmbeddedResource:
         _check_extras(self.annotations, self.meta)
 
     def contents(self, mime_type: str | None = None) -> dict[str, Any]:
-        """What is inside, as resources/read says it; ``mime_type`` where none was given."""
-        members = _present(mimeType=self.mime_type or mime_type)
-        if self.blob is not None:
-            return {"uri": self.uri, **members, "blob": base64(self.blob)}
-        return {"uri": self.uri, **members, "text": str(self.text)}
+        """Return the contents as in resources/read; ``mime_type`` is the default MIME type."""
+        return _present(
+            uri=self.uri,
+            mimeType=self.mime_type or mime_type,
+            blob=None if self.blob is None else base64(self.blob),
+            text=None if self.text is None else str(self.text),
+        )
 
     def to_protocol(self) -> dict[str, Any]:
-        """As it travels."""
+        """Return the block as JSON."""
         extras = _extras(self.annotations, self.meta)
         return {"type": "resource", "resource": self.contents(), **extras}
 
@@ -254,7 +238,7 @@ CONTENT = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResour
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a prompt. A string is said as text, a mapping as the block which it is."""
+    """A message of a prompt. A string becomes a text block; a mapping is a block itself."""
 
     role: Role
     content: str | Content | Mapping[str, Any]
@@ -263,27 +247,27 @@ class Message:
         if self.role not in ROLES:
             raise ValueError('the role of a message is "user" or "assistant"')
         if isinstance(self.content, Mapping) and "type" not in self.content:
-            raise ValueError("a mapping is no content of a message unless it has a type")
+            raise ValueError("the content of a message is a block, and a block has a type")
 
     def to_protocol(self) -> dict[str, Any]:
-        """As it travels."""
-        said = self.content
-        travels = dict(said) if isinstance(said, Mapping) else block(said).to_protocol()
-        return {"role": self.role, "content": travels}
+        """Return the message as JSON."""
+        content = self.content
+        as_json = dict(content) if isinstance(content, Mapping) else block(content).to_protocol()
+        return {"role": self.role, "content": as_json}
 
 
 def block(value: str | Content) -> Content:
-    """``value`` as content: a string is text."""
+    """Return ``value`` as a block; a string becomes a text block."""
     return value if isinstance(value, CONTENT) else TextContent(value)
 
 
 def base64(data: bytes | str) -> str:
-    """Bytes in standard base64; a string is that already."""
+    """Return bytes in standard base64; a string is returned unchanged."""
     return data if isinstance(data, str) else b64encode(data).decode("ascii")
 
 
 def _present(**members: Any) -> dict[str, Any]:
-    """The members which are something; absence is never said as null."""
+    """Return the members that are not None; a missing member is never null."""
     return {name: value for name, value in members.items() if value is not None}
 
 

@@ -1,7 +1,7 @@
-"""Opaque pagination cursors: the sort key of the last item, sealed by whoever holds the secret.
+"""Opaque pagination cursors: the signed sort key of the last item.
 
-Knows no secret. The caller passes the function which seals (signs, and binds to the caller) and
-the one which opens a seal or answers None.
+The caller passes the function that signs a string and binds it to its owner, and the function that
+returns the signed string, or None for an invalid signature.
 """
 
 from __future__ import annotations
@@ -11,25 +11,24 @@ from collections.abc import Callable, Sequence
 
 from django_mcp.protocol.errors import InvalidParams
 
-# Checked before the seal is, so that a long forgery costs no hashing.
+# Checked before the signature, so that a long forgery costs no hashing.
 MAX_LENGTH = 4096
 
 
-def encode(kind: str, key: Sequence[str], seal: Callable[[str], str]) -> str:
-    """The cursor of the page after the item which sorts at ``key`` in the listing ``kind``.
+def encode(kind: str, key: Sequence[str], sign: Callable[[str], str]) -> str:
+    """Return the cursor of the page after the item with the sort key ``key`` in the list ``kind``.
 
-    A single string is a sequence of its characters to Python and a mistake here: ``[name]``.
+    A key of one string is written ``[name]``; a plain string is rejected.
     """
     if isinstance(key, str) or not key:
         raise ValueError(f"The sort key of a cursor is a non-empty sequence of strings: {key!r}")
-    return seal(json.dumps([kind, *key], separators=(",", ":")))
+    return sign(json.dumps([kind, *key], separators=(",", ":")))
 
 
-def decode(kind: str, cursor: object, unseal: Callable[[str], str | None]) -> tuple[str, ...]:
-    """The sort key inside ``cursor``; InvalidParams unless it was issued for this listing."""
-    if not isinstance(cursor, str) or not 0 < len(cursor) <= MAX_LENGTH:
-        raise InvalidParams("Invalid cursor")
-    text = unseal(cursor)
+def decode(kind: str, cursor: object, unsign: Callable[[str], str | None]) -> tuple[str, ...]:
+    """Return the sort key in ``cursor``; raise InvalidParams if it is not for this list."""
+    is_plausible = isinstance(cursor, str) and 0 < len(cursor) <= MAX_LENGTH
+    text = unsign(str(cursor)) if is_plausible else None
     key = None if text is None else _sort_key(text, kind)
     if key is None:
         raise InvalidParams("Invalid cursor")

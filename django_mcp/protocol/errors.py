@@ -1,12 +1,12 @@
-"""What can go wrong, by name and by whose fault it is.
+"""Errors, by name and by fault.
 
-An error knows its reason, never its number: the number, and the HTTP status it deserves,
-differ between revisions and are asked of them.
+An error has a reason. Its code and its HTTP status depend on the revision, which maps reasons to
+them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 from django_mcp.protocol import elicitation
@@ -14,27 +14,27 @@ from django_mcp.protocol import elicitation
 Json = Mapping[str, Any]
 
 
-class Numbering(Protocol):
-    """A revision, as an error needs it: it knows the number of every reason."""
+class ErrorCodes(Protocol):
+    """A revision, as far as an error uses it."""
 
     def error(self, error: McpError, /) -> dict[str, Any]:
-        """The error object for ``error``."""
+        """Return the JSON-RPC error object for ``error``."""
         ...
 
 
 class ToolError(Exception):
-    """Raised by a tool for the model to read: a failure which it can act upon.
+    """Raised by a tool to report a failure to the model, which can act on it.
 
-    The text travels as an ordinary result with ``isError`` set (specification, server/tools,
-    "Error handling"), so write it for the model: what did not work and what to try instead.
+    The message is sent in a result with ``isError`` set (specification, server/tools, "Error
+    handling"), so write it for the model: what did not work and what to try instead.
     """
 
 
 class McpError(Exception):
-    """Raised by a handler for the client program to read: a JSON-RPC error.
+    """Raised by a handler to send a JSON-RPC error to the client program.
 
-    ``code`` overrides the number which the revision has for the reason; an application's own
-    codes lie outside -32768..-32000. ``data`` is any JSON value.
+    ``code`` overrides the code that the revision has for the reason; the codes of an application
+    are outside -32768..-32000. ``data`` is any JSON value.
     """
 
     reason: ClassVar[str] = "internal_error"
@@ -48,76 +48,74 @@ class McpError(Exception):
         self.code = code
         super().__init__(self.message)
 
-    # By the names which the seeds have for them.
-
     @staticmethod
     def protocol(reason: str, message: str | None = None, *, data: Any = None) -> McpError:
-        """The protocol error of this reason, such as "invalid_params"; KeyError for another."""
+        """Return the protocol error of this reason ("invalid_params", …); KeyError if unknown."""
         return PROTOCOL_ERRORS[reason](message, data=data)
 
     @staticmethod
     def parse_error(message: str | None = None, *, data: Any = None) -> ParseError:
-        """What came is not JSON."""
+        """Return an error for a message that is not JSON."""
         return ParseError(message, data=data)
 
     @staticmethod
     def invalid_request(message: str | None = None, *, data: Any = None) -> InvalidRequest:
-        """What came is no message, or none that may be sent now."""
+        """Return an error for JSON that is not a message, or not one that may be sent now."""
         return InvalidRequest(message, data=data)
 
     @staticmethod
     def method_not_found(message: str | None = None, *, data: Any = None) -> MethodNotFound:
-        """There is no such method."""
+        """Return an error for an unknown method."""
         return MethodNotFound(message, data=data)
 
     @staticmethod
     def invalid_params(message: str | None = None, *, data: Any = None) -> InvalidParams:
-        """The parameters do not fit the method."""
+        """Return an error for parameters that are invalid for the method."""
         return InvalidParams(message, data=data)
 
     @staticmethod
     def internal_error(message: str | None = None, *, data: Any = None) -> InternalError:
-        """Our own fault."""
+        """Return an error for a failure of the server."""
         return InternalError(message, data=data)
 
     @staticmethod
     def header_mismatch(message: str | None = None, *, data: Any = None) -> HeaderMismatch:
-        """A header says something else than the body."""
+        """Return an error for a header that differs from the body."""
         return HeaderMismatch(message, data=data)
 
     @staticmethod
     def missing_required_client_capability(capabilities: Json) -> MissingClientCapability:
-        """The client lacks ``capabilities``, which are shaped like ClientCapabilities."""
+        """Return an error for a client without ``capabilities``, a ClientCapabilities object."""
         return MissingClientCapability.of(capabilities)
 
     @staticmethod
     def unsupported_protocol_version(
         requested: str, supported: Sequence[str]
     ) -> UnsupportedProtocolVersion:
-        """The version is not served; ``supported`` are."""
+        """Return an error for a version that is not in ``supported``."""
         return UnsupportedProtocolVersion(data={"supported": [*supported], "requested": requested})
 
     @staticmethod
     def transport(reason: str, *, data: Any = None) -> TransportError:
-        """The transport failed: ``reason`` in words, or a name such as "send_failure"."""
+        """Return an error of the transport: a sentence, or a name such as "send_failure"."""
         return TransportError(_humanised(reason), data=data)
 
     @staticmethod
     def resource(reason: str = "not_found", *, data: Any = None) -> ResourceNotFound:
-        """What is wrong with a resource: it cannot be found, and nothing else."""
-        return RESOURCE_ERRORS[reason](data=data)
+        """Return an error for a resource; the only reason is "not_found"."""
+        return {"not_found": ResourceNotFound}[reason](data=data)
 
     @staticmethod
     def execution(message: str, *, data: Any = None) -> ExecutionError:
-        """An application's own failure, told to the client program in free words."""
+        """Return an error of the application, with its message for the client program."""
         return ExecutionError(message, data=data)
 
     @staticmethod
     def wrap(reason: object) -> McpError:
-        """The error which ``reason`` means: an error itself, a text, or an exception.
+        """Return the error for ``reason``: an McpError itself, a string, or an exception.
 
-        A text and a ToolError are meant to be read. Of any other exception nothing is told,
-        for it speaks of our insides; it becomes the cause.
+        The message of a string or a ToolError is sent. Any other exception is not described,
+        because it may contain internals of the server; it becomes the cause.
         """
         if isinstance(reason, McpError):
             return reason
@@ -127,60 +125,58 @@ class McpError(Exception):
         wrapped.__cause__ = reason if isinstance(reason, BaseException) else None
         return wrapped
 
-    # As it travels.
-
-    def to_json_rpc(self, request_id: str | int | None, revision: Numbering) -> dict[str, Any]:
-        """The response that is this error; the id is left out, never invented, when unknown."""
+    def to_json_rpc(self, request_id: str | int | None, revision: ErrorCodes) -> dict[str, Any]:
+        """Return the error response, without an id if ``request_id`` is None."""
         identified = {} if request_id is None else {"id": request_id}
         return {"jsonrpc": "2.0", **identified, "error": revision.error(self)}
 
     @classmethod
     def from_json_rpc(cls, response: Json) -> McpError:
-        """The error in a response; raises KeyError for one that is none."""
+        """Return the error of an error response; raise KeyError for any other response."""
         error = response["error"]
         return McpError(error["message"], data=error.get("data"), code=error["code"])
 
 
 class InternalError(McpError):
-    """Our own fault. The message stays bland: it is read by strangers."""
+    """A failure of the server. The message has no details, because strangers read it."""
 
 
 class Cancelled(McpError):
-    """The request was cancelled, and the transport cannot leave it unanswered."""
+    """The request was cancelled, and the transport requires a response."""
 
     reason = "cancelled"
     default_message = "Cancelled"
 
 
 class ExecutionError(McpError):
-    """An application's own failure, as a protocol error: a tool rather raises ToolError."""
+    """A failure of the application, as a protocol error. In a tool, prefer ToolError."""
 
     reason = "execution_error"
     default_message = "Execution failed"
 
 
 class TransportError(McpError):
-    """A message could not be carried."""
+    """A message could not be transmitted."""
 
     reason = "transport_error"
     default_message = "Transport error"
 
 
 class ClientError(McpError):
-    """The client answered a question with an error; ``code``, ``message`` and ``data`` are its own.
+    """The client answered a request of the server with an error, whose members these are.
 
-    They mean something in the client's answer and nothing in ours, so a handler which lets it pass
-    has failed like any other: a tool says so to the model, anything else is an internal error.
+    Its code has no meaning in a response to the client. If a handler does not catch the error, a
+    tool reports it to the model, and any other handler fails with an internal error.
     """
 
     @property
-    def told(self) -> str:
-        """What is told of it."""
+    def description(self) -> str:
+        """The message that is sent for an uncaught error."""
         return f"The client refused what it was asked: {self.message}"
 
 
 class ProtocolError(McpError):
-    """The client's fault."""
+    """A mistake of the client."""
 
 
 class ParseError(ProtocolError):
@@ -193,7 +189,7 @@ class ParseError(ProtocolError):
 class InvalidRequest(ProtocolError):
     """The JSON is not a JSON-RPC message that may be sent now.
 
-    ``request_id`` is the id which the answer repeats, where one could be read.
+    ``request_id`` is the id for the response, if it could be read.
     """
 
     reason = "invalid_request"
@@ -212,23 +208,23 @@ class InvalidRequest(ProtocolError):
 
 
 class MethodNotFound(ProtocolError):
-    """No such method in this revision, or its capability is not offered."""
+    """The revision has no such method, or the server does not declare its capability."""
 
     reason = "method_not_found"
     default_message = "Method not found"
 
 
 class InvalidParams(ProtocolError):
-    """The parameters of a known method do not fit it."""
+    """The parameters are invalid for the method."""
 
     reason = "invalid_params"
     default_message = "Invalid params"
 
 
 class ResourceNotFound(ProtocolError):
-    """No such resource, or none that this caller may know of.
+    """The resource does not exist, or is hidden from this caller.
 
-    Raised by the handler of a template, it lets the next matching template try.
+    If the handler of a template raises it, the next matching template is tried.
     """
 
     reason = "resource_not_found"
@@ -236,26 +232,26 @@ class ResourceNotFound(ProtocolError):
 
     @classmethod
     def at(cls, uri: str) -> ResourceNotFound:
-        """The error for ``uri``, which its data repeats."""
+        """Return the error with ``uri`` in its data."""
         return cls(data={"uri": uri})
 
 
 class HeaderMismatch(ProtocolError):
-    """A header which mirrors the body is missing, malformed or says something else."""
+    """A header that repeats a part of the body is missing, malformed or different."""
 
     reason = "header_mismatch"
     default_message = "Header mismatch"
 
 
 class MissingClientCapability(ProtocolError):
-    """The client did not declare a capability without which this request cannot be served."""
+    """The client did not declare a capability that this request requires."""
 
-    reason = "client_capability_missing"
+    reason = "missing_required_client_capability"
     default_message = "The client lacks a required capability"
 
     @classmethod
     def of(cls, capabilities: Json) -> MissingClientCapability:
-        """The error which names ``capabilities``, shaped like ClientCapabilities."""
+        """Return the error that names ``capabilities``, a ClientCapabilities object."""
         names = ", ".join(_paths(capabilities))
         return cls(
             f"This request needs a client with the capability {names}",
@@ -264,17 +260,17 @@ class MissingClientCapability(ProtocolError):
 
 
 class UnsupportedProtocolVersion(ProtocolError):
-    """The revision which the request names is not served here."""
+    """The revision that the request names is not served."""
 
     reason = "unsupported_protocol_version"
     default_message = "Unsupported protocol version"
 
 
 class UrlElicitationRequired(ProtocolError):
-    """The user has to visit a page first; ``data.elicitations`` says which.
+    """The user has to visit a URL first; ``data.elicitations`` lists the URLs.
 
-    A client which cannot send her there is told that it lacks the capability; where a revision
-    asks by rounds, it is asked, and the handler runs again when she has been there.
+    A client without the capability receives MissingClientCapability instead. In a revision with
+    multi round-trip requests, the client receives an input request and retries afterwards.
     """
 
     reason = "url_elicitation_required"
@@ -284,24 +280,21 @@ class UrlElicitationRequired(ProtocolError):
     def at(
         cls, url: str, message: str, *, elicitation_id: str | None = None
     ) -> UrlElicitationRequired:
-        """The error which sends the user to ``url``; ``message`` tells her why.
+        """Return the error that directs the user to ``url``; ``message`` explains why.
 
-        ``elicitation_id`` is what ``notifications/elicitation/complete`` will name.
+        ``elicitation_id`` is the id for ``notifications/elicitation/complete``.
         """
-        return cls(
-            data={
-                "elicitations": [elicitation.url_elicitation_params(url, message, elicitation_id)]
-            }
-        )
+        params = elicitation.url_elicitation_params(url, message, elicitation_id)
+        return cls(data={"elicitations": [params]})
 
     @property
     def elicitations(self) -> list[Json]:
-        """The pages to be visited, as ``elicitation/create`` would name them."""
+        """The parameters of ``elicitation/create`` for each URL."""
         return list((self.data or {}).get("elicitations", ()))
 
 
 def _paths(capabilities: Json) -> list[str]:
-    """The dotted names of the innermost keys: ``{"sampling": {"tools": {}}}`` is sampling.tools."""
+    """Return the innermost keys as paths: ``{"sampling": {"tools": {}}}`` as sampling.tools."""
     paths: list[str] = []
     for name, inner in capabilities.items():
         below = _paths(inner) if isinstance(inner, Mapping) else []
@@ -313,16 +306,16 @@ def _humanised(reason: str) -> str:
     return reason.replace("_", " ").capitalize() if reason.isidentifier() else reason
 
 
-PROTOCOL_ERRORS: Mapping[str, Callable[..., McpError]] = {
-    "parse_error": ParseError,
-    "invalid_request": InvalidRequest,
-    "method_not_found": MethodNotFound,
-    "invalid_params": InvalidParams,
-    "internal_error": InternalError,
-    "header_mismatch": HeaderMismatch,
-    "missing_required_client_capability": MissingClientCapability,
-    "unsupported_protocol_version": UnsupportedProtocolVersion,
+PROTOCOL_ERRORS: Mapping[str, type[McpError]] = {
+    error.reason: error
+    for error in (
+        ParseError,
+        InvalidRequest,
+        MethodNotFound,
+        InvalidParams,
+        InternalError,
+        HeaderMismatch,
+        MissingClientCapability,
+        UnsupportedProtocolVersion,
+    )
 }
-"""The errors of the protocol, by the names of the seeds."""
-
-RESOURCE_ERRORS: Mapping[str, Callable[..., ResourceNotFound]] = {"not_found": ResourceNotFound}

@@ -1,8 +1,8 @@
-"""initialize: agreeing a version once, for a whole session."""
+"""The initialize request, which negotiates the version of a session."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from django_mcp.protocol.revisions import Revision
 
 @dataclass(frozen=True, slots=True)
 class InitializeParams:
-    """What a client says when it opens a session."""
+    """The parameters with which a client opens a session."""
 
     version: str
     capabilities: Json
@@ -21,7 +21,7 @@ class InitializeParams:
 
 
 def read(params: Json) -> InitializeParams:
-    """What ``initialize`` was given; raises InvalidParams (LIFE-02)."""
+    """Return the parameters of ``initialize``; raise InvalidParams (LIFE-02)."""
     client_info = _member(params, "clientInfo", dict)
     for name in ("name", "version"):
         _member(client_info, name, str, within="clientInfo.")
@@ -36,17 +36,15 @@ def read(params: Json) -> InitializeParams:
 def _member(value: Json, name: str, kind: type, within: str = "") -> Any:
     member = value.get(name)
     if type(member) is not kind:
-        raise InvalidParams(f"initialize needs {within}{name}, {WORDS[kind]}")
+        wanted = "a string" if kind is str else "an object"
+        raise InvalidParams(f"initialize needs {within}{name}, {wanted}")
     return member
 
 
-WORDS: Mapping[type, str] = {str: "a string", dict: "an object"}
-
-
 def negotiate_version(version: str, served: Sequence[Revision]) -> Revision:
-    """The revision to speak: the one asked for, else the newest that is served (LIFE-04 to 06).
+    """Return the revision with ``version``, else the newest in ``served`` (LIFE-04 to 06).
 
-    ``served`` holds the revisions that open by handshake, oldest first; a version which has no
-    handshake is therefore never agreed.
+    ``served`` holds the revisions with sessions, oldest first, so that a stateless revision is
+    never negotiated.
     """
     return next((revision for revision in served if revision.version == version), served[-1])

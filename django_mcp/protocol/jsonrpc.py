@@ -1,7 +1,7 @@
-"""JSON-RPC 2.0 as MCP uses it: requests, notifications, responses; bytes in, bytes out.
+"""JSON-RPC 2.0 as MCP uses it: requests, notifications and responses.
 
-A message is checked once, here, and is a frozen value ever after: a named tuple, of which every
-request makes some, because to make a frozen dataclass takes twice as long.
+A message is validated once, here. It is a named tuple, because a frozen dataclass takes twice as
+long to create, and every request creates several.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ RequestId = str | int
 
 
 class Request(NamedTuple):
-    """Something to be answered under its ``id``."""
+    """A message that is answered with a response of the same ``id``."""
 
     id: RequestId
     method: str
@@ -24,14 +24,14 @@ class Request(NamedTuple):
 
 
 class Notification(NamedTuple):
-    """Something said once, which is never answered."""
+    """A message that is never answered."""
 
     method: str
     params: dict[str, Any]
 
 
 class Response(NamedTuple):
-    """The answer to a request which we sent: a result or an error object."""
+    """The answer to a request of the server: a result or an error object."""
 
     id: RequestId
     result: dict[str, Any] | None
@@ -42,9 +42,9 @@ Message = Request | Notification | Response
 
 
 def decode(data: bytes | str) -> Any:
-    """The JSON value in ``data``; raises ParseError.
+    """Return the JSON value in ``data``; raise ParseError.
 
-    The parser bounds the nesting itself and refuses NaN, Infinity and what is not UTF-8.
+    The parser limits the nesting and rejects NaN, Infinity and invalid UTF-8.
     """
     try:
         return from_json(data, allow_inf_nan=False)
@@ -53,17 +53,17 @@ def decode(data: bytes | str) -> Any:
 
 
 def encode(value: Any) -> bytes:
-    """Compact JSON without newlines; raises ValueError for what JSON cannot say."""
+    """Return compact JSON without newlines; raise ValueError for a value that is not JSON."""
     return to_json(value, inf_nan_mode="null")
 
 
 def is_id(value: Any) -> TypeGuard[RequestId]:
-    """Whether ``value`` may identify a request: a string or an integer, which True is not."""
+    """Whether ``value`` may be the id of a request: a string or an integer, not a boolean."""
     return isinstance(value, str) or type(value) is int
 
 
 def read(value: Any) -> Message:
-    """The message that ``value`` is; raises InvalidRequest, with the id where it has one."""
+    """Return the message in ``value``; raise InvalidRequest, with the id if it has one."""
     if type(value) is not dict:
         raise InvalidRequest("A message is a JSON object")
     identity = value.get("id")
@@ -107,24 +107,24 @@ def _invalid(message: str, identity: Any) -> InvalidRequest:
 
 
 def request(identity: RequestId, method: str, params: Json) -> dict[str, Any]:
-    """A request as it travels."""
+    """Return a request as JSON."""
     return {"jsonrpc": "2.0", "id": identity, "method": method, "params": params}
 
 
 def notification(method: str, params: Json | None = None) -> dict[str, Any]:
-    """A notification as it travels."""
+    """Return a notification as JSON."""
     if params is None:
         return {"jsonrpc": "2.0", "method": method}
     return {"jsonrpc": "2.0", "method": method, "params": params}
 
 
 def result(identity: RequestId, value: Json) -> dict[str, Any]:
-    """A successful response as it travels."""
+    """Return a successful response as JSON."""
     return {"jsonrpc": "2.0", "id": identity, "result": value}
 
 
 def error(identity: RequestId | None, value: Json) -> dict[str, Any]:
-    """A failed response as it travels; the id is left out, never null, when it is unknown."""
+    """Return an error response as JSON; an unknown id is omitted, never null."""
     if identity is None:
         return {"jsonrpc": "2.0", "error": value}
     return {"jsonrpc": "2.0", "id": identity, "error": value}

@@ -1,4 +1,4 @@
-"""The keys of ``_meta``: which an author may use, and which tell of a trace."""
+"""The keys of ``_meta``: validation of an author's keys, and the keys of traces."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SPECIFIED = "io.modelcontextprotocol"
 
 
 def check_keys(meta: Mapping[str, Any]) -> None:
-    """Raise ValueError for a key which is malformed, or reserved by the specification.
+    """Raise ValueError for a key that is malformed or reserved by the specification.
 
-    An official extension may be spoken by hand, so what it names under its prefix passes.
+    The keys of official extensions are allowed, because a handler may implement one.
     """
     for key in meta:
         matched = KEY.fullmatch(key) if isinstance(key, str) else None
@@ -32,7 +32,7 @@ def check_keys(meta: Mapping[str, Any]) -> None:
 
 
 def check_extensions(extensions: Mapping[str, Any]) -> None:
-    """Raise ValueError for an extension whose id or settings a client could not read (VER-05)."""
+    """Raise ValueError for an extension with an invalid id or invalid settings (VER-05)."""
     check_keys(extensions)
     for identity, settings in extensions.items():
         if "/" not in identity.strip("/") or not isinstance(settings, Mapping):
@@ -42,9 +42,9 @@ def check_extensions(extensions: Mapping[str, Any]) -> None:
 
 
 def _is_reserved(prefix: str) -> bool:
-    """Whether a prefix is the specification's in any revision.
+    """Whether any revision reserves a prefix.
 
-    One reserves every prefix in which an owner is followed by a label, a later one those whose
+    One revision reserves the prefixes in which a label follows an owner; a later one those whose
     second label is an owner.
     """
     labels = prefix.lower().split(".")
@@ -52,23 +52,20 @@ def _is_reserved(prefix: str) -> bool:
     return prefix != SPECIFIED and (followed or (len(labels) > 1 and labels[1] in OWNERS))
 
 
-# Traces (W3C Trace Context and Baggage, whose fields these are).
-
+# The fields of W3C Trace Context and W3C Baggage.
+TRACE_FIELDS = ("traceparent", "tracestate", "baggage")
 TRACEPARENT = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
 )
 
 
 def trace(meta: Any) -> dict[str, str]:
-    """The trace that a request belongs to, as headers which pass it on; empty without one.
+    """Return the trace of a request as HTTP headers for further requests; empty if it has none.
 
-    A ``tracestate`` means nothing without a valid ``traceparent`` and is dropped (section 3.3).
+    A ``tracestate`` is invalid without a valid ``traceparent`` and is dropped (section 3.3).
     """
-    told = meta if isinstance(meta, Mapping) else {}
-    found = {name: told[name] for name in FIELDS if isinstance(told.get(name), str)}
+    fields = meta if isinstance(meta, Mapping) else {}
+    found = {name: fields[name] for name in TRACE_FIELDS if isinstance(fields.get(name), str)}
     if not TRACEPARENT.fullmatch(found.get("traceparent", "")):
         return {name: value for name, value in found.items() if name == "baggage"}
     return found
-
-
-FIELDS = ("traceparent", "tracestate", "baggage")

@@ -1,8 +1,8 @@
-"""May this Origin talk to us, and is this Host ours.
+"""Validation of the Origin and Host headers.
 
-The guard against DNS rebinding (specification, basic/transports, "Security"): whoever does not
-say where it comes from is no browser and passes; whoever says so must be known. What cannot be
-read is refused. Knows no settings; ``allowed_hosts`` has the meaning it has in Django.
+This prevents DNS rebinding (specification, basic/transports, "Security"). A request without Origin
+is not from a browser and is allowed; any other Origin must be allowed explicitly, and a malformed
+one is rejected. ``allowed_hosts`` has the meaning of ALLOWED_HOSTS in Django.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _HOST_HEADER = re.compile(_HOST)
 _ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)://" + _HOST)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
-# A DNS name has at most 253 characters: longer is not a host, and is not worth remembering.
+# A DNS name has at most 253 characters; longer values are not cached.
 _MAX_LENGTH = 300
 
 
 class Origin(NamedTuple):
-    """An origin, or the place a request was sent to; the port is None where none is known."""
+    """An origin, or the target of a request; the port is None if it is unknown."""
 
     scheme: str
     host: str
@@ -37,12 +37,12 @@ def allows(
     allowed_hosts: Sequence[str],
     allowed_origins: Sequence[str],
 ) -> bool:
-    """Whether a request from ``origin``, sent to ``scheme``://``host``, may be served.
+    """Whether a request from ``origin``, sent to ``scheme``://``host``, is allowed.
 
     ``allowed_origins`` lists "https://app.example.com", "https://*.example.com" (its subdomains)
-    or "*". Otherwise the origin's host must match ``allowed_hosts``, where "*" vouches for no
-    stranger: it lets in only the very place the request was sent to. A page from plain http is
-    trusted over https only when listed, because anybody on its network may have written it.
+    or "*". For any other origin, its host must match ``allowed_hosts``, where "*" matches only the
+    target of the request. An http origin is allowed over https only when it is listed, because
+    its pages can be modified by others on the network.
     """
     if origin is None:
         return True
@@ -52,19 +52,19 @@ def allows(
 
 
 def host_allowed(host: str, allowed_hosts: Sequence[str]) -> bool:
-    """Whether the Host header names one of ``allowed_hosts``, as Django reads them."""
+    """Whether the Host header matches ``allowed_hosts``."""
     return len(host) <= _MAX_LENGTH and _host_allowed(host, tuple(allowed_hosts))
 
 
 def is_pattern(text: str) -> bool:
-    """Whether ``text`` can stand in ``allowed_origins``; for the check of a setting."""
+    """Whether ``text`` is valid in ``allowed_origins``."""
     return text == "*" or parse(text.replace("://*.", "://", 1)) is not None
 
 
 @lru_cache(maxsize=512)
 def parse(origin: str) -> Origin | None:
-    """The origin taken apart, with its scheme's default port; None when it is malformed."""
-    # Lowering some letters outside ASCII yields letters inside it.
+    """Return the parsed origin with the default port of its scheme; None if it is malformed."""
+    # Some letters outside ASCII have an ASCII letter as their lower case.
     found = _ORIGIN.fullmatch(origin.lower()) if origin.isascii() else None
     return None if found is None else _parsed_origin(found[1], found[2], found[3])
 
@@ -73,42 +73,42 @@ def parse(origin: str) -> Origin | None:
 def _allows(
     origin: str, host: str, scheme: str, hosts: tuple[str, ...], origins: tuple[str, ...]
 ) -> bool:
-    place = parse(origin)
-    if place is None:
+    source = parse(origin)
+    if source is None:
         return False
-    if any(_is_listed(place, pattern) for pattern in origins):
+    if any(_is_listed(source, pattern) for pattern in origins):
         return True
-    if place.scheme not in _DEFAULT_PORTS or (place.scheme, scheme) == ("http", "https"):
+    if source.scheme not in _DEFAULT_PORTS or (source.scheme, scheme) == ("http", "https"):
         return False
-    return _matches(place.host, hosts) or ("*" in hosts and place == _addressed(host, scheme))
+    return _matches(source.host, hosts) or ("*" in hosts and source == _target(host, scheme))
 
 
 @lru_cache(maxsize=512)
 def _host_allowed(host: str, hosts: tuple[str, ...]) -> bool:
-    place = _addressed(host, "")
-    return place is not None and ("*" in hosts or _matches(place.host, hosts))
+    target = _target(host, "")
+    return target is not None and ("*" in hosts or _matches(target.host, hosts))
 
 
-def _is_listed(place: Origin, pattern: str) -> bool:
+def _is_listed(source: Origin, pattern: str) -> bool:
     if pattern == "*":
         return True
     scheme, star, rest = pattern.partition("://*.")
     listed = parse(f"{scheme}://{rest}" if star else pattern)
     if listed is None or not star:
-        return place == listed
-    same_door = (place.scheme, place.port) == (listed.scheme, listed.port)
-    return same_door and place.host.endswith(f".{listed.host}")
+        return source == listed
+    is_same = (source.scheme, source.port) == (listed.scheme, listed.port)
+    return is_same and source.host.endswith(f".{listed.host}")
 
 
 def _matches(host: str, patterns: Sequence[str]) -> bool:
-    """Django's rule: the exact name, or ".example.com" for a domain and all below it."""
+    """Apply the rule of Django: an exact name, or ".example.com" with all its subdomains."""
     return any(
         host == pattern or (pattern[:1] == "." and (host.endswith(pattern) or host == pattern[1:]))
         for pattern in map(str.lower, patterns)
     )
 
 
-def _addressed(host: str, scheme: str) -> Origin | None:
+def _target(host: str, scheme: str) -> Origin | None:
     found = _HOST_HEADER.fullmatch(host.lower()) if host.isascii() else None
     return None if found is None else _parsed_origin(scheme, found[1], found[2])
 

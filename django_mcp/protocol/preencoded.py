@@ -1,8 +1,8 @@
-"""Structured content which is JSON already, so that an answer says it without encoding it again.
+"""Structured content that is JSON already and is not encoded again.
 
-A tool's structure travels twice, once as itself and once as text for clients that look only
-there (TOOL-08). Made into JSON once, it is copied into the answer as it is, and into the text
-with its quotes escaped: of 100 kB, that takes a third of the time of encoding the whole.
+A tool's structure is sent twice: as structured content, and as text for clients that read only
+text (TOOL-08). Encoded once, it is copied into the response, and into the text with its quotes
+escaped: for 100 kB this takes a third of the time of encoding the response.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from pydantic_core import from_json, to_json
 
 
 class PreEncodedResult(NamedTuple):
-    """The structured content of a result which has no ``content`` yet."""
+    """The structured content of a result that has no ``content`` yet."""
 
     text: bytes
-    """The JSON that is said as text."""
+    """The JSON that is sent as text."""
     structure: bytes
-    """The JSON that is said as structure: the same, or an object around it."""
+    """The JSON that is sent as structured content: the same, or an object that contains it."""
 
 
 def plain(result: dict[str, Any]) -> dict[str, Any]:
-    """A result as it is read by who gets it."""
+    """Return a result as the client decodes it."""
     encoded = result.get("structuredContent")
     if type(encoded) is not PreEncodedResult:
         return result
@@ -31,7 +31,7 @@ def plain(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def encode(message: dict[str, Any]) -> bytes:
-    """A response with such a result, as it travels."""
+    """Return the bytes of a response with a pre-encoded result."""
     result = message["result"]
     encoded: PreEncodedResult = result["structuredContent"]
     rest = {name: member for name, member in result.items() if name != "structuredContent"}
@@ -51,5 +51,5 @@ def encode(message: dict[str, Any]) -> bytes:
 
 
 def _escaped(json: bytes) -> bytes:
-    """JSON within a JSON string: it holds no control characters, which are escaped already."""
+    """Escape JSON for a JSON string; its control characters are escaped already."""
     return json.replace(b"\\", b"\\\\").replace(b'"', b'\\"')

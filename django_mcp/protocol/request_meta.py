@@ -1,8 +1,7 @@
-"""The metadata which a stateless request carries about itself, checked rung by rung.
+"""The metadata of a stateless request, and its validation.
 
-The order of the rungs is observable (a client probes with broken requests), so they stand
-here one under the other: the metadata is there, the headers repeat it, its version is served,
-the method exists. Parameters are the method's own business.
+The order of the checks is observable, because clients probe with invalid requests: the metadata is
+present, the headers repeat it, the version is served, the method exists.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ LOG_LEVEL = PREFIX + "logLevel"
 
 
 class RequestMeta(NamedTuple):
-    """What a request says of itself: its revision, its client, and what the client can do."""
+    """The metadata of a request: its revision, its client and the client's capabilities."""
 
     revision: Revision
     capabilities: Json
@@ -36,33 +35,25 @@ class RequestMeta(NamedTuple):
     log_level: str | None
 
 
-def has_request_meta(params: Json, header_version: str | None) -> bool:
-    """Whether a message belongs to the stateless era: its metadata decides first, then its header.
-
-    A header that names a version which opens by handshake, or none that we know, is no sign.
-    """
-    return describes_itself(params) or is_stateless(header_version)
-
-
-def describes_itself(params: Json) -> bool:
-    """Whether the metadata of a message shows that it belongs to the stateless era."""
+def has_request_meta(params: Json) -> bool:
+    """Whether a message has the metadata of a stateless revision."""
     meta = params.get("_meta")
     return isinstance(meta, dict) and (VERSION in meta or CAPABILITIES in meta)
 
 
 def is_stateless(version: str | None) -> bool:
-    """Whether a header names a revision without sessions."""
+    """Whether a version, such as that of a header, is a revision without sessions."""
     named = BY_VERSION.get(version) if version is not None else None
-    return named is not None and named.opening is Statefulness.STATELESS
+    return named is not None and named.statefulness is Statefulness.STATELESS
 
 
 def read(
     request: Request, headers: RequestHeaders | None, served: Mapping[str, Revision]
 ) -> RequestMeta:
-    """The envelope of ``request``; raises the error of the first rung that does not hold.
+    """Return the metadata of ``request``; raise the error of the first check that fails.
 
-    ``headers`` are those of the HTTP request, or None where the transport has none; ``served`` maps
-    the versions which may be asked for to their revisions.
+    ``headers`` are those of the HTTP request, or None for other transports; ``served`` maps the
+    supported versions to their revisions.
     """
     method, params, meta = request.method, request.params, _meta(request.params)
     version = _member(meta, VERSION, str)
@@ -73,9 +64,7 @@ def read(
         headers.check(method, name if type(name) is str else None, version)
     revision = served.get(version)
     if revision is None:
-        raise UnsupportedProtocolVersion(
-            data={"supported": [*served], "requested": version},
-        )
+        raise UnsupportedProtocolVersion(data={"supported": [*served], "requested": version})
     if method not in revision.requests:
         raise MethodNotFound(f"Method not found: {method}")
     client_info = _member(meta, CLIENT_INFO, dict) if CLIENT_INFO in meta else None
@@ -93,8 +82,6 @@ def _meta(params: Json) -> dict[str, Any]:
 def _member(meta: dict[str, Any], name: str, kind: type) -> Any:
     value = meta.get(name)
     if type(value) is not kind:
-        raise InvalidParams(f"params._meta must have {name!r}, {WORDS[kind]}")
+        wanted = "a string" if kind is str else "an object"
+        raise InvalidParams(f"params._meta must have {name!r}, {wanted}")
     return value
-
-
-WORDS: Mapping[type, str] = {str: "a string", dict: "an object"}

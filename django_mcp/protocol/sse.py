@@ -1,7 +1,4 @@
-"""Server-sent events as bytes, and event ids which name their stream.
-
-Knows the wire format (WHATWG HTML, section 9.2) and nothing of connections, stores or clocks.
-"""
+"""Server-sent events as bytes (WHATWG HTML, section 9.2), and event ids that name a stream."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from dataclasses import dataclass
 KEEP_ALIVE = b":\n\n"
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
-_UNFIT_FOR_FIELD = re.compile(r"[\0\r\n]")
+_INVALID_IN_FIELD = re.compile(r"[\0\r\n]")
 _EVENT_ID = re.compile(r"([A-Za-z0-9_~.-]{1,128})\.(0|[1-9][0-9]{0,18})")
 _MILLISECONDS = re.compile(r"[0-9]{1,15}")
 _STREAM = re.compile(r"[A-Za-z0-9_~.-]{1,128}")
@@ -27,7 +24,7 @@ def event(
     retry: int | None = None,
     event: str | None = None,
 ) -> bytes:
-    """One event; JSON has no raw newlines, so it is one ``data`` line."""
+    """Return one event. JSON has no raw newlines, so it takes one ``data`` line."""
     raw = data.encode() if isinstance(data, str) else data
     is_plain = id is None and retry is None and event is None
     head = b"" if is_plain else _fields(id, retry, event)
@@ -37,17 +34,17 @@ def event(
 
 
 def priming(id: str, *, retry: int | None = None) -> bytes:
-    """The first event of a resumable stream: an id to come back with, and no data yet."""
+    """Return the first event of a resumable stream: an id to resume from, and empty data."""
     return _fields(id, retry, None) + b"data:\n\n"
 
 
 def retry(milliseconds: int) -> bytes:
-    """The time after which to come back, without an event: the client keeps the id it has."""
+    """Return a reconnection time without an event: the client keeps its last event id."""
     return _fields(None, milliseconds, None) + b"\n"
 
 
 def comment(text: str = "") -> bytes:
-    """A comment, which clients skip; the empty one keeps a connection alive."""
+    """Return a comment, which clients ignore; an empty comment keeps a connection alive."""
     if not text:
         return KEEP_ALIVE
     return b"".join(b": %b\n" % line for line in _LINE_END.split(text.encode())) + b"\n"
@@ -55,10 +52,10 @@ def comment(text: str = "") -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class EventId:
-    """The place of an event: which stream, and how far along it.
+    """The position of an event, ``stream.sequence``.
 
-    Written ``stream.sequence``. The stream's name is unique over the session's streams, so the
-    whole is unique too and says which stream a client wants to resume.
+    The name of the stream is unique in the session, so an id is unique too, and tells which stream
+    a client resumes.
     """
 
     stream: str
@@ -77,7 +74,7 @@ class EventId:
 
     @classmethod
     def parse(cls, text: str) -> EventId | None:
-        """The id which ``text`` spells, or None for anything we never issue."""
+        """Return the id in ``text``, or None if the server never issues such an id."""
         found = _EVENT_ID.fullmatch(text)
         if found is None or int(found[2]) > _MAX_SEQUENCE:
             return None
@@ -86,7 +83,7 @@ class EventId:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """An event as a client receives it; ``id`` is the last one seen, as in browsers."""
+    """An event as a client receives it; ``id`` is the last event id, as in browsers."""
 
     data: str
     event: str = "message"
@@ -95,7 +92,7 @@ class Event:
 
 
 class Parser:
-    """Bytes in, events out, however the bytes were cut; ``id`` and ``retry`` outlast an event."""
+    """Parse events from chunks of bytes; ``id`` and ``retry`` persist between events."""
 
     def __init__(self) -> None:
         self.id = ""
@@ -108,14 +105,14 @@ class Parser:
         self._retry: int | None = None
 
     def feed(self, chunk: bytes) -> list[Event]:
-        """The events which ``chunk`` completes."""
+        """Return the events that ``chunk`` completes."""
         lines = self._lines(chunk)
-        return [done for line in lines if (done := self._take(line)) is not None]
+        return [event for line in lines if (event := self._parse(line)) is not None]
 
     def _lines(self, chunk: bytes) -> list[str]:
         if not chunk:
             return []
-        # A CR ends its line at once; an LF which then opens the next chunk belongs to it.
+        # A CR ends its line at once; an LF at the start of the next chunk belongs to it.
         if self._after_cr and chunk.startswith(b"\n"):
             chunk = chunk[1:]
         self._after_cr = chunk.endswith(b"\r")
@@ -125,7 +122,7 @@ class Parser:
             self._at_start = False
         return [line.decode("utf-8", "replace") for line in lines]
 
-    def _take(self, line: str) -> Event | None:
+    def _parse(self, line: str) -> Event | None:
         if not line:
             return self._dispatch()
         name, _, value = line.partition(":")
@@ -149,24 +146,11 @@ class Parser:
 
 
 def _fields(id: str | None, retry: int | None, event: str | None) -> bytes:
-    """The lines before the data."""
-    head = ""
-    if event is not None:
-        head += f"event: {_fit('event', event)}\n"
-    if id is not None:
-        head += f"id: {_fit('id', id)}\n"
-    if retry is not None:
-        head += f"retry: {_whole(retry)}\n"
-    return head.encode()
-
-
-def _fit(name: str, value: str) -> str:
-    if _UNFIT_FOR_FIELD.search(value):
-        raise ValueError(f"The {name} of an event holds no NUL, CR or LF: {value!r}")
-    return value
-
-
-def _whole(retry: int) -> int:
-    if retry < 0:
+    """Return the lines before the data."""
+    for name, value in (("event", event), ("id", id)):
+        if value is not None and _INVALID_IN_FIELD.search(value):
+            raise ValueError(f"The {name} of an event holds no NUL, CR or LF: {value!r}")
+    if retry is not None and retry < 0:
         raise ValueError(f"retry is a time in milliseconds, 0 or more: {retry!r}")
-    return retry
+    fields = (("event", event), ("id", id), ("retry", retry))
+    return "".join(f"{name}: {value}\n" for name, value in fields if value is not None).encode()

@@ -1,11 +1,11 @@
-"""Matching and expanding resource templates: RFC 6570, levels 1 to 3.
+"""Matching and expansion of resource templates: RFC 6570, levels 1 to 3.
 
-The RFC defines expansion only; matching is ours, and these are its rules. A URI matches as a
-whole. ``{var}`` takes at least one character and stops at ``/ ? #``; ``{+var}`` crosses ``/``.
-Where a choice is left, a variable takes as little as the rest of the template allows. Because an
-expansion leaves undefined variables out, the values of ``{.x} {/x} {#x}`` may be absent, and so
-may the pairs of ``{;x} {?x} {&x}``, which come in any order, each at most once, and no others.
-Values come back percent-decoded: one which names a file is still to be checked by its opener.
+The RFC defines only expansion. These are the rules of matching: a URI matches as a whole. ``{var}``
+takes at least one character and stops at ``/ ? #``; ``{+var}`` may contain ``/``. If there is a
+choice, a variable is as short as the rest of the template allows. Because an expansion omits
+undefined variables, the values of ``{.x} {/x} {#x}`` may be absent, and so may the pairs of
+``{;x} {?x} {&x}``, which may have any order, each at most once, and no others. Values are
+percent-decoded: a handler must validate a value that names a file.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ _RESERVED = ":/?#[]@!$&'()*+,;="
 _EXPRESSION = re.compile(r"\{([^{}]*)\}")
 _NAME = re.compile(r"(?:\w|%[0-9A-Fa-f]{2})+(?:\.(?:\w|%[0-9A-Fa-f]{2})+)*", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_SLASH = re.compile(r"[/\\]")
 _TRIPLET = re.compile(r"(%[0-9A-Fa-f]{2})")
-_WELL_FORMED = re.compile(r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]++|%[0-9A-Fa-f]{2})*+")
+_QUOTED = re.compile(r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]++|%[0-9A-Fa-f]{2})*+")
 
 
 class _Operator(NamedTuple):
-    """A row of the table in RFC 6570, appendix A, and where its values stop when read back."""
+    """A row of the table in RFC 6570, appendix A, and the characters at which a match stops."""
 
     first: str
     separator: str
@@ -49,46 +50,24 @@ _OPERATORS: Mapping[str, _Operator] = {
     "&": _Operator("&", "&", True, "=", "", "#"),
 }
 
-# Pairs which follow pairs are read as one set.
-_CONTINUES = {("?", "&"), ("&", "&"), (";", ";")}
 
-
-@dataclass(frozen=True, slots=True)
-class _Literal:
-    text: str
-
-    @property
-    def opening(self) -> str:
-        return self.text
-
-
-@dataclass(frozen=True, slots=True)
-class _Expression:
-    operator: str
+class _Expression(NamedTuple):
+    operator: _Operator
     names: tuple[str, ...]
 
-    @property
-    def opening(self) -> str:
-        return _OPERATORS[self.operator].first
 
-
-_Part = _Literal | _Expression
-
-
-class _Text(NamedTuple):
-    """A step of matching: exactly this."""
-
-    text: str
+_Part = str | _Expression
+"""A part of a template; a string is literal."""
 
 
 class _Optional(NamedTuple):
-    """A step of matching: the next ``skip`` - 1 steps, or none of them."""
+    """A step that matches the next ``skip`` - 1 steps, or none of them."""
 
     skip: int
 
 
 class _Pairs(NamedTuple):
-    """A step of matching: all up to one of ``stops``, read as the named values after ``first``."""
+    """A step that matches everything up to one of ``stops`` as named values after ``first``."""
 
     names: frozenset[str]
     first: str
@@ -97,16 +76,9 @@ class _Pairs(NamedTuple):
 
 
 class _Value(NamedTuple):
-    """A step of matching: a variable which holds none of ``stops``."""
+    """A step that matches a variable, up to ``stops`` or the start of the following steps.
 
-    name: str
-    stops: str
-
-
-class _Bounded(NamedTuple):
-    """A variable which ends before ``stops`` and where the steps after it can begin.
-
-    ``reach`` is how far ``rest`` looks ahead; ``may_end`` says that the URI can end here too.
+    ``reach`` is the length of what ``rest`` looks ahead; ``may_end`` if the URI can end here too.
     """
 
     name: str
@@ -116,95 +88,83 @@ class _Bounded(NamedTuple):
     may_end: bool
 
 
-_Draft = _Text | _Optional | _Pairs | _Value
-_Step = _Text | _Optional | _Pairs | _Bounded
+_Step = str | _Optional | _Pairs | _Value
+"""A step of matching; a string matches itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class UriTemplate:
-    """A parsed template: ``match`` a URI against it, or ``expand`` it into one."""
+    """A parsed template: ``match`` a URI against it, or ``expand`` it to a URI."""
 
     text: str
     names: tuple[str, ...]
     specificity: tuple[int, int, int]
-    """Sorts the more specific first: more literal characters, fewer ``{+…}``, fewer variables."""
+    """The sort key, most specific first: most literal characters, fewest ``{+…}`` and variables."""
     _parts: tuple[_Part, ...] = field(repr=False, compare=False)
     _steps: tuple[_Step, ...] = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, text: str) -> UriTemplate:
-        """Read a template; ValueError says what to change when it cannot be one."""
+        """Parse a template; raise ValueError with what to change if it is invalid."""
         if len(text) > MAX_LENGTH or _CONTROL.search(text):
             raise ValueError(
                 f"A URI template has at most {MAX_LENGTH} characters, none a control character"
             )
         parts = tuple(_parts(text))
-        names = tuple(n for part in parts if isinstance(part, _Expression) for n in part.names)
+        names = tuple(name for part in parts if not isinstance(part, str) for name in part.names)
         _check_names(text, names)
         return cls(text, names, _specificity(parts, names), parts, _compiled(text, parts))
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """The variables with which this template is ``uri``, or None."""
+        """Return the variables with which this template expands to ``uri``, or None."""
         if len(uri) > MAX_LENGTH:
             return None
         try:
-            raw = _Attempt(self._steps, _quoted(uri, _RESERVED)).values()
+            raw = _Match(self._steps, _quoted(uri, _RESERVED)).values()
             return raw and {name: _decoded(raw[name]) for name in self.names if name in raw}
-        except ValueError:  # Not UTF-8, or it holds NUL.
+        except ValueError:  # Not UTF-8, or it contains NUL.
             return None
 
     def expand(self, values: Mapping[str, str | int | float | None]) -> str:
-        """The URI for ``values``; a variable which is missing or None is left out."""
+        """Return the URI for ``values``; a variable that is missing or None is omitted."""
         return "".join(
-            _quoted(part.text, _RESERVED) if isinstance(part, _Literal) else _expanded(part, values)
+            _quoted(part, _RESERVED) if isinstance(part, str) else _expanded(part, values)
             for part in self._parts
         )
 
 
 def has_path_traversal(text: str) -> bool:
-    """Whether one of the steps of a path is ``..``, written out or encoded, to either slash.
+    """Whether a segment of a path is ``..``, encoded or not, with either kind of slash.
 
-    No address that anybody was given leads upwards: who asks for one wants out of a folder.
+    No valid URI contains it: it is an attempt to leave a folder.
     """
     return ".." in _SLASH.split(unquote(text))
 
 
-_SLASH = re.compile(r"[/\\]")
-
-
-# Reading a template.
-
-
 def _parts(text: str) -> Iterator[_Part]:
-    end = 0
-    for found in _EXPRESSION.finditer(text):
-        yield from _literal(text, end, found.start())
-        yield _expression(text, found[1])
-        end = found.end()
-    yield from _literal(text, end, len(text))
-
-
-def _literal(text: str, start: int, end: int) -> Iterator[_Literal]:
-    piece = text[start:end]
-    if "{" in piece or "}" in piece:
-        raise ValueError(
-            f"The braces of {text!r} do not pair up: write each variable as {{name}}, "
-            "and a brace which is meant literally as %7B or %7D"
-        )
-    if piece:
-        yield _Literal(piece)
+    """Parse a template: every second piece is the inside of an expression."""
+    for index, piece in enumerate(_EXPRESSION.split(text)):
+        if index % 2:
+            yield _expression(text, piece)
+        elif "{" in piece or "}" in piece:
+            raise ValueError(
+                f"The braces of {text!r} do not pair up: write each variable as {{name}}, "
+                "and a brace which is meant literally as %7B or %7D"
+            )
+        elif piece:
+            yield piece
 
 
 def _expression(text: str, inside: str) -> _Expression:
-    operator = inside[:1] if inside[:1] in _OPERATORS else ""
-    names = tuple(inside.removeprefix(operator).split(","))
+    symbol = inside[:1] if inside[:1] in _OPERATORS else ""
+    names = tuple(inside.removeprefix(symbol).split(","))
     for name in names:
         if not _NAME.fullmatch(name):
-            raise ValueError(f"{_complaint(name)} in {{{inside}}} of {text!r}")
-    return _Expression(operator, names)
+            raise ValueError(f"{_problem_of(name)} in {{{inside}}} of {text!r}")
+    return _Expression(_OPERATORS[symbol], names)
 
 
-def _complaint(name: str) -> str:
+def _problem_of(name: str) -> str:
     if not name:
         return "A variable without a name"
     if name[0] in "=,!@|":
@@ -218,39 +178,42 @@ def _check_names(text: str, names: Sequence[str]) -> None:
     if len(names) > MAX_VARIABLES:
         raise ValueError(f"{text!r} has more than {MAX_VARIABLES} variables")
     for name in names:
-        # Matching a repeated name is matching with back-references, which nobody can do fast.
+        # A repeated name needs back-references, which cannot be matched in linear time.
         if names.count(name) > 1:
             raise ValueError(f"{name!r} occurs twice in {text!r}: give each variable its own name")
 
 
 def _specificity(parts: Sequence[_Part], names: Sequence[str]) -> tuple[int, int, int]:
-    literal = sum(len(part.text) for part in parts if isinstance(part, _Literal))
-    crossing = sum(isinstance(p, _Expression) and p.operator in ("+", "#") for p in parts)
-    return (-literal, crossing, len(names))
-
-
-# Compiling a template into steps.
+    literal = sum(len(part) for part in parts if isinstance(part, str))
+    reserved = sum(not isinstance(part, str) and bool(part.operator.safe) for part in parts)
+    return (-literal, reserved, len(names))
 
 
 def _compiled(text: str, parts: Sequence[_Part]) -> tuple[_Step, ...]:
+    """Compile the parts from last to first: a step depends on those that follow it."""
     parts = _merged(parts)
-    drafts: list[_Draft] = []
-    for index, part in enumerate(parts):
-        if isinstance(part, _Literal):
-            drafts.append(_Text(_quoted(part.text, _RESERVED)))
+    steps: list[_Step] = []
+    for index in reversed(range(len(parts))):
+        part = parts[index]
+        if isinstance(part, str):
+            steps.insert(0, _quoted(part, _RESERVED))
+        elif part.operator.named:
+            steps.insert(0, _pairs(text, part, steps))
         else:
-            drafts += _drafted(part, _stops(part, parts[:index], parts[index + 1 :]))
-    return tuple(_finished(text, drafts, index) for index in range(len(drafts)))
+            _insert_values(text, part, _stops(part, parts[:index], parts[index + 1 :]), steps)
+    return tuple(steps)
 
 
 def _merged(parts: Sequence[_Part]) -> list[_Part]:
+    """Join the expressions whose pairs continue the pairs of the one before."""
     merged: list[_Part] = []
     for part in parts:
-        last = merged[-1] if merged else None
+        last = merged[-1] if merged else ""
         if (
-            isinstance(part, _Expression)
-            and isinstance(last, _Expression)
-            and (last.operator, part.operator) in _CONTINUES
+            not isinstance(part, str)
+            and not isinstance(last, str)
+            and last.operator.named
+            and part.operator.first == last.operator.separator
         ):
             merged[-1] = _Expression(last.operator, last.names + part.names)
         else:
@@ -258,79 +221,76 @@ def _merged(parts: Sequence[_Part]) -> list[_Part]:
     return merged
 
 
+def _opening(part: _Part) -> str:
+    return part if isinstance(part, str) else part.operator.first
+
+
 def _stops(part: _Expression, before: Sequence[_Part], after: Sequence[_Part]) -> str:
-    """The characters which the values of ``part`` cannot hold."""
-    operator = _OPERATORS[part.operator]
-    if operator.named:
-        return operator.stops
+    """Return the characters that the values of ``part`` cannot contain."""
+    operator = part.operator
     if operator.safe:
-        # A reserved value may hold anything, but for the marks which the template goes on to use.
-        later = "".join(each.opening for each in after)
+        # A reserved value may contain anything but the delimiters that follow in the template.
+        later = "".join(map(_opening, after))
         return "".join(mark for mark in "?#&;" if mark in later)
     stops = operator.stops
-    if not part.operator and len(part.names) > 1:
+    if not operator.first and len(part.names) > 1:
         stops += ","
-    # A query written out by hand, as in "?q={q}&page={page}".
-    if any("?" in each.opening for each in before):
+    # A query that is written out, as in "?q={q}&page={page}".
+    if any("?" in _opening(each) for each in before):
         stops += "&"
-    if after and isinstance(after[0], _Expression) and after[0].opening in (";", "&"):
-        stops += after[0].opening
+    if after and not isinstance(after[0], str) and _opening(after[0]) in (";", "&"):
+        stops += _opening(after[0])
     return stops
 
 
-def _drafted(part: _Expression, stops: str) -> Iterator[_Draft]:
-    first, separator, named, *_ = _OPERATORS[part.operator]
-    if named:
-        yield _Pairs(frozenset(part.names), first, separator, stops)
-        return
-    for index, name in enumerate(part.names):
-        if first:
-            yield _Optional(3 * (len(part.names) - index))
+def _pairs(text: str, part: _Expression, following: Sequence[_Step]) -> _Pairs:
+    first, separator, _, _, _, stops = part.operator
+    for opening in _openings(text, following):
+        if opening and opening[0] not in stops:
+            raise ValueError(
+                f"{opening!r} cannot follow {{{first}…}} in {text!r}: "
+                f"only what begins with one of {' '.join(stops)} can"
+            )
+    return _Pairs(frozenset(part.names), first, separator, stops)
+
+
+def _insert_values(text: str, part: _Expression, stops: str, steps: list[_Step]) -> None:
+    first, separator, *_ = part.operator
+    for index, name in reversed([*enumerate(part.names)]):
+        steps.insert(0, _value(name, stops, {*_openings(text, steps)}))
         if first or index:
-            yield _Text(separator if index else first)
-        yield _Value(name, stops)
+            steps.insert(0, separator if index else first)
+        if first:
+            steps.insert(0, _Optional(3 * (len(part.names) - index)))
 
 
-def _finished(text: str, drafts: Sequence[_Draft], index: int) -> _Step:
-    draft = drafts[index]
-    if isinstance(draft, _Value):
-        return _bounded(draft, set(_openings(text, drafts, index + 1)))
-    if isinstance(draft, _Pairs):
-        for opening in _openings(text, drafts, index + 1):
-            if opening and opening[0] not in draft.stops:
-                raise ValueError(
-                    f"{opening!r} cannot follow {{{draft.first}…}} in {text!r}: "
-                    f"only what begins with one of {' '.join(draft.stops)} can"
-                )
-    return draft
-
-
-def _openings(text: str, drafts: Sequence[_Draft], index: int) -> Iterator[str]:
-    """With what the steps from ``index`` on can begin; "" is the end of the URI."""
-    if index == len(drafts):
+def _openings(text: str, steps: Sequence[_Step]) -> Iterator[str]:
+    """Yield the strings with which ``steps`` can begin; "" is the end of the URI."""
+    if not steps:
         yield ""
         return
-    draft = drafts[index]
-    if isinstance(draft, _Value):
+    step, *following = steps
+    if isinstance(step, _Value):
         raise ValueError(
-            f"Nothing separates {draft.name!r} from the variable before it in {text!r}: "
+            f"Nothing separates {step.name!r} from the variable before it in {text!r}: "
             "put a character between them"
         )
-    if isinstance(draft, _Text):
-        yield draft.text
-    elif isinstance(draft, _Pairs):
-        yield draft.first
-        yield from _openings(text, drafts, index + 1)
+    if isinstance(step, str):
+        yield step
+        return
+    if isinstance(step, _Pairs):
+        yield step.first
+        yield from _openings(text, following)
     else:
-        yield from _openings(text, drafts, index + 1)
-        yield from _openings(text, drafts, index + draft.skip)
+        yield from _openings(text, following)
+        yield from _openings(text, steps[step.skip :])
 
 
-def _bounded(value: _Value, openings: set[str]) -> _Bounded:
+def _value(name: str, stops: str, openings: set[str]) -> _Value:
     beginnings = "|".join(re.escape(opening) for opening in sorted(openings - {""})) or r"(?!)"
-    return _Bounded(
-        name=value.name,
-        stops=re.compile(rf"[{re.escape(value.stops)}]|\Z" if value.stops else r"\Z"),
+    return _Value(
+        name=name,
+        stops=re.compile(rf"[{re.escape(stops)}]|\Z" if stops else r"\Z"),
         # No value ends inside a percent-encoded character.
         rest=re.compile(rf"(?<!%)(?<!%.)(?={beginnings})"),
         reach=max(map(len, openings)),
@@ -338,15 +298,12 @@ def _bounded(value: _Value, openings: set[str]) -> _Bounded:
     )
 
 
-# Matching a URI.
+class _Match:
+    """The match of one URI against one template, in time linear in the length of the URI.
 
-
-class _Attempt:
-    """One URI against one template, in time linear in the URI.
-
-    It backtracks, but tries each end of each variable once: when a variable has failed from some
-    place, then every end between that place and the next stop has failed, and is not tried when
-    the variable is reached again further on.
+    It backtracks, but tries each end of each variable once: after a variable has failed from some
+    position, every end between that position and the next stop has failed, and is not tried when
+    the variable is reached again at a later position.
     """
 
     __slots__ = ("_failed_from", "_runs", "_steps", "_uri")
@@ -358,14 +315,14 @@ class _Attempt:
         self._runs: dict[int, tuple[int, int]] = {}
 
     def values(self) -> dict[str, str] | None:
-        """The raw values by name, or None when the URI does not match."""
+        """Return the raw values by name, or None if the URI does not match."""
         return self._from(0, 0)
 
     def _from(self, index: int, at: int) -> dict[str, str] | None:
         steps, uri = self._steps, self._uri
         while index < len(steps):
             step = steps[index]
-            if isinstance(step, _Bounded):
+            if isinstance(step, _Value):
                 return self._value(step, index, at)
             if isinstance(step, _Pairs):
                 return self._pairs(step, index, at)
@@ -374,14 +331,14 @@ class _Attempt:
                 if present is not None:
                     return present
                 index += step.skip
-            elif uri.startswith(step.text, at):
-                at += len(step.text)
+            elif uri.startswith(step, at):
+                at += len(step)
                 index += 1
             else:
                 return None
         return {} if at == len(uri) else None
 
-    def _value(self, step: _Bounded, index: int, at: int) -> dict[str, str] | None:
+    def _value(self, step: _Value, index: int, at: int) -> dict[str, str] | None:
         stop = self._stop(step, index, at)
         limit = min(stop, self._failed_from.get((index, stop), stop))
         for end in self._ends(step, at, limit):
@@ -392,8 +349,8 @@ class _Attempt:
         self._failed_from[index, stop] = min(at, limit)
         return None
 
-    def _stop(self, step: _Bounded, index: int, at: int) -> int:
-        """Where a value from ``at`` on must end at the latest."""
+    def _stop(self, step: _Value, index: int, at: int) -> int:
+        """Return the last possible end of a value that starts at ``at``."""
         start, stop = self._runs.get(index, (0, -1))
         if not start <= at <= stop:
             found = step.stops.search(self._uri, at)
@@ -401,7 +358,7 @@ class _Attempt:
             self._runs[index] = (at, stop)
         return stop
 
-    def _ends(self, step: _Bounded, at: int, limit: int) -> Iterator[int]:
+    def _ends(self, step: _Value, at: int, limit: int) -> Iterator[int]:
         for found in step.rest.finditer(self._uri, at + 1, limit + step.reach):
             if found.start() > limit:
                 break
@@ -418,7 +375,7 @@ class _Attempt:
 
 
 def _named(step: _Pairs, text: str) -> dict[str, str] | None:
-    """``?a=1&b=2`` as values; None where it has a name unknown or repeated."""
+    """Return the values of ``?a=1&b=2``; None if a name is unknown or repeated."""
     if not text:
         return {}
     if text[0] != step.first:
@@ -439,11 +396,8 @@ def _decoded(value: str) -> str:
     return text
 
 
-# Expanding a template.
-
-
 def _expanded(part: _Expression, values: Mapping[str, str | int | float | None]) -> str:
-    operator = _OPERATORS[part.operator]
+    operator = part.operator
     defined = [(name, value) for name in part.names if (value := values.get(name)) is not None]
     if not defined:
         return ""
@@ -460,10 +414,10 @@ def _expanded_value(operator: _Operator, name: str, value: str) -> str:
 
 
 def _quoted(text: str, safe: str) -> str:
-    """Percent-encode what is neither unreserved nor ``safe`` nor already percent-encoded."""
-    if _WELL_FORMED.fullmatch(text):
+    """Percent-encode what is not unreserved, not in ``safe`` and not percent-encoded already."""
+    if _QUOTED.fullmatch(text):
         return text
     pieces = _TRIPLET.split(text)
     return "".join(
-        piece if odd % 2 else quote(piece, safe=safe) for odd, piece in enumerate(pieces)
+        piece if index % 2 else quote(piece, safe=safe) for index, piece in enumerate(pieces)
     )

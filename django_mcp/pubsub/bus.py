@@ -1,9 +1,8 @@
-"""One ear for a whole process: what other processes say, and who wants to hear it here.
+"""Message bus: one channel per event loop.
 
-A hub belongs to an event loop. However many streams listen on it, it holds one channel of the
-channel layer and one task that receives, from the first subscriber to the last. Within a
-process messages never take the way over the layer, so that a site of one process needs none.
-It knows names and messages, and nothing of what they mean.
+However many streams subscribe, a bus has one channel of the channel layer and one receiving task,
+from the first subscriber to the last. Messages within a process do not use the layer, so that a
+site of one process needs none. The bus knows names and messages, but not what they mean.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ logger = logging.getLogger("django_mcp")
 
 Message = Mapping[str, Any]
 Receiver = Callable[[Message], None]
-"""Called in the hub's event loop. It must be quick, and must not raise."""
+"""Called in the event loop of the bus. It must be quick."""
 
-TYPE = "django_mcp.hub"
+TYPE = "django_mcp.message"
 REFRESH = 60.0
-"""Seconds between two times that a hub joins its groups again: a layer may have forgotten them,
-because it was restarted or because groups expire."""
+"""Seconds after which a bus joins its groups again: groups of a layer expire, and a layer that
+was restarted has lost them."""
 PAUSE = 1.0
-"""Seconds before a hub receives again after its layer failed."""
+"""Seconds before a bus receives again after its layer failed."""
 
 
 def group(kind: str, *names: str) -> str:
-    """The name of a group, of fixed length and alphabet, whatever the names in it are."""
+    """The name of a group, of fixed length and alphabet."""
     text = "\0".join(names)
     return f"mcp.{kind}.{sha256(text.encode()).hexdigest()[:40]}"
 
@@ -48,47 +47,47 @@ class MessageBus:
     def __init__(self) -> None:
         self._receivers: dict[str, dict[Receiver, None]] = {}
         self._mailboxes: dict[str, Receiver] = {}
-        self._entered: set[str] = set()
+        self._joined: set[str] = set()
         self._channel: str | None = None
-        self._ear: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
         self._refresh: asyncio.TimerHandle | None = None
         self._lock = asyncio.Lock()
 
     # Groups.
 
-    async def join(self, name: str, receiver: Receiver) -> None:
-        """Let ``receiver`` hear what is published to the group, from when this returns.
+    async def subscribe(self, name: str, receiver: Receiver) -> None:
+        """Call ``receiver`` with each message of the group, from when this returns.
 
-        Whoever joins must leave, also when joining was cancelled.
+        Every subscriber must unsubscribe, also after a cancellation.
         """
         self._receivers.setdefault(name, {})[receiver] = None
         layer = shared_layer()
         if layer is not None:
-            await self._enter(layer, name)
+            await self._join(layer, name)
 
-    def leave(self, name: str, receiver: Receiver) -> None:
-        """Let ``receiver`` hear no more of the group; leaving twice is harmless."""
+    def unsubscribe(self, name: str, receiver: Receiver) -> None:
+        """End a subscription; a second call is harmless."""
         receivers = self._receivers.get(name, {})
         receivers.pop(receiver, None)
         if not receivers:
             self._receivers.pop(name, None)
-            self._tidy_up()
+            self._clean_up()
 
-    def hears(self, name: str) -> bool:
-        """Whether anybody here listens to the group."""
+    def has_subscribers(self, name: str) -> bool:
+        """Whether the group has subscribers on this event loop."""
         return name in self._receivers
 
-    def take(self, name: str, message: Message) -> None:
-        """Hand a message to everybody here who listens to the group."""
+    def receive(self, name: str, message: Message) -> None:
+        """Call the subscribers of the group on this event loop."""
         for receiver in tuple(self._receivers.get(name, ())):
             _deliver(receiver, message)
 
     # Mailboxes.
 
     async def open_mailbox(self, receiver: Receiver) -> str:
-        """An address at which ``send`` reaches ``receiver``, from every process.
+        """An address at which ``send`` reaches ``receiver`` from every process.
 
-        It is not a secret that proves anything: seal it before it leaves the site.
+        It proves nothing about its sender: sign it before it leaves the site.
         """
         name = secrets.token_urlsafe(12)
         self._mailboxes[name] = receiver
@@ -97,22 +96,22 @@ class MessageBus:
             return f"{process()}/{name}"
         try:
             async with self._lock:
-                return f"{await self._listen(layer)}/{name}"
+                return f"{await self._open_channel(layer)}/{name}"
         except BaseException:
             self._mailboxes.pop(name, None)
             raise
 
     def close_mailbox(self, address: str) -> None:
-        """Let nothing arrive at the address any more; closing twice is harmless."""
+        """Close the mailbox of this address; a second call is harmless."""
         if self._mailboxes.pop(_mailbox(address), None) is not None:
-            self._tidy_up()
+            self._clean_up()
 
-    def has(self, mailbox: str) -> bool:
-        """Whether the mailbox is one of this hub."""
+    def has_mailbox(self, mailbox: str) -> bool:
+        """Whether the mailbox belongs to this bus."""
         return mailbox in self._mailboxes
 
     def deliver(self, mailbox: str, message: Message) -> bool:
-        """Hand a message to the mailbox's receiver; False when there is none here."""
+        """Call the receiver of a mailbox; False if it is not on this bus."""
         receiver = self._mailboxes.get(mailbox)
         if receiver is None:
             return False
@@ -121,34 +120,33 @@ class MessageBus:
 
     # The layer.
 
-    async def _enter(self, layer: BaseChannelLayer, name: str) -> None:
+    async def _join(self, layer: BaseChannelLayer, name: str) -> None:
         async with self._lock:
-            if name in self._entered or name not in self._receivers:
+            if name in self._joined or name not in self._receivers:
                 return
             try:
-                await layer.group_add(name, await self._listen(layer))
+                await layer.group_add(name, await self._open_channel(layer))
             except Exception:
-                logger.warning("The channel layer cannot be joined; trying again", exc_info=True)
+                logger.warning("Cannot join the channel layer; trying again", exc_info=True)
                 self._schedule_refresh(PAUSE)
                 return
-            self._entered.add(name)
+            self._joined.add(name)
 
-    async def _listen(self, layer: BaseChannelLayer) -> str:
-        """The channel of this hub, on which it receives from now on."""
+    async def _open_channel(self, layer: BaseChannelLayer) -> str:
         if self._channel is None:
             channel = await layer.new_channel()
             self._channel = channel
-            self._ear = asyncio.ensure_future(self._receive(layer, channel))
+            self._task = asyncio.ensure_future(self._receive_all(layer, channel))
             self._schedule_refresh(REFRESH)
         return self._channel
 
-    async def _receive(self, layer: BaseChannelLayer, channel: str) -> None:
+    async def _receive_all(self, layer: BaseChannelLayer, channel: str) -> None:
         is_failing = False
         while self._channel == channel:
             try:
                 message = await layer.receive(channel)
             except Exception as error:
-                # A layer may also answer so when it is cancelled, because we have stopped.
+                # A layer may also raise when it is cancelled by ``_stop``.
                 if self._channel != channel:
                     return
                 if not is_failing and _is_receive_timeout(error):
@@ -161,74 +159,69 @@ class MessageBus:
                 self._schedule_refresh(0)
                 continue
             is_failing = False
-            self._received(message)
+            self._route(message)
 
-    def _received(self, message: Message) -> None:
+    def _route(self, message: Message) -> None:
         if message.get("from") == process():
             return
         if "mailbox" in message:
             self.deliver(message["mailbox"], message["message"])
         else:
-            self.take(message["group"], message["message"])
+            self.receive(message["group"], message["message"])
 
     def _schedule_refresh(self, delay: float) -> None:
         if self._refresh is not None:
             self._refresh.cancel()
         loop = asyncio.get_running_loop()
-        self._refresh = loop.call_later(delay, lambda: spawn(self._enter_again()))
+        self._refresh = loop.call_later(delay, lambda: spawn(self._join_again()))
 
-    async def _enter_again(self) -> None:
+    async def _join_again(self) -> None:
         layer = shared_layer()
         if layer is None or not (self._receivers or self._mailboxes):
             return
         self._schedule_refresh(REFRESH)
-        self._entered.clear()
+        self._joined.clear()
         for name in tuple(self._receivers):
-            await self._enter(layer, name)
+            await self._join(layer, name)
 
-    def _tidy_up(self) -> None:
+    def _clean_up(self) -> None:
         if self._channel is None:
             return
-        if self._entered - self._receivers.keys() or not (self._receivers or self._mailboxes):
-            spawn(self._discard())
+        if self._joined - self._receivers.keys() or not (self._receivers or self._mailboxes):
+            spawn(self._leave_unused())
 
-    async def _discard(self) -> None:
-        """Leave the groups that nobody here listens to; after the last one, stop receiving."""
+    async def _leave_unused(self) -> None:
+        """Leave groups without subscribers; without any receiver, close the channel."""
         layer = shared_layer()
         async with self._lock:
-            for name in self._entered - self._receivers.keys():
-                self._entered.discard(name)
+            for name in self._joined - self._receivers.keys():
+                self._joined.discard(name)
                 if layer is not None and self._channel is not None:
                     await _try(layer.group_discard(name, self._channel))
             if not (self._receivers or self._mailboxes):
                 self._stop()
 
     def _stop(self) -> None:
-        ear, self._ear, self._channel = self._ear, None, None
+        task, self._task, self._channel = self._task, None, None
         if self._refresh is not None:
             self._refresh.cancel()
             self._refresh = None
-        if ear is not None:
-            ear.cancel()
-
-    @property
-    def channel(self) -> str | None:
-        """The channel on which this hub receives, if it does."""
-        return self._channel
+        if task is not None:
+            task.cancel()
 
 
 def here() -> MessageBus:
-    """The hub of the running event loop."""
+    """The bus of the running event loop."""
     loop = asyncio.get_running_loop()
-    hub = _hubs.get(loop)
-    if hub is None:
+    bus = _buses.get(loop)
+    if bus is None:
         with _guard:
-            hub = _hubs.setdefault(loop, MessageBus())
-    return hub
+            bus = _buses.setdefault(loop, MessageBus())
+    return bus
 
 
 def any_loop() -> asyncio.AbstractEventLoop | None:
-    """An event loop of this process in which somebody listens, the running one first."""
+    """An event loop of this process which has a bus, preferably the running one."""
     running = running_loop()
     if running is not None:
         return running
@@ -236,26 +229,26 @@ def any_loop() -> asyncio.AbstractEventLoop | None:
 
 
 async def publish(name: str, message: Message) -> None:
-    """Let every receiver of the group hear ``message``, in all processes.
+    """Send ``message`` to the subscribers of the group in all processes.
 
-    Nothing is raised when the channel layer fails: what is said here is a hint, or can be
-    found in a store.
+    Delivery errors are logged, not raised, because the caller's work is already complete. A
+    message is a hint, or is kept in a store as well.
     """
     _publish_here(name, message)
-    await _publish_there(name, message)
+    await _publish_to_layer(name, message)
 
 
 def publish_soon(name: str, message: Message) -> None:
-    """``publish`` for code that must not wait: in this process it is heard at once."""
+    """``publish`` without waiting; receivers of this event loop are called at once."""
     _publish_here(name, message)
     if shared_layer() is not None:
-        spawn(_publish_there(name, message))
+        spawn(_publish_to_layer(name, message))
 
 
 async def send(address: str, message: Message) -> bool:
-    """Let the receiver of a mailbox have ``message``; False when it cannot be reached.
+    """Send ``message`` to a mailbox; False if it cannot be reached.
 
-    True is no promise where the mailbox is in another process.
+    True does not guarantee delivery to a mailbox of another process.
     """
     channel, mailbox = address.rpartition("/")[0], _mailbox(address)
     if _deliver_here(mailbox, message):
@@ -268,7 +261,7 @@ async def send(address: str, message: Message) -> bool:
 
 
 def shared_layer() -> BaseChannelLayer | None:
-    """The site's channel layer, when it reaches other processes."""
+    """The channel layer of the site, or None if it does not reach other processes."""
     layer = get_channel_layer(conf.get().channel_layer)
     return None if isinstance(layer, InMemoryChannelLayer) else layer
 
@@ -282,28 +275,36 @@ def process() -> str:
 
 
 def spawn(coroutine: Coroutine[Any, Any, Any]) -> None:
-    """Run ``coroutine`` in a task of the running loop that nobody has to keep."""
+    """Run ``coroutine`` in a background task of the running loop; its errors are logged."""
     task = asyncio.ensure_future(coroutine)
     _tasks.add(task)
     task.add_done_callback(_on_done)
 
 
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop that runs in this thread, or None."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
 def _on_done(task: asyncio.Task[Any]) -> None:
     _tasks.discard(task)
     if not task.cancelled() and task.exception() is not None:
-        logger.error("What was to be done aside failed", exc_info=task.exception())
+        logger.error("A background task failed", exc_info=task.exception())
 
 
 def _publish_here(name: str, message: Message) -> None:
     running = running_loop()
-    for loop, hub in _all():
+    for loop, bus in _all():
         if loop is running:
-            hub.take(name, message)
-        elif hub.hears(name):
-            _call(loop, hub.take, name, message)
+            bus.receive(name, message)
+        elif bus.has_subscribers(name):
+            _call(loop, bus.receive, name, message)
 
 
-async def _publish_there(name: str, message: Message) -> None:
+async def _publish_to_layer(name: str, message: Message) -> None:
     layer = shared_layer()
     if layer is not None:
         wrapped = {"type": TYPE, "from": process(), "group": name, "message": dict(message)}
@@ -311,26 +312,25 @@ async def _publish_there(name: str, message: Message) -> None:
 
 
 def _deliver_here(mailbox: str, message: Message) -> bool:
-    running = running_loop()
-    for loop, hub in _all():
-        if loop is running and hub.deliver(mailbox, message):
-            return True
-        if loop is not running and hub.has(mailbox):
-            _call(loop, hub.deliver, mailbox, message)
+    for loop, bus in _all():
+        if bus.has_mailbox(mailbox):
+            if loop is running_loop():
+                return bus.deliver(mailbox, message)
+            _call(loop, bus.deliver, mailbox, message)
             return True
     return False
 
 
 def _all() -> list[tuple[asyncio.AbstractEventLoop, MessageBus]]:
     with _guard:
-        return list(_hubs.items())
+        return list(_buses.items())
 
 
 def _call(loop: asyncio.AbstractEventLoop, function: Callable[..., Any], *args: Any) -> None:
     try:
         loop.call_soon_threadsafe(function, *args)
     except RuntimeError:
-        return  # The loop is closed, and with it everything that listened there.
+        return  # The loop is closed, and its receivers with it.
 
 
 def _deliver(receiver: Receiver, message: Message) -> None:
@@ -350,20 +350,12 @@ async def _try(action: Coroutine[Any, Any, Any]) -> bool:
 
 
 def _is_receive_timeout(error: Exception) -> bool:
-    """Whether a layer only means that nothing came for a while.
+    """Whether a layer has only received nothing for a while.
 
-    From version 8 on, redis-py gives a connection up on which nothing came for five seconds,
-    and that is as long as channels_redis waits at a time.
+    From version 8 on, redis-py closes a connection on which nothing arrived for five seconds,
+    which is as long as channels_redis waits at a time.
     """
     return type(error).__name__ == "TimeoutError"
-
-
-def running_loop() -> asyncio.AbstractEventLoop | None:
-    """The event loop that runs in this thread, or None."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 def _mailbox(address: str) -> str:
@@ -371,15 +363,15 @@ def _mailbox(address: str) -> str:
 
 
 def _reset() -> None:
-    """In a forked child: the loops, and the thread that may have held the lock, stayed behind."""
+    """Forget in a forked child the loops of its parent, and the lock which a thread may hold."""
     global _guard
     _guard = threading.Lock()
-    _hubs.clear()
+    _buses.clear()
 
 
 _START = secrets.token_hex(8)
 _guard = threading.Lock()
-_hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, MessageBus] = WeakKeyDictionary()
+_buses: WeakKeyDictionary[asyncio.AbstractEventLoop, MessageBus] = WeakKeyDictionary()
 _tasks: set[asyncio.Task[Any]] = set()
 
 os.register_at_fork(after_in_child=_reset)

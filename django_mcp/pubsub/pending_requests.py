@@ -1,7 +1,7 @@
-"""Asking a client in its session, and waiting for an answer that may reach any worker.
+"""Requests to the client of a session, whose response may reach any worker.
 
-The id of such a question is a sealed return address, bound to the session and to its owner:
-whichever worker receives the answer can deliver it, and nobody can answer for somebody else.
+The id of a request is a signed mailbox address, bound to the session and its principal: the worker
+which receives the response can deliver it, and nobody can respond for another client.
 """
 
 from __future__ import annotations
@@ -24,35 +24,33 @@ if TYPE_CHECKING:
 Write = Callable[[dict[str, Any]], None]
 
 
-class PendingRequest(Protocol):
-    """Who is asked: gives each question an id, and its answer a way back."""
+class Route(Protocol):
+    """The way back for a response: the id of its request leads to the receiver."""
 
-    async def expect(self, receiver: bus.Receiver, /) -> tuple[str, Callable[[], None]]:
-        """The id for a question whose answer goes to ``receiver``, and how to stop waiting."""
+    async def open(self, receiver: bus.Receiver, /) -> tuple[str, Callable[[], None]]:
+        """The id for a request whose response goes to ``receiver``, and a function to close it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseRoute:
-    """The session of one principal on one server, whose answers may reach any worker."""
+    """The session of one principal on one server, whose responses may reach any worker."""
 
     server: Server
     session: Session
 
-    async def expect(self, receiver: bus.Receiver, /) -> tuple[str, Callable[[], None]]:
-        """An id which tells where the answer belongs, and nothing to anybody else."""
-        assert self.server.signer is not None
-        ears = bus.here()
-        address = await ears.open_mailbox(receiver)
-        identity = self.server.signer.sign(self._purpose, address)
-        return identity, lambda: ears.close_mailbox(address)
+    async def open(self, receiver: bus.Receiver, /) -> tuple[str, Callable[[], None]]:
+        """A signed id, and a function to close its mailbox."""
+        here = bus.here()
+        address = await here.open_mailbox(receiver)
+        request_id = self.server.signer.sign(self._purpose, address)
+        return request_id, lambda: here.close_mailbox(address)
 
-    def unsign(self, identity: Any) -> str | None:
-        """The address in an id that this client was given, or None for any other id."""
-        assert self.server.signer is not None
-        if not isinstance(identity, str):
+    def address(self, request_id: Any) -> str | None:
+        """The mailbox address in an id that this client received, or None for any other id."""
+        if not isinstance(request_id, str):
             return None
-        return self.server.signer.unsign(self._purpose, identity)
+        return self.server.signer.unsign(self._purpose, request_id)
 
     @property
     def _purpose(self) -> str:
@@ -60,89 +58,88 @@ class ResponseRoute:
         return f"question:{self.server.name}:{session.address}:{session.principal}"
 
 
-class Returns:
-    """A client on a connection of its own, by which its answers come back."""
+class ConnectionRoute:
+    """A connection, over which the responses to its own requests arrive."""
 
     def __init__(self) -> None:
         self._receivers: dict[str, bus.Receiver] = {}
         self._numbers = count(1)
 
-    async def expect(self, receiver: bus.Receiver, /) -> tuple[str, Callable[[], None]]:
+    async def open(self, receiver: bus.Receiver, /) -> tuple[str, Callable[[], None]]:
         """An id which this connection has not used before."""
-        identity = f"question-{next(self._numbers)}"
-        self._receivers[identity] = receiver
-        return identity, lambda: self._drop(identity)
+        request_id = f"question-{next(self._numbers)}"
+        self._receivers[request_id] = receiver
+        return request_id, lambda: self._close(request_id)
 
-    def answered(self, response: Response) -> None:
-        """Take an answer to where it is waited for, if it still is (CANC-08)."""
+    def deliver(self, response: Response) -> None:
+        """Pass a response on, if its request is still pending (CANC-08)."""
         receiver = self._receivers.get(str(response.id))
         if receiver is not None:
             receiver(payload_of(response))
 
-    def _drop(self, identity: str) -> None:
-        self._receivers.pop(identity, None)
+    def _close(self, request_id: str) -> None:
+        self._receivers.pop(request_id, None)
 
 
 class PendingRequests:
-    """The questions of one call that wait for their answers."""
+    """The requests of one call to its client."""
 
     def __init__(self) -> None:
-        self._waiting: dict[asyncio.Future[Json], Callable[[str], None]] = {}
+        self._pending: dict[asyncio.Future[Json], Callable[[str], None]] = {}
 
-    async def ask(
-        self, asked: PendingRequest, write: Write, method: str, params: Json, *, timeout: float
+    async def send_request(
+        self, route: Route, write: Write, method: str, params: Json, *, timeout: float
     ) -> Any:
-        """Ask, and return the result of the answer.
+        """Send a request, and return the result in the response.
 
-        Raises McpError for an answer that is an error and TimeoutError for none; then, and when
-        the call is cancelled, the client is told that nobody waits any more (LIFE-24).
+        Raises ClientError for an error in the response and TimeoutError without one. Then, and
+        when the call is cancelled, the request is cancelled (LIFE-24).
         """
-        answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
-        identity, stop_waiting = await asked.expect(lambda message: _resolve(answer, message))
-        self._waiting[answer] = lambda reason: write(_withdrawal(identity, reason))
+        response: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        request_id, close = await route.open(lambda message: _resolve(response, message))
+        self._pending[response] = lambda reason: write(_cancellation(request_id, reason))
         try:
-            write(jsonrpc.request(identity, method, params))
+            write(jsonrpc.request(request_id, method, params))
             async with asyncio.timeout(timeout):
-                response = await answer
+                return read(await response)
         except TimeoutError:
-            self._withdraw(answer, "No answer came in time")
+            self._cancel(response, "No answer came in time")
             raise TimeoutError(f"The client did not answer {method} in {timeout:g} s") from None
         except asyncio.CancelledError:
-            self._withdraw(answer, "The call was cancelled")
+            self._cancel(response, "The call was cancelled")
             raise
         finally:
-            self._waiting.pop(answer, None)
-            stop_waiting()
-        return read(response)
+            self._pending.pop(response, None)
+            close()
 
     def abandon(self, reason: str) -> None:
-        """Let nobody wait any more, and say so: each question raises ConnectionError."""
-        for answer in tuple(self._waiting):
-            self._withdraw(answer, reason)
-            if not answer.done():
-                answer.set_exception(ConnectionError(reason))
+        """Cancel all requests; each of them raises ConnectionError."""
+        for response in tuple(self._pending):
+            self._cancel(response, reason)
+            if not response.done():
+                response.set_exception(ConnectionError(reason))
 
-    def _withdraw(self, answer: asyncio.Future[Json], reason: str) -> None:
-        """Tell the client, once."""
-        withdraw = self._waiting.pop(answer, None)
-        if withdraw is not None:
-            withdraw(reason)
+    def _cancel(self, response: asyncio.Future[Json], reason: str) -> None:
+        """Notify the client, once."""
+        cancel = self._pending.pop(response, None)
+        if cancel is not None:
+            cancel(reason)
 
 
 def read(response: Json) -> Any:
-    """The result in a response; raises the error in it as ClientRefused, whatever its code."""
+    """The result in a response; raises an error in it as ClientError, whatever its code."""
     error = response.get("error")
     if error is not None:
         raise ClientError(error["message"], code=error["code"], data=error.get("data"))
     return response["result"]
 
 
-async def answered(response_route: ResponseRoute, response: Response) -> bool:
-    """Take the client's answer to where it is waited for; False for an id that we never gave.
+async def deliver(route: ResponseRoute, response: Response) -> bool:
+    """Deliver the client's response; False for an id that it never received.
 
-    An answer which comes too late is dropped (CANC-08).
+    A response which comes too late is dropped (CANC-08).
     """
-    address = response_route.unsign(response.id)
+    address = route.address(response.id)
     if address is None:
         return False
     await bus.send(address, payload_of(response))
@@ -150,18 +147,17 @@ async def answered(response_route: ResponseRoute, response: Response) -> bool:
 
 
 def payload_of(response: Response) -> dict[str, Any]:
-    """What the asker needs of a response."""
+    """The members of a response which the caller needs."""
     if response.error is not None:
         return {"error": response.error}
     return {"result": response.result}
 
 
-def _resolve(answer: asyncio.Future[Json], message: Json) -> None:
-    if not answer.done():
-        answer.set_result(message)
+def _resolve(response: asyncio.Future[Json], message: Json) -> None:
+    if not response.done():
+        response.set_result(message)
 
 
-def _withdrawal(identity: str, reason: str) -> dict[str, Any]:
-    return jsonrpc.notification(
-        "notifications/cancelled", {"requestId": identity, "reason": reason}
-    )
+def _cancellation(request_id: str, reason: str) -> dict[str, Any]:
+    params = {"requestId": request_id, "reason": reason}
+    return jsonrpc.notification("notifications/cancelled", params)

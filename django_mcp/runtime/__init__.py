@@ -1,1 +1,1 @@
-"""Where Django code runs: threads, transactions, signing, the life of a process, forms."""
+"""Django at run time: threads, transactions, signing, start and stop, forms."""

@@ -1,9 +1,8 @@
-"""Starting a server before its first message in a process, and stopping it when the process ends.
+"""Start a server before its first message in a process, and stop it when the process ends.
 
-ASGI servers tell of both, those which know lifespan messages (see ``routing``); daphne and
-stdio do not. So a server is started when it is first needed, unless it was before, and stopped
-at the latest when Python exits; then, Python has no more threads to give, so that an async
-``stop`` cannot use the database.
+Some ASGI servers send lifespan messages (see ``routing``); daphne and stdio do not. So a server
+is started at the latest for its first message, and stopped at the latest when Python exits.
+Python cannot start threads by then, so that an async ``stop`` cannot use the database.
 """
 
 from __future__ import annotations
@@ -23,33 +22,32 @@ from django_mcp.server.server import Server
 
 
 async def start(server: Server) -> None:
-    """Call the server's ``start`` unless it was called; raises what that raises.
+    """Call the server's ``start`` unless it was called; exceptions are raised.
 
-    After a failure the next message tries again.
+    After a failure, the next message retries.
     """
     if server.is_running:
         return
     with _guard:
-        theirs = _starting.get(server)
-        mine: Future[None] = Future()
-        _starting.setdefault(server, mine)
-    if theirs is not None:
-        await asyncio.wrap_future(theirs)
+        earlier = _starting.get(server)
+        started: Future[None] = Future()
+        _starting.setdefault(server, started)
+    if earlier is not None:
+        await asyncio.wrap_future(earlier)
         return
     try:
         await _start(server)
-        mine.set_result(None)
+        started.set_result(None)
     except BaseException as error:
-        mine.set_exception(error)
-        # Nobody may have waited, and then nobody would have looked at it.
-        mine.exception()
+        started.set_exception(error)
+        started.exception()  # Retrieved, since there may be no other caller to do it.
         raise
     finally:
         _starting.pop(server)
 
 
 async def stop(server: Server) -> None:
-    """Call the ``stop`` of a server that runs here; a failure is reported and not raised."""
+    """Call the server's ``stop`` if it is running; exceptions are reported, not raised."""
     if not server.is_running:
         return
     server.is_running = False
@@ -58,13 +56,17 @@ async def stop(server: Server) -> None:
         if server.has_hook("stop"):
             await _call(server.stop)
     except Exception as error:
-        server.report(f"The server {server.name!r} could not be stopped properly", error)
+        _report(server, error)
 
 
 async def stop_all() -> None:
-    """Stop every server that runs here, the last one first."""
+    """Stop every running server, in reverse order."""
     for server in reversed([*_running]):
         await stop(server)
+
+
+def _report(server: Server, error: Exception) -> None:
+    server.report(f"The server {server.name!r} could not be stopped properly", error)
 
 
 async def _start(server: Server) -> None:
@@ -84,7 +86,7 @@ async def _call(hook: Callable[[], Any]) -> None:
 
 
 def _stop_at_exit() -> None:
-    """Stop what nobody has stopped. There are no threads any more, so it happens on this one."""
+    """Stop what is still running, on this thread, since Python cannot start others any more."""
     while _running:
         server, _ = _running.popitem()
         server.is_running = False
@@ -93,7 +95,7 @@ def _stop_at_exit() -> None:
             if isawaitable(returned):
                 asyncio.run(_wait_for(returned))
         except Exception as error:
-            server.report(f"The server {server.name!r} could not be stopped properly", error)
+            _report(server, error)
 
 
 async def _wait_for(awaitable: Awaitable[Any]) -> None:

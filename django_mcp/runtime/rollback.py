@@ -1,12 +1,14 @@
-"""Undoing what a handler wrote to the database before it had to ask.
+"""Database writes of a handler which requests input in a multi round-trip revision.
 
-A handler that asks by rounds ends with its question and runs again from the top when the
-answer is there; without this, whatever it writes first would be written twice. Only the
-question undoes: what is written before any other error stays, as it does in a session.
+Such a handler ends with its input request and runs again from the top when the client responds,
+so what it wrote first would be written twice. Where the handler declares ``requests_input``, its
+writes are rolled back; otherwise they are counted, so that the input request can be rejected.
+Only an input request rolls back: writes before any other exception are kept, as in a session.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -18,6 +20,7 @@ from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
+from django_mcp.frame.client.base import current
 from django_mcp.frame.client.multi_round_trip import InputRequired
 from django_mcp.runtime import threads
 
@@ -25,103 +28,123 @@ T = TypeVar("T")
 
 
 def run(function: Callable[..., T], /, *args: Any) -> Coroutine[Any, Any, T]:
-    """``threads.run``, where a question undoes what ``function`` wrote."""
+    """``threads.run``; an input request rolls back what ``function`` wrote."""
     return threads.run(_run, function, *args)
 
 
 def _run(function: Callable[..., T], /, *args: Any) -> T:
-    attempt = HandlerTransaction()
-    token = _current.set(attempt)
+    handler = HandlerTransaction()
+    token = _current.set(handler)
     try:
-        attempt.begin()
+        handler.begin()
         return function(*args)
     except InputRequired:
-        attempt.is_undone = True
+        handler.rolls_back = True
         raise
     finally:
-        attempt.end()
+        handler.end()
         _current.reset(token)
 
 
 def run_async(coroutine: Coroutine[Any, Any, T], /) -> Coroutine[Any, Any, T]:
-    """The result of ``coroutine``, where a question undoes what it wrote by the async ORM.
+    """``threads.run_async``; an input request rolls back what ``coroutine`` wrote by the ORM.
 
-    It has a thread for its database calls to itself, since transactions belong to threads.
+    Its database calls have a thread of their own, since transactions belong to threads.
     """
     return threads.run_async(_run_async(coroutine))
 
 
 async def _run_async(coroutine: Coroutine[Any, Any, T]) -> T:
-    attempt = HandlerTransaction()
-    token = _current.set(attempt)
-    await sync_to_async(attempt.begin)()
+    handler = HandlerTransaction()
+    token = _current.set(handler)
+    await sync_to_async(handler.begin)()
     try:
         return await coroutine
     except InputRequired:
-        attempt.is_undone = True
+        handler.rolls_back = True
         raise
     finally:
-        await sync_to_async(attempt.end)()
+        await sync_to_async(handler.end)()
         _current.reset(token)
 
 
 class HandlerTransaction:
-    """One run of a handler: a transaction on every database that it uses.
+    """A transaction on every database that one run of a handler uses.
 
-    One that is connected already is begun at once, another as soon as it is connected: a
-    handler which uses no database costs no database anything.
+    It begins at once where a connection is open, and otherwise when one is opened: a handler
+    which uses no database has no cost.
     """
 
     def __init__(self) -> None:
-        self.is_undone = False
+        self.rolls_back = False
         self._thread: int | None = None
-        """The thread on which it uses databases, as long as it runs."""
+        """The thread on which the handler uses databases, while it runs."""
         self._begun: list[tuple[BaseDatabaseWrapper, transaction.Atomic, bool]] = []
 
     @property
-    def is_here(self) -> bool:
-        """Whether this thread connects for the handler.
+    def is_on_this_thread(self) -> bool:
+        """Whether a connection that this thread opens is the handler's.
 
-        What a handler sets in motion inherits its context, and with it the attempt: a store
-        that keeps an announcement, for one, on a thread whose connection nobody would end.
+        Threads that the handler starts inherit its context and this object, but nobody would
+        end a transaction on their connections.
         """
         return self._thread == threading.get_ident()
 
     def begin(self) -> None:
-        """Begin a transaction on each database that this thread is connected to."""
+        """Begin a transaction on each open connection of this thread."""
         self._thread = threading.get_ident()
         for connection in connections.all(initialized_only=True):
             if connection.connection is not None:
-                # One that does not work any more is for the handler to notice, if it uses it.
+                # A broken connection raises when the handler uses it, if it does.
                 with suppress(Exception):
                     self.begin_on(connection)
 
     def begin_on(self, connection: BaseDatabaseWrapper) -> None:
-        """Begin a transaction, or a savepoint where there is one."""
+        """Begin a transaction, or a savepoint within one."""
         is_outermost = not connection.in_atomic_block
         block = transaction.atomic(using=connection.alias)
         block.__enter__()
         self._begun.append((connection, block, is_outermost))
 
     def end(self) -> None:
-        """Commit, or after a question roll back."""
+        """Commit, or roll back after an input request."""
         self._thread = None
         for connection, block, is_outermost in reversed(self._begun):
             if is_outermost:
-                # A block which connected the database saw a transaction that it did not
-                # begin, and took it for one that somebody else ends.
+                # An atomic block of the handler which opened the connection found a transaction
+                # that it had not begun, and left the commit to somebody else.
                 connection.commit_on_exit = True
-            if self.is_undone:
+            if self.rolls_back:
                 transaction.set_rollback(True, using=connection.alias)
             block.__exit__(None, None, None)
 
 
-def _begin_on_new(*, connection: BaseDatabaseWrapper, **_: Any) -> None:
-    attempt = _current.get()
-    if attempt is not None and attempt.is_here:
-        attempt.begin_on(connection)
+READS = re.compile(
+    r"[\s(]*(?:SELECT|VALUES|SET|SHOW|PRAGMA|EXPLAIN|DESCRIBE|DECLARE|FETCH|CLOSE|BEGIN|START"
+    r"|SAVEPOINT|RELEASE|ROLLBACK|COMMIT|WITH(?!.*\b(?:INSERT|UPDATE|DELETE|MERGE)))\b"
+    r"|[^;]*\bdjango_mcp_",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Statements which write nothing, and those of the package's own stores."""
 
 
-_current: ContextVar[HandlerTransaction | None] = ContextVar("django_mcp.attempt", default=None)
+def _count_write(execute: Callable[..., T], sql: Any, params: Any, many: bool, context: Any) -> T:
+    """Count a statement that may write, for the multi round-trip call which executes it."""
+    client = current.get()
+    if client is not None and client.is_multi_round_trip and not READS.match(str(sql)):
+        client.state.writes += 1
+    return execute(sql, params, many, context)
 
-connection_created.connect(_begin_on_new, dispatch_uid="django_mcp.undo")
+
+def _on_new_connection(*, connection: BaseDatabaseWrapper, **_: Any) -> None:
+    if _count_write not in connection.execute_wrappers:
+        # Once per connection: 0.2 µs a statement, where to wrap each call costs every call more.
+        connection.execute_wrappers.append(_count_write)
+    handler = _current.get()
+    if handler is not None and handler.is_on_this_thread:
+        handler.begin_on(connection)
+
+
+_current: ContextVar[HandlerTransaction | None] = ContextVar("django_mcp.handler", default=None)
+
+connection_created.connect(_on_new_connection, dispatch_uid="django_mcp.rollback")

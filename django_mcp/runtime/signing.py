@@ -1,4 +1,4 @@
-"""Signing what travels through the client with the site's SECRET_KEY, fallbacks included."""
+"""Signing strings which travel through the client, with the site's SECRET_KEY."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from django.core.signing import BadSignature, TimestampSigner
 
 
 class DjangoSigner:
-    """A Sealer on Django's signing: keys come from SECRET_KEY and SECRET_KEY_FALLBACKS."""
+    """A Signer with Django's signing: keys come from SECRET_KEY and SECRET_KEY_FALLBACKS."""
 
     def sign(self, purpose: str, text: str, /) -> str:
-        """``text`` with a time and a signature, salted with the purpose."""
+        """Return ``text`` with a timestamp and a signature, salted with the purpose."""
         return _signer(purpose).sign(text)
 
-    def unsign(self, purpose: str, sealed: str, /, max_age: float | None = None) -> str | None:
-        """The signed text, or None when it is forged, for something else, or older than seconds."""
+    def unsign(self, purpose: str, signed: str, /, max_age: float | None = None) -> str | None:
+        """Return the signed text, or None when it is forged, for another purpose, or too old."""
         age = None if max_age is None else timedelta(seconds=max_age)
         try:
-            return _signer(purpose).unsign(sealed, max_age=age)
+            return _signer(purpose).unsign(signed, max_age=age)
         except BadSignature:
             return None
 
 
-def claim_single_use(sealed: str, lifetime: float) -> bool:
-    """Whether this is the first use of a sealed text, which may be used for ``lifetime`` seconds.
+def claim_single_use(signed: str, lifetime: float) -> bool:
+    """Return whether this is the first use of a signed text with this lifetime in seconds.
 
-    It is remembered in Django's default cache, which all workers have to share.
+    Uses are stored in Django's default cache, which all workers must share.
     """
-    used = sha256(sealed.encode()).hexdigest()
+    used = sha256(signed.encode()).hexdigest()
     return bool(cache.add(f"django_mcp.used.{used}", True, timeout=lifetime))
 
 

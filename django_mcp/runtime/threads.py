@@ -1,7 +1,7 @@
-"""Where synchronous code runs, and the care of the database connections it leaves behind.
+"""The threads of synchronous code, and its database connections.
 
-Django looks after connections when one of its own requests starts and ends. Our messages never
-meet its request handler: so ``run`` does it for synchronous code, ``run_async`` for
+Django closes old connections when a request of its own handler starts and ends. MCP messages do
+not pass through that handler: ``run`` closes them for synchronous code, ``run_async`` for
 asynchronous code.
 """
 
@@ -17,7 +17,7 @@ from functools import partial
 from os import register_at_fork
 from typing import Any, ParamSpec, TypeVar
 
-from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
+from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
@@ -29,30 +29,34 @@ T = TypeVar("T")
 
 
 def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
-    """What ``function`` returns, called on a thread where it may block.
+    """Return the result of ``function``, which runs on a thread where it may block.
 
-    It sees the context variables of its caller, and what Django keeps by their means, such as
-    the active language. Cancelling the caller does not stop a function which has begun: it runs
-    to its end, and its connections are looked after then.
+    It has the context variables of its caller, and so the active language, for example.
+    Cancelling the caller does not stop a function which has started: it runs to its end, and its
+    connections are closed then.
 
-    One hop to another thread and back: 40 µs for one caller, 20 µs each for sixteen. A bare
+    Running on another thread takes 40 µs for one caller, 20 µs each for sixteen. A bare
     ``run_in_executor`` takes 10 µs less, but loses the active language, and ``async_to_sync``
-    in a handler would not find the way back to this event loop.
+    in a handler could not return to this event loop.
     """
-    return _bridge()(function, *args, **kwargs)
+    site = conf.get()
+    if site.sync_execution == "threads" and not _is_sensitive.get():
+        bridge = _pool("handlers", site.sync_thread_pool_size).bridge
+        return bridge(function, *args, **kwargs)
+    return _thread_sensitive_bridge(function, *args, **kwargs)
 
 
 def run_in_store_pool(
     function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
 ) -> Coroutine[Any, Any, T]:
-    """``run`` for the stores, on threads which no handler occupies.
+    """Like ``run``, for the stores, on threads of their own.
 
-    A handler may wait for them: until an announcement is kept, or until the client's answer
-    arrives by a request whose session has to be loaded. If they shared its threads, handlers
-    which occupy all of them would wait for each other.
+    A handler may wait for a store: until a notification is stored, or until the session of the
+    client's response is loaded. If they shared their threads, handlers which occupy all of them
+    would deadlock.
 
-    What a store does there calls nothing asynchronous, so that it need not find the way back to
-    this event loop, and the hop takes half the time of asgiref's.
+    A store calls nothing asynchronous there, so that asgiref is not needed to return to this
+    event loop; without it, the hop takes half the time.
     """
     site = conf.get()
     if site.sync_execution == "threads" and not _is_sensitive.get():
@@ -63,17 +67,17 @@ def run_in_store_pool(
 
 
 async def _run_in_pool(pool: _Pool, function: Callable[[], T]) -> T:
-    there = partial(copy_context().run, _with_connection_care, function)
-    result: T = await asyncio.get_running_loop().run_in_executor(pool, there)
+    in_context = partial(copy_context().run, _call, function)
+    result: T = await asyncio.get_running_loop().run_in_executor(pool, in_context)
     return result
 
 
 @contextmanager
 def thread_sensitive() -> Iterator[None]:
-    """Within it, ``run`` behaves as with ``SYNC_EXECUTION = "thread_sensitive"``.
+    """Within this context, use ``SYNC_EXECUTION = "thread_sensitive"``.
 
-    For tests: under Django's TestCase the thread that is used then is the test's own, which
-    alone can see what the test has written.
+    For tests: under Django's TestCase this is the thread of the test, the only one which sees
+    the rows that the test has written.
     """
     token = _is_sensitive.set(True)
     try:
@@ -83,61 +87,66 @@ def thread_sensitive() -> Iterator[None]:
 
 
 def shutdown() -> None:
-    """Wait for what runs, end the threads and close their connections; ``run`` makes new ones.
+    """Wait for running functions, end the threads and close their connections.
 
-    It blocks: in the event loop's own thread it would wait for functions that wait for it.
+    ``run`` creates new threads. It blocks, so that on the thread of an event loop it deadlocks
+    with functions that wait for this loop.
     """
     for key in list(_pools):
         _pools.pop(key).close()
 
 
 async def run_async(coroutine: Coroutine[Any, Any, T], /) -> T:
-    """The result of ``coroutine``, whose ORM calls have a thread and connections of their own.
+    """Return the result of ``coroutine``, whose ORM calls have a thread of their own.
 
-    Otherwise all of them would queue up for the one thread that asgiref has for the process,
-    and nobody would ever close what they open there. Django does the same for each of its own
-    requests, by ``async with ThreadSensitiveContext()``. Here the context is entered by hand and
-    only left properly when somebody used it, for that takes 1 µs instead of 3 to 11.
+    Otherwise all calls of the process would share the one thread of asgiref, and the
+    connections which they open there would never be closed. Django also enters a
+    ThreadSensitiveContext for each request.
     """
-    if _is_sensitive.get() or _context_of_asgiref.get(None) is not None:
+    if _is_sensitive.get() or _opened.get() is not None:
         return await coroutine
-    context = ThreadSensitiveContext()
-    context.token = _context_of_asgiref.set(context)
+    opened: list[BaseDatabaseWrapper] = []
+    token = _opened.set(opened)
     try:
-        return await coroutine
+        async with ThreadSensitiveContext():
+            try:
+                return await coroutine
+            finally:
+                if opened:
+                    await sync_to_async(_close)(opened)
     finally:
-        # asgiref makes the thread when it is first needed. Where synchronous code waits
-        # for us there is none: asgiref uses that code's thread, which is not ours to tidy.
-        if _threads_of_asgiref and context in _threads_of_asgiref:
-            await sync_to_async(connections.close_all)()
-            await context.__aexit__(None, None, None)  # type: ignore[no-untyped-call]
-        else:
-            _context_of_asgiref.reset(context.token)
+        _opened.reset(token)
+
+
+def _close(opened: Sequence[BaseDatabaseWrapper]) -> None:
+    """Close those connections of this thread which a coroutine opened."""
+    for connection in connections.all(initialized_only=True):
+        # A transaction belongs to synchronous code which waits for the coroutine.
+        if connection in opened and not connection.in_atomic_block:
+            connection.close()
 
 
 class _Pool(ThreadPoolExecutor):
-    """Threads for synchronous code, and the connections that they keep open between calls."""
+    """Threads for synchronous code, and the connections that stay open between calls."""
 
     def __init__(self, size: int) -> None:
         super().__init__(size, thread_name_prefix="django-mcp", initializer=self._enter)
         self.connections: set[BaseDatabaseWrapper] = set()
-        self.bridge: Bridge = sync_to_async(
-            _with_connection_care, thread_sensitive=False, executor=self
-        )
+        self.bridge: Bridge = sync_to_async(_call, thread_sensitive=False, executor=self)
 
     def _enter(self) -> None:
-        _here.pool = self
-        _here.may_have_connections = False
+        _thread.pool = self
+        _thread.may_have_connections = False
 
     def close(self) -> None:
         self.shutdown()
         for connection in self.connections:
-            connection.inc_thread_sharing()  # Its own thread is gone.
+            connection.inc_thread_sharing()  # Its own thread has ended.
             connection.close()
 
 
-class _Here(threading.local):
-    """What is known of the current thread. Of one that is not ours, we know nothing."""
+class _Thread(threading.local):
+    """The state of the current thread; the defaults are those of a thread outside the pools."""
 
     pool: _Pool | None = None
     may_have_connections = True
@@ -146,49 +155,44 @@ class _Here(threading.local):
 Bridge = Callable[..., Coroutine[Any, Any, Any]]
 
 
-def _with_connection_care(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call ``function`` as Django calls a view: connections are looked after on both sides."""
+def _call(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call ``function`` as Django calls a view: close old connections before and after."""
     if _is_sensitive.get():
-        # A test's connections are the test's, which may not even allow itself to use them.
+        # The connections belong to the test, which may not even be allowed to use them.
         return function(*args, **kwargs)
-    begun = _begun_transactions()
-    _close_old_connections(begun)
+    in_transaction = _connections_in_transaction()
+    _close_old_connections(in_transaction)
     try:
         return function(*args, **kwargs)
     except (StopIteration, SystemExit) as error:
-        # A future that is given a StopIteration never ends, and a SystemExit would leave it
-        # only to end the event loop, and with it everybody else's calls.
+        # A future cannot hold a StopIteration, and a SystemExit would stop the event loop.
         raise RuntimeError(f"{function!r} raised {type(error).__name__}") from error
     finally:
-        _close_old_connections(begun)
+        _close_old_connections(in_transaction)
 
 
-def _begun_transactions() -> Sequence[BaseDatabaseWrapper]:
-    """The connections in the transaction of somebody who waits for us, such as a TestCase."""
-    if not _here.may_have_connections:
+def _connections_in_transaction() -> Sequence[BaseDatabaseWrapper]:
+    """The connections in a transaction of code which waits for this call, such as a TestCase."""
+    if not _thread.may_have_connections:
         return ()
     return [each for each in connections.all(initialized_only=True) if each.in_atomic_block]
 
 
-def _close_old_connections(begun: Sequence[BaseDatabaseWrapper]) -> None:
-    """Django's ``close_old_connections``, which does not know that transactions can be begun."""
-    if _here.may_have_connections:
+def _close_old_connections(excluded: Sequence[BaseDatabaseWrapper]) -> None:
+    """Like Django's ``close_old_connections``, which would also close those in a transaction."""
+    if _thread.may_have_connections:
         for connection in connections.all(initialized_only=True):
-            if connection not in begun:
+            if connection not in excluded:
                 connection.close_if_unusable_or_obsolete()
 
 
-def _note_connection(*, connection: BaseDatabaseWrapper, **_: Any) -> None:
-    _here.may_have_connections = True
-    if _here.pool is not None:
-        _here.pool.connections.add(connection)
-
-
-def _bridge() -> Bridge:
-    site = conf.get()
-    if site.sync_execution == "threads" and not _is_sensitive.get():
-        return _pool("handlers", site.sync_thread_pool_size).bridge
-    return _thread_sensitive_bridge
+def _record_connection(*, connection: BaseDatabaseWrapper, **_: Any) -> None:
+    _thread.may_have_connections = True
+    opened = _opened.get()
+    if _thread.pool is not None:
+        _thread.pool.connections.add(connection)
+    elif opened is not None:
+        opened.append(connection)
 
 
 def _pool(purpose: str, size: int) -> _Pool:
@@ -196,12 +200,14 @@ def _pool(purpose: str, size: int) -> _Pool:
     return _pools.get(key) or _pools.setdefault(key, _Pool(size))
 
 
-_here = _Here()
-_context_of_asgiref = SyncToAsync.thread_sensitive_context
-_threads_of_asgiref = SyncToAsync.context_to_thread_executor
+_thread = _Thread()
 _pools: dict[tuple[str, int], _Pool] = {}
 _is_sensitive = ContextVar("django_mcp.thread_sensitive", default=False)
-_thread_sensitive_bridge: Bridge = sync_to_async(_with_connection_care, thread_sensitive=True)
+_opened: ContextVar[list[BaseDatabaseWrapper] | None] = ContextVar(
+    "django_mcp.opened_connections", default=None
+)
+"""The connections which the coroutine of ``run_async`` has opened outside the pools."""
+_thread_sensitive_bridge: Bridge = sync_to_async(_call, thread_sensitive=True)
 
-connection_created.connect(_note_connection, dispatch_uid="django_mcp.threads")
-register_at_fork(after_in_child=_pools.clear)  # The threads stayed behind in the parent.
+connection_created.connect(_record_connection, dispatch_uid="django_mcp.threads")
+register_at_fork(after_in_child=_pools.clear)  # The threads exist only in the parent.

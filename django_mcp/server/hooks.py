@@ -1,4 +1,4 @@
-"""What a Server leaves to its author: methods to override, or functions to give instead.
+"""The hooks of a Server: methods to override, or functions to supply instead.
 
 Each may be synchronous or async, unless it says otherwise.
 """
@@ -36,84 +36,97 @@ class HookOptions(TypedDict, total=False):
 
 
 class Hooks:
-    """The part of a Server which its author fills in.
+    """The hooks of a Server, with their default behaviour.
 
-    A hook is overridden in a subclass, given by keyword, or decorated with ``@server.hook``.
+    A hook is overridden in a subclass of Server, passed by keyword, or decorated with
+    ``@server.hook``.
     """
 
+    hooks: dict[str, Callable[..., Any]]
+    """The hooks which the author defined, by name."""
+
     def hook(self, function: Function) -> Function:
-        """Let ``function`` be the hook of its name; raises ConfigurationError for another name."""
-        self._hook(function.__name__, function)
+        """Use ``function`` as the hook of its name; raises ConfigurationError for another name."""
+        self._define_hook(function.__name__, function)
         return function
 
     def has_hook(self, name: str) -> bool:
-        """Whether somebody filled this hook in."""
-        return name in vars(self) or getattr(type(self), name) is not getattr(Hooks, name)
+        """Return whether the author defined this hook."""
+        return name in self.hooks
 
-    def _hook(self, name: str, function: Callable[..., Any]) -> None:
+    def _define_hooks(self, options: Mapping[str, Any]) -> None:
+        self.hooks = {
+            name: getattr(self, name)
+            for name in HOOKS
+            if getattr(type(self), name) is not getattr(Hooks, name)
+        }
+        for name, function in options.items():
+            self._define_hook(name, function)
+
+    def _define_hook(self, name: str, function: Callable[..., Any]) -> None:
         if name not in HOOKS:
-            raise ConfigurationError(f"There is no hook {name!r}: there are {', '.join(HOOKS)}")
-        # On the instance, where it hides the method.
-        setattr(self, name, function)
+            raise ConfigurationError(f"There is no hook {name!r}; the hooks are {', '.join(HOOKS)}")
+        self.hooks[name] = function
+        setattr(self, name, function)  # The attribute of the instance hides the method.
 
-    # The life of a process.
+    # Processes.
 
     def start(self) -> Any:
-        """Called once in every process that serves, before its first message is answered."""
+        """Called once in every serving process, before it answers its first message."""
 
     def stop(self) -> Any:
         """Called when such a process ends."""
 
-    # The life of a session.
+    # Sessions.
 
     def on_initialize(self, client_info: Json, capabilities: Json, frame: Frame) -> Any:
-        """Called when a client opens a session. Raise McpError to refuse it.
+        """Called when a client opens a session. Raise McpError to reject it.
 
-        What a returned Frame remembers is the session's from the beginning.
+        The session stores the assigns of a returned Frame.
         """
 
     def init(self, client_info: Json, frame: Frame) -> Any:
-        """Called once when a client says that its session is ready, before it is answered again.
+        """Called once when a client reports that its session is ready, before its next request.
 
         It may return a Frame, with assigns or components of this session alone. An exception
-        ends the session. Where the revision has no sessions it is never called.
+        ends the session. It is never called in revisions without sessions.
         """
 
-    # Components without a handler of their own, and what else a client may say.
+    # Components without a handler, and messages which the framework does not handle.
 
     def handle_tool_call(self, name: str, arguments: Json, frame: Frame) -> Any:
         """Called for a tool which was registered without a handler."""
-        raise _unhandled("tool", name, "handle_tool_call")
+        raise _without_handler("tool", name, "handle_tool_call")
 
     def handle_resource_read(self, uri: str, frame: Frame) -> Any:
         """Called for a resource or a template which was registered without a handler."""
-        raise _unhandled("resource", uri, "handle_resource_read")
+        raise _without_handler("resource", uri, "handle_resource_read")
 
     def handle_prompt_get(self, name: str, arguments: Json, frame: Frame) -> Any:
         """Called for a prompt which was registered without a handler."""
-        raise _unhandled("prompt", name, "handle_prompt_get")
+        raise _without_handler("prompt", name, "handle_prompt_get")
 
     def handle_completion(self, ref: Json, argument: Mapping[str, str], frame: Frame) -> Any:
-        """Called to suggest values for an argument that nothing else completes."""
+        """Called for suggestions when the argument has no completer of its own."""
         return ()
 
     def handle_notification(self, method: str, params: Json, frame: Frame) -> Any:
-        """Called for a notification in a session which the framework does not act upon itself.
+        """Called for a notification in a session which the framework does not handle itself.
 
-        It may return a Frame. Notifications are never answered: an exception is logged.
+        It may return a Frame. Notifications have no response: an exception is logged.
         """
 
     # Failures.
 
     def handle_error(self, message: str, error: BaseException | None) -> None:
-        """Told of a failure that no caller hears of: of a transport, a hook, a keepalive.
+        """Called for a failure which no caller receives: of a transport, a hook, a keepalive.
 
-        It is not async, it is called on the thread where the failure was found, and it must be
-        quick. The failure has been logged already.
+        It must be synchronous and quick, and is called on the thread which found the failure.
+        The failure has already been logged.
         """
 
     def report(self, message: str, error: BaseException | None = None) -> None:
-        """Log a failure and tell ``handle_error``, whose own failure is only logged."""
+        """Log a failure and call ``handle_error``; an exception in it is only logged."""
         logger.error(message, exc_info=error)
         try:
             self.handle_error(message, error)
@@ -124,8 +137,8 @@ class Hooks:
 HOOKS: tuple[str, ...] = tuple(HookOptions.__annotations__)
 
 
-def _unhandled(kind: str, key: str, hook: str) -> ConfigurationError:
+def _without_handler(kind: str, key: str, hook: str) -> ConfigurationError:
     return ConfigurationError(
         f"The {kind} {key!r} was registered without a handler, and its server has no {hook}: "
-        "give one or the other"
+        "define one of them"
     )

@@ -1,25 +1,33 @@
-"""Server: a name, what it offers, and how it answers.
+"""Server: a name, components, hooks and options.
 
-A Django site has a default server, to which the bare decorators add, and as many further ones
-as it likes; each is mounted at its own path. A Server knows nothing of Django or Channels.
+A Django site has a default server, to which the bare decorators add, and any number of others;
+each is mounted at its own path. A Server depends on neither Django nor Channels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-from django_mcp.components.base import CacheHint, ConfigurationError
-from django_mcp.components.prompt import PromptComponent
-from django_mcp.components.resource import ResourceComponent, TemplateComponent
-from django_mcp.components.tool import ToolComponent
-from django_mcp.protocol import meta
-from django_mcp.protocol.revisions import REVISIONS, Revision, Statefulness, with_statefulness
+from django_mcp.components import stored
+from django_mcp.components.base import CacheHint, Component
+from django_mcp.components.prompt import PromptComponent, PromptOptions, prompt_component
+from django_mcp.components.resource import (
+    ResourceComponent,
+    ResourceOptions,
+    TemplateComponent,
+    resource_component,
+)
+from django_mcp.components.tool import ToolComponent, ToolOptions, tool_component
+from django_mcp.protocol.revisions import Revision, Statefulness, with_statefulness
+from django_mcp.server._twins import Twins
+from django_mcp.server.capabilities import Capabilities
 from django_mcp.server.components import ComponentCollection
 from django_mcp.server.hooks import HOOKS, HookOptions, Hooks
 from django_mcp.server.in_process import InProcessCalls
+from django_mcp.server.notifications import Notifications
+from django_mcp.server.options import Keepalive, ServerOptions, Signer, UnconfiguredSigner
 
 if TYPE_CHECKING:
     from django_mcp.auth.base import Authenticator
@@ -30,65 +38,24 @@ if TYPE_CHECKING:
     CallNext = Callable[[Frame], Awaitable[Answer]]
     Middleware = Callable[[Frame, CallNext], Awaitable[Answer]]
 
+Target = TypeVar("Target")
+Handler = Callable[..., Any] | type | str | None
+"""A function, a component class, the dotted path of either, or None."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions:
-    """The bounds and switches that a site sets for its servers; see the settings reference."""
-
-    versions: tuple[str, ...] = tuple(revision.version for revision in REVISIONS)
-    page_size: int = 50
-    client_response_timeout: float = 60.0
-    request_state_lifetime: float = 600.0
-    handler_timeout: float | None = None
-    cache_ttl_ms: int = 0
-    log_rate_limit: int | None = None
-    subscriptions: int = 1000
-    notify_lists_on_initialize: bool = True
-    strict: bool = False
-    """Whether what a server sends is checked against the revision."""
-    debug: bool = False
-    """Whether an unexpected exception may be shown to the client."""
+RENAMED = {
+    "auth": "authenticators",
+    "serial": "serialize_requests",
+    "announce_on_start": "notify_lists_on_initialize",
+}
+"""Options by their former names."""
 
 
-class Signer(Protocol):
-    """Signs what travels through the client, so that it comes back unchanged or not at all."""
+class Server(Hooks):
+    """One MCP server: its name, components, hooks and options.
 
-    def sign(self, purpose: str, text: str, /) -> str:
-        """``text``, signed for this purpose alone."""
-        ...
-
-    def unsign(self, purpose: str, sealed: str, /, max_age: float | None = None) -> str | None:
-        """The text of what ``seal`` returned for this purpose, or None for anything else."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Keepalive:
-    """The experimental ``notifications/keepalive`` of a server: how often, and how patiently."""
-
-    interval_ms: int
-    failure_threshold: int = 3
-    """How many of them may fail one after the other before the session is ended."""
-
-    def __post_init__(self) -> None:
-        if self.interval_ms < 1 or self.failure_threshold < 1:
-            raise ValueError("A keepalive has an interval and a threshold of at least 1")
-
-    def to_protocol(self) -> dict[str, Any]:
-        """As it is advertised."""
-        return {
-            "enabled": True,
-            "intervalMs": self.interval_ms,
-            "failureThreshold": self.failure_threshold,
-        }
-
-
-class Server(ComponentCollection, Hooks, InProcessCalls):
-    """One MCP server: its name, its components, and how it answers.
-
-    ``name`` identifies it in settings, commands and the admin, and gives its path unless
+    ``name`` identifies it in settings, commands and the admin, and determines its path unless
     ``path`` does. ``authenticators`` are instances or dotted paths; a server without any uses
-    the site's, and a site without any refuses to mount it. ``notify_lists_on_initialize``
+    the site's, and is not mounted when the site has none. ``notify_lists_on_initialize``
     sends each new session one list-changed notification per list that it may read.
     ``serialize_requests`` answers the requests of one session one after the other.
     ``keepalive_ms`` and ``log_rate_limit`` are those of ``set_keepalive`` and
@@ -117,10 +84,14 @@ class Server(ComponentCollection, Hooks, InProcessCalls):
         log_rate_limit: int | None = None,
         **hooks: Unpack[HookOptions],
     ) -> None:
-        super().__init__()
+        _check_options({*hooks})
+        self.components = ComponentCollection(self)
+        self.capabilities = Capabilities(self, capabilities)
+        self.notifications = Notifications(self)
+        self.in_process = InProcessCalls(self)
         self.name = name
         self.info: dict[str, Any] = {"name": name, "version": version or "1.0"}
-        self._told: dict[str, dict[str, Any]] = {}
+        self._info_by_version: dict[str, dict[str, Any]] = {}
         self.describe(
             title=title,
             description=description,
@@ -137,140 +108,252 @@ class Server(ComponentCollection, Hooks, InProcessCalls):
         self.serialize_requests = serialize_requests
         self.is_running = False
         """Whether ``start`` has been called in this process, and ``stop`` has not."""
-        self.limits = ServerOptions()
-        self.signer: Signer | None = None
-        self._amended = _checked(capabilities)
-        self._replaced: Json | None = None
+        self.is_configured = False
+        """Whether a site has called ``configure``."""
+        self.options = ServerOptions()
+        self.signer: Signer = UnconfiguredSigner()
         self.set_keepalive(keepalive_ms)
         self.set_log_rate_limit(log_rate_limit)
-        if unknown := sorted(hooks.keys() - {*HOOKS}):
-            raise TypeError(f"A Server has no option and no hook {unknown[0]!r}")
-        for hook, function in hooks.items():
-            self._hook(hook, function)  # type: ignore[arg-type]
+        self._define_hooks(hooks)
 
     def __repr__(self) -> str:
         return f"<Server {self.name!r}>"
 
-    def describe(self, **members: Any) -> None:
-        """Set members of what the server says of itself; those which are None stay out."""
-        self.info |= {name: value for name, value in members.items() if value is not None}
-        self._told.clear()
+    # Declaration of components.
 
-    # What a site makes of it.
+    @overload
+    def tool(self, target: Target, /) -> Target: ...
+    @overload
+    def tool(self, **options: Unpack[ToolOptions]) -> Callable[[Target], Target]: ...
 
-    def configure(self, limits: ServerOptions, signer: Signer) -> None:
-        """Take on the site's bounds and its signing; done once, when the site has started."""
-        self.limits = limits
+    def tool(self, target: Any = None, /, **options: Any) -> Any:  # type: ignore[misc]
+        """Register a function or a Tool class as a tool; a decorator, with or without options.
+
+        The function itself is returned unchanged. Raises ConfigurationError, which names the
+        remedy, when it cannot be a tool.
+        """
+        return self._decorate(tool_component, target, options)
+
+    @overload
+    def resource(self, target: type[Target], /) -> type[Target]: ...
+    @overload
+    def resource(
+        self, uri: str | None = None, /, **options: Unpack[ResourceOptions]
+    ) -> Callable[[Target], Target]: ...
+
+    def resource(self, target: Any = None, /, **options: Any) -> Any:
+        """Register a function as the resource at a URI, or at a template if it contains ``{…}``.
+
+        ``@server.resource("ticket://{pk}")`` decorates a function; a class has a URI of its own.
+        """
+        if isinstance(target, str):
+            return self._decorate(resource_component, None, {"uri": target, **options})
+        return self._decorate(resource_component, target, options)
+
+    @overload
+    def prompt(self, target: Target, /) -> Target: ...
+    @overload
+    def prompt(self, **options: Unpack[PromptOptions]) -> Callable[[Target], Target]: ...
+
+    def prompt(self, target: Any = None, /, **options: Any) -> Any:  # type: ignore[misc]
+        """Register a function or a Prompt class as a prompt, like ``tool``."""
+        return self._decorate(prompt_component, target, options)
+
+    def _decorate(self, build: Callable[..., Component], target: Any, options: Any) -> Any:
+        def register(target: Any) -> Any:
+            self.components.add(build(target, **options))
+            return target
+
+        return register if target is None else register(target)
+
+    # Registration at runtime.
+
+    def register_tool(self, name: str, handler: Handler = None, /, **options: Any) -> None:
+        """Add a tool, or replace the one of its name, and notify clients.
+
+        ``handler`` is a function, a Tool class, or the dotted path of either; without one,
+        calls go to ``handle_tool_call``. The options are those of ``tool``. Only this process
+        has the tool: declare a tool of every worker, or register it in each.
+        """
+        self._register(ToolComponent, tool_component, handler, {**options, "name": name})
+
+    def register_prompt(self, name: str, handler: Handler = None, /, **options: Any) -> None:
+        """Add or replace a prompt, like ``register_tool``.
+
+        Without a handler, its messages come from ``handle_prompt_get``.
+        """
+        self._register(PromptComponent, prompt_component, handler, {**options, "name": name})
+
+    def register_resource(self, uri: str, handler: Handler = None, /, **options: Any) -> None:
+        """Add or replace the resource at ``uri``, like ``register_tool``.
+
+        A URI with ``{…}`` registers a template. Without a handler, it is read by
+        ``handle_resource_read``.
+        """
+        kind = TemplateComponent if "{" in uri else ResourceComponent
+        self._register(kind, resource_component, handler, {**options, "uri": uri})
+
+    def register_resource_template(
+        self, template: str, handler: Handler = None, /, **options: Any
+    ) -> None:
+        """Add or replace a resource template, like ``register_resource``."""
+        self._register(TemplateComponent, resource_component, handler, {**options, "uri": template})
+
+    def unregister_tool(self, name: str) -> bool:
+        """Remove a tool and notify clients; returns False when there was none of this name."""
+        return self.components.remove(ToolComponent.kind, name)
+
+    def unregister_prompt(self, name: str) -> bool:
+        """Remove a prompt, like ``unregister_tool``."""
+        return self.components.remove(PromptComponent.kind, name)
+
+    def unregister_resource(self, uri: str) -> bool:
+        """Remove a resource, or the template with this string."""
+        kind = TemplateComponent.kind if "{" in uri else ResourceComponent.kind
+        return self.components.remove(kind, uri)
+
+    def unregister_resource_template(self, template: str) -> bool:
+        """Remove a resource template."""
+        return self.components.remove(TemplateComponent.kind, template)
+
+    def _register(self, kind: Any, build: Any, handler: Handler, options: dict[str, Any]) -> None:
+        function = stored.resolve(handler) if isinstance(handler, str) else handler
+        if function is None:
+            self.components.replace(kind.from_spec({"kind": kind.kind, **options}))
+        else:
+            self.components.replace(build(function, **options))
+
+    # In-process calls.
+
+    _in_process = Twins("in_process", InProcessCalls.wait)
+    call_tool, acall_tool = _in_process.of(InProcessCalls.call_tool)
+    read_resource, aread_resource = _in_process.of(InProcessCalls.read_resource)
+    get_prompt, aget_prompt = _in_process.of(InProcessCalls.get_prompt)
+    complete, acomplete = _in_process.of(InProcessCalls.complete)
+    list_tools, alist_tools = _in_process.of(InProcessCalls.list_tools)
+    list_resources, alist_resources = _in_process.of(InProcessCalls.list_resources)
+    list_resource_templates, alist_resource_templates = _in_process.of(
+        InProcessCalls.list_resource_templates
+    )
+    list_prompts, alist_prompts = _in_process.of(InProcessCalls.list_prompts)
+    handle, ahandle = _in_process.of(InProcessCalls.handle)
+
+    def handle_initialize(
+        self, client_info: Json, capabilities: Json, *, user: Any = None
+    ) -> Frame:
+        """Return the Frame of a client with these capabilities, to be passed as ``frame``.
+
+        For integrations of one's own: no session is opened, no hook is called, and no
+        notification is sent.
+        """
+        return self.in_process.initialize(client_info, capabilities, user)
+
+    # Notifications.
+
+    _notifications = Twins("notifications", Notifications.run)
+    notify_tools_list_changed, anotify_tools_list_changed = _notifications.of(
+        Notifications.notify_tools_list_changed
+    )
+    notify_prompts_list_changed, anotify_prompts_list_changed = _notifications.of(
+        Notifications.notify_prompts_list_changed
+    )
+    notify_resources_list_changed, anotify_resources_list_changed = _notifications.of(
+        Notifications.notify_resources_list_changed
+    )
+    notify_resource_updated, anotify_resource_updated = _notifications.of(
+        Notifications.notify_resource_updated
+    )
+    send_notification, asend_notification = _notifications.of(Notifications.send_notification)
+    ping, aping = Twins("notifications", Notifications.wait).of(Notifications.ping)
+
+    # Configuration by the site.
+
+    def configure(self, options: ServerOptions, signer: Signer) -> None:
+        """Use the options and the signer of the site; called once, when the site has started."""
+        self.options = options
         self.signer = signer
-        self._is_open = True
+        self.is_configured = True
         for name in ("cache_members", "stateless"):
             self.__dict__.pop(name, None)
 
     def sign(self, text: str) -> str:
-        """``text``, signed as a cursor of this server."""
-        assert self.signer is not None
+        """Return ``text`` signed as a cursor of this server."""
         return self.signer.sign(f"cursor:{self.name}", text)
 
-    def unsign(self, sealed: str) -> str | None:
-        """What ``seal`` signed, or None for a forgery."""
-        assert self.signer is not None
-        return self.signer.unsign(f"cursor:{self.name}", sealed)
+    def unsign(self, signed: str) -> str | None:
+        """Return the text that ``sign`` signed, or None for a forgery."""
+        return self.signer.unsign(f"cursor:{self.name}", signed)
 
     @cached_property
     def cache_members(self) -> Mapping[str, Any]:
-        """How long, and by whom, results may be kept unless their component says otherwise."""
-        hint = self.cache or CacheHint(ttl_ms=self.limits.cache_ttl_ms)
+        """The caching members of results whose component has no hint of its own."""
+        hint = self.cache or CacheHint(ttl_ms=self.options.cache_ttl_ms)
         return hint.to_protocol()
 
     @property
     def notify_lists_on_initialize(self) -> bool:
-        """Whether a session that opens is told to read the lists."""
+        """Whether a new session receives list-changed notifications."""
         own = self._notify_lists_on_initialize
-        return self.limits.notify_lists_on_initialize if own is None else own
+        return self.options.notify_lists_on_initialize if own is None else own
 
-    # What it says of itself.
+    def revisions(self, statefulness: Statefulness) -> tuple[Revision, ...]:
+        """Return the served revisions of this statefulness, oldest first."""
+        return with_statefulness(statefulness, self.options.versions)
+
+    @cached_property
+    def stateless(self) -> Mapping[str, Revision]:
+        """The served revisions without sessions, by version."""
+        return {item.version: item for item in self.revisions(Statefulness.STATELESS)}
+
+    # Server information.
+
+    def describe(self, **members: Any) -> None:
+        """Set members of the server information; those which are None are left out."""
+        self.info |= {name: value for name, value in members.items() if value is not None}
+        self._info_by_version.clear()
 
     def get_server_info(self, revision: Revision) -> dict[str, Any]:
-        """The server's name and version, with what else the revision has room for."""
-        told = self._told.get(revision.version)
-        if told is None:
-            told = self._told[revision.version] = revision.pick("implementation", self.info)
-        return told
+        """Return the server's name, version and the other members which the revision defines."""
+        info = self._info_by_version.get(revision.version)
+        if info is None:
+            info = revision.known_fields("implementation", self.info)
+            self._info_by_version[revision.version] = info
+        return info
 
     def get_instructions(self) -> str | None:
-        """Advice for the model on how to use this server."""
+        """Return the instructions for the model on how to use this server."""
         return self.instructions() if callable(self.instructions) else self.instructions
 
     def get_capabilities(self) -> dict[str, Any]:
-        """What the server can do, as the next client is told.
+        """Return the capabilities that the next client receives.
 
-        Computed from what is registered, or may be by a hook, then amended by ``capabilities``
-        of the constructor, where None takes one away; or as ``set_capabilities`` has it.
+        They are computed from the registered components and the hooks, then amended by
+        ``capabilities`` of the constructor, where None removes one; or those of
+        ``set_capabilities``.
         """
-        if self._replaced is not None:
-            return dict(self._replaced)
-        amended = {**self._offered(), **(self._amended or {})}
-        experimental = {**self._experimental(), **(amended.pop("experimental", None) or {})}
-        if experimental:
-            amended["experimental"] = experimental
-        return {name: flags for name, flags in amended.items() if flags is not None}
+        return self.capabilities.current()
 
     def set_capabilities(self, capabilities: Json | None) -> None:
-        """Declare exactly these to the clients that come from now on; None computes them again."""
-        self._replaced = _checked(capabilities)
-        self._described.clear()
+        """Declare exactly these to all further clients; None computes them again."""
+        self.capabilities.replace(capabilities)
+        self.components.clear_descriptors()
 
-    def serves_tasks(self, revision: Revision) -> bool:
-        """Whether clients of ``revision`` are told that they may call tools as tasks."""
-        declared = revision.describe_capabilities(self.get_capabilities())
-        requests = declared.get("tasks", {}).get("requests", {})
-        return "call" in requests.get("tools", {})
-
-    def serves(self, capability: str) -> bool:
-        """Whether the capability of this name is among ``get_capabilities``."""
-        if self._replaced is not None:
-            return capability in self._replaced
-        if self._amended is not None and capability in self._amended:
-            return self._amended[capability] is not None
-        has = HAS.get(capability)
-        return has is not None and has(self)
-
-    def _offered(self) -> dict[str, dict[str, Any]]:
-        """Each capability of which there is, or may be, what it is about, with its flags."""
-        return {name: dict(FLAGS.get(name, {})) for name, has in HAS.items() if has(self)}
-
-    def _completes(self) -> bool:
-        return any(item.complete for item in self.all_components())
-
-    def _may_register(self, hook: str) -> bool:
-        """Whether sessions may get components of their own, which nothing declared yet shows."""
-        return self.has_hook(hook) or self.has_hook("init")
-
-    def _experimental(self) -> dict[str, Any]:
-        advertised: dict[str, Any] = {}
-        if self.keepalive is not None:
-            advertised["keepalive"] = self.keepalive.to_protocol()
-        if self.effective_log_rate_limit is not None:
-            per_second = self.effective_log_rate_limit
-            advertised["loggingRateLimit"] = {"enabled": True, "perSecond": per_second}
-        return advertised
-
-    # What it does besides answering.
+    # Keepalive and log messages.
 
     def set_keepalive(self, interval_ms: int | None, failure_threshold: int = 3) -> None:
-        """Send sessions ``notifications/keepalive`` this often; None or 0 stops it.
+        """Send sessions ``notifications/keepalive`` at this interval; None or 0 stops it.
 
-        It is an experiment of the seeds and advertised as such. When so many in a row cannot be
-        sent, the session is ended and ``handle_error`` is told.
+        It is an experimental capability of the seeds, and advertised as such. When so many in
+        succession cannot be sent, the session is ended and ``handle_error`` is called.
         """
-        is_on = interval_ms is not None and interval_ms > 0
-        self.keepalive = Keepalive(interval_ms, failure_threshold) if is_on else None  # type: ignore[arg-type]
+        self.keepalive = (
+            Keepalive(interval_ms, failure_threshold) if interval_ms and interval_ms > 0 else None
+        )
 
     def set_log_rate_limit(self, per_second: int | None) -> None:
-        """Send each client at most so many log messages a second, and drop the rest.
+        """Send each client at most so many log messages per second, and drop the rest.
 
-        0 sends all of them; None leaves it to the site's LOG_RATE_LIMIT. Each worker counts for
-        itself.
+        0 sends all of them; None uses the site's LOG_RATE_LIMIT. Each worker counts separately.
         """
         if per_second is not None and per_second < 0:
             raise ValueError("A rate limit is a number of messages, 0 or more")
@@ -278,50 +361,14 @@ class Server(ComponentCollection, Hooks, InProcessCalls):
 
     @property
     def effective_log_rate_limit(self) -> int | None:
-        """How many log messages a client is sent in a second; None for all of them."""
+        """The number of log messages per second that one client receives; None for no limit."""
         own = self._log_rate_limit
-        return (self.limits.log_rate_limit if own is None else own) or None
-
-    # Which revisions it serves.
-
-    def revisions(self, opening: Statefulness) -> tuple[Revision, ...]:
-        """The revisions served which open in this way, oldest first."""
-        return with_statefulness(opening, self.limits.versions)
-
-    @cached_property
-    def stateless(self) -> Mapping[str, Revision]:
-        """The revisions served which need no handshake, by version."""
-        return {item.version: item for item in self.revisions(Statefulness.STATELESS)}
+        return (self.options.log_rate_limit if own is None else own) or None
 
 
-def _checked(capabilities: Json | None) -> Json | None:
-    """Capabilities as an author gave them; raises ConfigurationError for what clients refuse."""
-    try:
-        meta.check_extensions((capabilities or {}).get("extensions") or {})
-    except ValueError as error:
-        raise ConfigurationError(str(error)) from error
-    return capabilities
-
-
-HAS: Mapping[str, Callable[[Server], bool]] = {
-    "logging": lambda _: True,
-    "tools": lambda server: (
-        server.has_offered(ToolComponent.kind) or server._may_register("handle_tool_call")
-    ),
-    "resources": lambda server: (
-        server.has_offered(ResourceComponent.kind)
-        or server.has_offered(TemplateComponent.kind)
-        or server._may_register("handle_resource_read")
-    ),
-    "prompts": lambda server: (
-        server.has_offered(PromptComponent.kind) or server._may_register("handle_prompt_get")
-    ),
-    "completions": lambda server: server.has_hook("handle_completion") or server._completes(),
-}
-"""The capabilities, and whether a server has, or may get, what each is about."""
-
-FLAGS: Mapping[str, Json] = {
-    "tools": {"listChanged": True},
-    "resources": {"listChanged": True, "subscribe": True},
-    "prompts": {"listChanged": True},
-}
+def _check_options(names: set[str]) -> None:
+    """Raise TypeError for an option which is neither a parameter nor a hook."""
+    for name in sorted(names - {*HOOKS}):
+        if name in RENAMED:
+            raise TypeError(f"The Server option {name!r} is now {RENAMED[name]!r}")
+        raise TypeError(f"A Server has no option and no hook {name!r}")

@@ -1,8 +1,8 @@
-"""Where things are kept; each file serves sessions and events."""
+"""Stores of sessions and events: the site's own, and one module per backend."""
 
 from __future__ import annotations
 
-import functools  # Its ``cache`` would be taken for the module of that name.
+import functools  # ``cache`` is a module of this package.
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +18,7 @@ KINDS: Mapping[str, type] = {"sessions": SessionStore, "events": EventStore}
 
 @functools.cache
 def sessions() -> SessionStore:
-    """The site's store of sessions, with the bounds that its settings name."""
+    """The site's session store, with the limits in its settings."""
     site = conf.get()
     store: SessionStore = _make(
         "sessions",
@@ -30,7 +30,7 @@ def sessions() -> SessionStore:
 
 @functools.cache
 def events() -> EventStore:
-    """The site's store of events, with the bounds that its settings name."""
+    """The site's event store, with the limits in its settings."""
     site = conf.get()
     store: EventStore = _make(
         "events",
@@ -42,7 +42,7 @@ def events() -> EventStore:
 
 
 def _make(name: str, **bounds: Any) -> Any:
-    """The backend which ``STORES`` names; ImproperlyConfigured when none can be made of it."""
+    """The backend in ``STORES``; raises ImproperlyConfigured."""
     backend = conf.get().stores[name]
     where = f'DJANGO_MCP["STORES"]["{name}"]'
     try:
@@ -56,10 +56,10 @@ def _make(name: str, **bounds: Any) -> Any:
     return store
 
 
-def _forget(*, setting: str, **_: Any) -> None:
+def _clear(*, setting: str, **_: Any) -> None:
     if setting in {"DJANGO_MCP", "CACHES"}:
         sessions.cache_clear()
         events.cache_clear()
 
 
-setting_changed.connect(_forget, dispatch_uid="django_mcp.stores")
+setting_changed.connect(_clear, dispatch_uid="django_mcp.stores")

@@ -1,7 +1,7 @@
-"""SessionStore and EventStore: the contracts, in words.
+"""The contracts of session stores and event stores.
 
 A store is named in ``DJANGO_MCP["STORES"]`` as ``{"BACKEND": dotted path, "OPTIONS": {…}}``.
-To add one, write a sibling of this file and run ``django_mcp.testing.contracts`` on it.
+To add one, implement these classes and run ``django_mcp.testing.contracts`` on them.
 """
 
 from __future__ import annotations
@@ -19,32 +19,30 @@ from pydantic_core import from_json
 from django_mcp.frame.session import Change, Session
 
 Clock = Callable[[], float]
-"""Seconds since 1970. Every worker which shares a store must have the same time."""
+"""Seconds since 1970. All workers that share a store must have the same time."""
 
-ABANDONED = 24 * 60 * 60.0
-"""After so many seconds of silence a stream which nobody closed was left behind by a worker
-that died."""
+ABANDONED_AFTER = 24 * 60 * 60.0
+"""Seconds without events after which an open stream is abandoned: its worker has died."""
 
-PATIENCE = 10.0
-"""Seconds after which a writer gives up who is overtaken, or locked out, every time."""
+WRITE_TIMEOUT = 10.0
+"""Seconds after which a write fails that is always in conflict with others."""
 
 
 class StoreFull(Exception):
-    """A bound of the store is reached; the request that needed more is refused."""
+    """A limit of the store is reached; the request is rejected."""
 
 
 class StoreBusy(Exception):
-    """Others held what was needed for longer than anybody should wait."""
+    """A write was in conflict with other writers for too long."""
 
 
 class SessionStore(ABC):
-    """Keeps sessions until they end or nobody has used them for ``idle_timeout`` seconds.
+    """Stores sessions until they are deleted or unused for ``idle_timeout`` seconds.
 
-    What one worker has written, every other worker reads; an expired session is as unknown
-    as one that never was. Use is noted to a twentieth of ``idle_timeout``, which spares most
-    loads a write.
+    All workers read what one has written. An expired session is not found. The time of the last
+    use is accurate to a twentieth of ``idle_timeout``, so that most loads need no write.
 
-    The id of a session is its client's secret, so a store keeps it under its address.
+    The id of a session is a secret of its client, so the key of the stored session is its address.
     """
 
     def __init__(
@@ -53,76 +51,75 @@ class SessionStore(ABC):
         self.idle_timeout = idle_timeout
         self.limit_per_principal = limit_per_principal
         self.now = now
-        self.grain = idle_timeout / 20
-        """Use is noted again when it was noted so long ago."""
+        self.touch_interval = idle_timeout / 20
+        """Seconds after which the time of the last use is written again."""
 
     @abstractmethod
     async def create(self, session: Session) -> None:
-        """Keep a new session; raises StoreFull when its principal has too many."""
+        """Store a new session; raises StoreFull when its principal has too many."""
 
     @abstractmethod
     async def load(self, session_id: str) -> Session | None:
-        """The session, which counts as used now, or None when there is none of this id."""
+        """The session, which counts as used now, or None when it is not found."""
 
     @abstractmethod
     async def update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
-        """Apply ``changes`` to the session as it is now, atomically; None when it has ended.
+        """Apply ``changes`` to the current session, atomically; None when it is not found.
 
-        Updates that run at once are applied one after the other, none is lost. The session
-        counts as used now. Raises TypeError for a value which JSON cannot say.
+        Concurrent updates are applied one after another; none is lost. The session counts as
+        used now. Raises TypeError for a value that is not JSON serializable.
         """
 
     @abstractmethod
     async def touch(self, session_id: str) -> None:
-        """Count the session as used now: an open stream keeps its session alive by this."""
+        """Count the session as used now; an open stream does this to prevent expiry."""
 
     @abstractmethod
     async def delete(self, session_id: str) -> bool:
-        """End the session; False when there was none."""
+        """Delete the session; False when it is not found."""
 
     @abstractmethod
     async def subscribers(self, server: str, uri: str) -> list[str]:
-        """The addresses of the live sessions of ``server`` that subscribed to ``uri``."""
+        """The addresses of the live sessions of ``server`` that are subscribed to ``uri``."""
 
     @abstractmethod
     async def prune(self) -> int:
-        """Forget expired sessions; how many there were."""
+        """Delete expired sessions; return their number."""
 
-    # For those who write a store.
+    # For implementations.
 
     @property
     def oldest_use(self) -> float:
-        """A session which was not used since is expired."""
+        """A session that was last used at this time or before is expired."""
         return self.now() - self.idle_timeout
 
     def is_live(self, used_at: float) -> bool:
-        """Whether a session is not expired which was used then."""
+        """Whether a session that was last used then has not expired."""
         return used_at > self.oldest_use
 
-    def is_worth_noting(self, used_at: float) -> bool:
-        """Whether it is time to note another use of a session whose use was noted then."""
-        return self.now() - used_at >= self.grain
+    def is_touch_due(self, used_at: float) -> bool:
+        """Whether the time of the last use has to be written again."""
+        return self.now() - used_at >= self.touch_interval
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One message of a stream: its number in the stream, from 1, and its JSON text."""
+    """One message of a stream: its number, from 1, and its JSON text."""
 
     number: int
     data: str
 
 
 class EventStore(ABC):
-    """Keeps the messages of streams for clients that lost their connection.
+    """Stores the messages of streams for clients that lose their connection.
 
-    A stream is named by an opaque string and belongs to one session, which is named by its
-    address. Numbers grow by one within a stream. At most ``limit`` events of a stream are
-    kept, the newest, and none longer than ``lifetime`` seconds. A session has at most
-    ``streams`` streams: for a further one the closed stream is forgotten that was quiet for
-    the longest time.
+    A stream has an opaque name and belongs to one session, given by its address. Numbers increase
+    by one within a stream. A stream keeps its newest ``limit`` events, each for ``lifetime``
+    seconds. A session has at most ``streams`` streams: a further one replaces the closed stream
+    that has been unchanged for the longest time.
 
-    A closed stream is known for ``lifetime`` seconds more, an open one until it was silent for
-    a day: its numbers must go on, even when all its events are too old.
+    A closed stream exists for ``lifetime`` seconds more, an open one until it has no new events
+    for a day: its numbers must continue, even after all its events have expired.
     """
 
     def __init__(
@@ -135,10 +132,10 @@ class EventStore(ABC):
 
     @abstractmethod
     async def append(self, session: str, stream: str, data: Iterable[str]) -> int:
-        """Keep messages at the end of the stream; the number of the last one.
+        """Append messages to the stream; return the number of the last one.
 
-        The first append makes the stream known, also one without messages. Raises StoreFull
-        when the session has too many streams and none of them is closed.
+        The first append creates the stream, even without messages. Raises StoreFull when the
+        session has too many streams and none of them is closed.
         """
 
     @abstractmethod
@@ -147,43 +144,43 @@ class EventStore(ABC):
 
     @abstractmethod
     async def move(self, session: str, source: str, target: str) -> list[Event]:
-        """Take the events out of one stream and append them to another, at once.
+        """Move the events of one stream to the end of another, atomically.
 
-        Of all who move from the same stream each event goes to one alone. The events with
-        their new numbers, in order; none when there is no such source.
+        Return the events with their new numbers, in order; none for an unknown source. Concurrent
+        moves from one stream never return the same event.
         """
 
     @abstractmethod
     async def close(self, session: str, stream: str) -> None:
-        """Note that nothing more will be appended; what is kept stays until it expires."""
+        """Mark the stream as closed; its events can be read until they expire."""
 
     @abstractmethod
     async def is_closed(self, session: str, stream: str) -> bool:
-        """Whether nothing more will be appended; True for an unknown stream as well."""
+        """Whether the stream is closed or unknown."""
 
     @abstractmethod
     async def forget(self, session: str) -> None:
-        """Forget every stream of the session."""
+        """Delete all streams of the session."""
 
     @abstractmethod
     async def prune(self) -> int:
-        """Forget what is too old; how many events there were."""
+        """Delete expired streams and events; return the number of events."""
 
-    # For those who write a store.
+    # For implementations.
 
-    def keeps_stream(self, touched_at: float, *, closed: bool) -> bool:
-        """Whether a stream is known still that was appended to, or closed, then."""
+    def is_live_stream(self, touched_at: float, *, closed: bool) -> bool:
+        """Whether a stream that was last appended to, or closed, then has not expired."""
         return self.now() - touched_at < self.stream_lifetime(closed=closed)
 
     def stream_lifetime(self, *, closed: bool) -> float:
-        """How long a stream is known after it was appended to or closed."""
-        return self.lifetime if closed else max(self.lifetime, ABANDONED)
+        """Seconds after which a stream expires that is not appended to."""
+        return self.lifetime if closed else max(self.lifetime, ABANDONED_AFTER)
 
 
 def pack(session: Session) -> str:
-    """The session as text without its id; raises TypeError for a value which JSON cannot say.
+    """The session as JSON without its id; raises TypeError for an unserializable value.
 
-    What is as in a new session is left out: each request reads the text.
+    Default values are left out, because each request parses the JSON.
     """
     values = {name: value for name, value in session.to_json().items() if value != _NEW.get(name)}
     del values["id"]
@@ -191,16 +188,16 @@ def pack(session: Session) -> str:
 
 
 def unpack(text: str, *, session_id: str) -> Session:
-    """The session that ``pack`` wrote down."""
-    values: dict[str, Any] = _read(text)
+    """The session of the JSON that ``pack`` returned."""
+    values: dict[str, Any] = _parse(text)
     values["id"] = session_id
     return Session.from_json(values)
 
 
-def _read(text: str) -> Any:
-    """The value of JSON text, by the parser which takes a fifth of the time of Python's own.
+def _parse(text: str) -> Any:
+    """Parse JSON with the parser of pydantic, which takes a fifth of the time of Python's own.
 
-    Python's own reads what the other refuses: half of a surrogate pair, and deep nesting.
+    Python's own accepts what the other rejects: half of a surrogate pair, and deep nesting.
     """
     try:
         return from_json(text)
@@ -209,18 +206,18 @@ def _read(text: str) -> Any:
 
 
 def digest(*parts: str) -> str:
-    """A name of fixed length and alphabet, fit for any index and any cache."""
+    """A name of fixed length and alphabet, valid in any index and any cache."""
     return sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _plain(value: Any) -> dict[str, Any]:
+def _to_dict(value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(
-        f"A session remembers only what JSON can say, and {type(value).__name__} is not that. "
-        "Assign a number, a text, a list or a dict instead, such as the primary key of a row."
+        f"A session stores JSON, and a {type(value).__name__} is not JSON serializable. "
+        "Assign a number, a string, a list or a dict instead, such as the primary key of a row."
     )
 
 
 _NEW = Session(id="", server="", principal="", version="").to_json()
-_ENCODER = json.JSONEncoder(default=_plain, separators=(",", ":"))
+_ENCODER = json.JSONEncoder(default=_to_dict, separators=(",", ":"))

@@ -1,24 +1,24 @@
 """Sessions and events in the memory of one process: for one worker, for stdio, for tests.
 
-It forgets by itself what is too old, since no command can reach it from another process.
+Expired entries are deleted without a command, since no command can reach the process.
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from threading import Lock
+from typing import Any
 
 from django_mcp.frame.session import Change, Session, address
-from django_mcp.stores.base import Clock, Event, EventStore, SessionStore, StoreFull, pack, unpack
+from django_mcp.stores.base import Event, EventStore, SessionStore, StoreFull, pack, unpack
 
 
 @dataclass(slots=True)
-class _Kept:
-    """A session as text, so that nobody changes it in place, and when it was used."""
+class _Entry:
+    """A session as JSON, so that it is never changed in place, and the time of its last use."""
 
     session: Session
     text: str
@@ -26,41 +26,37 @@ class _Kept:
 
 
 class MemorySessionStore(SessionStore):
-    """Keeps sessions as long as the process lives."""
+    """Stores sessions for the lifetime of the process."""
 
-    def __init__(
-        self, *, idle_timeout: float, limit_per_principal: int, now: Clock = time.time
-    ) -> None:
-        super().__init__(
-            idle_timeout=idle_timeout, limit_per_principal=limit_per_principal, now=now
-        )
-        self._kept: dict[str, _Kept] = {}  # By address, the longest unused first.
-        self._held: Counter[str] = Counter()  # By principal.
-        self._lock = Lock()  # Tests, and synchronous callers, bring event loops of their own.
+    def __init__(self, **limits: Any) -> None:
+        super().__init__(**limits)
+        self._entries: dict[str, _Entry] = {}  # By address, the least recently used first.
+        self._counts: Counter[str] = Counter()  # By principal.
+        self._lock = Lock()  # Tests and synchronous callers have their own event loops.
 
     async def create(self, session: Session) -> None:
         text = pack(session)
         with self._lock:
             self._drop_expired()
-            if self._held[session.principal] >= self.limit_per_principal:
+            if self._counts[session.principal] >= self.limit_per_principal:
                 raise StoreFull(f"This caller has {self.limit_per_principal} sessions already")
-            self._held[session.principal] += 1
-            self._kept[session.address] = _Kept(session, text, self.now())
+            self._counts[session.principal] += 1
+            self._entries[session.address] = _Entry(session, text, self.now())
 
     async def load(self, session_id: str) -> Session | None:
         with self._lock:
-            kept = self._use(address(session_id))
-            return None if kept is None else unpack(kept.text, session_id=session_id)
+            entry = self._use(address(session_id))
+            return None if entry is None else unpack(entry.text, session_id=session_id)
 
     async def update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
         with self._lock:
-            kept = self._use(address(session_id))
-            if kept is None:
+            entry = self._use(address(session_id))
+            if entry is None:
                 return None
-            session = unpack(kept.text, session_id=session_id).apply(changes)
-            kept.text = pack(session)
-            kept.session = session
-            return unpack(kept.text, session_id=session_id)
+            session = unpack(entry.text, session_id=session_id).apply(changes)
+            entry.text = pack(session)
+            entry.session = session
+            return unpack(entry.text, session_id=session_id)
 
     async def touch(self, session_id: str) -> None:
         with self._lock:
@@ -76,35 +72,35 @@ class MemorySessionStore(SessionStore):
             self._drop_expired()
             return [
                 name
-                for name, kept in self._kept.items()
-                if kept.session.server == server and uri in kept.session.subscriptions
+                for name, entry in self._entries.items()
+                if entry.session.server == server and uri in entry.session.subscriptions
             ]
 
     async def prune(self) -> int:
         with self._lock:
             return self._drop_expired()
 
-    def _use(self, name: str) -> _Kept | None:
-        """The session of this address, moved to the end of those that may expire."""
-        kept = self._kept.get(name)
-        if kept is None or not self.is_live(kept.used_at):
+    def _use(self, name: str) -> _Entry | None:
+        """Look up a session, and move it to the end of the order of expiry."""
+        entry = self._entries.get(name)
+        if entry is None or not self.is_live(entry.used_at):
             return None
-        kept.used_at = self.now()
-        self._kept[name] = self._kept.pop(name)
-        return kept
+        entry.used_at = self.now()
+        self._entries[name] = self._entries.pop(name)
+        return entry
 
     def _drop_expired(self) -> int:
         oldest = self.oldest_use
-        expired = list(takewhile(lambda name: self._kept[name].used_at <= oldest, self._kept))
+        expired = list(takewhile(lambda name: self._entries[name].used_at <= oldest, self._entries))
         return sum(map(self._drop, expired))
 
     def _drop(self, name: str) -> bool:
-        kept = self._kept.pop(name, None)
-        if kept is None:
+        entry = self._entries.pop(name, None)
+        if entry is None:
             return False
-        self._held[kept.session.principal] -= 1
-        if not self._held[kept.session.principal]:
-            del self._held[kept.session.principal]
+        self._counts[entry.session.principal] -= 1
+        if not self._counts[entry.session.principal]:
+            del self._counts[entry.session.principal]
         return True
 
 
@@ -119,14 +115,14 @@ class _Stream:
 
 
 class MemoryEventStore(EventStore):
-    """Keeps events as long as the process lives."""
+    """Stores events for the lifetime of the process."""
 
-    def __init__(
-        self, *, limit: int, lifetime: float, streams: int, now: Clock = time.time
-    ) -> None:
-        super().__init__(limit=limit, lifetime=lifetime, streams=streams, now=now)
-        self._kept: dict[str, dict[str, _Stream]] = {}  # By session; the longest quiet first.
-        self._swept_at = now()
+    def __init__(self, **limits: Any) -> None:
+        super().__init__(**limits)
+        self._by_session: dict[
+            str, dict[str, _Stream]
+        ] = {}  # By session; the least recently changed first.
+        self._pruned_at = self.now()
         self._lock = Lock()
 
     async def append(self, session: str, stream: str, data: Iterable[str]) -> int:
@@ -135,101 +131,101 @@ class MemoryEventStore(EventStore):
 
     async def after(self, session: str, stream: str, number: int) -> list[Event] | None:
         with self._lock:
-            kept = self._find(session, stream)
-            if kept is None:
+            found = self._find(session, stream)
+            if found is None:
                 return None
             oldest = self.now() - self.lifetime
-            return [event for at, event in kept.events if event.number > number and at > oldest]
+            return [event for at, event in found.events if event.number > number and at > oldest]
 
     async def move(self, session: str, source: str, target: str) -> list[Event]:
         with self._lock:
-            kept = self._find(session, source)
-            if kept is None:
+            found = self._find(session, source)
+            if found is None:
                 return []
-            self._drop_old_events(kept)
-            data = [event.data for _, event in kept.events]
+            self._drop_old_events(found)
+            data = [event.data for _, event in found.events]
             if not data:
                 return []
             last = self._append(session, target, data)
-            kept.events.clear()
+            found.events.clear()
             return [Event(number, text) for number, text in enumerate(data, last - len(data) + 1)]
 
     async def close(self, session: str, stream: str) -> None:
         with self._lock:
-            kept = self._find(session, stream)
-            if kept is not None:
-                kept.closed = True
+            found = self._find(session, stream)
+            if found is not None:
+                found.closed = True
                 self._touch(session, stream)
 
     async def is_closed(self, session: str, stream: str) -> bool:
         with self._lock:
-            kept = self._find(session, stream)
-            return kept is None or kept.closed
+            found = self._find(session, stream)
+            return found is None or found.closed
 
     async def forget(self, session: str) -> None:
         with self._lock:
-            self._kept.pop(session, None)
+            self._by_session.pop(session, None)
 
     async def prune(self) -> int:
         with self._lock:
-            return self._sweep()
+            return self._prune()
 
     def _append(self, session: str, stream: str, data: Iterable[str]) -> int:
-        kept = self._find(session, stream) or self._open(session, stream)
+        found = self._find(session, stream) or self._open(session, stream)
         self._touch(session, stream)
         for text in data:
-            kept.last += 1
-            kept.events.append((kept.touched_at, Event(kept.last, text)))
-        return kept.last
+            found.last += 1
+            found.events.append((found.touched_at, Event(found.last, text)))
+        return found.last
 
     def _find(self, session: str, stream: str) -> _Stream | None:
-        kept = self._kept.get(session, {}).get(stream)
-        return kept if kept is not None and self._is_known(kept) else None
+        found = self._by_session.get(session, {}).get(stream)
+        return found if found is not None and self._is_live(found) else None
 
-    def _is_known(self, kept: _Stream) -> bool:
-        return self.keeps_stream(kept.touched_at, closed=kept.closed)
+    def _is_live(self, found: _Stream) -> bool:
+        return self.is_live_stream(found.touched_at, closed=found.closed)
 
     def _touch(self, session: str, stream: str) -> None:
-        """Note the time, and move the stream to the end of those that may have to go."""
-        streams = self._kept[session]
-        kept = streams[stream] = streams.pop(stream)
-        kept.touched_at = self.now()
+        """Write the time, and move the stream to the end of the order of replacement."""
+        streams = self._by_session[session]
+        found = streams[stream] = streams.pop(stream)
+        found.touched_at = self.now()
 
     def _open(self, session: str, stream: str) -> _Stream:
-        if self.now() - self._swept_at >= self.lifetime:
-            self._sweep()
-        streams = self._kept.setdefault(session, {})
+        if self.now() - self._pruned_at >= self.lifetime:
+            self._prune()
+        streams = self._by_session.setdefault(session, {})
         streams.pop(stream, None)
         self._make_room(streams)
-        kept = streams[stream] = _Stream(deque(maxlen=self.limit), self.now())
-        return kept
+        found = streams[stream] = _Stream(deque(maxlen=self.limit), self.now())
+        return found
 
     def _make_room(self, streams: dict[str, _Stream]) -> None:
         if len(streams) < self.streams:
             return
-        for name in [name for name, kept in streams.items() if not self._is_known(kept)]:
+        for name in [name for name, found in streams.items() if not self._is_live(found)]:
             del streams[name]
         if len(streams) >= self.streams:
-            closed = next((name for name, kept in streams.items() if kept.closed), None)
+            closed = next((name for name, found in streams.items() if found.closed), None)
             if closed is None:
                 raise StoreFull(f"This session has {self.streams} open streams already")
             del streams[closed]
 
-    def _sweep(self) -> int:
-        """Drop what is too old, in every session; how many events that was."""
-        self._swept_at = self.now()
+    def _prune(self) -> int:
+        """Delete expired streams and events of all sessions; return the number of events."""
+        self._pruned_at = self.now()
         dropped = 0
-        for session, streams in list(self._kept.items()):
-            for name, kept in list(streams.items()):
-                dropped += self._drop_old_events(kept)
-                if not self._is_known(kept):
+        for session, streams in list(self._by_session.items()):
+            for name, found in list(streams.items()):
+                dropped += self._drop_old_events(found)
+                if not self._is_live(found):
                     del streams[name]
             if not streams:
-                del self._kept[session]
+                del self._by_session[session]
         return dropped
 
-    def _drop_old_events(self, kept: _Stream) -> int:
-        oldest, before = self.now() - self.lifetime, len(kept.events)
-        while kept.events and kept.events[0][0] <= oldest:
-            kept.events.popleft()
-        return before - len(kept.events)
+    def _drop_old_events(self, found: _Stream) -> int:
+        oldest, before = self.now() - self.lifetime, len(found.events)
+        while found.events and found.events[0][0] <= oldest:
+            found.events.popleft()
+        return before - len(found.events)

@@ -1,7 +1,7 @@
-"""For the tests of your own server: a client in the same process, and contracts for stores.
+"""Tests of your own server: a client in the same process, and contracts for stores.
 
-Import these names once Django is set up, as it is in every test. ``contracts`` and ``plugin``
-need pytest and are imported by name.
+Import this package after ``django.setup()``, as in every test. ``contracts`` and ``plugin`` need
+pytest and are imported by name.
 """
 
 from django_mcp.testing.client import Client, ErrorResponse, SyncClient, accept, cancel, decline

@@ -1,7 +1,6 @@
-"""Driving an ASGI application in process: one HTTP request, and its response as it comes.
+"""HTTP requests to an ASGI application in the same process, without a server or a socket.
 
-No server, no socket, no sleep: the application runs on the event loop of whoever asks. It knows
-HTTP and server-sent events, and nothing of MCP.
+This module depends on HTTP and server-sent events only, not on MCP.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Self
 
 from django_mcp.protocol import sse
@@ -18,13 +16,13 @@ from django_mcp.protocol import sse
 Message = dict[str, Any]
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 
-PATIENCE = 10.0
-"""Seconds after which something that should happen at once is given up."""
+TIMEOUT = 10.0
+"""Seconds after which a test stops waiting for an immediate event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A whole response. Header names are lower-case; of one that is repeated, the last is here."""
+    """A complete response. Header names are lower case; the last of repeated headers wins."""
 
     status: int
     headers: Mapping[str, str]
@@ -32,15 +30,15 @@ class Reply:
 
     @property
     def media_type(self) -> str:
-        """What the body is, without parameters."""
+        """The content type without parameters."""
         return self.headers.get("content-type", "").partition(";")[0]
 
     def json(self) -> Any:
-        """The body, which is JSON."""
+        """Return the decoded JSON body."""
         return json.loads(self.body)
 
     def events(self) -> list[sse.Event]:
-        """The body, which is a stream of events."""
+        """Return the server-sent events of the body."""
         return sse.Parser().feed(self.body)
 
 
@@ -53,7 +51,7 @@ def http_scope(
     scheme: str = "http",
     client: tuple[str, int] | None = ("127.0.0.1", 49152),
 ) -> Message:
-    """An ASGI scope, as a server makes one. The Host is ``testserver`` unless it is given."""
+    """Return an ASGI scope as a server creates it. The default Host is ``testserver``."""
     pairs = [*headers.items()] if isinstance(headers, Mapping) else [*headers]
     if not any(name.lower() == "host" for name, _ in pairs):
         pairs.insert(0, ("host", "testserver"))
@@ -76,22 +74,20 @@ def http_scope(
 async def perform(
     application: Application, scope: Message, body: bytes | Iterable[bytes] = b""
 ) -> Reply:
-    """The response to a request whose client waits to the end, in the task of the caller.
+    """Return the complete response; the application runs in the current task.
 
-    ``body`` may come in several pieces.
+    ``body`` may be split into several parts.
     """
-    incoming = iter(_pieces(body))
+    incoming: asyncio.Queue[Message] = asyncio.Queue()
+    for part in _parts(body):
+        incoming.put_nowait(part)
     sent: list[Message] = []
-
-    async def receive() -> Message:
-        piece = next(incoming, None)
-        return piece if piece is not None else await _never()
 
     async def send(message: Message) -> None:
         sent.append(message)
 
-    async with asyncio.timeout(PATIENCE):
-        await application(scope, receive, send)
+    async with asyncio.timeout(TIMEOUT):
+        await application(scope, incoming.get, send)
     start, *rest = sent
     return Reply(
         status=start["status"],
@@ -101,21 +97,21 @@ async def perform(
 
 
 class Exchange:
-    """One HTTP request to an application, and its response piece by piece.
+    """One HTTP request to an application, with a streamed response.
 
-    As a context manager it runs the application; leaving the block closes the connection.
-    Whatever the application raises is raised from the next thing that waits for it.
+    The context manager runs the application, and closes the connection on exit. An exception of
+    the application is raised by the next method that waits for the response.
     """
 
     def __init__(
         self, application: Application, scope: Message, body: bytes | Iterable[bytes] | None = b""
     ) -> None:
-        self.has_begun = False
-        """Whether the application has sent anything by now."""
+        self.has_started = False
+        """Whether the application has sent a message."""
         self._application = application
         self._scope = scope
         self._incoming: asyncio.Queue[Message] = asyncio.Queue()
-        self._outgoing: asyncio.Queue[Message | None] = asyncio.Queue()  # None at the end.
+        self._outgoing: asyncio.Queue[Message | None] = asyncio.Queue()  # None marks the end.
         self._reading = asyncio.Event()
         self._reading.set()
         self._events = sse.Parser()
@@ -123,63 +119,58 @@ class Exchange:
         self._start: Message | None = None
         self._complete = False
         self._connected = True
-        self._has_told = False
+        self._is_error_raised = False
         self._task: asyncio.Task[None] | None = None
-        for piece in () if body is None else _pieces(body):
-            self._incoming.put_nowait(piece)
+        for part in () if body is None else _parts(body):
+            self._incoming.put_nowait(part)
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.ensure_future(self._run())
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close the connection, and end the application's task as servers end it then."""
+    async def __aexit__(self, kind: object, error: object, traceback: object) -> None:
+        """Close the connection, and cancel the application as ASGI servers do."""
         assert self._task is not None
         self.disconnect()
         self._task.cancel()
         await asyncio.wait([self._task])
-        if error is None and not self._has_told and not self._task.cancelled():
+        if error is None and not self._is_error_raised and not self._task.cancelled():
             self._task.result()
 
     # The request.
 
     def send(self, body: bytes, *, more: bool = False) -> None:
-        """Send a piece of the body, which was given as None at first."""
+        """Send a part of the request body, which was None in the constructor."""
         self._incoming.put_nowait({"type": "http.request", "body": body, "more_body": more})
 
     def disconnect(self) -> None:
-        """Close the connection; once is enough."""
+        """Close the connection."""
         if self._connected:
             self._connected = False
             self._reading.set()
             self._incoming.put_nowait({"type": "http.disconnect"})
 
     def stop_reading(self) -> None:
-        """Be a client whose network is full: what is sent waits."""
+        """Block the application at its next message, as a full socket does."""
         self._reading.clear()
 
-    def go_on_reading(self) -> None:
-        """Read again."""
+    def resume_reading(self) -> None:
+        """Unblock the application."""
         self._reading.set()
 
     # The response.
 
     async def status(self) -> int:
-        """The status, as soon as the response has begun."""
+        """Return the status once the response has started."""
         status: int = (await self._started())["status"]
         return status
 
     async def headers(self) -> dict[str, str]:
-        """The headers, as soon as the response has begun."""
+        """Return the headers once the response has started."""
         return _headers(await self._started())
 
     async def read(self) -> bytes | None:
-        """The next piece of the body, which may be empty; None at its end."""
+        """Return the next part of the body, which may be empty; None at the end."""
         await self._started()
         if self._complete:
             return None
@@ -189,32 +180,32 @@ class Exchange:
         return body
 
     async def body(self) -> bytes:
-        """The rest of the body."""
-        pieces: list[bytes] = []
-        while (piece := await self.read()) is not None:
-            pieces.append(piece)
-        return b"".join(pieces)
+        """Return the rest of the body."""
+        parts: list[bytes] = []
+        while (part := await self.read()) is not None:
+            parts.append(part)
+        return b"".join(parts)
 
     async def event(self) -> sse.Event | None:
-        """The next event of the stream; None at its end. Comments are skipped."""
+        """Return the next event, without comments; None at the end."""
         while not self._parsed:
-            piece = await self.read()
-            if piece is None:
+            part = await self.read()
+            if part is None:
                 return None
-            self._parsed += self._events.feed(piece)
+            self._parsed += self._events.feed(part)
         return self._parsed.pop(0)
 
     async def events(self) -> AsyncIterator[sse.Event]:
-        """The events of the stream, to its end."""
+        """Iterate over the rest of the events."""
         while (event := await self.event()) is not None:
             yield event
 
-    async def ended(self) -> None:
-        """Wait until the application is done with the request."""
+    async def wait_closed(self) -> None:
+        """Wait until the application has returned."""
         assert self._task is not None
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await asyncio.wait([self._task])
-        self._has_told = True
+        self._is_error_raised = True
         self._task.result()
 
     async def _run(self) -> None:
@@ -225,7 +216,7 @@ class Exchange:
 
     async def _send(self, message: Message) -> None:
         await self._reading.wait()
-        self.has_begun = True
+        self.has_started = True
         self._outgoing.put_nowait(message)
 
     async def _started(self) -> Message:
@@ -234,30 +225,21 @@ class Exchange:
         return self._start
 
     async def _next(self) -> Message:
-        """The next message of the application, or the exception which ended it."""
-        async with asyncio.timeout(PATIENCE):
+        """Return the next message of the application, or raise its exception."""
+        async with asyncio.timeout(TIMEOUT):
             message = await self._outgoing.get()
         if message is not None:
             return message
         self._outgoing.put_nowait(None)
-        await self.ended()
-        raise ConnectionError("The application ended without ending its response")
+        await self.wait_closed()
+        raise ConnectionError("The application returned without completing its response")
 
 
-def _pieces(body: bytes | Iterable[bytes]) -> list[Message]:
-    pieces = [body] if isinstance(body, bytes) else [*body]
-    last = len(pieces) - 1
-    return [
-        {"type": "http.request", "body": piece, "more_body": number < last}
-        for number, piece in enumerate(pieces)
-    ]
+def _parts(body: bytes | Iterable[bytes]) -> list[Message]:
+    *parts, last = [body] if isinstance(body, bytes) else body
+    more = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
+    return [*more, {"type": "http.request", "body": last, "more_body": False}]
 
 
 def _headers(start: Message) -> dict[str, str]:
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in start["headers"]}
-
-
-async def _never() -> Message:
-    """A client that waits: nothing comes from it any more."""
-    never: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-    return await never

@@ -1,9 +1,7 @@
-"""A client for the tests of your own server: any revision, any user, without a network.
+"""A client for tests of a server: every revision, every transport, no network.
 
-    async with Client(server, user=user) as client:
-        result = await client.call_tool("add", {"a": 1, "b": 2})
-
-It answers the server's questions with what the test gave it, and collects what the server says.
+async with Client(server, user=user) as client:
+    result = await client.call_tool("add", {"a": 1, "b": 2})
 """
 
 from __future__ import annotations
@@ -16,15 +14,23 @@ from collections.abc import (
     Callable,
     Coroutine,
     Iterable,
+    Iterator,
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import (
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
+from dataclasses import replace
 from functools import update_wrapper
 from inspect import isawaitable
 from itertools import count
-from types import TracebackType
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar
+from weakref import WeakKeyDictionary
 
 from asgiref.sync import async_to_sync
 from django.contrib.auth.models import AnonymousUser
@@ -36,26 +42,34 @@ from django_mcp.protocol.errors import Json, McpError
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Revision, Statefulness
 from django_mcp.runtime import threads
 from django_mcp.server.server import Server
-from django_mcp.testing import spec_schemas, strictness
-from django_mcp.testing.asgi import PATIENCE, Message
+from django_mcp.testing import spec_schemas
+from django_mcp.testing.asgi import TIMEOUT, Message
 from django_mcp.testing.connections import CONNECTIONS, Facts
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 Answer = Json | Callable[[dict[str, Any]], Json | Awaitable[Json]]
-"""How a question is answered: with a result, or by a function of its parameters."""
+"""The response to an input request: a result, or a function of the request's parameters."""
 Transport = Literal["memory", "http", "stdio"]
 
-ROUNDS = 10
-"""How often a server may ask before it answers."""
+MAX_ATTEMPTS = 10
+"""How often a request is sent again because its result requires input."""
+
+CLIENT_INFO = {"name": "django-mcp-test-client", "version": "1"}
+
+LISTS = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
+
+CAPABILITIES: Mapping[str, tuple[str, Json]] = {
+    "elicitation/create": ("elicitation", {"form": {}, "url": {}}),
+    "sampling/createMessage": ("sampling", {}),
+    "roots/list": ("roots", {}),
+}
+"""The capability that a client declares for each request that it can answer."""
 
 
 class ErrorResponse(McpError):
-    """The server answered with an error: ``code``, ``message`` and ``data`` as they came.
-
-    ``status`` is the HTTP status, where there is one.
-    """
+    """The server returned an error: ``code``, ``message``, ``data`` and, over HTTP, ``status``."""
 
     def __init__(self, error: Json, *, status: int | None = None) -> None:
         super().__init__(error["message"], code=error["code"], data=error.get("data"))
@@ -65,20 +79,37 @@ class ErrorResponse(McpError):
         return f"{self.code}: {self.message}"
 
 
-class Client:
+class ReceivedNotifications:
+    """The notifications that a client has received."""
+
+    notifications: list[dict[str, Any]]
+
+    @property
+    def progress(self) -> list[dict[str, Any]]:
+        """The parameters of the progress notifications."""
+        return self._params("notifications/progress")
+
+    @property
+    def logs(self) -> list[dict[str, Any]]:
+        """The parameters of the log messages."""
+        return self._params("notifications/message")
+
+    def _params(self, method: str) -> list[dict[str, Any]]:
+        return [each.get("params", {}) for each in self.notifications if each["method"] == method]
+
+
+class Client(ReceivedNotifications):
     """One client of one server.
 
-    ``server`` is a Server, the name of one, or None for the site's default one. ``version`` is
-    that of the protocol; by default the newest. ``user`` is the Django user who calls, ``scopes``
-    what her access token allows; over HTTP the server's own authenticators decide when neither is
-    given. ``elicitation``, ``sampling`` and ``roots`` answer its questions: a result, or a
-    function of the question's parameters; what is given is declared as a capability.
+    ``server`` is a Server, the name of one, or None for the default server. ``version`` is the
+    protocol version, by default the newest. ``user`` and ``scopes`` set the principal; over HTTP,
+    the server's authenticators run if neither is given. ``elicitation``, ``sampling`` and
+    ``roots`` are the responses to input requests: a result, or a function of the request's
+    parameters. The client declares the capabilities for which a response is given.
 
-    ``notifications`` holds what the server said, ``progress`` and ``logs`` the parameters of
-    some of it. Synchronous handlers run on the test's own thread, where Django's TestCase has
-    its transaction; ``sync_execution="threads"`` runs them side by side, as in production. While
-    the client is open, what the server sends is checked as with the setting VALIDATION, unless
-    that is "off" here.
+    Synchronous handlers run on the thread of the test, inside the transaction of Django's
+    TestCase; ``sync_execution="threads"`` runs them in parallel, as in production. While the
+    client is open, the server validates its output unless ``validation="off"``.
     """
 
     def __init__(
@@ -97,25 +128,25 @@ class Client:
         headers: Mapping[str, str] | None = None,
         query: str = "",
         session: Any = None,
-        timeout: float = PATIENCE,
+        timeout: float = TIMEOUT,
         sync_execution: Literal["thread_sensitive", "threads"] = "thread_sensitive",
         validation: Literal["off", "strict"] = "strict",
     ) -> None:
         self.server = registry.configure(_server(server))
         self.revision: Revision = NEWEST if version is None else BY_VERSION[version]
-        self.notifications: list[Message] = []
-        self.welcome: dict[str, Any] = {}
-        """What the server answered to ``initialize``; empty where nothing is initialized."""
+        self.notifications = []
+        self.initialize_result: dict[str, Any] = {}
+        """The result of ``initialize``; empty in a stateless revision."""
         self._answers = _answers(elicitation, sampling, roots)
         self._capabilities = _capabilities(self._answers) if capabilities is None else capabilities
         self._log_level = log_level
         self._timeout = timeout
-        self._sync_handlers = sync_execution
+        self._sync_execution = sync_execution
         self._is_strict = validation == "strict"
         self._ids = count(1)
-        self._problems: list[AssertionError] = []
-        self._is_open = False
-        self._news = asyncio.Event()
+        self._violations: list[AssertionError] = []
+        self._open: AsyncExitStack | None = None
+        self._received = asyncio.Event()
         self._acknowledged = asyncio.Event()
         self._awaited: Counter[str] = Counter()
         facts = Facts(
@@ -126,8 +157,8 @@ class Client:
             session=session,
         )
         self.connection = CONNECTIONS[transport](facts, self)
-        # To configure a server, or to mount it, gives it the site's settings.
-        strictness.renew(self.server)
+        # Configuring or mounting the server has applied the settings of the site.
+        _apply_validation(self.server)
 
     async def __aenter__(self) -> Self:
         try:
@@ -137,40 +168,35 @@ class Client:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
 
-    # Coming and going.
+    # Opening and closing.
 
     async def open(self) -> None:
-        """Open the conversation; the first call would do so by itself."""
-        if self._is_open:
-            return
-        await self.connect()
-        if self.revision.opening is Statefulness.SESSION:
-            await self._initialize()
+        """Connect and initialize; the first request does so if the client is not open."""
+        if self._open is None:
+            await self.connect()
+            if self.revision.statefulness is Statefulness.SESSION:
+                await self._initialize()
 
     async def connect(self) -> None:
-        """Open the connection and say nothing yet: for tests of the handshake itself."""
-        self._is_open = True
-        strictness.wish(self.server, id(self), strict=self._is_strict)
+        """Open the connection without ``initialize``: for tests of the initialization itself."""
+        self._open = AsyncExitStack()
+        self._open.enter_context(_output_validation(self.server, self._is_strict))
+        self._open.push_async_callback(self._disconnect)
         with self._threads():
             await self.connection.open()
 
     async def close(self) -> None:
-        """End the conversation, and with it the session."""
-        if self._is_open:
-            self._is_open = False
-            try:
-                with self._threads():
-                    await self.connection.close()
-            finally:
-                strictness.withdraw(self.server, id(self))
+        """Close the connection, and end the session."""
+        if self._open is not None:
+            opened, self._open = self._open, None
+            await opened.aclose()
+
+    async def _disconnect(self) -> None:
+        with self._threads():
+            await self.connection.close()
 
     async def _initialize(self) -> None:
         params = {
@@ -178,49 +204,45 @@ class Client:
             "capabilities": dict(self._capabilities),
             "clientInfo": CLIENT_INFO,
         }
-        self.welcome = await self.request("initialize", params)
-        self.revision = BY_VERSION[self.welcome["protocolVersion"]]
+        self.initialize_result = await self.request("initialize", params)
+        self.revision = BY_VERSION[self.initialize_result["protocolVersion"]]
         await self.notify("notifications/initialized")
-        if self._log_level is not None and "logging" in self.welcome["capabilities"]:
+        if self._log_level is not None and "logging" in self.initialize_result["capabilities"]:
             await self.request("logging/setLevel", {"level": self._log_level})
 
-    # Calling.
+    # Requests.
 
     async def list_tools(self) -> list[dict[str, Any]]:
-        """Every tool, from all pages."""
+        """Return the tools of all pages."""
         return await self._list("tools/list", "tools")
 
     async def list_resources(self) -> list[dict[str, Any]]:
-        """Every resource, from all pages."""
+        """Return the resources of all pages."""
         return await self._list("resources/list", "resources")
 
     async def list_resource_templates(self) -> list[dict[str, Any]]:
-        """Every resource template, from all pages."""
+        """Return the resource templates of all pages."""
         return await self._list("resources/templates/list", "resourceTemplates")
 
     async def list_prompts(self) -> list[dict[str, Any]]:
-        """Every prompt, from all pages."""
+        """Return the prompts of all pages."""
         return await self._list("prompts/list", "prompts")
 
     async def call_tool(
         self, name: str, arguments: Json | None = None, *, meta: Json | None = None
     ) -> dict[str, Any]:
-        """The result of a call, also when the tool says that it failed (``isError``)."""
-        return await self.request(
-            "tools/call", {"name": name, "arguments": dict(arguments or {})}, meta=meta
-        )
+        """Return the result of a call; that of a failed call has ``isError``."""
+        return await self._named("tools/call", name, arguments, meta)
 
     async def read_resource(self, uri: str, *, meta: Json | None = None) -> dict[str, Any]:
-        """The contents of a resource."""
+        """Return the contents of a resource."""
         return await self.request("resources/read", {"uri": uri}, meta=meta)
 
     async def get_prompt(
         self, name: str, arguments: Mapping[str, str] | None = None, *, meta: Json | None = None
     ) -> dict[str, Any]:
-        """The messages of a prompt."""
-        return await self.request(
-            "prompts/get", {"name": name, "arguments": dict(arguments or {})}, meta=meta
-        )
+        """Return the messages of a prompt."""
+        return await self._named("prompts/get", name, arguments, meta)
 
     async def complete(
         self,
@@ -230,9 +252,9 @@ class Client:
         *,
         context: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
-        """What is proposed for an argument: its ``values``, ``total`` and ``hasMore``.
+        """Return the completions of an argument: ``values``, ``total`` and ``hasMore``.
 
-        ``ref`` names a prompt or, when it has a colon, a resource or a template.
+        ``ref`` is the name of a prompt, the URI of a resource or a resource template.
         """
         if isinstance(ref, str):
             kind = {"type": "ref/resource", "uri": ref}
@@ -240,63 +262,61 @@ class Client:
         params: Message = {"ref": ref, "argument": {"name": argument, "value": value}}
         if context is not None:
             params["context"] = {"arguments": dict(context)}
-        completion: dict[str, Any] = (await self.request("completion/complete", params))[
-            "completion"
-        ]
+        result = await self.request("completion/complete", params)
+        completion: dict[str, Any] = result["completion"]
         return completion
 
     async def request(
         self, method: str, params: Json | None = None, *, meta: Json | None = None
     ) -> dict[str, Any]:
-        """The result of any request; raises ErrorResponse.
+        """Return the result of any request; raises ErrorResponse.
 
-        Where the server asks back before it answers, it is answered and called again.
+        While the result requires input, the request is sent again with the responses.
         """
         await self.open()
-        asked: Message = dict(params or {})
-        for _ in range(ROUNDS):
-            result = await self._call(method, asked, meta)
+        sent: Message = dict(params or {})
+        for _ in range(MAX_ATTEMPTS):
+            result = await self._call(method, sent, meta)
             if result.get("resultType") != "input_required":
                 return result
-            asked = {**asked, **await self._replies(result)}
-        raise AssertionError(f"{method} was not answered in {ROUNDS} rounds")
+            sent = {**sent, **await self._retry_params(result)}
+        raise AssertionError(f"{method} still requires input after {MAX_ATTEMPTS} attempts")
 
     async def notify(self, method: str, params: Json | None = None) -> None:
-        """Say something that is not answered."""
+        """Send a notification."""
         await self.open()
         with self._threads():
             await self.connection.notify(jsonrpc.notification(method, params))
 
     async def send(self, data: bytes | Any) -> dict[str, Any] | None:
-        """Send a message as it is, however wrong: bytes, or what JSON can say.
+        """Send bytes or any JSON value without changes, even if it is no valid message.
 
-        What the server answers, an error included, or None when it answers nothing.
+        Returns the response, which may be an error; None if there is none.
         """
         await self.open()
         raw = data if isinstance(data, bytes) else jsonrpc.encode(data)
         async with asyncio.timeout(self._timeout):
             with self._threads():
-                answer = await self.connection.send(raw)
-        method = data.get("method") if isinstance(data, dict) else None
-        self._check(answer, method)
-        return answer
+                response = await self.connection.send(raw)
+        self._validate(response, data.get("method") if isinstance(data, dict) else None)
+        return response
 
     def message(
         self, method: str, params: Json | None = None, *, meta: Json | None = None
     ) -> dict[str, Any]:
-        """A request as this client would send it, to be spoilt before it is sent."""
-        identity = next(self._ids)
-        told = {**self._meta(method, identity), **(meta or {})}
-        described = {"_meta": told} if told else {}
-        return jsonrpc.request(identity, method, {**(params or {}), **described})
+        """Return a request as this client sends it, for a test that modifies it."""
+        request_id = next(self._ids)
+        merged = {**self._meta(method, request_id), **(meta or {})}
+        with_meta = {"_meta": merged} if merged else {}
+        return jsonrpc.request(request_id, method, {**(params or {}), **with_meta})
 
-    # Hearing.
+    # Notifications and input requests.
 
     @asynccontextmanager
-    async def listening(self, *uris: str) -> AsyncIterator[Self]:
-        """Hear, within the block, of changes: of all lists, and of the resources at ``uris``.
+    async def listen(self, *uris: str) -> AsyncIterator[Self]:
+        """Receive change notifications within the block: of all lists, and of resources by URI.
 
-        What is announced comes at its own time: await ``until`` to see it.
+        They are sent asynchronously: use ``wait_for`` to receive one.
         """
         await self.open()
         ready = asyncio.Event()
@@ -316,7 +336,7 @@ class Client:
         with self._threads():
             if self.revision.has(Feature.LISTEN_STREAMS):
                 self._acknowledged = ready
-                wanted = {**EVERY_LIST, "resourceSubscriptions": [*uris]}
+                wanted = {**LISTS, "resourceSubscriptions": [*uris]}
                 message = self.message("subscriptions/listen", {"notifications": wanted})
                 await self.connection.request(message)
             else:
@@ -324,148 +344,132 @@ class Client:
                     await self.request("resources/subscribe", {"uri": uri})
                 await self.connection.listen(ready.set)
 
-    async def until(self, method: str) -> dict[str, Any]:
-        """The parameters of the next notification of this method; waits for it to come."""
+    async def wait_for(self, method: str) -> dict[str, Any]:
+        """Return the parameters of the next notification of this method, once it is received."""
         number = self._awaited[method]
         self._awaited[method] += 1
         async with asyncio.timeout(self._timeout):
-            while len(heard := self._heard(method)) <= number:
-                self._news.clear()
-                await self._news.wait()
-        return heard[number]
-
-    @property
-    def progress(self) -> list[dict[str, Any]]:
-        """How far the server said that its work had come."""
-        return self._heard("notifications/progress")
-
-    @property
-    def logs(self) -> list[dict[str, Any]]:
-        """The log messages of the server."""
-        return self._heard("notifications/message")
+            while len(received := self._params(method)) <= number:
+                self._received.clear()
+                await self._received.wait()
+        return received[number]
 
     @property
     def session_id(self) -> str | None:
-        """The id of the session, where there is one and its transport names it."""
+        """The id of the session, if the transport has one."""
         return self.connection.session_id
 
-    def heard(self, message: Message) -> None:
-        """Take a notification of the server; the connection calls this."""
+    def receive_notification(self, message: Message) -> None:
+        """Store a notification of the server; called by the connection."""
         self.notifications.append(message)
-        self._news.set()
+        self._received.set()
         if message["method"] == "notifications/subscriptions/acknowledged":
             self._acknowledged.set()
-        self._note_misfit(message, None)
+        self._note_violation(message, None)
 
-    async def asked(self, message: Message) -> Message:
-        """Answer a request of the server; the connection calls this."""
-        self._note_misfit(message, None)
+    async def answer_request(self, message: Message) -> Message:
+        """Return the response to a request of the server; called by the connection."""
+        self._note_violation(message, None)
         try:
-            result = await self._reply(message["method"], message.get("params", {}))
+            result = await self._answer(message["method"], message.get("params", {}))
         except McpError as error:
-            refused = {"code": error.code or -32603, "message": error.message}
-            return jsonrpc.error(message["id"], refused)
+            described = {"code": error.code or -32603, "message": error.message}
+            return jsonrpc.error(message["id"], described)
         return jsonrpc.result(message["id"], result)
-
-    def _heard(self, method: str) -> list[dict[str, Any]]:
-        return [each.get("params", {}) for each in self.notifications if each["method"] == method]
 
     # The steps of a request.
 
     async def _list(self, method: str, member: str) -> list[dict[str, Any]]:
         page = await self.request(method)
-        listed: list[dict[str, Any]] = page[member]
+        items: list[dict[str, Any]] = page[member]
         while "nextCursor" in page:
             page = await self.request(method, {"cursor": page["nextCursor"]})
-            listed = [*listed, *page[member]]
-        return listed
+            items = [*items, *page[member]]
+        return items
+
+    async def _named(
+        self, method: str, name: str, arguments: Json | None, meta: Json | None
+    ) -> dict[str, Any]:
+        params = {"name": name, "arguments": dict(arguments or {})}
+        return await self.request(method, params, meta=meta)
 
     async def _call(self, method: str, params: Message, meta: Json | None) -> dict[str, Any]:
         message = self.message(method, params, meta=meta)
         async with asyncio.timeout(self._timeout):
             with self._threads():
-                answer = await self.connection.request(message)
-        self._check(answer, method)
-        if "error" in answer:
-            raise ErrorResponse(answer["error"], status=self.connection.status)
-        assert answer["id"] == message["id"], answer
-        result: dict[str, Any] = answer["result"]
+                response = await self.connection.request(message)
+        self._validate(response, method)
+        if "error" in response:
+            raise ErrorResponse(response["error"], status=self.connection.status)
+        assert response["id"] == message["id"], response
+        result: dict[str, Any] = response["result"]
         return result
 
-    def _meta(self, method: str, identity: int) -> Message:
-        """What a request says of itself: its progress token and, without a session, the rest."""
+    def _meta(self, method: str, request_id: int) -> Message:
+        """The progress token and, without a session, the metadata of a stateless request."""
         if method == "initialize":
             return {}
-        if self.revision.opening is Statefulness.SESSION:
-            return {"progressToken": identity}
-        told = {
+        if self.revision.statefulness is Statefulness.SESSION:
+            return {"progressToken": request_id}
+        level = {} if self._log_level is None else {request_meta.LOG_LEVEL: self._log_level}
+        return {
             request_meta.VERSION: self.revision.version,
             request_meta.CAPABILITIES: dict(self._capabilities),
             request_meta.CLIENT_INFO: CLIENT_INFO,
-            "progressToken": identity,
+            "progressToken": request_id,
+            **level,
         }
-        return (
-            told if self._log_level is None else {**told, request_meta.LOG_LEVEL: self._log_level}
-        )
 
-    async def _replies(self, result: Json) -> Message:
-        """The answers with which the server wants to be called again."""
+    async def _retry_params(self, result: Json) -> Message:
+        """The parameters with which a request is sent again: the responses and the state."""
         responses = {
-            name: await self._reply(question["method"], question.get("params", {}))
-            for name, question in result.get("inputRequests", {}).items()
+            name: await self._answer(request["method"], request.get("params", {}))
+            for name, request in result.get("inputRequests", {}).items()
         }
         state = {"requestState": result["requestState"]} if "requestState" in result else {}
         return {"inputResponses": responses, **state}
 
-    async def _reply(self, method: str, params: Message) -> Json:
+    async def _answer(self, method: str, params: Message) -> Json:
         if method == "ping":
             return {}
         if method not in self._answers:
-            raise McpError(f"This client was given no answer to {method}", code=-32601)
+            raise McpError(f"The test client has no answer to {method}", code=-32601)
         answer = self._answers[method]
-        given = answer(params) if callable(answer) else answer
-        return await given if isawaitable(given) else given
+        result = answer(params) if callable(answer) else answer
+        return await result if isawaitable(result) else result
 
-    def _check(self, answer: Message | None, method: str | None) -> None:
-        """Raise Unofficial when the answer, or what came before it, is not of its revision."""
-        if answer is not None:
-            self._note_misfit(answer, method)
-        if self._problems:
-            raise self._problems.pop(0)
+    def _validate(self, response: Message | None, method: str | None) -> None:
+        """Raise SchemaMismatch if the response, or a message before it, violates its schema."""
+        if response is not None:
+            self._note_violation(response, method)
+        if self._violations:
+            raise self._violations.pop(0)
 
-    def _note_misfit(self, message: Message, method: str | None) -> None:
-        """Remember, for whoever waits for the answer, what does not fit the official schema."""
+    def _note_violation(self, message: Message, method: str | None) -> None:
+        """Store a violation of the official schema until a request of the test completes."""
         try:
             spec_schemas.check(self.revision, message, method)
-        except spec_schemas.Unofficial as problem:
-            self._problems.append(problem)
+        except spec_schemas.SchemaMismatch as violation:
+            self._violations.append(violation)
 
-    def _threads(self) -> Any:
-        """The threads on which synchronous handlers run."""
-        return threads.thread_sensitive() if self._is_sensitive() else nullcontext()
-
-    def _is_sensitive(self) -> bool:
-        return self._sync_handlers == "thread_sensitive"
-
-
-EVERY_LIST = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
-"""What a client may listen to beside the changes of single resources."""
-
-CLIENT_INFO = {"name": "django-mcp-test-client", "version": "1"}
+    def _threads(self) -> AbstractContextManager[None]:
+        """Choose the threads of synchronous handlers."""
+        is_sensitive = self._sync_execution == "thread_sensitive"
+        return threads.thread_sensitive() if is_sensitive else nullcontext()
 
 
 def accept(**content: Any) -> Json:
-    """The answer of a user who fills a form in, or goes to a page."""
+    """Return the result of an accepted elicitation."""
     return {"action": "accept", "content": content} if content else {"action": "accept"}
 
 
 def decline() -> Json:
-    """The answer of a user who does not want to."""
+    """Return the result of a declined elicitation."""
     return {"action": "decline"}
 
 
 def cancel() -> Json:
-    """The answer of a user who closes the question."""
+    """Return the result of a cancelled elicitation."""
     return {"action": "cancel"}
 
 
@@ -486,31 +490,50 @@ def _principal(user: Any, scopes: frozenset[str]) -> Principal | None:
 def _answers(
     elicitation: Answer | None, sampling: Answer | None, roots: Answer | Sequence[Json] | None
 ) -> dict[str, Answer]:
-    listed = {"roots": [*roots]} if isinstance(roots, Sequence) else roots
     given = {
         "elicitation/create": elicitation,
         "sampling/createMessage": sampling,
-        "roots/list": listed,
+        "roots/list": {"roots": [*roots]} if isinstance(roots, Sequence) else roots,
     }
     return {method: answer for method, answer in given.items() if answer is not None}
 
 
 def _capabilities(answers: Mapping[str, Answer]) -> Message:
-    """What a client can do that has these answers."""
-    return {name: flags for method, (name, flags) in DECLARED.items() if method in answers}
+    """The capabilities of a client that has these answers."""
+    return {name: flags for method, (name, flags) in CAPABILITIES.items() if method in answers}
 
 
-DECLARED: Mapping[str, tuple[str, Json]] = {
-    "elicitation/create": ("elicitation", {"form": {}, "url": {}}),
-    "sampling/createMessage": ("sampling", {}),
-    "roots/list": ("roots", {}),
-}
+# Output validation. A Server is shared by the clients of a test: the newest open client
+# determines whether it validates, and the option of the server is restored after the last one.
+
+_validation: WeakKeyDictionary[Server, dict[object, bool]] = WeakKeyDictionary()
+
+
+@contextmanager
+def _output_validation(server: Server, is_strict: bool) -> Iterator[None]:
+    requested = _validation.setdefault(server, {None: server.options.strict})
+    client = object()
+    requested[client] = is_strict
+    _apply_validation(server)
+    try:
+        yield
+    finally:
+        del requested[client]
+        _apply_validation(server)
+        if len(requested) == 1:
+            del _validation[server]
+
+
+def _apply_validation(server: Server) -> None:
+    if server in _validation:
+        *_, strict = _validation[server].values()
+        server.options = replace(server.options, strict=strict)
 
 
 def _twin(
     method: Callable[Concatenate[Client, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[SyncClient, P], T]:
-    """The same method for callers without an event loop."""
+    """Return the synchronous twin of a method of Client."""
 
     def twin(self: SyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return async_to_sync(method)(self.client, *args, **kwargs)
@@ -519,22 +542,25 @@ def _twin(
     return twin
 
 
-class SyncClient:
-    """The same client for synchronous tests, such as Django's TestCase; not over stdio.
+class SyncClient(ReceivedNotifications):
+    """The client for synchronous tests, such as Django's TestCase; not over stdio.
 
-    Made like a Client, which is its ``client``.
+    It takes the arguments of ``Client``, which is its attribute ``client``.
     """
 
     def __init__(self, server: Server | str | None = None, **options: Any) -> None:
         if options.get("transport") == "stdio":
-            raise ValueError("A pipe needs an event loop that goes on: use Client in an async test")
+            raise ValueError(
+                "stdio needs one event loop for all calls: use Client in an async test"
+            )
         self.client = Client(server, **options)
+        self.notifications = self.client.notifications
 
     def __enter__(self) -> Self:
         async_to_sync(self.client.__aenter__)()
         return self
 
-    def __exit__(self, *failure: object) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
     open = _twin(Client.open)
@@ -550,18 +576,3 @@ class SyncClient:
     request = _twin(Client.request)
     notify = _twin(Client.notify)
     send = _twin(Client.send)
-
-    @property
-    def notifications(self) -> list[dict[str, Any]]:
-        """What the server said without being asked."""
-        return self.client.notifications
-
-    @property
-    def progress(self) -> list[dict[str, Any]]:
-        """How far the server said that its work had come."""
-        return self.client.progress
-
-    @property
-    def logs(self) -> list[dict[str, Any]]:
-        """The log messages of the server."""
-        return self.client.logs

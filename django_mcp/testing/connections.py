@@ -11,7 +11,7 @@ import json
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, BinaryIO, ClassVar, Protocol, TypeVar, cast
 
@@ -22,10 +22,9 @@ from django_mcp.auth.base import Principal
 from django_mcp.components.tool import ToolComponent
 from django_mcp.dispatch import dispatcher
 from django_mcp.dispatch.dispatcher import Reply
-from django_mcp.frame.cancellation import Cancellation
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change, Session
-from django_mcp.protocol import headers, jsonrpc, request_meta
+from django_mcp.protocol import headers, jsonrpc
 from django_mcp.protocol.errors import Cancelled, InvalidRequest, McpError
 from django_mcp.protocol.headers import RequestHeaders
 from django_mcp.protocol.jsonrpc import Notification, Request, RequestId
@@ -34,14 +33,13 @@ from django_mcp.protocol.subscriptions import UPDATED, Filter
 from django_mcp.pubsub import bus, pending_requests, publisher
 from django_mcp.server.server import Server
 from django_mcp.stores.memory import MemorySessionStore
-from django_mcp.testing.asgi import PATIENCE, Application, Exchange, Message, http_scope
-from django_mcp.transports import frames, session_hooks
+from django_mcp.testing.asgi import TIMEOUT, Application, Exchange, Message, http_scope
+from django_mcp.transports import frames, site
 from django_mcp.transports.connection import stdio
 from django_mcp.transports.exchange import LoopExchange
 from django_mcp.transports.http.consumer import StreamableHttpConsumer
 from django_mcp.transports.http.request import ScopeTransport
-from django_mcp.transports.http.session import session_lock
-from django_mcp.transports.session_hooks import SessionWriter
+from django_mcp.transports.session_engine import NO_BATCHES, SessionEngine
 from django_mcp.transports.subscription import Subscription
 
 T = TypeVar("T")
@@ -55,11 +53,11 @@ class Listener(Protocol):
         """The revision it speaks."""
         ...
 
-    def heard(self, message: Message) -> None:
+    def receive_notification(self, message: Message) -> None:
         """Take a notification of the server."""
         ...
 
-    async def asked(self, message: Message) -> Message:
+    async def answer_request(self, message: Message) -> Message:
         """The response to a request of the server."""
         ...
 
@@ -134,19 +132,19 @@ class MemoryExchange(LoopExchange):
         """Let the client hear a notification, as it would read it."""
         copied = _copied(message)
         if self._is_here():
-            self._listener.heard(copied)
+            self._listener.receive_notification(copied)
         else:
-            self.loop.call_soon_threadsafe(self._listener.heard, copied)
+            self.loop.call_soon_threadsafe(self._listener.receive_notification, copied)
 
     async def flush(self) -> None:
         """There is always room."""
         await asyncio.sleep(0)
 
-    async def ask(self, method: str, params: Message, /, *, timeout: float) -> Any:
+    async def send_request(self, method: str, params: Message, /, *, timeout: float) -> Any:
         """Ask the client; raises ClientRefused for its refusal."""
         question = _copied(jsonrpc.request(f"question-{next(NUMBERS)}", method, params))
         async with asyncio.timeout(timeout):
-            response = await self._listener.asked(question)
+            response = await self._listener.answer_request(question)
         return pending_requests.read(response)
 
     async def listen(self, frame: Frame, wanted: Filter, /) -> None:
@@ -175,6 +173,8 @@ class MemoryConnection(Connection):
     def __init__(self, facts: Facts, listener: Listener) -> None:
         super().__init__(facts, listener)
         self._store = MemorySessionStore(idle_timeout=float("inf"), limit_per_principal=1)
+        functions = replace(site.get(), commit=self._store.update, publish=self._publish)
+        self._engine = SessionEngine(functions, self._store, is_shared=False)
         self._caller = frames.RequestOrigin(
             principal=facts.principal or Principal(scheme="memory", user=AnonymousUser()),
             transport=ScopeTransport(
@@ -195,10 +195,10 @@ class MemoryConnection(Connection):
         try:
             value = jsonrpc.decode(data)
             if isinstance(value, list):
-                raise InvalidRequest("Send one message at a time: this revision has no batches")
+                raise InvalidRequest(NO_BATCHES)
             message = jsonrpc.read(value)
         except McpError as error:
-            return _refusal(error, NEWEST, getattr(error, "request_id", None))
+            return _error(error, NEWEST, getattr(error, "request_id", None))
         if isinstance(message, Request):
             return await self._answer(message)
         if isinstance(message, Notification):
@@ -214,95 +214,69 @@ class MemoryConnection(Connection):
             *(publisher.of_resource(self.facts.server, uri) for uri in session.subscriptions),
         ]
         for group in groups:
-            await bus.here().join(group, self._hear)
+            await bus.here().subscribe(group, self._hear)
         try:
             ready()
             await _for_ever()
         finally:
             for group in groups:
-                bus.here().leave(group, self._hear)
+                bus.here().unsubscribe(group, self._hear)
 
     def _hear(self, message: bus.Message) -> None:
         """Take what is announced to everybody, to this session, or of a resource."""
         if "text" in message:
-            self.listener.heard(json.loads(message["text"]))
+            self.listener.receive_notification(json.loads(message["text"]))
         elif "said" in message:
-            self.listener.heard(message["said"])
+            self.listener.receive_notification(message["said"])
         elif "uri" in message:
-            self.listener.heard(jsonrpc.notification(UPDATED, {"uri": message["uri"]}))
+            self.listener.receive_notification(
+                jsonrpc.notification(UPDATED, {"uri": message["uri"]})
+            )
 
     async def _answer(self, request: Request) -> Message:
         """The response to a request, made in the task of whoever awaits it."""
-        call = frames.IncomingRequest(
-            server=self.facts.server,
-            caller=self._caller,
-            exchange=MemoryExchange(self.listener),
-            cancellation=Cancellation(),
-        )
+        call = self._call()
         try:
-            frame = await self._frame(call, request)
-            async with (
-                asyncio.timeout(conf.get().handler_timeout),
-                session_lock.acquire(frame, self._load, shared=False) as ready,
-            ):
-                reply = await self._keep(request, await frames.answer(ready))
+            frame = frames.of_request(call, request, await self._load())
+            async with asyncio.timeout(conf.get().handler_timeout):
+                reply = await self._reply(frame)
         except McpError as error:
-            return _refusal(error, self.listener.revision, request.id)
+            return _error(error, self.listener.revision, request.id)
         except TimeoutError:
             call.cancellation.request("The call took too long")
-            return _refusal(Cancelled(), self.listener.revision, request.id)
+            return _error(Cancelled(), self.listener.revision, request.id)
         except asyncio.CancelledError:
             call.cancellation.request("The client gave the request up")
             raise
         answer: Message = jsonrpc.decode(dispatcher.encode(reply.message))
         return answer
 
-    async def _frame(self, call: frames.IncomingRequest, request: Request) -> Frame:
-        if request_meta.has_request_meta(request.params, None):
-            served = self.facts.server.stateless
-            return frames.stateless(call, request, request_meta.read(request, None, served))
-        if request.method == "initialize" and self.session_id is None:
-            return frames.for_initialize(call, request)
-        session = await self._load()
-        if session is None or request.method == "initialize":
-            raise InvalidRequest("A session is opened with initialize, first and once")
-        return frames.in_session(call, request, session)
-
-    async def _keep(self, request: Request, reply: Reply) -> Reply:
-        """Remember what the answer changed, or the session which it opened."""
-        if request.method == "initialize" and reply.error is None:
-            identity = publisher.CONNECTION_BOUND.join(("memory", secrets.token_urlsafe(9)))
-            await self._store.create(frames.new_session(reply.frame, identity))
-            self.session_id = identity
-        elif self.session_id is not None and reply.frame.changes:
-            try:
-                await self._change(reply.frame.changes)
-            except Exception:
-                return frames.commit_failed_reply(reply)
-            await self._tell(reply.frame.changes)
+    async def _reply(self, frame: Frame) -> Reply:
+        if frame.message.method != "initialize":
+            return await self._engine.answer(frame)
+        session_id = publisher.CONNECTION_BOUND.join(("memory", secrets.token_urlsafe(9)))
+        reply, session = await self._engine.open(frame, session_id)
+        self.session_id = None if session is None else session.id
         return reply
+
+    def _call(self) -> frames.IncomingRequest:
+        exchange = MemoryExchange(self.listener)
+        return frames.IncomingRequest(self.facts.server, self._caller, exchange)
 
     async def _load(self) -> Session | None:
         return await self._store.load(self.session_id or "")
 
-    async def _change(self, changes: Sequence[Change]) -> Session | None:
-        return await self._store.update(self.session_id or "", changes)
-
-    async def _tell(self, changes: Sequence[Change]) -> None:
-        for message in publisher.lists_changed(self.facts.server, changes):
-            self.listener.heard(message)
+    async def _publish(self, server: Server, _: str, changes: Sequence[Change]) -> None:
+        for message in publisher.lists_changed(server, changes):
+            self.listener.receive_notification(message)
 
     async def _notified(self, message: Notification) -> None:
         session = await self._load()
         if session is None:
             return
-        call = frames.IncomingRequest(
-            server=self.facts.server, caller=self._caller, exchange=MemoryExchange(self.listener)
-        )
-        keeper = SessionWriter(keep=self._change, tell=self._tell)
         if message.method != "notifications/initialized":
-            await session_hooks.notified(call, message, session, keeper)
-        elif not await session_hooks.initialized(call, message, session, keeper):
+            await self._engine.notified(self._call(), message, session)
+        elif not await self._engine.initialized(self._call(), message, session):
             await self._store.delete(session.id)
 
 
@@ -386,7 +360,7 @@ class HttpConnection(Connection):
             "content-type": "application/json",
             "accept": "application/json, text/event-stream",
         }
-        if self.listener.revision.has(Feature.MIRRORED_HEADERS):
+        if self.listener.revision.has(Feature.REQUEST_HEADERS):
             usual |= mirrored(self.facts.server, self.listener.revision.version, message)
         return usual
 
@@ -428,16 +402,16 @@ class HttpConnection(Connection):
         if "method" not in message:
             return message
         if "id" in message:
-            await self.notify(await self.listener.asked(message))
+            await self.notify(await self.listener.answer_request(message))
         else:
-            self.listener.heard(message)
+            self.listener.receive_notification(message)
         return None
 
     async def _give_up(self, exchange: Exchange, message: Any) -> None:
         """Say, as the revision has it, that nobody waits for the answer any more."""
         if self.listener.revision.has(Feature.DISCONNECT_CANCELS):
             exchange.disconnect()
-            await exchange.ended()
+            await exchange.wait_closed()
         elif isinstance(message, dict) and "id" in message:
             await self.notify(_cancelled(message))
 
@@ -469,7 +443,7 @@ def mirrored(server: Server, version: str, message: Any) -> dict[str, str]:
 
 def _mirrored_arguments(server: Server, tool: str, arguments: Any) -> dict[str, str]:
     """Those for arguments, of the tools which ask for them."""
-    component = server.find(ToolComponent.kind, tool)
+    component = server.components.find(ToolComponent.kind, tool)
     found: dict[str, str] = {}
     for param in component.param_headers if isinstance(component, ToolComponent) else ():
         value = arguments
@@ -511,7 +485,7 @@ class StdioConnection(Connection):
         """Close the pipe, and wait until the conversation has ended."""
         self._lines.put_nowait(None)
         if self._serving is not None:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 await self._serving
 
     async def request(self, message: Message) -> Message:
@@ -558,7 +532,7 @@ class StdioConnection(Connection):
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
         else:
-            self.listener.heard(message)
+            self.listener.receive_notification(message)
 
     def _take(self, response: Message) -> None:
         waiting = self._waiting.get(response.get("id"), self._waiting.get(None))
@@ -568,7 +542,7 @@ class StdioConnection(Connection):
             waiting.set_result(response)
 
     async def _reply(self, question: Message) -> None:
-        await self.notify(await self.listener.asked(question))
+        await self.notify(await self.listener.answer_request(question))
 
     def _ended(self, serving: asyncio.Task[None]) -> None:
         """Let nobody wait for a conversation that broke down."""
@@ -608,8 +582,8 @@ def _cancelled(message: Message) -> Message:
     return jsonrpc.notification("notifications/cancelled", params)
 
 
-def _refusal(error: McpError, revision: Revision, identity: RequestId | None) -> Message:
-    return jsonrpc.error(identity, frames.error_object(error, revision))
+def _error(error: McpError, revision: Revision, request_id: RequestId | None) -> Message:
+    return jsonrpc.error(request_id, revision.error(error))
 
 
 async def _for_ever() -> None:

@@ -1,14 +1,14 @@
-"""What every store must do, as test cases: whoever writes a store subclasses these.
+"""The contracts of stores, as test cases to subclass.
 
-They are run by pytest with pytest-asyncio, one subclass for each way of making the store::
+pytest with pytest-asyncio runs them, one subclass for each configuration of the store::
 
     class TestEtcdSessions(SessionStoreContract):
         def make_store(self, **bounds):
             return EtcdSessionStore(**bounds, prefix="test")
 
-Two stores made in one test share what they keep, as two workers do; a store which lives in one
-process gives the fixture ``other_worker`` another body and returns ``store``. What one test has
-kept must not be there for the next.
+Two stores of one test share their contents, as those of two workers do. For a store in the memory
+of one process, override the fixture ``other_worker`` to return ``store``. Each test starts with an
+empty store.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import pytest
 
 from django_mcp.frame.session import Change, Session, address
 from django_mcp.protocol.revisions import REVISIONS
-from django_mcp.stores.base import ABANDONED, Event, EventStore, SessionStore, StoreFull
+from django_mcp.stores.base import ABANDONED_AFTER, Event, EventStore, SessionStore, StoreFull
 
 IDLE_TIMEOUT = 1800.0
 LIFETIME = 600.0
@@ -34,7 +34,7 @@ LIMIT = 25
 
 @dataclass
 class Clock:
-    """A clock which stands still until it is told to go on."""
+    """A clock that only ``advance`` changes."""
 
     seconds: float = 1_800_000_000.0
 
@@ -46,32 +46,32 @@ class Clock:
 
 
 def a_session(number: int = 1, **members: Any) -> Session:
-    """A session as ``initialize`` makes it."""
+    """A session as ``initialize`` creates it."""
     values = {"server": "shop", "principal": "user:7", "version": REVISIONS[0].version, **members}
     return Session(id=f"secret-{number}", **values)
 
 
 def put(key: str, value: Any) -> Change:
-    """What ``frame.assign`` records."""
+    """The change of ``frame.assign``."""
     return Change("assigns", "put", key, value)
 
 
 def subscribe(uri: str) -> Change:
-    """What ``resources/subscribe`` records."""
+    """The change of ``resources/subscribe``."""
     return Change("subscriptions", "include", uri)
 
 
 def unsubscribe(uri: str) -> Change:
-    """What ``resources/unsubscribe`` records."""
+    """The change of ``resources/unsubscribe``."""
     return Change("subscriptions", "exclude", uri)
 
 
 @pytest.mark.asyncio
 class SessionStoreContract(ABC):
-    """What a SessionStore must do."""
+    """The contract of a SessionStore."""
 
     forgets_by_itself = False
-    """Whether ``prune`` finds nothing, because the backend drops what has expired."""
+    """Whether ``prune`` returns 0, because the backend deletes expired sessions."""
 
     @abstractmethod
     def make_store(self, **bounds: Any) -> SessionStore:
@@ -213,8 +213,8 @@ class SessionStoreContract(ABC):
         )
         loaded = await store.load(session.id)
         assert loaded is not None
-        # Each was applied to what the one before had left: they differ in length, the last
-        # is what is kept, and it has everybody's mark.
+        # Each is applied to the result of the one before: they differ in length, and the last,
+        # which is stored, has the keys of all.
         lengths = sorted(len(result.assigns) for result in results if result is not None)
         assert lengths == list(range(2, CONCURRENT_CALLS + 2))
         assert loaded in results
@@ -325,10 +325,10 @@ class SessionStoreContract(ABC):
 
 @pytest.mark.asyncio
 class EventStoreContract(ABC):
-    """What an EventStore must do."""
+    """The contract of an EventStore."""
 
     forgets_by_itself = False
-    """Whether ``prune`` finds nothing, because the backend drops what is too old."""
+    """Whether ``prune`` returns 0, because the backend deletes expired events."""
 
     @abstractmethod
     def make_store(self, **bounds: Any) -> EventStore:
@@ -469,7 +469,7 @@ class EventStoreContract(ABC):
         self, store: EventStore, clock: Clock
     ) -> None:
         await store.append("session", "stream", ["a"])
-        clock.advance(ABANDONED - 1)
+        clock.advance(ABANDONED_AFTER - 1)
         assert await store.after("session", "stream", 0) == []
         clock.advance(2)
         assert await store.after("session", "stream", 0) is None
@@ -505,7 +505,7 @@ class EventStoreContract(ABC):
     ) -> None:
         for name in ("one", "two", "three"):
             await store.append("session", name, [name])
-        clock.advance(ABANDONED + 1)
+        clock.advance(ABANDONED_AFTER + 1)
         assert await store.append("session", "four", ["four"]) == 1
 
     async def test_forget_deletes_all_streams_of_the_session(

@@ -1,7 +1,4 @@
-"""pytest fixtures for the tests of your own server.
-
-Name this module among the ``pytest_plugins`` of your ``conftest.py``.
-"""
+"""pytest fixtures for tests of a server: list this module in ``pytest_plugins``."""
 
 from __future__ import annotations
 
@@ -17,30 +14,30 @@ TRANSPORTS: tuple[Transport, ...] = ("memory", "http", "stdio")
 
 
 class ClientFor(Protocol):
-    """Makes a client of a server; the options are those of ``Client``."""
+    """Creates a client of a server; the options are those of ``Client``."""
 
     def __call__(self, server: Server | str | None = None, **options: Any) -> Client:
-        """A client which is not open yet: use it with ``async with``."""
+        """Return a client that is not open yet: use ``async with``."""
         ...
 
 
 @pytest.fixture(params=[revision.version for revision in REVISIONS])
 def mcp_version(request: pytest.FixtureRequest) -> str:
-    """Every version of the protocol, one after the other."""
+    """Each supported protocol version."""
     version: str = request.param
     return version
 
 
 @pytest.fixture(params=TRANSPORTS)
 def mcp_transport(request: pytest.FixtureRequest) -> Transport:
-    """Every way of reaching a server, one after the other."""
+    """Each transport of the test client."""
     transport: Transport = request.param
     return transport
 
 
 @pytest.fixture
 def client_for(mcp_version: str, mcp_transport: Transport) -> ClientFor:
-    """Clients of every version over every transport: a test which uses this runs for each.
+    """Creates clients; a test that uses it runs once for each version and transport.
 
     ``async with client_for(server, user=user) as client: …``
     """

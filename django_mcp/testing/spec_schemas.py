@@ -1,7 +1,7 @@
-"""The official JSON schemas of the revisions: does what a server sends fit its own?
+"""Validation of a server's messages against the official JSON schemas of its revision.
 
-They are not part of this package. Whoever has them names their folder in the environment
-variable DJANGO_MCP_SPEC_SCHEMAS; without it nothing is checked.
+The schemas are not part of this package. The environment variable DJANGO_MCP_SPEC_SCHEMAS names
+the folder that contains them; without it, nothing is validated.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Mapping
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +22,21 @@ from django_mcp.protocol.revisions import Revision
 FOLDER = "DJANGO_MCP_SPEC_SCHEMAS"
 
 
-class Unofficial(AssertionError):
-    """The server sent something that the schema of its revision does not allow."""
+class SchemaMismatch(AssertionError):
+    """The server sent a message that violates the official schema of its revision."""
 
 
 def check(revision: Revision, message: Mapping[str, Any], method: str | None = None) -> None:
-    """Raise Unofficial for a message of a server which does not fit its revision.
+    """Raise SchemaMismatch if a message of a server violates the schema of its revision.
 
-    ``method`` is the one which a response answers.
+    ``method`` is the method of the request if the message is a response.
     """
     folder = os.environ.get(FOLDER)
     if folder:
-        _Official.of(folder, revision.version).check(message, method)
+        _Schema.of(folder, revision.version).check(message, method)
 
 
-class _Official:
+class _Schema:
     """The schema of one revision."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
@@ -48,33 +49,30 @@ class _Official:
 
     @staticmethod
     @cache
-    def of(folder: str, version: str) -> _Official:
-        return _Official(json.loads((Path(folder) / f"{version}.json").read_bytes()))
+    def of(folder: str, version: str) -> _Schema:
+        return _Schema(json.loads((Path(folder) / f"{version}.json").read_bytes()))
 
     def check(self, message: Mapping[str, Any], method: str | None) -> None:
-        name, value = self._meant(message, method)
-        problems = [
-            f"{error.json_path}: {error.message}"
-            for error in self._validator(name).iter_errors(value)
-        ]
-        if problems:
-            said = "; ".join(problems[:3])
-            raise Unofficial(f"This is no {name}: {said}\n{json.dumps(message)[:2000]}")
+        name, value = self._definition(message, method)
+        errors = [*islice(self._validator(name).iter_errors(value), 3)]
+        if errors:
+            described = "; ".join(f"{error.json_path}: {error.message}" for error in errors)
+            raise SchemaMismatch(f"Invalid {name}: {described}\n{json.dumps(message)[:2000]}")
 
-    def _meant(self, message: Mapping[str, Any], method: str | None) -> tuple[str, Any]:
-        """The definition which a message has to fit, and the part of it which has to."""
+    def _definition(self, message: Mapping[str, Any], method: str | None) -> tuple[str, Any]:
+        """The definition for a message, and the part of the message that it validates."""
         if "error" in message:
-            # Older schemas know no error without an id, and yet there are some.
+            # Older schemas require an id, which the error for an unreadable request lacks.
             return self._either("JSONRPCErrorResponse", "JSONRPCError"), {"id": 0, **message}
         if "result" in message:
             return self._result(message, method)
         if message["method"] not in self._sent:
-            raise Unofficial(f"No server of this revision sends {message['method']}")
+            raise SchemaMismatch(f"In this revision, no server sends {message['method']}")
         return self._sent[message["method"]], message
 
     def _result(self, message: Mapping[str, Any], method: str | None) -> tuple[str, Any]:
         if method not in self._requests:
-            raise Unofficial(f"No server of this revision answers {method} with a result")
+            raise SchemaMismatch(f"This revision has no result for {method}")
         stem = self._requests[method].removesuffix("Request")
         if f"{stem}ResultResponse" in self._definitions:
             return f"{stem}ResultResponse", message
@@ -84,13 +82,13 @@ class _Official:
         return name if name in self._definitions else other
 
     def _by_method(self, union: str) -> dict[str, str]:
-        """The members of a union of requests or notifications, by their methods."""
+        """The members of a union of requests or notifications by method."""
         members = self._definitions.get(union, {}).get("anyOf", ())
         names = [member["$ref"].rpartition("/")[2] for member in members]
         return {self._definitions[n]["properties"]["method"]["const"]: n for n in names}
 
     def _validator(self, name: str) -> Validator:
-        """A validator for one definition, compiled once."""
+        """The validator for one definition, compiled once."""
         if name not in self._validators:
             whole = {**self._schema, "$ref": f"#/{self._section}/{name}"}
             self._validators[name] = validator_for(self._schema)(whole)

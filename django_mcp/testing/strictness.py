@@ -18,7 +18,7 @@ _wishes: WeakKeyDictionary[Server, dict[int, bool]] = WeakKeyDictionary()
 
 def wish(server: Server, client: int, *, strict: bool) -> None:
     """Let ``server`` be as strict as this client, which is known by its id, wants it."""
-    wishes = _wishes.setdefault(server, {_BEFORE: server.limits.strict})
+    wishes = _wishes.setdefault(server, {_BEFORE: server.options.strict})
     wishes[client] = strict
     renew(server)
 
@@ -35,4 +35,4 @@ def renew(server: Server) -> None:
     """Let open clients have their way although the server was given the site's settings."""
     if server in _wishes:
         *_, strict = _wishes[server].values()
-        server.limits = replace(server.limits, strict=strict)
+        server.options = replace(server.options, strict=strict)

@@ -1,4 +1,4 @@
-"""What the exchanges of all transports have in common: an event loop, and threads beside it."""
+"""The base of the exchanges of all transports: an event loop, and a pool of threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class LoopExchange:
-    """The part of an Exchange which runs handlers, and refuses what a transport cannot do."""
+    """The part of an Exchange which runs handlers, and rejects what a transport cannot do."""
 
     encodes = False
 
@@ -32,11 +32,11 @@ class LoopExchange:
         return threads.run_async(coroutine)
 
     def run_handler(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
-        """Run it as ``run`` does; a question undoes what it wrote."""
+        """Run a synchronous handler; its writes before an input request are rolled back."""
         return rollback.run(function, *args)
 
     def run_handler_async(self, coroutine: Coroutine[Any, Any, T], /) -> Awaitable[T]:
-        """Await ``coroutine``; a question undoes what it wrote."""
+        """Await a handler; its writes before an input request are rolled back."""
         return rollback.run_async(coroutine)
 
     def wait(self, coroutine: Coroutine[Any, Any, T], /) -> T:
@@ -50,11 +50,11 @@ class LoopExchange:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
 
     async def close_stream(self, retry: int, /) -> None:
-        """There is no way to come back here, so the stream stays open."""
+        """Do nothing: a stream which cannot be resumed stays open."""
 
     async def listen(self, frame: Frame, wanted: Filter, /) -> None:
-        """Nobody can be told anything later on here."""
-        raise ConnectionError("This client cannot listen over this transport")
+        """Raise ConnectionError: this transport has no streams."""
+        raise ConnectionError("This transport has no listen streams")
 
     def _is_here(self) -> bool:
         """Whether this is the thread of the event loop."""

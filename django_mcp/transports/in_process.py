@@ -1,7 +1,7 @@
-"""Calling a server from the site itself: the same way through the conversation, without a client.
+"""Calls of a server by the site's own code, without a client.
 
-It knows no transport: what would be sent to a client is dropped, and nobody can be asked,
-unless the call is made within one that a client made.
+Messages to the client are dropped and input requests raise ConnectionError, unless the call is
+made within the call of a client.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from django.contrib.auth.models import AnonymousUser
 
 from django_mcp import registry
 from django_mcp.auth.base import Principal
-from django_mcp.dispatch import dispatcher
-from django_mcp.frame.cancellation import Cancellation
-from django_mcp.frame.client.base import BidirectionalClient
+from django_mcp.dispatch import dispatcher, handle
+from django_mcp.frame.client.bidirectional import BidirectionalClient
+from django_mcp.frame.client.null import NULL_CLIENT
 from django_mcp.frame.exchange import Exchange
 from django_mcp.frame.frame import Frame, RequestInfo
 from django_mcp.protocol import jsonrpc, request_meta
@@ -28,7 +28,7 @@ from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.revisions import NEWEST
 from django_mcp.runtime import threads
 from django_mcp.server.server import Server
-from django_mcp.transports import frames
+from django_mcp.transports import frames, site
 from django_mcp.transports.exchange import LoopExchange
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class LocalExchange(LoopExchange):
         self._outer = outer
 
     def write(self, message: dict[str, Any], /) -> None:
-        """Tell the client of the outer call, if there is one."""
+        """Send a message to the client of the outer call, if there is one."""
         if self._outer is not None:
             self._outer.write(message)
 
@@ -53,15 +53,15 @@ class LocalExchange(LoopExchange):
         if self._outer is not None:
             await self._outer.flush()
 
-    async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
-        """Ask the client of the outer call."""
+    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+        """Send a request to the client of the outer call."""
         if self._outer is None:
             raise ConnectionError("There is no client to ask: this call was made by the site")
-        return await self._outer.ask(method, params, timeout=timeout)
+        return await self._outer.send_request(method, params, timeout=timeout)
 
 
 class DjangoInProcessCaller:
-    """Carries out what a Django site calls of its own servers."""
+    """The InProcessCaller of a Django site."""
 
     async def call(
         self,
@@ -74,12 +74,12 @@ class DjangoInProcessCaller:
         frame: Frame | None,
     ) -> dict[str, Any]:
         """The result of a method, as the newest revision with sessions has it; raises McpError."""
-        _make_ready(server)
+        registry.make_ready(server)
         if frame is None:
             inner = frames.local(_call(server, user, scopes), Request(LOCAL, method, params))
         else:
             inner = _within(frame, server, method, params)
-        prepared = await frames.prepared(inner)
+        prepared = await handle.prepare(inner, site.get())
         result, _ = await dispatcher.call(prepared.put_private(pagination_limit=sys.maxsize))
         if isinstance(result, McpError):
             raise result
@@ -88,10 +88,10 @@ class DjangoInProcessCaller:
     async def handle(
         self, server: Server, message: Json, *, user: Any, scopes: Iterable[str]
     ) -> dict[str, Any] | None:
-        """The response to a message, as it would travel."""
-        _make_ready(server)
+        """The response to a message, as JSON."""
+        registry.make_ready(server)
         try:
-            # As it would be read, which also refuses what JSON cannot say.
+            # Encoded and read, which also rejects what is not serializable.
             read = jsonrpc.read(jsonrpc.decode(jsonrpc.encode(message)))
         except McpError as error:
             return error.to_json_rpc(getattr(error, "request_id", None), NEWEST)
@@ -101,7 +101,7 @@ class DjangoInProcessCaller:
             frame = _frame(_call(server, user, scopes), read)
         except McpError as error:
             return error.to_json_rpc(read.id, NEWEST)
-        reply = await frames.answer(frame)
+        reply = await handle.answer(frame, site.get())
         answer: dict[str, Any] = jsonrpc.decode(dispatcher.encode(reply.message))
         return answer
 
@@ -128,12 +128,7 @@ class DjangoInProcessCaller:
 
 
 LOCAL = "local"
-"""The id of a request which nobody sent."""
-
-
-def _make_ready(server: Server) -> None:
-    if server.signer is None:
-        registry.configure(server)
+"""The id of a request which no client sent."""
 
 
 def _principal(user: Any, scopes: Iterable[str]) -> Principal:
@@ -149,7 +144,7 @@ def _call(server: Server, user: Any, scopes: Iterable[str]) -> frames.IncomingRe
 
 
 def _frame(call: frames.IncomingRequest, request: Request) -> Frame:
-    if request_meta.has_request_meta(request.params, None):
+    if request_meta.has_request_meta(request.params):
         opened = request_meta.read(request, None, call.server.stateless)
         return frames.stateless(call, request, opened)
     if request.method == "initialize":
@@ -165,13 +160,12 @@ def _within(frame: Frame, server: Server, method: str, params: Mapping[str, Any]
         frame,
         request=RequestInfo(identity, method, params),
         exchange=exchange,
-        client=frame.client or _client(frame, exchange),
-        cancellation=frame.cancellation or Cancellation(),
+        client=_client(frame, exchange) if frame.client is NULL_CLIENT else frame.client,
     )
     return inner.put_private(server=server)
 
 
 def _client(frame: Frame, exchange: LocalExchange) -> BidirectionalClient:
-    """A client of which something is known, and which is not there."""
+    """A client which is described by the Frame, and is not connected."""
     capabilities = frame.get_client_capabilities() or {}
     return BidirectionalClient(frame.server, frame.revision, capabilities, exchange)

@@ -1,7 +1,7 @@
 """The experimental ``notifications/keepalive`` of the seeds, on one connection of a session.
 
-A server has it when it says so (``Server.set_keepalive``). The signs of life which every open
-stream gives, whatever its client knows, are another matter: they are comments.
+A server declares it with ``Server.set_keepalive``. The keepalive comments of SSE streams do not
+depend on it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from django_mcp.server.server import Server
 METHOD = "notifications/keepalive"
 
 GIVEN_UP = "Keepalive failure threshold reached; closing transport"
-"""What the server's ``handle_error`` is told, in the words of the seeds."""
+"""The reason which the server's ``handle_error`` receives, as the seeds have it."""
 
 
 class Keepalive:
-    """Sends the notification again and again, until it fails too often in a row."""
+    """Sends the notification at an interval, until it fails too often in a row."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Keepalive:
         send: Callable[[bytes], bool],
         give_up: Callable[[], Awaitable[None]],
     ) -> None:
-        """``send`` sends a message, and says whether the one before it has left.
+        """``send`` sends a message, and returns whether the previous one has been sent.
 
         ``give_up`` closes the connection and ends its session.
         """
@@ -40,21 +40,21 @@ class Keepalive:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin, if the server has it and this has not begun."""
+        """Start, if the server declares it."""
         if self._server.keepalive is not None and self._timer is None:
             self._schedule(self._server.keepalive.interval_ms)
 
     def stop(self) -> None:
-        """Send no more."""
+        """Stop."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def _schedule(self, interval_ms: int) -> None:
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(interval_ms / 1000, self._beat)
+        self._timer = loop.call_later(interval_ms / 1000, self._tick)
 
-    def _beat(self) -> None:
+    def _tick(self) -> None:
         self._timer = None
         keepalive = self._server.keepalive
         if keepalive is None:

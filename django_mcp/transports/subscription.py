@@ -1,4 +1,4 @@
-"""What one listen stream hears, and how it is told: the same over every transport."""
+"""The subscription of one listen stream, over every transport."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from django_mcp.pubsub import bus, publisher
 
 
 class Subscription:
-    """A subscription which is honoured from ``open`` to ``close``."""
+    """A subscription, from ``open`` to ``close``."""
 
     __slots__ = ("_frame", "_id", "_is_open", "_wanted", "_write")
 
@@ -29,27 +29,27 @@ class Subscription:
 
     @property
     def id(self) -> RequestId:
-        """The id of the request which asked for it."""
-        assert self._frame.request is not None
-        assert self._frame.request.id is not None
-        return self._frame.request.id
+        """The id of the subscriptions/listen request."""
+        request_id = self._frame.message.id
+        assert request_id is not None  # Only a request opens a subscription.
+        return request_id
 
     async def open(self) -> None:
-        """Listen, and acknowledge; who opens must close, also when this was cancelled."""
-        # Listen first: what is announced when the client reads this is announced to it.
+        """Subscribe and acknowledge; ``close`` must follow, also after a cancellation."""
+        # In this order: what is published once the client reads this is sent to it.
         for group in self._groups():
-            await bus.here().join(group, self._hear)
+            await bus.here().subscribe(group, self._receive)
         self._write(jsonrpc.encode(subscriptions.acknowledgement(self.id, self._wanted)))
         self._is_open = True
 
     def close(self) -> None:
-        """Hear nothing more."""
+        """Unsubscribe."""
         self._is_open = False
         for group in self._groups():
-            bus.here().leave(group, self._hear)
+            bus.here().unsubscribe(group, self._receive)
 
-    def recognised(self, principal: Principal) -> None:
-        """Note what the client may do now."""
+    def reauthenticated(self, principal: Principal) -> None:
+        """Use the current permissions of the principal."""
         self._frame = replace(self._frame, user=principal.user, auth=principal)
 
     def _groups(self) -> list[str]:
@@ -57,19 +57,19 @@ class Subscription:
         of_lists = [publisher.of_server(server)] if self._wanted.lists else []
         return of_lists + [publisher.of_resource(server, uri) for uri in self._wanted.uris]
 
-    def _hear(self, message: bus.Message) -> None:
+    def _receive(self, message: bus.Message) -> None:
         method, uri = message["method"], message.get("uri")
         if uri is not None:
-            bus.spawn(self._tell_of(method, uri))
+            bus.spawn(self._send_update(method, uri))
         elif method in self._wanted.methods:
-            self._tell(method, None)
+            self._send(method, None)
 
-    async def _tell_of(self, method: str, uri: str) -> None:
-        """Tell of a change to a resource, if the caller may still read it (SUB-11)."""
-        if await visibility.readable(self._frame, uri):
-            self._tell(method, uri)
+    async def _send_update(self, method: str, uri: str) -> None:
+        """Send an update of a resource, if the client may still read it (SUB-11)."""
+        if await visibility.is_readable(self._frame, uri):
+            self._send(method, uri)
 
-    def _tell(self, method: str, uri: str | None) -> None:
+    def _send(self, method: str, uri: str | None) -> None:
         # Nothing may be sent before the acknowledgement (SUB-01).
         if self._is_open:
-            self._write(subscriptions.announcement(method, uri, self._id))
+            self._write(subscriptions.change_notification(method, uri, self._id))

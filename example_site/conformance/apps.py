@@ -4,7 +4,7 @@ from django.apps import AppConfig
 
 
 class ConformanceConfig(AppConfig):
-    """What the official conformance suite wants to find on a server."""
+    """The components that the official conformance suite expects of a server."""
 
     name = "example_site.conformance"
     verbose_name = "Conformance"

@@ -1,7 +1,7 @@
-"""The suite's tools and prompts which ask the client something.
+"""Tools and prompts of the conformance suite that send input requests.
 
-Every handler is written once, for both eras: with some clients it waits on an open stream for
-the answer, with others it is called again when the answer is there.
+Each handler supports both kinds of clients: with a session it waits for the response on an open
+stream; without one, the client retries the call with the response.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from example_site.conformance.server import conformance
 
 
 class UserName(BaseModel):
-    """Who the user is."""
+    """The name of the user."""
 
     name: str
 
@@ -28,19 +28,19 @@ class Confirmation(BaseModel):
 
 
 class Color(BaseModel):
-    """What the user likes."""
+    """The preferences of the user."""
 
     color: str
 
 
 class Context(BaseModel):
-    """What a prompt should be about."""
+    """The subject of a prompt."""
 
     context: str
 
 
 class Account(BaseModel):
-    """How the user can be reached."""
+    """The contact data of the user."""
 
     username: str
     email: str
@@ -89,39 +89,39 @@ ENUMS = {
 
 
 def told(answer: ElicitResult[Any]) -> str:
-    """An answer, as a text."""
+    """The text of a response."""
     content = answer.content
     plain = content.model_dump() if isinstance(content, BaseModel) else content
     return f"action={answer.action}, content={plain}"
 
 
-# In sessions.
+# With sessions.
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_sampling(prompt: str, frame: Frame) -> str:
-    """Asks the client's model, and repeats what it said."""
+    """Requests sampling, and returns the text of the model."""
     said = await frame.client.acreate_message(prompt, max_tokens=100)
     return f"LLM response: {said.text}"
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_elicitation(message: str, frame: Frame) -> str:
-    """Asks the user for a name and an address."""
+    """Requests a user name and an email address from the user."""
     answer = await frame.client.aelicit(message, Account)
     return f"User response: {told(answer)}"
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_elicitation_sep1034_defaults(frame: Frame) -> str:
-    """Asks the user with a default for every type."""
+    """Requests a form with a default for each type."""
     answer = await frame.client.aelicit("Please review these values", DEFAULTS)
     return f"Elicitation completed: {told(answer)}"
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_elicitation_sep1330_enums(frame: Frame) -> str:
-    """Asks the user with every way to offer a choice."""
+    """Requests a form with each kind of choice."""
     answer = await frame.client.aelicit("Please choose", ENUMS)
     return f"Elicitation completed: {told(answer)}"
 
@@ -129,54 +129,54 @@ async def test_elicitation_sep1330_enums(frame: Frame) -> str:
 # Without sessions.
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_missing_capability(frame: Frame) -> str:
-    """Cannot be called by a client which offers no sampling."""
+    """Cannot be called by a client that does not support sampling."""
     said = await frame.client.acreate_message("Say anything.", max_tokens=10)
     return said.text
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_streaming_elicitation(frame: Frame) -> str:
-    """Says something, and then asks the user."""
+    """Sends a log message before it sends an elicitation request."""
     await frame.client.aprogress(0, 1, "About to ask")
     answer = await frame.client.aelicit("Please confirm", Confirmation, key="confirm")
     return f"Elicitation completed: {told(answer)}"
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_input_required_result_elicitation(frame: Frame) -> str:
-    """Asks the user for a name, and greets."""
+    """Requests the name of the user, and returns a greeting."""
     answer = await frame.client.aelicit("What is your name?", UserName, key="user_name")
     return f"Hello, {answer.content.name}!" if answer.accepted else f"Not greeted: {answer.action}"
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_input_required_result_sampling(frame: Frame) -> str:
-    """Asks the client's model something that everybody knows."""
+    """Requests a completion of the client's model."""
     said = await frame.client.acreate_message(
         "What is the capital of France?", max_tokens=100, key="capital_question"
     )
     return said.text
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_input_required_result_list_roots(frame: Frame) -> str:
-    """Asks for the client's roots, and lists them."""
+    """Requests the roots of the client, and lists them."""
     roots = await frame.client.alist_roots(key="client_roots")
     return "Roots: " + ", ".join(root.uri for root in roots)
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_input_required_result_request_state(frame: Frame) -> str:
-    """Asks for a confirmation; what must be remembered travels with the client."""
+    """Requests a confirmation; the state is sent to the client and returned by it."""
     answer = await frame.client.aelicit("Please confirm", Confirmation, key="confirm")
     return f"state-ok, {told(answer)}"
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_input_required_result_multiple_inputs(frame: Frame) -> str:
-    """Asks three questions at once."""
+    """Sends three input requests at once."""
     answers = await frame.client.aask(
         user_name=input_requests.form("What is your name?", UserName),
         greeting=input_requests.sample("Generate a greeting", max_tokens=50),
@@ -186,25 +186,25 @@ async def test_input_required_result_multiple_inputs(frame: Frame) -> str:
     return f"{greeting.text} ({told(name)}; {len(roots)} roots)"
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_input_required_result_multi_round(frame: Frame) -> str:
-    """Asks a second question when the first one is answered."""
+    """Sends a second input request after the response to the first one."""
     name = await frame.client.aelicit("Step 1: What is your name?", UserName, key="step1")
     color = await frame.client.aelicit("Step 2: What is your favorite color?", Color, key="step2")
     return f"Step 1: {told(name)}. Step 2: {told(color)}."
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_input_required_result_tampered_state(frame: Frame) -> str:
-    """Asks for a confirmation, and refuses a state which is not its own."""
+    """Requests a confirmation, and rejects a state that was modified."""
     answer = await frame.client.aelicit("Please confirm", Confirmation, key="confirm")
     return f"The state was untouched, {told(answer)}"
 
 
-@conformance.tool
+@conformance.tool(requests_input=True)
 async def test_input_required_result_capabilities(frame: Frame) -> str:
-    """Asks what this client can be asked, and nothing else."""
-    possible: Mapping[str, InputRequest] = {
+    """Sends only the input requests that the client supports."""
+    possible: Mapping[str, InputRequest[Any]] = {
         "user_name": input_requests.form("What is your name?", UserName),
         "greeting": input_requests.sample("Generate a greeting", max_tokens=50),
     }
@@ -217,9 +217,9 @@ async def test_input_required_result_capabilities(frame: Frame) -> str:
     return f"Answered: {', '.join(answers) or 'nothing, for this client cannot be asked'}"
 
 
-@conformance.prompt
+@conformance.prompt(requests_input=True)
 async def test_input_required_result_prompt(frame: Frame) -> Response:
-    """Asks the user what the prompt should be about."""
+    """Requests the subject of the prompt from the user."""
     answer = await frame.client.aelicit(
         "What context should the prompt use?", Context, key="user_context"
     )

@@ -1,7 +1,6 @@
-"""What django_mcp finds of this app: the server, once its modules have registered everything.
+"""The module that django_mcp discovers; it imports the modules that register components.
 
-Names, texts and schemas are those which the suite looks for, so they are no model to follow;
-how they are produced is.
+The conformance suite prescribes the names, texts and schemas: they are no examples of good style.
 """
 
 from example_site.conformance import announcing, asking, prompts, resources, tools

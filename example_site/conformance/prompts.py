@@ -1,4 +1,4 @@
-"""The suite's prompts which need nothing of the client."""
+"""Prompts of the conformance suite that send no input requests."""
 
 from typing import Annotated
 
@@ -11,14 +11,14 @@ from example_site.conformance.server import conformance
 
 
 def complete_arg1(typed: str) -> list[str]:
-    """The values which begin like this."""
+    """The values that start with the given text."""
     values = ["testValue1", "testing", "paris", "park", "party"]
     return [value for value in values if value.startswith(typed)]
 
 
 @conformance.prompt
 def test_simple_prompt() -> str:
-    """One message without arguments."""
+    """Returns one message without arguments."""
     return "This is a simple prompt for testing."
 
 
@@ -27,7 +27,7 @@ def test_prompt_with_arguments(
     arg1: Annotated[str, Field(description="First test argument")],
     arg2: Annotated[str, Field(description="Second test argument")],
 ) -> str:
-    """One message which repeats its two arguments."""
+    """Returns one message with both arguments."""
     return f"Prompt with arguments: arg1='{arg1}', arg2='{arg2}'"
 
 
@@ -35,7 +35,7 @@ def test_prompt_with_arguments(
 def test_prompt_with_embedded_resource(
     resourceUri: Annotated[str, Field(description="URI of the resource to embed")],
 ) -> Response:
-    """A resource, and what to do with it."""
+    """Returns a resource and an instruction."""
     embedded = EmbeddedResource(
         resourceUri, text="Embedded resource content for testing.", mime_type="text/plain"
     )
@@ -44,6 +44,6 @@ def test_prompt_with_embedded_resource(
 
 @conformance.prompt
 def test_prompt_with_image() -> Response:
-    """An image, and what to do with it."""
+    """Returns an image and an instruction."""
     image = ImageContent(PNG, "image/png")
     return Response.prompt().user(image).user("Please analyze the image above.")

@@ -1,4 +1,4 @@
-"""A picture and a sound, as small as they can be."""
+"""A minimal image and a minimal sound."""
 
 from base64 import b64decode
 from struct import pack

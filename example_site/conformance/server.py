@@ -1,4 +1,4 @@
-"""A second server of the site, at /conformance, with a list of authenticators of its own."""
+"""A second server of the site, at /conformance, with its own list of authenticators."""
 
 from django_mcp import Server
 
@@ -6,6 +6,6 @@ conformance = Server(
     "conformance",
     title="Conformance",
     description="What the official conformance suite wants to find on a server.",
-    # The suite brings no credentials.
+    # The suite sends no credentials.
     authenticators=["django_mcp.auth.anonymous.AnonymousAuthentication"],
 )

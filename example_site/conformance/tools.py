@@ -1,4 +1,4 @@
-"""The suite's tools which need nothing of the client."""
+"""Tools of the conformance suite that send no input requests."""
 
 import asyncio
 from typing import Annotated, Any
@@ -7,7 +7,7 @@ from django_mcp import Frame, Header, Response, ToolError
 from example_site.conformance.samples import PNG, WAV
 from example_site.conformance.server import conformance
 
-PAUSE = 0.05  # The suite tells one event from the next by the time between them.
+PAUSE = 0.05  # The suite checks the time between events.
 
 JSON_SCHEMA_2020_12 = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -37,28 +37,28 @@ JSON_SCHEMA_2020_12 = {
 }
 
 
-# First in the list: the suite calls the first tool, without arguments, to try headers out.
+# The first in the list: the suite calls the first tool without arguments to test headers.
 @conformance.tool(order=-1)
 def test_simple_text() -> str:
-    """Answers with a text."""
+    """Returns a text."""
     return "This is a simple text response for testing."
 
 
 @conformance.tool
 def test_image_content() -> Response:
-    """Answers with an image."""
+    """Returns an image."""
     return Response.tool().image(PNG, "image/png")
 
 
 @conformance.tool
 def test_audio_content() -> Response:
-    """Answers with a sound."""
+    """Returns a sound."""
     return Response.tool().audio(WAV, "audio/wav")
 
 
 @conformance.tool
 def test_embedded_resource() -> Response:
-    """Answers with a resource and its contents."""
+    """Returns an embedded resource."""
     return Response.tool().embedded_resource(
         "test://embedded-resource",
         text="This is an embedded resource content.",
@@ -68,7 +68,7 @@ def test_embedded_resource() -> Response:
 
 @conformance.tool
 def test_multiple_content_types() -> Response:
-    """Answers with a text, an image and a resource."""
+    """Returns a text, an image and a resource."""
     return (
         Response.tool()
         .text("Multiple content types test:")
@@ -83,13 +83,13 @@ def test_multiple_content_types() -> Response:
 
 @conformance.tool
 def test_error_handling() -> str:
-    """Fails, and says so to the model."""
+    """Returns a tool error."""
     raise ToolError("This tool intentionally returns an error for testing")
 
 
 @conformance.tool
 async def test_tool_with_logging(frame: Frame) -> str:
-    """Logs to the client while it runs."""
+    """Sends log messages while it runs."""
     await frame.client.alog("info", "Tool execution started")
     await asyncio.sleep(PAUSE)
     await frame.client.alog("info", "Tool processing data")
@@ -100,7 +100,7 @@ async def test_tool_with_logging(frame: Frame) -> str:
 
 @conformance.tool
 async def test_tool_with_progress(frame: Frame) -> str:
-    """Reports progress while it runs."""
+    """Sends progress notifications while it runs."""
     for done in (0, 50, 100):
         await frame.client.aprogress(done, 100, f"Completed {done} of 100")
         await asyncio.sleep(PAUSE)
@@ -109,7 +109,7 @@ async def test_tool_with_progress(frame: Frame) -> str:
 
 @conformance.tool
 def test_logging_tool(frame: Frame) -> str:
-    """Logs at four levels, of which the client is sent those that it asked for."""
+    """Logs at four levels; the client receives those that it requested."""
     for level in ("debug", "info", "warning", "error"):
         frame.client.log(level, f"A message of level {level}")
     return "Logged at every level."
@@ -117,11 +117,11 @@ def test_logging_tool(frame: Frame) -> str:
 
 @conformance.tool
 def test_x_mcp_header(region: Annotated[str, Header("Region")]) -> str:
-    """Takes an argument which HTTP clients repeat in the header Mcp-Param-Region."""
+    """Takes an argument that HTTP clients repeat in the header Mcp-Param-Region."""
     return f"The region is {region}."
 
 
 @conformance.tool(input_schema=JSON_SCHEMA_2020_12)
 def json_schema_2020_12_tool(params: dict[str, Any]) -> dict[str, Any]:
-    """Takes what a JSON Schema with references and conditions describes."""
+    """Takes arguments described by a JSON Schema with references and conditions."""
     return params

@@ -4,7 +4,7 @@ from django.apps import AppConfig
 
 
 class DeskConfig(AppConfig):
-    """What lies on a desk: a calculator, a table of units, a timer, a pad of notes."""
+    """A calculator, a unit converter, a timer and notes."""
 
     name = "example_site.desk"
     verbose_name = "Desk"

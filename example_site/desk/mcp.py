@@ -1,10 +1,10 @@
-"""What lies on the desk, offered over MCP: tools, resources and a prompt, written as classes.
+"""Tools, resources and a prompt of the desk, written as classes.
 
-A class is worth it when several things belong together: a schema written by hand, a model of
-the arguments, a completion. Its docstring is what the model reads. One instance answers all
-calls, so what has to be remembered goes to the Frame.
+A class is useful when several things belong together: a schema, a model of the arguments, a
+completion. Its docstring is the description. One instance handles all calls, so state is stored
+in the Frame.
 
-Handlers which wait are ``async``: they occupy no thread. So are those which never block.
+Handlers that wait or never block are ``async``: they occupy no thread.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class Calculator(Tool):
     }
 
     def execute(self, params: Mapping[str, Any], frame: Frame) -> tuple[Response, Frame]:
-        """Calculate, and remember the result for the rest of the session."""
+        """Calculate, and store the result in the session."""
         if params["operation"] == "divide" and params["b"] == 0:
             raise ToolError("Cannot divide by zero")
         result = self.operations[params["operation"]](params["a"], params["b"])
@@ -61,12 +61,12 @@ class Calculator(Tool):
 
 @tool
 class LastCalculation(Tool):
-    """Tells the last result of the calculator in this session."""
+    """Returns the last result of the calculator in this session."""
 
     read_only = True
 
     def execute(self, frame: Frame) -> str:
-        """Look it up; where the protocol has no sessions, nothing is remembered."""
+        """Return the stored result; a revision without sessions stores none."""
         if "last_calculation" not in frame.assigns:
             raise ToolError("Nothing was calculated in this session. Use calculator first.")
         return str(frame.assigns["last_calculation"])
@@ -88,14 +88,14 @@ class ConvertUnits(Tool):
     read_only = True
 
     class Input(BaseModel):
-        """What the tool takes."""
+        """The arguments of the tool."""
 
         amount: float
         source: Annotated[str, Field(description="The unit that the amount is in: mile")]
         target: Annotated[str, Field(description="The unit wanted: kilometre")]
 
     async def execute(self, params: Input) -> Converted:
-        """Convert; the reason of a failure is for the model to read."""
+        """Convert the amount; an error message is sent to the model."""
         try:
             amount = units.convert(params.amount, params.source, params.target)
         except ValueError as error:
@@ -106,24 +106,24 @@ class ConvertUnits(Tool):
 
 @tool
 class Timer(Tool):
-    """Waits for some seconds and reports each of them."""
+    """Waits for some seconds and reports progress each second."""
 
     read_only = True
 
     async def execute(self, seconds: Annotated[int, Field(ge=1, le=60)], frame: Frame) -> str:
-        """Wait. A cancelled call ends where it waits, since it is an async one."""
+        """Wait. Cancellation is raised at the await, because the handler is async."""
         for second in range(seconds):
             await frame.client.aprogress(second, seconds, f"{seconds - second} s to go")
             await asyncio.sleep(1)
         return f"{seconds} s are over."
 
 
-# Registration at run time: each note becomes a resource which this session alone can see.
+# Registration at run time: each note becomes a resource that is visible in this session only.
 
 
 @tool
 class TakeNote(Tool):
-    """Takes a note, which becomes a resource of this session."""
+    """Stores a note as a resource of this session."""
 
     title = "Take a note"
     destructive = False
@@ -134,11 +134,11 @@ class TakeNote(Tool):
         text: str,
         frame: Frame,
     ) -> tuple[Response, Frame]:
-        """Remember the text, and register the resource that shows it."""
+        """Store the text, and register the resource."""
         if frame.get_mcp_session_id() is None:
             raise ToolError("Notes last as long as a session, and this client has none.")
         uri = f"note://{title}"
-        # A key for each note: calls which run at once then never overwrite each other's.
+        # One key for each note, so that concurrent calls do not overwrite each other.
         noted = frame.assign(uri, text).register_resource(uri, name=title, handler=read_note)
         return Response.tool().text("Noted.").resource_link(uri, title), noted
 
@@ -153,32 +153,32 @@ def read_note(uri: str, frame: Frame) -> str:
 
 @resource()
 class Units(Resource):
-    """All units, by what they measure."""
+    """All units by quantity."""
 
     uri = "units://all"
     title = "Units"
 
     async def read(self) -> dict[str, list[str]]:
-        """Their names."""
+        """The names of the units."""
         return {quantity: sorted(known) for quantity, known in units.UNITS.items()}
 
 
 @resource()
 class UnitsOfQuantity(ResourceTemplate):
-    """The units of one quantity, each as a multiple of the basic one."""
+    """The units of one quantity as multiples of its base unit."""
 
     uri_template = "units://{quantity}"
     name = "units_of_quantity"
     title = "Units of a quantity"
 
     async def read(self, quantity: str) -> dict[str, float]:
-        """The table."""
+        """The table of factors."""
         if quantity not in units.UNITS:
             raise ResourceNotFound
         return units.UNITS[quantity]
 
     def complete_quantity(self, typed: str) -> list[str]:
-        """The quantities which begin like this."""
+        """The quantities that start with the given text."""
         return [quantity for quantity in units.UNITS if quantity.startswith(typed)]
 
 
@@ -187,14 +187,14 @@ class UnitsOfQuantity(ResourceTemplate):
 
 @prompt
 class ExplainUnit(Prompt):
-    """Explains a unit to somebody who grew up with others."""
+    """Explains a unit to a person who is used to other units."""
 
     title = "Explain a unit"
 
     async def get_messages(
         self, quantity: Literal["length", "mass", "volume"], unit: str
     ) -> Response:
-        """The conversation to begin with."""
+        """The messages of the prompt."""
         return (
             Response.prompt(f"What a {unit} is")
             .user(f"Which units of {quantity} do you know?")
@@ -203,7 +203,7 @@ class ExplainUnit(Prompt):
         )
 
     def complete_unit(self, typed: str, arguments: Mapping[str, str]) -> list[str]:
-        """The units of the quantity that was chosen before, or of all."""
+        """The units of the selected quantity, or all units."""
         chosen = arguments.get("quantity")
         known = (
             units.UNITS.get(chosen, {})

@@ -1,4 +1,4 @@
-"""Units of measurement, and how much of the basic unit each of them is."""
+"""Units of measurement as multiples of a base unit."""
 
 UNITS = {
     "length": {
@@ -25,12 +25,12 @@ UNITS = {
 
 
 def quantity_of(unit: str) -> str | None:
-    """What ``unit`` measures, or None for an unknown one."""
+    """Return the quantity of ``unit``, or None if the unit is unknown."""
     return next((quantity for quantity, units in UNITS.items() if unit in units), None)
 
 
 def convert(amount: float, source: str, target: str) -> float:
-    """``amount`` of one unit in another; raises ValueError unless both measure the same."""
+    """Convert ``amount``; raises ValueError unless both units measure the same quantity."""
     quantity = quantity_of(source)
     if quantity is None or target not in UNITS[quantity]:
         raise ValueError(f"{source} and {target} are not units of the same quantity")

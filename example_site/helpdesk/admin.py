@@ -7,14 +7,14 @@ from example_site.helpdesk.models import Comment, Customer, Ticket
 
 @admin.register(Customer)
 class CustomerAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for mypy only.
-    """Customers, found by their name."""
+    """Customers, with a search by name."""
 
     list_display = ["name", "city", "email"]
     search_fields = ["name", "city"]
 
 
 class CommentInline(admin.TabularInline):  # type: ignore[type-arg] # Generic for mypy only.
-    """The comments, below their ticket."""
+    """Comments, edited on the page of their ticket."""
 
     model = Comment
     extra = 1

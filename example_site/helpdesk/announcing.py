@@ -1,4 +1,4 @@
-"""Tells clients that a ticket has changed, whoever changed it: a tool, the admin, a script."""
+"""Notifications of changed tickets, whether a tool, the admin or a script changed them."""
 
 from functools import partial
 from typing import Any
@@ -13,16 +13,16 @@ from example_site.helpdesk.models import Comment, Ticket
 
 @receiver(post_save, sender=Ticket)
 def ticket_saved(instance: Ticket, **_: Any) -> None:
-    """A ticket was opened, assigned, closed or otherwise edited."""
+    """Notify when a ticket was created or edited."""
     announce(instance.pk)
 
 
 @receiver(post_save, sender=Comment)
 def comment_saved(instance: Comment, **_: Any) -> None:
-    """Something was said about a ticket."""
+    """Notify when a comment was added."""
     announce(instance.ticket_id)
 
 
 def announce(number: int) -> None:
-    """Tell those who subscribed to the ticket, once it can be read as it is now."""
+    """Notify the subscribers of the ticket after the transaction commits."""
     transaction.on_commit(partial(default.notify_resource_updated, f"ticket://{number}"))

@@ -4,7 +4,7 @@ from django.apps import AppConfig
 
 
 class HelpdeskConfig(AppConfig):
-    """Tickets of customers, and the comments on them."""
+    """Tickets of customers and their comments."""
 
     name = "example_site.helpdesk"
     verbose_name = "Helpdesk"

@@ -1,4 +1,4 @@
-"""A tool that asks the user while it runs: it opens a ticket, and may have to know for whom."""
+"""A tool that sends an input request: it opens a ticket and may need to know the customer."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -10,7 +10,7 @@ from example_site.helpdesk.models import Customer, Ticket
 from example_site.helpdesk.summaries import TicketSummary
 
 
-@tool(title="Open a ticket", destructive=False)
+@tool(title="Open a ticket", destructive=False, requests_input=True)
 def open_ticket(
     customer: Annotated[str, Field(description="The customer's name, or a part of it")],
     subject: Annotated[str, Field(min_length=1, max_length=200)],
@@ -18,9 +18,9 @@ def open_ticket(
     frame: Frame,
     priority: Ticket.Priority = Ticket.Priority.NORMAL,
 ) -> TicketSummary:
-    """Open a ticket for a customer. The user is asked when several customers may be meant."""
-    # Nothing is written before the question: with some clients the tool is called again, from
-    # the top, when the answer is there.
+    """Open a ticket for a customer. The user selects the customer if several match."""
+    # Nothing is written before the input request: without a session, the client retries the
+    # call with the response, and the handler runs again from the start.
     meant = _choose(frame, customer, list(Customer.objects.filter(name__icontains=customer)))
     ticket = Ticket.objects.create(
         customer=meant, subject=subject, description=description, priority=priority
@@ -43,7 +43,7 @@ def _choose(frame: Frame, customer: str, found: Sequence[Customer]) -> Customer:
     try:
         answer = frame.client.elicit(f"Which {customer!r} do you mean?", form, key="customer")
     except MissingClientCapability as error:
-        # This client has no way to ask its user, so the model has to decide.
+        # The client cannot ask the user, so the model has to decide.
         raise ToolError(f"Several customers fit: {', '.join(names)}. Name one.") from error
     if not answer.accepted:
         raise ToolError("No ticket was opened: the user did not say for which customer.")

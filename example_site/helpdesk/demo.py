@@ -1,6 +1,6 @@
-"""The demo data: always the same customers, tickets and comments.
+"""The demo data: the same customers, tickets and comments on each run.
 
-It knows neither users nor commands: who answers the tickets is handed in.
+This module does not depend on users or commands: the caller passes the agents.
 """
 
 from collections.abc import Iterator, Sequence
@@ -56,7 +56,7 @@ PROBLEMS = [
     ("Question about our contract", "Which response times does our contract include?"),
 ]
 
-# What is said about a ticket, in turn: an agent begins, the customer replies.
+# The comments of a ticket in order: an agent writes the first, the customer replies.
 SAID = [
     "Thank you for telling us. How many people does this concern?",
     "Everybody in the office.",
@@ -68,8 +68,8 @@ SAID = [
 
 
 def create(agents: Sequence[User]) -> None:
-    """Make the data; ``agents`` are the users whom tickets are assigned to."""
-    chance = Random(TICKETS)  # Seeded, so that every database has the same data.
+    """Create the data; ``agents`` are the users who are assigned to tickets."""
+    chance = Random(TICKETS)  # Seeded, so that every database gets the same data.
     customers = Customer.objects.bulk_create(_customers())
     tickets = Ticket.objects.bulk_create(_tickets(customers, agents, chance))
     Comment.objects.bulk_create(
@@ -93,7 +93,7 @@ def _tickets(
         status = _status(number, chance)
         closed = status == Ticket.Status.CLOSED
         agent = chance.choice(agents)
-        # Some of the open ones wait for somebody who takes them.
+        # Some open tickets are unassigned.
         waits = status == Ticket.Status.OPEN and number % 2 == 0
         yield Ticket(
             customer=chance.choice(customers),
@@ -108,14 +108,14 @@ def _tickets(
 
 
 def _status(number: int, chance: Random) -> Ticket.Status:
-    """Old tickets are closed, as a rule; the newest are not."""
+    """Whether a ticket is closed: most old ones are, the newest are not."""
     if chance.random() < 1 - number / TICKETS:
         return Ticket.Status.CLOSED
     return chance.choice([Ticket.Status.OPEN, Ticket.Status.OPEN, Ticket.Status.WAITING])
 
 
 def _comments(ticket: Ticket, chance: Random) -> Iterator[Comment]:
-    """The beginning of a conversation, or all of it; customers have no account."""
+    """Create the first comments of a ticket, or all of them; customers have no user account."""
     said = ticket.created
     turns = chance.randint(1, len(SAID)) if ticket.assignee else 0
     for turn, text in enumerate(SAID[:turns]):

@@ -1,6 +1,6 @@
-"""What the helpdesk offers over MCP: tools, resources and a prompt, all of them functions.
+"""Tools, resources and a prompt of the helpdesk, written as functions.
 
-A model reads the names, the docstrings and the descriptions here, so they are written for it.
+Models read the names, docstrings and descriptions in this file.
 """
 
 from datetime import datetime
@@ -16,15 +16,15 @@ from example_site.helpdesk import announcing, asking
 from example_site.helpdesk.models import Comment, Ticket
 from example_site.helpdesk.summaries import TicketSummary
 
-__all__ = ["announcing", "asking"]  # What they have to offer begins when they are imported.
+__all__ = ["announcing", "asking"]  # They register their components when they are imported.
 
-REPORT_EVERY = 10  # Tickets between two reports of progress: each of them is a message.
+REPORT_EVERY = 10  # Tickets per progress notification.
 
 Number = Annotated[int, Field(description="The number of a ticket")]
 
 
 class LateAnswer(BaseModel):
-    """A ticket whose customer waited too long."""
+    """A ticket that was answered too late."""
 
     number: int
     subject: str
@@ -34,7 +34,7 @@ class LateAnswer(BaseModel):
 
 
 class AnswerTimes(BaseModel):
-    """How quickly tickets were answered."""
+    """A report on answer times."""
 
     checked: int
     unanswered: int
@@ -53,7 +53,7 @@ def search_tickets(
     unassigned: Annotated[bool, Field(description="Only those which nobody works on")] = False,
     limit: Annotated[int, Field(ge=1, le=50)] = 10,
 ) -> list[TicketSummary]:
-    """Find tickets, the newest first. A ticket has to fit all filters which are given."""
+    """Find tickets, newest first. A ticket must match all given filters."""
     tickets = Ticket.objects.select_related("customer", "assignee")
     if text:
         tickets = tickets.filter(Q(subject__icontains=text) | Q(description__icontains=text))
@@ -74,7 +74,7 @@ async def add_comment(
     text: Annotated[str, Field(min_length=1, max_length=2000)],
     frame: Frame,
 ) -> str:
-    """Say something about a ticket. Everybody may, also without having logged in."""
+    """Add a comment to a ticket. Users who have not logged in may do so, too."""
     ticket = await Ticket.objects.filter(pk=number).afirst()
     if ticket is None:
         raise no_ticket(number)
@@ -87,11 +87,11 @@ async def add_comment(
     title="Close a ticket",
     destructive=False,
     idempotent=True,
-    # Whoever lacks the permission does not even see this tool.
+    # The tool is hidden from users without the permission.
     permission="helpdesk.change_ticket",
 )
 def close_ticket(number: Number, frame: Frame) -> TicketSummary:
-    """Close a ticket whose customer needs no more help."""
+    """Close a ticket that needs no more help."""
     with transaction.atomic():
         ticket = Ticket.objects.select_for_update().filter(pk=number).first()
         if ticket is None:
@@ -107,7 +107,7 @@ def close_ticket(number: Number, frame: Frame) -> TicketSummary:
 
 @tool(title="Check answer times", read_only=True)
 def check_answer_times(frame: Frame, priority: Ticket.Priority | None = None) -> AnswerTimes:
-    """Go through all tickets, and list those that were answered later than was promised."""
+    """Check all tickets, and list those that were answered late."""
     tickets = Ticket.objects.annotate(first_answer=Min("comments__created")).order_by("pk")
     if priority:
         tickets = tickets.filter(priority=priority)
@@ -115,7 +115,7 @@ def check_answer_times(frame: Frame, priority: Ticket.Priority | None = None) ->
     unanswered = 0
     late: list[LateAnswer] = []
     for done, ticket in enumerate(tickets.iterator(chunk_size=REPORT_EVERY), start=1):
-        # A thread cannot be stopped from outside: a long loop has to ask.
+        # A thread cannot be interrupted, so a long loop checks for cancellation.
         frame.cancellation.raise_if_requested()
         if ticket.first_answer is None:
             unanswered += 1
@@ -131,7 +131,7 @@ def check_answer_times(frame: Frame, priority: Ticket.Priority | None = None) ->
 
 
 def ticket_numbers(typed: str) -> list[str]:
-    """Completion: the numbers of tickets that begin with what was typed."""
+    """The ticket numbers that start with the given text."""
     found = Ticket.objects.filter(pk__startswith=typed).order_by("pk")
     return [str(number) for number in found.values_list("pk", flat=True)]
 
@@ -144,7 +144,7 @@ def ticket_numbers(typed: str) -> list[str]:
     complete={"pk": ticket_numbers},
 )
 def read_ticket(pk: int) -> str:
-    """A ticket with everything that was said about it."""
+    """A ticket with its comments."""
     ticket = Ticket.objects.select_related("customer", "assignee").filter(pk=pk).first()
     if ticket is None:
         raise ResourceNotFound
@@ -153,7 +153,7 @@ def read_ticket(pk: int) -> str:
 
 @resource("tickets://open", title="Open tickets", mime_type="application/json")
 def open_tickets() -> list[TicketSummary]:
-    """The tickets which wait for us, the newest first."""
+    """The open tickets that need an answer, newest first."""
     found = Ticket.objects.select_related("customer", "assignee").filter(status=Ticket.Status.OPEN)
     return [TicketSummary.of(ticket) for ticket in found]
 
@@ -163,7 +163,7 @@ def open_tickets() -> list[TicketSummary]:
 
 @prompt(title="Summarise a ticket", complete={"number": ticket_numbers})
 def summarise_ticket(number: Number, length: Literal["short", "full"] = "short") -> Response:
-    """Summarise a ticket for a colleague who takes it over."""
+    """Summarize a ticket for the colleague who takes it over."""
     wish = {"short": "in at most three sentences", "full": "with every step that was taken"}
     return (
         Response.prompt(f"Summary of ticket {number}")
@@ -172,16 +172,16 @@ def summarise_ticket(number: Number, length: Literal["short", "full"] = "short")
     )
 
 
-# What they share.
+# Helpers.
 
 
 def no_ticket(number: int) -> ToolError:
-    """The failure for a number that nobody has; it tells the model what to do instead."""
+    """The error for an unknown number; it tells the model what to do instead."""
     return ToolError(f"There is no ticket {number}. Use search_tickets to find its number.")
 
 
 def late_answer(ticket: Ticket, answered: datetime) -> LateAnswer:
-    """A row of the report on answer times."""
+    """Return a row of the report on answer times."""
     return LateAnswer(
         number=ticket.pk,
         subject=ticket.subject,
@@ -192,7 +192,7 @@ def late_answer(ticket: Ticket, answered: datetime) -> LateAnswer:
 
 
 def as_markdown(ticket: Ticket) -> str:
-    """A ticket and its comments, to be read."""
+    """Return a ticket and its comments as text."""
     comments = ticket.comments.select_related("author")
     said = [f"**{c.said_by}**, {c.created:%Y-%m-%d %H:%M}:\n{c.text}" for c in comments]
     head = (

@@ -1,4 +1,4 @@
-"""What the helpdesk keeps: customers, their tickets, and the comments on those."""
+"""Models of the helpdesk: customers, their tickets and comments."""
 
 from datetime import timedelta
 
@@ -8,7 +8,7 @@ from django.utils import timezone
 
 
 class Customer(models.Model):
-    """An organisation that may ask for help."""
+    """An organisation that may open tickets."""
 
     name = models.CharField(max_length=100, unique=True)
     email = models.EmailField(unique=True)
@@ -22,7 +22,7 @@ class Customer(models.Model):
 
 
 class Ticket(models.Model):
-    """One thing that a customer needs help with."""
+    """A customer's request for help."""
 
     class Status(models.TextChoices):
         OPEN = "open"
@@ -59,7 +59,7 @@ class Ticket(models.Model):
 
     @property
     def answer_due(self) -> timedelta:
-        """How soon its priority promises a first answer."""
+        """The time within which the first answer is due."""
         return ANSWER_DUE[self.Priority(self.priority)]
 
 
@@ -72,7 +72,7 @@ ANSWER_DUE = {
 
 
 class Comment(models.Model):
-    """Something that was said about a ticket; by nobody in particular where there is no author."""
+    """A comment on a ticket; comments of customers have no author."""
 
     ticket = models.ForeignKey(Ticket, on_delete=models.CASCADE, related_name="comments")
     author = models.ForeignKey(
@@ -93,5 +93,5 @@ class Comment(models.Model):
 
     @property
     def said_by(self) -> str:
-        """Who said it, for people to read."""
+        """Return the name of the author."""
         return self.author.get_username() if self.author else "a guest"

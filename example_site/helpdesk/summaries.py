@@ -1,4 +1,4 @@
-"""What tools say of a ticket."""
+"""The summary of a ticket in the output of tools."""
 
 from datetime import datetime
 
@@ -8,7 +8,7 @@ from example_site.helpdesk.models import Ticket
 
 
 class TicketSummary(BaseModel):
-    """A ticket, as lists show it."""
+    """A ticket in a list."""
 
     number: int
     subject: str
@@ -20,7 +20,7 @@ class TicketSummary(BaseModel):
 
     @classmethod
     def of(cls, ticket: Ticket) -> "TicketSummary":
-        """The summary of a row."""
+        """Return the summary of a ticket."""
         return cls(
             number=ticket.pk,
             subject=ticket.subject,

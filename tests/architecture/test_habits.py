@@ -1,4 +1,4 @@
-"""Habits of the code which a machine can look after."""
+"""Rules of style that a program can check."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def constants(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Every text and every bytes in a module, with its line; docstrings are not looked at."""
+    """The string and bytes literals of a module with their lines, without docstrings."""
     spared = {id(node) for node in documentation(tree)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and id(node) not in spared:
@@ -29,7 +29,7 @@ def constants(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def documentation(tree: ast.Module) -> Iterator[ast.AST]:
-    """The docstrings, and the texts which stand below a field or a constant to explain it."""
+    """The docstrings of a module, including those of fields and constants."""
     for node in ast.walk(tree):
         if isinstance(node, DOCUMENTED):
             for statement in node.body:

@@ -1,4 +1,4 @@
-"""What may be imported when, and what comes with it. Who may know whom: see ``lint-imports``."""
+"""Import side effects: what can be imported when, and what it imports. Layers: ``lint-imports``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PACKAGE = ROOT / "django_mcp"
 
 NEEDS_APPS = {
     "django_mcp.admin",
-    "django_mcp.auth.anonymous",  # Its user is a class of an app.
+    "django_mcp.auth.anonymous",  # Only a class of an app uses it.
     "django_mcp.checks",
     "django_mcp.transports.in_process",
     "django_mcp.management.commands",
@@ -26,7 +26,7 @@ NEEDS_APPS = {
     "django_mcp.testing",
     "django_mcp.transports.connection.stdio",
 }
-"""Modules, and families of them, which are imported when Django is ready, by Django or by tests."""
+"""Modules and packages that require django.setup()."""
 
 IMPORT_SCRIPT = """
 import importlib, json, sys
@@ -55,7 +55,7 @@ def needs_apps(name: str) -> bool:
 
 
 def python(code: str, *arguments: str, **environment: str) -> Any:
-    """What a fresh interpreter without settings prints, as JSON."""
+    """Return the JSON output of a new interpreter without settings."""
     inherited = {name: value for name, value in os.environ.items() if "DJANGO" not in name}
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],

@@ -1,4 +1,4 @@
-"""``tests/requirements.py`` names every requirement, and tests that exist."""
+"""``tests/requirements.py`` lists every requirement, and cites only tests that exist."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_requirements_match_the_rows_of_the_checklists(
 def rows(
     path: Path, pattern: re.Pattern[str], left_out: set[str], ends: str
 ) -> Iterator[tuple[str, str]]:
-    """The ids of a checklist and their levels, without the sections which are left out."""
+    """The ids and levels of a checklist, without excluded sections."""
     section = ""
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith(ends):
@@ -91,7 +91,7 @@ def rows(
 
 
 def level(written: str) -> str:
-    """How strong a requirement is: the strongest of the words which it is given."""
+    """The level of a requirement: the strongest of those given."""
     words = written.strip()
     if words.startswith("C:"):
         return "CLIENT"
@@ -102,7 +102,7 @@ def level(written: str) -> str:
 
 
 def exists(node: str) -> bool:
-    """Whether a test of this name is there to be collected, by its file's text alone."""
+    """Whether a file defines a test of this name, without importing it."""
     file, _, name = node.partition("::")
     path = TESTS / file
     return path.is_file() and name in names(path)
@@ -110,7 +110,7 @@ def exists(node: str) -> bool:
 
 @cache
 def names(path: Path) -> frozenset[str]:
-    """The tests of a file, those of its classes with what these inherit from the contracts."""
+    """The tests of a file, including those that its classes inherit from contracts."""
     body = ast.parse(path.read_text(encoding="utf-8")).body
     found = {*functions(body)}
     for item in body:
@@ -128,7 +128,7 @@ def functions(body: list[ast.stmt]) -> list[str]:
 
 @cache
 def contract(name: str) -> list[str]:
-    """The tests which a class of the contracts hands down."""
+    """The tests that a contract class defines."""
     classes = ast.parse(CONTRACTS.read_text(encoding="utf-8")).body
     return [
         method

@@ -1,4 +1,4 @@
-"""A whole site in one module: an ASGI application for tests which try it under several servers."""
+"""A site in one module: an ASGI application for tests under several ASGI servers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def add_in_thread(a: int, b: int) -> int:
 
 @tool
 async def count(frame: Frame) -> str:
-    """Counts to three, and says so."""
+    """Counts to three and sends progress notifications."""
     for number in (1, 2, 3):
         await frame.client.aprogress(number, 3)
     return "done"
@@ -48,7 +48,7 @@ async def count(frame: Frame) -> str:
 
 @tool
 async def wait(begun: str, ended: str) -> None:
-    """Waits for ever; files tell when it began, and when it was stopped."""
+    """Waits until it is cancelled; files record its start and its cancellation."""
     Path(begun).touch()
     try:
         await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""The mounted application under each ASGI server that people use, with a lifespan and without."""
+"""The mounted application under common ASGI servers, with and without lifespan support."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SERVERS = {
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Waits for a condition, but not for ever."""
+    """Wait for a condition with a time limit."""
     deadline = time.monotonic() + TIMEOUT
     pause = threading.Event()
     while not condition():
@@ -77,7 +77,7 @@ def port(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 def message(name: str, arguments: dict[str, Any]) -> tuple[str, dict[str, str]]:
-    """The body and the headers of a tools/call of the stateless revision."""
+    """The body and headers of a tools/call in the stateless revision."""
     meta = {
         "io.modelcontextprotocol/protocolVersion": VERSION,
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -96,7 +96,7 @@ def message(name: str, arguments: dict[str, Any]) -> tuple[str, dict[str, str]]:
 
 
 def call(port: int, name: str, **arguments: Any) -> tuple[HTTPMessage, str]:
-    """Calls a tool: the headers and the body of the answer, whose status is 200."""
+    """Call a tool; return the headers and body of the response with status 200."""
     connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
     connection.request("POST", "/mcp", *message(name, arguments))
     with connection.getresponse() as response:

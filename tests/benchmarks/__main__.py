@@ -1,4 +1,4 @@
-"""Measures the cases, all of them or those that are named: scripts/bench [options] [case ...]"""
+"""Run benchmark cases, all or the named ones: scripts/bench [options] [case ...]"""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.benchmarks import environments, machine, report
-from tests.benchmarks.answers import Unfit
+from tests.benchmarks.answers import MeasurementError
 from tests.benchmarks.cases import BY_NAME, CASES, Case
 from tests.benchmarks.measuring import Outcome, measure
 from tests.benchmarks.samples import QUICK, Effort
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, and print what came of it; 1 when somebody did not do the work."""
+    """Run the cases and print the report; return 1 if a contestant returned a wrong result."""
     options = _options().parse_args(arguments)
     if options.list:
         print("\n".join(f"{case.name:<20}{case.title}" for case in CASES))
         return 0
-    machine.keep_away()
+    machine.leave_server_core()
     outcomes, failed = [], False
     for case in _chosen(options.case):
         try:
             outcomes.append(_measure(case, options))
-        except Unfit as error:
+        except MeasurementError as error:
             failed = True
-            tell(f"{case.name} could not be measured: {error}")
-    _tell(outcomes, options.json)
+            log(f"{case.name} could not be measured: {error}")
+    _report(outcomes, options.json)
     return int(failed)
 
 
-def tell(text: str) -> None:
-    """Say what is going on; the results alone go to stdout."""
+def log(text: str) -> None:
+    """Print progress to stderr; only results go to stdout."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -51,10 +51,16 @@ def _options() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="measure another checkout of this project, too",
     )
-    parser.add_argument("--quick", action="store_true", help="see whether it runs; no numbers")
-    parser.add_argument("--rounds", type=int, help="how often everybody is measured in turn")
-    parser.add_argument("--seconds", type=float, help="of load in each round")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers there")
+    parser.add_argument(
+        "--quick", action="store_true", help="smoke test without meaningful numbers"
+    )
+    parser.add_argument(
+        "--rounds", type=int, help="number of rounds, in which all contestants are measured"
+    )
+    parser.add_argument("--seconds", type=float, help="seconds of load per round")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write all measurements to a file"
+    )
     return parser
 
 
@@ -65,18 +71,20 @@ def _chosen(names: Sequence[str]) -> list[Case]:
     chosen = [BY_NAME[name] for name in names] if names else [*CASES]
     for case in chosen:
         if case.needs and not os.environ.get(case.needs):
-            tell(f"{case.name} is left out: {case.needs} is not set")
+            log(f"{case.name} is left out: {case.needs} is not set")
     return [case for case in chosen if not case.needs or os.environ.get(case.needs)]
 
 
 def _measure(case: Case, options: argparse.Namespace) -> Outcome:
     effort = QUICK if options.quick else Effort()
-    wished = {"rounds": options.rounds, "seconds": options.seconds}
-    effort = replace(effort, **{name: wish for name, wish in wished.items() if wish is not None})
-    return measure(case, effort, with_peers=options.peers, before=options.before, tell=tell)
+    overrides = {"samples": options.rounds, "seconds": options.seconds}
+    effort = replace(
+        effort, **{key: given for key, given in overrides.items() if given is not None}
+    )
+    return measure(case, effort, with_peers=options.peers, before=options.before, log=log)
 
 
-def _tell(outcomes: Sequence[Outcome], file: Path | None) -> None:
+def _report(outcomes: Sequence[Outcome], file: Path | None) -> None:
     print(report.table(outcomes))
     if file is None:
         return

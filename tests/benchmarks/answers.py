@@ -1,4 +1,4 @@
-"""An answer as it came over HTTP: looked at once, and given to the bare application to repeat."""
+"""HTTP responses: verified once, and given to the bare application, which repeats them."""
 
 from __future__ import annotations
 
@@ -12,84 +12,84 @@ from typing import Any
 from tests.benchmarks.calls import Call
 
 OF_THE_SERVER = frozenset({"date", "server", "connection", "transfer-encoding", "keep-alive"})
-"""Headers which the server adds by itself."""
+"""Headers that the ASGI server adds."""
 STREAM = "text/event-stream"
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 
-class Unfit(Exception):
-    """A server did not answer what it should: there is nothing to measure."""
+class MeasurementError(Exception):
+    """A contestant failed or returned a wrong response, so it cannot be measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Status, headers and body; the body of a stream event by event."""
+    """A status, headers and body; a stream has one body part for each event."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
     parts: tuple[bytes, ...]
-    announcement: bytes | None = None
-    """What is written later on to a stream which stays open; None for one that ends."""
+    event: bytes | None = None
+    """The event to write later to an open stream; None if the response ends."""
 
     @property
     def pairs(self) -> list[tuple[bytes, bytes]]:
-        """The headers as ASGI has them."""
+        """The headers in ASGI format."""
         return [(name.encode(), value.encode()) for name, value in self.headers]
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The JSON-RPC messages in it."""
+        """The JSON-RPC messages of the body."""
         if not dict(self.headers).get("content-type", "").startswith(STREAM):
             return [json.loads(b"".join(self.parts))]
         data = (line for part in self.parts for line in part.splitlines() if line[:5] == b"data:")
         return [json.loads(line[5:]) for line in data if line[5:].strip()]
 
     def to_json(self) -> bytes:
-        """For `from_json`, in another process."""
-        announcement = None if self.announcement is None else self.announcement.decode()
+        """Encode the response for `from_json` in another process."""
+        event = None if self.event is None else self.event.decode()
         return json.dumps(
             {
                 "status": self.status,
                 "headers": self.headers,
                 "parts": [part.decode() for part in self.parts],
-                "announcement": announcement,
+                "event": event,
             }
         ).encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> Answer:
-        """What `to_json` made."""
+        """Decode the output of `to_json`."""
         found = json.loads(data)
-        announcement = found["announcement"]
+        event = found["event"]
         return cls(
             status=found["status"],
             headers=tuple((name, value) for name, value in found["headers"]),
             parts=tuple(part.encode() for part in found["parts"]),
-            announcement=None if announcement is None else announcement.encode(),
+            event=None if event is None else event.encode(),
         )
 
-    def announcing(self, announcement: bytes) -> Answer:
-        """The same as the beginning of a stream which stays open."""
-        return replace(self, announcement=announcement)
+    def with_event(self, event: bytes) -> Answer:
+        """Return this response as the start of a stream that stays open."""
+        return replace(self, event=event)
 
 
-def ask(port: int, path: str, call: Call) -> Answer:
-    """The whole answer to a call; raises Unfit when it is not the right one."""
-    with asked(port, path, call) as response:
+def fetch(port: int, path: str, call: Call) -> Answer:
+    """Read a complete response; raises MeasurementError if it is wrong."""
+    with open_response(port, path, call) as response:
         body = response.read()
     return checked(call, _answer(response, tuple(_events(response, body))))
 
 
-def ask_for_stream(port: int, path: str, call: Call) -> Answer:
-    """The first event of a stream which stays open; raises Unfit when it is not the right one."""
-    with asked(port, path, call) as response:
+def fetch_stream(port: int, path: str, call: Call) -> Answer:
+    """Read the first event of an open stream; raises MeasurementError if it is wrong."""
+    with open_response(port, path, call) as response:
         return checked(call, _answer(response, (read_event(response),)))
 
 
 @contextmanager
-def asked(port: int, path: str, call: Call) -> Iterator[HTTPResponse]:
-    """The response to a call, of which the status and the headers have come."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+def open_response(port: int, path: str, call: Call) -> Iterator[HTTPResponse]:
+    """The response to a call, after its status and headers were read."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
     try:
         connection.request("POST", path, call.body, call.all_headers)
         yield connection.getresponse()
@@ -98,19 +98,19 @@ def asked(port: int, path: str, call: Call) -> Iterator[HTTPResponse]:
 
 
 def read_event(response: HTTPResponse) -> bytes:
-    """The next event of a stream with a message in it, and whatever comes before it."""
+    """Read up to the end of the next event that contains a message."""
     event = b""
     while line := response.readline():
         event += line
         if not line.strip() and b"data:" in event:
             return event
-    raise Unfit(f"The stream ended with {event!r}")
+    raise MeasurementError(f"The stream ended with {event!r}")
 
 
 def checked(call: Call, answer: Answer) -> Answer:
-    """The answer, if it says what the call is for; raises Unfit with what it says instead."""
-    if answer.status != 200 or not call.says(answer.messages):
-        raise Unfit(f"{call.method} was answered {answer.status}: {answer.parts[-1][:500]!r}")
+    """Return the response if it is the expected one; raises MeasurementError otherwise."""
+    if answer.status != 200 or not call.is_expected(answer.messages):
+        raise MeasurementError(f"{call.method}: {answer.status} {answer.parts[-1][:500]!r}")
     return answer
 
 

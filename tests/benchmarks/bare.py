@@ -1,7 +1,7 @@
-"""The bare application: it reads the body as JSON and answers with the bytes it was given.
+"""The bare application: it decodes the JSON body and responds with fixed bytes.
 
-Those bytes are what the measured server answered to the same request, so both send the same,
-in the same pieces. It is what the server and the event loop cost when nothing else happens.
+The bytes are the measured server's response to the same request, in the same parts. The result is
+the cost of the ASGI server and the event loop alone.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from typing import Any
 from tests.benchmarks.answers import Answer
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
-ANNOUNCE = "/announce"
-"""The path on which the bare application is told to write to its open streams."""
+PUBLISH = "/publish"
+"""The path that makes the bare application write to its open streams."""
 
 
 def answering(answer: Answer) -> Callable[[Any, Any, Send], Awaitable[None]]:
-    """The application which always answers `answer`."""
+    """Return an application whose response is always `answer`."""
     start = {"type": "http.response.start", "status": answer.status, "headers": answer.pairs}
-    stays_open = answer.announcement is not None
+    stays_open = answer.event is not None
     *first, last = answer.parts
     pieces = [*(_piece(part, more=True) for part in first), _piece(last, more=stays_open)]
-    announcement = _piece(answer.announcement or b"", more=True)
+    event = _piece(answer.event or b"", more=True)
     streams: dict[Send, None] = {}
 
     async def application(scope: Any, receive: Any, send: Send) -> None:
         if scope["type"] != "http":
             return
         json.loads(await _body(receive))
-        if scope["path"] == ANNOUNCE:
+        if scope["path"] == PUBLISH:
             for stream in streams:
-                await stream(announcement)
+                await stream(event)
             await _accept(send)
             return
         await send(start)

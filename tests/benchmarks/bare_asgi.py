@@ -1,4 +1,4 @@
-"""The bare application as a server loads it; BENCH_ANSWER names the file with its answer."""
+"""The bare application as an ASGI module; BENCH_ANSWER names the file with the response."""
 
 import os
 from pathlib import Path

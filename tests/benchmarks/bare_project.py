@@ -1,4 +1,4 @@
-"""A Django project as Django itself makes a new one, with a single view and nothing of MCP."""
+"""A Django project with the default settings and a single view, without MCP."""
 
 from django.conf import settings
 from django.core.asgi import get_asgi_application
@@ -47,7 +47,7 @@ settings.configure(
 
 @csrf_exempt
 def answer(request: HttpRequest) -> JsonResponse:
-    """What looks like the answer of a tool server."""
+    """Return a response in the format of a tool result."""
     return JsonResponse({"jsonrpc": "2.0", "id": 1, "result": {"tools": []}})
 
 
@@ -55,7 +55,7 @@ application = get_asgi_application()
 
 
 def _patterns() -> list[object]:
-    from django.contrib import admin  # It needs the settings.
+    from django.contrib import admin  # Imported after the settings, which it needs.
 
     return [path("admin/", admin.site.urls), path("mcp", answer)]
 

@@ -1,6 +1,6 @@
-"""What is asked of a server over HTTP, and how its answer shows that it did the work.
+"""The HTTP requests of the benchmarks, and the checks of their responses.
 
-An answer is looked at before anything is timed: a server which refuses is very fast.
+Responses are verified before measuring, because errors are fast.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ SESSIONS = "2025-11-25"
 META = "io.modelcontextprotocol/"
 NAMED = {"tools/call": "name"}
 ROWS = 100
-"""Of text: about 100 kB of them, as JSON."""
+"""Rows of text, about 100 kB as JSON."""
 MANY_ROWS = 1200
-"""Of numbers: about 100 kB of them, too."""
+"""Rows of numbers, about 100 kB as JSON."""
 LINES = 2500
-"""About 200 kB of them."""
+"""A text of about 200 kB."""
 STEPS = 50
 
 Json = dict[str, Any]
-Says = Callable[[list[Json]], bool]
-"""Whether the messages of an answer are those which the call should bring."""
+Check = Callable[[list[Json]], bool]
+"""Whether the messages of a response are the expected ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request, and what its answer must say."""
+    """A request and the check of its response."""
 
     method: str
     params: Mapping[str, Any]
-    says: Says
+    is_expected: Check
     version: str = STATELESS
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -45,18 +45,18 @@ class Call:
 
     @property
     def body(self) -> bytes:
-        """The request as it travels."""
+        """The encoded body."""
         return json.dumps(self.message, separators=(",", ":")).encode()
 
     @property
     def all_headers(self) -> dict[str, str]:
-        """The headers, without those which say how long the body is and where it goes."""
+        """The headers, without Content-Length and Host."""
         common = {
             "content-type": "application/json",
             "accept": "application/json, text/event-stream",
             "mcp-protocol-version": self.version,
         }
-        return {**common, **self._mirrored(), **self.headers}
+        return {**common, **self._request_headers(), **self.headers}
 
     def _params(self) -> Json:
         if self.version != STATELESS:
@@ -64,7 +64,7 @@ class Call:
         meta = {META + "protocolVersion": self.version, META + "clientCapabilities": {}}
         return {**self.params, "_meta": {**meta, **self.params.get("_meta", {})}}
 
-    def _mirrored(self) -> dict[str, str]:
+    def _request_headers(self) -> dict[str, str]:
         if self.version != STATELESS:
             return {}
         name = self.params.get(NAMED.get(self.method, ""))
@@ -72,63 +72,63 @@ class Call:
 
 
 def result(messages: list[Json]) -> Json:
-    """The result with which an answer ends; empty when it ends otherwise."""
+    """The result in the last message; empty if there is none."""
     found: Json = messages[-1].get("result", {}) if messages else {}
     return {} if found.get("isError") else found
 
 
-def text(expected: str) -> Says:
-    """The tool's answer is this text, be it as text or as a structure around it."""
+def text(expected: str) -> Check:
+    """Expect this text, in text content or in structured content."""
 
-    def says(messages: list[Json]) -> bool:
+    def is_expected(messages: list[Json]) -> bool:
         content = result(messages).get("content", [])
         return bool(content) and expected in content[0].get("text", "")
 
-    return says
+    return is_expected
 
 
-def lists(count: int) -> Says:
-    """There are so many tools on the page."""
+def lists(count: int) -> Check:
+    """Expect this number of tools on the page."""
     return lambda messages: len(result(messages).get("tools", ())) == count
 
 
-def structure(count: int) -> Says:
-    """The tool's answer is a list of so many."""
+def structure(count: int) -> Check:
+    """Expect a list of this length."""
 
-    def says(messages: list[Json]) -> bool:
+    def is_expected(messages: list[Json]) -> bool:
         structured = result(messages).get("structuredContent", ())
         rows = structured.get("result", ()) if isinstance(structured, dict) else structured
         return len(rows) == count
 
-    return says
+    return is_expected
 
 
-def after_progress(steps: int) -> Says:
-    """So many notifications of progress come before the answer."""
+def after_progress(steps: int) -> Check:
+    """Expect this number of progress notifications before the result."""
 
-    def says(messages: list[Json]) -> bool:
+    def is_expected(messages: list[Json]) -> bool:
         methods = [message.get("method") for message in messages[:-1]]
         return methods == ["notifications/progress"] * steps and bool(result(messages))
 
-    return says
+    return is_expected
 
 
 def acknowledged(messages: list[Json]) -> bool:
-    """The stream is open."""
+    """Expect an open stream."""
     return messages[0].get("method") == "notifications/subscriptions/acknowledged"
 
 
-def tool(name: str, says: Says, version: str = STATELESS, **arguments: Any) -> Call:
-    """A call of a tool."""
+def tool(name: str, is_expected: Check, version: str = STATELESS, **arguments: Any) -> Call:
+    """Return a tool call."""
     params = {"name": name, "arguments": arguments}
-    return Call(method="tools/call", params=params, says=says, version=version)
+    return Call(method="tools/call", params=params, is_expected=is_expected, version=version)
 
 
 ADD = tool("add", text("3"), a=1, b=2)
 ADD_SYNC = tool("add_sync", text("3"), a=1, b=2)
 ADD_IN_SESSION = tool("add", text("3"), SESSIONS, a=1, b=2)
 READ_ROW = tool("group_name", text("readers"), pk=1)
-LIST = Call(method="tools/list", params={}, says=lists(50))
+LIST = Call(method="tools/list", params={}, is_expected=lists(50))
 STRUCTURE = tool("tickets", structure(ROWS))
 FINE_STRUCTURE = tool("prices", structure(MANY_ROWS))
 ARGUMENTS = tool("count", text(str(LINES)), lines=["x" * 76] * LINES)
@@ -139,12 +139,14 @@ PROGRESS = Call(
         "arguments": {"steps": STEPS},
         "_meta": {"progressToken": "p"},
     },
-    says=after_progress(STEPS),
+    is_expected=after_progress(STEPS),
 )
 LISTEN = Call(
     method="subscriptions/listen",
     params={"notifications": {"toolsListChanged": True}},
-    says=acknowledged,
+    is_expected=acknowledged,
 )
-ANNOUNCE = tool("announce", text("said"))
-FIRST_LIST = Call(method="tools/list", params={}, says=lambda messages: bool(result(messages)))
+PUBLISH = tool("announce", text("said"))
+FIRST_LIST = Call(
+    method="tools/list", params={}, is_expected=lambda messages: bool(result(messages))
+)

@@ -1,6 +1,6 @@
-"""What is measured, beside what, and how far it may fall behind: one entry for each case.
+"""The benchmark cases: subject, baseline, peers and limits.
 
-The numbers are those of the project's promise; docs/reference/performance.md shows what came of it.
+The limits are the project's performance goals; docs/reference/performance.md has the results.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from tests.benchmarks.samples import Meter, Ratio, cost, tail, value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """How far a ratio may fall behind."""
+    """The limit of a ratio."""
 
     limit: float
     direction: Literal["at least", "at most"]
     of: Ratio = value
     beside_peers: bool = False
-    """Whether it is about the best peer instead of the baseline."""
+    """Whether the limit refers to the best peer instead of the baseline."""
 
     def holds(self, ratio: float) -> bool:
-        """Whether this ratio is good enough."""
+        """Whether the ratio is within the limit."""
         return ratio >= self.limit if self.direction == "at least" else ratio <= self.limit
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One thing that is measured."""
+    """A benchmark case."""
 
     name: str
     title: str
@@ -68,23 +68,23 @@ class Case:
     peers: tuple[Contestant, ...] = ()
     meter: Meter = load.METER
     bars: tuple[Bar, ...] = ()
-    """None: measured for whoever wants to know."""
+    """Without limits, the case is informative."""
     needs: str | None = None
-    """An environment variable without which it is left out."""
+    """An environment variable that the case requires."""
 
 
 def at_least(limit: float) -> Bar:
-    """So many times the baseline."""
+    """At least this multiple of the baseline."""
     return Bar(limit=limit, direction="at least")
 
 
 def at_most(limit: float, of: Ratio = value) -> Bar:
-    """No more than so many times the baseline."""
+    """At most this multiple of the baseline."""
     return Bar(limit=limit, direction="at most", of=of)
 
 
 def best_peer(limit: float) -> Bar:
-    """So many times the best peer."""
+    """At least this multiple of the best peer."""
     return Bar(limit=limit, direction="at least", beside_peers=True)
 
 
@@ -206,7 +206,7 @@ CASES: tuple[Case, ...] = (
         meter=starts.METER,
         bars=(at_most(1.5),),
     ),
-    # For those who choose a server, a kind of handler or a store: nothing is promised here.
+    # Informative cases for the choice of a server, a kind of handler or a store.
     Case(
         name="fine-structure",
         title="the same of numbers instead of text",

@@ -1,7 +1,7 @@
-"""Who is measured: an application, the server it runs on, and what it is asked.
+"""Contestants: an application, its server, and the request that it receives.
 
-A peer is served as well as it can be: stateless where it can, with plain JSON instead of streams
-where it can, on the server which suits it best.
+Each peer has its fastest configuration: stateless and with plain JSON where it supports that, on
+the server that suits it best.
 """
 
 from __future__ import annotations
@@ -40,36 +40,36 @@ SERVERS: Mapping[str, tuple[str, ...]] = {
         "--log-level", "warning",
     ),
 }  # fmt: skip
-"""The arguments for Python; one process each."""
+"""The arguments for Python; one process for each list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contestant:
-    """One application on one server, and what it is asked."""
+    """An application on a server, and its request."""
 
     name: str
     environment: str
     application: str = ""
-    """Where a server finds it: `module:name`."""
+    """The import path of the application: `module:name`."""
     server: str = "uvicorn"
     path: str = "/mcp"
     call: Call = ADD
     settings: Mapping[str, str] = field(default_factory=dict)
     """Environment variables."""
     command: tuple[str, ...] = ()
-    """The arguments for Python where it is spoken to over stdio."""
+    """The arguments for Python, for a contestant over stdio."""
     answer: Answer | None = None
-    """What the bare application repeats."""
+    """The response that the bare application repeats."""
     checkout: Path | None = None
     """Another checkout of this project to run, instead of this one."""
 
     @property
     def label(self) -> str:
-        """What it is called in a table."""
+        """The name in tables."""
         return self.name if self.command else f"{self.name} on {self.server}"
 
     def repeating(self, answer: Answer | None) -> Contestant:
-        """The bare application, repeating this answer; anybody else as she is."""
+        """Return the bare application with this response; any other contestant unchanged."""
         return replace(self, answer=answer) if self.name == "bare" else self
 
 
@@ -77,7 +77,7 @@ SITE = {"DJANGO_SETTINGS_MODULE": "tests.benchmarks.site.settings"}
 
 
 def ours(call: Call, *, server: str = "uvicorn", **settings: str) -> Contestant:
-    """The project that is measured."""
+    """Return the measured project."""
     return Contestant(
         name="django_mcp",
         environment="site",
@@ -89,7 +89,7 @@ def ours(call: Call, *, server: str = "uvicorn", **settings: str) -> Contestant:
 
 
 def bare(call: Call, *, server: str = "uvicorn") -> Contestant:
-    """The bare application, on the same server with the same options."""
+    """Return the bare application, on the same server with the same options."""
     return Contestant(
         name="bare",
         environment="site",
@@ -100,7 +100,7 @@ def bare(call: Call, *, server: str = "uvicorn") -> Contestant:
 
 
 def sdk(call: Call, **settings: str) -> Contestant:
-    """The official Python SDK."""
+    """Return the official Python SDK."""
     return Contestant(
         name="official SDK",
         environment="sdk",
@@ -111,7 +111,7 @@ def sdk(call: Call, **settings: str) -> Contestant:
 
 
 def fastmcp(call: Call, **settings: str) -> Contestant:
-    """FastMCP."""
+    """Return FastMCP."""
     return Contestant(
         name="FastMCP",
         environment="fastmcp",
@@ -122,7 +122,7 @@ def fastmcp(call: Call, **settings: str) -> Contestant:
 
 
 def mcpz(call: Call) -> Contestant:
-    """django-mcpz, which is a synchronous Django view."""
+    """Return django-mcpz, a synchronous Django view."""
     return Contestant(
         name="django-mcpz",
         environment="mcpz",
@@ -133,7 +133,7 @@ def mcpz(call: Call) -> Contestant:
 
 
 def django_mcp_server(call: Call) -> Contestant:
-    """django-mcp-server, a Django view around the SDK before its second version."""
+    """Return django-mcp-server, a Django view around version 1 of the SDK."""
     return Contestant(
         name="django-mcp-server",
         environment="django_mcp_server",
@@ -144,12 +144,12 @@ def django_mcp_server(call: Call) -> Contestant:
 
 
 def everyone(call: Call) -> tuple[Contestant, ...]:
-    """Every peer."""
+    """Return every peer."""
     return sdk(call), fastmcp(call), *django_peers(call)
 
 
 def django_peers(call: Call) -> tuple[Contestant, ...]:
-    """The peers which serve a Django project."""
+    """Return the peers that run in a Django project."""
     return mcpz(call), django_mcp_server(call)
 
 

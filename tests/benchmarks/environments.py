@@ -1,6 +1,6 @@
-"""The environments in `.bench`: the project's own, and one for each peer, whose needs are not ours.
+"""The environments in `.bench`: one for the project, and one for each peer with its requirements.
 
-They are made when first needed, and made again when what is asked for has changed.
+They are created on first use, and again when the requirements have changed.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ NAMED = frozenset(
         "uvicorn", "uvloop",
     }
 )  # fmt: skip
-"""The packages whose versions a report tells."""
+"""The packages whose versions are reported."""
 
 
 def python(name: str) -> Path:
-    """The interpreter of an environment, which is made if need be."""
+    """Return the interpreter of an environment, which is created if necessary."""
     folder = ENVIRONMENTS / name
     made, wanted = folder / "made-from", _wanted(name)
     if not made.exists() or made.read_text() != wanted:
@@ -50,7 +50,7 @@ def python(name: str) -> Path:
 
 
 def versions(name: str) -> dict[str, str]:
-    """The versions of what matters in an environment."""
+    """Return the versions of the reported packages in an environment."""
     command = [str(python(name)), "-m", "pip", "list", "--format", "json"]
     done = subprocess.run(command, check=True, capture_output=True)
     found = {
@@ -62,7 +62,7 @@ def versions(name: str) -> dict[str, str]:
 def _wanted(name: str) -> str:
     needs = REQUIREMENTS[name]
     if name == "site":
-        # It is installed as it stands, so only what it depends on makes a difference.
+        # The package is installed in editable mode, so only its dependencies matter.
         project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
         needs = (*needs, *project["dependencies"])
     return f"{sys.version} {needs}"

@@ -1,4 +1,4 @@
-"""The machine: a core for servers, another one for what asks them, and what it is called."""
+"""The machine: one core for servers, another one for load generators."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from pathlib import Path
 _CORES = sorted(os.sched_getaffinity(0))
 
 SERVER_CORE = _CORES[0]
-"""The core on which every measured process runs."""
+"""The core of all measured processes."""
 LOAD_CORE = _CORES[-1]
-"""The core for everything else; the same one on a machine which has no other."""
+"""The core of all other processes; the same one if the machine has no other."""
 
 
 def pinned(core: int, *command: str | Path) -> list[str]:
-    """The command, bound to a core."""
+    """Return the command, bound to a core."""
     return ["taskset", "--cpu-list", str(core), *map(str, command)]
 
 
-def keep_away() -> None:
-    """Move this process to the core which is not the servers'."""
+def leave_server_core() -> None:
+    """Move this process off the core of the servers."""
     os.sched_setaffinity(0, {LOAD_CORE})
 
 
 def memory_kb(pid: int) -> int:
-    """What a process holds in memory, in kB."""
+    """The resident memory of a process in kB."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0])
 
 
 def processor_seconds(pid: int) -> float:
-    """What a process and the children that run beneath it have had of the processor."""
+    """The CPU seconds of a process and its running children."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     mine = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -39,7 +39,7 @@ def processor_seconds(pid: int) -> float:
 
 
 def describe() -> dict[str, str]:
-    """What a report says of the machine."""
+    """Describe the machine for the report."""
     info = Path("/proc/cpuinfo").read_text()
     model = info.partition("model name")[2].partition("\n")[0].lstrip("\t: ")
     return {

@@ -1,4 +1,4 @@
-"""Measuring one case: everybody is made ready, then measured in turn, round by round."""
+"""Measure one case: start all contestants, then measure them alternately in rounds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.benchmarks.cases import Case
 from tests.benchmarks.contestants import Contestant
 from tests.benchmarks.samples import Effort, Sample, middle
 
-Tell = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a case."""
+    """The measurements of a case."""
 
     case: Case
     subject: Measured
@@ -35,14 +35,14 @@ class Outcome:
 
     @property
     def best_peer(self) -> Measured | None:
-        """The fastest of the peers that were measured."""
+        """The fastest measured peer."""
         return max(self.peers, key=lambda peer: middle(peer.samples).value, default=None)
 
 
 def measure(
-    case: Case, effort: Effort, *, with_peers: bool, before: Path | None = None, tell: Tell
+    case: Case, effort: Effort, *, with_peers: bool, before: Path | None = None, log: Log
 ) -> Outcome:
-    """Measure every contestant of a case; raises Unfit when one of them does not do the work.
+    """Measure all contestants of a case; raises MeasurementError if one fails.
 
     ``before`` is another checkout, in which the subject is measured as well.
     """
@@ -56,13 +56,13 @@ def measure(
         for contestant in (*others, *peers):
             known = contestant.repeating(subject.answer)
             ready.append((known, running.enter_context(case.meter.ready(known, effort))))
-        rounds: list[list[Sample]] = []
-        for number in range(1, effort.rounds + 1):
-            tell(f"{case.name}: round {number} of {effort.rounds}")
-            rounds.append([each.sample() for _, each in ready])
+        samples_by_round: list[list[Sample]] = []
+        for number in range(1, effort.samples + 1):
+            log(f"{case.name}: round {number} of {effort.samples}")
+            samples_by_round.append([each.sample() for _, each in ready])
     measured = [
         Measured(contestant=contestant, samples=samples)
-        for (contestant, _), samples in zip(ready, zip(*rounds, strict=True), strict=True)
+        for (contestant, _), samples in zip(ready, zip(*samples_by_round, strict=True), strict=True)
     ]
     first, *rest = measured
     baseline = rest.pop(0) if case.baseline is not None else None

@@ -1,4 +1,4 @@
-"""Starting who is measured on the servers' core, and ending it."""
+"""Start and stop contestants on the core of the servers."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from functools import cache
 from pathlib import Path
 
 from tests.benchmarks import environments, machine
-from tests.benchmarks.answers import PATIENCE, Unfit
+from tests.benchmarks.answers import TIMEOUT, MeasurementError
 from tests.benchmarks.contestants import SERVERS, SITE, Contestant
 
 PAUSE = 0.002
-"""Seconds between two attempts to reach a server which is starting."""
+"""Seconds between two attempts to connect to a starting server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """A contestant which is running."""
+    """A running contestant."""
 
     contestant: Contestant
     port: int
@@ -32,7 +32,7 @@ class Served:
 
 @contextmanager
 def serving(contestant: Contestant) -> Iterator[Served]:
-    """Serve it until the block is left; within, it listens."""
+    """Run the contestant within the block, once it accepts connections."""
     with starting(contestant) as (served, failed):
         wait_for_connection(served.port, failed)
         yield served
@@ -40,9 +40,9 @@ def serving(contestant: Contestant) -> Iterator[Served]:
 
 @contextmanager
 def starting(contestant: Contestant) -> Iterator[tuple[Served, Callable[[], str | None]]]:
-    """Serve it until the block is left; whether it listens already is for the caller to see.
+    """Run the contestant within the block; the caller waits until it accepts connections.
 
-    Beside it comes a function which returns what a server wrote that has ended by itself.
+    Also yields a function that returns the output of a server that has exited.
     """
     port = _free_port()
     arguments = [
@@ -67,14 +67,14 @@ def starting(contestant: Contestant) -> Iterator[tuple[Served, Callable[[], str 
 
 
 def command(contestant: Contestant, *arguments: str) -> list[str]:
-    """What is run, on the servers' core."""
+    """Return the command, bound to the core of the servers."""
     python = environments.python(contestant.environment)
     return machine.pinned(machine.SERVER_CORE, python, *arguments)
 
 
 def environment(contestant: Contestant, folder: Path) -> dict[str, str]:
-    """The environment variables; the answer to repeat is written into `folder`."""
-    # Byte code is kept as on any installed machine: otherwise each start would compile anew.
+    """Return the environment variables; the response to repeat is written to `folder`."""
+    # Byte code is cached as on an installed machine: otherwise each start would compile it.
     inherited = {key: text for key, text in os.environ.items() if key not in HIDDEN}
     answer = folder / "answer.json"
     if contestant.answer is not None:
@@ -97,12 +97,12 @@ HIDDEN = frozenset(
         "REDIS_URL",
     }
 )
-"""Variables of ours which those who are measured do not see."""
+"""Our variables that contestants do not inherit."""
 
 
 @cache
 def database() -> Path:
-    """The SQLite file with one row to read, and the tables of the database store."""
+    """Create the SQLite file with one row, and the tables of the database store."""
     folder = Path(tempfile.mkdtemp(prefix="bench-"))
     path = folder / "db.sqlite3"
     run = [str(environments.python("site")), "-m", "django"]
@@ -125,22 +125,22 @@ Group.objects.create(pk=1, name="readers")
 
 
 def wait_for_connection(port: int, failed: Callable[[], str | None]) -> None:
-    """Wait until something listens; raises Unfit with what a server said that ended instead."""
-    deadline = time.monotonic() + PATIENCE
+    """Wait for connections; raises MeasurementError with the output of a server that exited."""
+    deadline = time.monotonic() + TIMEOUT
     while time.monotonic() < deadline:
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=PATIENCE).close()
+            socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT).close()
             return
         except OSError:
-            said = failed()
-            if said is not None:
-                raise Unfit(f"The server ended at once:\n{said}") from None
+            output = failed()
+            if output is not None:
+                raise MeasurementError(f"The server has exited:\n{output}") from None
             time.sleep(PAUSE)
-    raise Unfit(f"Nothing listens after {PATIENCE:g} seconds")
+    raise MeasurementError(f"The server does not listen after {TIMEOUT:g} seconds")
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End a process, gently at first."""
+    """Terminate a process, and kill it after a while."""
     process.terminate()
     try:
         process.wait(2)

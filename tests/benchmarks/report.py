@@ -1,4 +1,4 @@
-"""What came of it, as a table for people and as JSON for programs."""
+"""The report as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_BAR: Sequence[Bar | None] = (None,)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One line: the subject beside one other, and the bar between them."""
+    """The subject beside one other contestant, and the limit of the ratio."""
 
     outcome: Outcome
     other: Measured | None
@@ -34,9 +34,9 @@ class Row:
 
     @property
     def by_processor(self) -> float | None:
-        """The same ratio by what each took of the processor, where that was measured.
+        """The ratio of CPU times, where they were measured.
 
-        On a machine which does other things besides, it is the one to look at.
+        It is more reliable on a busy machine.
         """
         mine, theirs = self._processor(self.outcome.subject), self._processor(self.other)
         if mine is None or theirs is None or self._is_tail:
@@ -45,7 +45,7 @@ class Row:
 
     @property
     def holds(self) -> bool | None:
-        """Whether the bar is kept; None where there is none, or nobody to compare with."""
+        """Whether the limit is met; None without a limit or a contestant to compare with."""
         if self.bar is None or self.ratio is None:
             return None
         return self.bar.holds(self.ratio)
@@ -56,9 +56,9 @@ class Row:
         return (
             case.name,
             f"{case.title}, p99" if self._is_tail else case.title,
-            self._said(self.outcome.subject),
+            self._text(self.outcome.subject),
             self._beside(),
-            self._said(self.other),
+            self._text(self.other),
             NOT_MEASURED if self.ratio is None else f"{self.ratio:.2f}",
             "" if self.by_processor is None else f"{self.by_processor:.2f}",
             str(self.bar or ""),
@@ -78,7 +78,7 @@ class Row:
         best = self.bar is not None and self.bar.beside_peers
         return f"{self.other.contestant.label}{', the best peer' if best else ''}"
 
-    def _said(self, measured: Measured | None) -> str:
+    def _text(self, measured: Measured | None) -> str:
         if measured is None:
             return NOT_MEASURED
         found, unit = middle(measured.samples), self.outcome.case.meter.unit
@@ -92,7 +92,7 @@ class Row:
 
 
 def rows(outcome: Outcome) -> Iterator[Row]:
-    """The lines of one case: one for each bar, and one for each peer which is not the best."""
+    """The lines of a case: one for each limit, and one for each peer that is not the best."""
     bars = outcome.case.bars
     beside_baseline = [bar for bar in bars if not bar.beside_peers]
     if outcome.baseline is not None:
@@ -109,9 +109,9 @@ def rows(outcome: Outcome) -> Iterator[Row]:
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """A table in Markdown, also readable as it is.
+    """A table in Markdown.
 
-    Behind a speed: p50 and p99, and what one of them took of the processor.
+    After a speed: p50, p99 and the CPU time of one request.
     """
     lines = [HEADINGS, *(row.cells() for outcome in outcomes for row in rows(outcome))]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
@@ -126,7 +126,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
 def as_json(
     outcomes: Sequence[Outcome], machine: dict[str, str], versions: dict[str, dict[str, str]]
 ) -> dict[str, Any]:
-    """Everything that was measured."""
+    """All measurements."""
     return {
         "machine": machine,
         "versions": versions,

@@ -1,4 +1,4 @@
-"""One measurement, many of them, and what is said of two who were measured in turn."""
+"""Samples, their statistics, and the comparison of two alternately measured contestants."""
 
 from __future__ import annotations
 
@@ -13,46 +13,47 @@ from tests.benchmarks.contestants import Contestant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What one round showed: a number in the unit of its meter, and how long one thing took."""
+    """The result of one round: a number in the unit of the meter, and durations."""
 
     value: float
     p50: float | None = None
     """Milliseconds."""
     p99: float | None = None
     processor: float | None = None
-    """Microseconds of the processor which one thing took. Others who use it disturb this least."""
+    """Microseconds of CPU time per request. Other processes affect this number least."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How much work is put into measuring."""
+    """The extent of a measurement."""
 
-    rounds: int = 5
+    samples: int = 5
+    """Per contestant, one in each round."""
     seconds: float = 4.0
-    """Of load in one round."""
+    """Seconds of load per round."""
     warm_up: float = 1.0
     connections: int = 16
     streams: int = 500
     repeats: int = 20
-    """Of what takes a moment only, in one round."""
+    """Repetitions per round of what takes a moment."""
 
 
-QUICK = Effort(rounds=1, seconds=0.3, warm_up=0.1, streams=20, repeats=2)
-"""Enough to see that everything runs; the numbers mean nothing."""
+QUICK = Effort(samples=1, seconds=0.3, warm_up=0.1, streams=20, repeats=2)
+"""A smoke test; the numbers are meaningless."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """A contestant which has shown that it does the work, and waits for its rounds."""
+    """A running contestant, whose response was verified."""
 
     sample: Callable[[], Sample]
     answer: Answer | None = None
-    """What the bare application is to repeat."""
+    """The response for the bare application."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meter:
-    """A way of measuring; within `ready` the contestant is there to be measured."""
+    """A kind of measurement; `ready` runs the contestant within the block."""
 
     unit: str
     ready: Callable[[Contestant, Effort], AbstractContextManager[Ready]]
@@ -62,24 +63,24 @@ Ratio = Callable[[Sample, Sample], float]
 
 
 def value(subject: Sample, other: Sample) -> float:
-    """How many times the other's number it is: its speed, time or memory."""
+    """The ratio of the numbers: speed, time or memory."""
     return subject.value / other.value
 
 
 def cost(subject: Sample, other: Sample) -> float:
-    """How many times as long it takes, where the number is a speed."""
+    """The ratio of the durations, where the number is a speed."""
     return other.value / subject.value
 
 
 def tail(subject: Sample, other: Sample) -> float:
-    """How many times as long the slowest of a hundred take."""
+    """The ratio of the durations at the 99th percentile."""
     assert subject.p99 is not None
     assert other.p99 is not None
     return subject.p99 / other.p99
 
 
 def ratio(of: Ratio, subject: Sequence[Sample], other: Sequence[Sample]) -> float:
-    """The median over the rounds, in each of which both were measured one after the other."""
+    """The median of the ratios of all rounds, in each of which both were measured."""
     return median(of(mine, theirs) for mine, theirs in zip(subject, other, strict=True))
 
 
@@ -94,7 +95,7 @@ def middle(samples: Sequence[Sample]) -> Sample:
 
 
 def percentile(durations: Sequence[float], percent: float) -> float:
-    """The duration which so many percent do not exceed."""
+    """The duration at a percentile."""
     ordered = sorted(durations)
     return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 

@@ -1,4 +1,4 @@
-"""The cases make sense, and each application does in this process what is measured elsewhere."""
+"""The cases are consistent, and each application returns the expected responses."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from django_mcp import Server
 from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.routing import endpoint
 from django_mcp.testing.asgi import Application, Exchange, Reply, http_scope, perform
-from tests.benchmarks.answers import Answer, Unfit, checked
-from tests.benchmarks.bare import ANNOUNCE as BARE_ANNOUNCE
+from tests.benchmarks.answers import Answer, MeasurementError, checked
+from tests.benchmarks.bare import PUBLISH as BARE_PUBLISH
 from tests.benchmarks.bare import answering
-from tests.benchmarks.calls import ADD, ANNOUNCE, LISTEN, PROGRESS, STRUCTURE, Call
+from tests.benchmarks.calls import ADD, LISTEN, PROGRESS, PUBLISH, STRUCTURE, Call
 from tests.benchmarks.cases import CASES, Case
 from tests.benchmarks.contestants import SERVERS, Contestant
 from tests.benchmarks.environments import REQUIREMENTS
 from tests.benchmarks.meters import load
-from tests.benchmarks.site.tools import offer
+from tests.benchmarks.site.tools import register
 
 OURS = {
     case.name: contestant
@@ -32,7 +32,7 @@ OURS = {
 
 @pytest.fixture
 def reader(transactional_db: None) -> Group:
-    """The row which a case reads."""
+    """The row that a case reads."""
     return Group.objects.create(pk=1, name="readers")
 
 
@@ -43,7 +43,7 @@ def contestants_of(case: Case) -> tuple[Contestant, ...]:
 
 def application(contestant: Contestant) -> Application:
     server = Server("bench", authenticators=[AnonymousAuthentication()])
-    return endpoint(offer(server, int(contestant.settings.get("BENCH_TOOLS", "0"))))
+    return endpoint(register(server, int(contestant.settings.get("BENCH_TOOLS", "0"))))
 
 
 def scope(call: Call, path: str = "/mcp") -> dict[str, Any]:
@@ -80,8 +80,8 @@ def test_each_bar_has_a_baseline_or_a_peer(case: Case) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_contestants_of_a_case_receive_the_same_request(case: Case) -> None:
-    asked = {(each.call.method, str(each.call.params)) for each in contestants_of(case)}
-    assert len(asked) == 1
+    open_response = {(each.call.method, str(each.call.params)) for each in contestants_of(case)}
+    assert len(open_response) == 1
 
 
 # The measured application.
@@ -102,7 +102,7 @@ async def test_progress_call_returns_51_messages() -> None:
 
 async def test_structure_call_returns_about_200_kilobytes() -> None:
     reply = await perform(application(OURS["structure"]), scope(STRUCTURE), STRUCTURE.body)
-    # As a structure, and once more as text.
+    # As structured content and as text.
     assert 195_000 < len(reply.body) < 210_000
 
 
@@ -110,9 +110,9 @@ async def test_listen_stream_receives_list_changed_notification() -> None:
     served = application(OURS["async"])
     async with Exchange(served, scope(LISTEN), LISTEN.body) as stream:
         acknowledgement = await stream.event()
-        reply = await perform(served, scope(ANNOUNCE), ANNOUNCE.body)
+        reply = await perform(served, scope(PUBLISH), PUBLISH.body)
         changed = await stream.event()
-    checked(ANNOUNCE, answer_of(reply))
+    checked(PUBLISH, answer_of(reply))
     assert acknowledgement is not None
     assert "acknowledged" in acknowledgement.data
     assert changed is not None
@@ -136,19 +136,19 @@ async def test_bare_application_accepts_a_chunked_request_body() -> None:
 
 
 async def test_bare_application_publishes_to_its_open_streams() -> None:
-    answer = Answer(status=200, headers=(), parts=(b"begun",)).announcing(b"changed")
+    answer = Answer(status=200, headers=(), parts=(b"begun",)).with_event(b"changed")
     bare = answering(answer)
     async with Exchange(bare, scope(LISTEN), LISTEN.body) as stream:
         assert await stream.read() == b"begun"
-        await perform(bare, scope(ANNOUNCE, BARE_ANNOUNCE), ANNOUNCE.body)
+        await perform(bare, scope(PUBLISH, BARE_PUBLISH), PUBLISH.body)
         assert await stream.read() == b"changed"
 
 
-# Answers.
+# Responses.
 
 
 def test_answer_survives_a_json_round_trip() -> None:
-    answer = Answer(status=200, headers=(("a", "b"),), parts=(b"one", b"two")).announcing(b"three")
+    answer = Answer(status=200, headers=(("a", "b"),), parts=(b"one", b"two")).with_event(b"three")
     assert Answer.from_json(answer.to_json()) == answer
 
 
@@ -165,5 +165,5 @@ def test_answer_survives_a_json_round_trip() -> None:
 def test_unexpected_response_is_rejected(wrong: dict[str, Any]) -> None:
     right = Answer(status=200, headers=(), parts=(b'{"id":1,"result":{"content":[{"text":"3"}]}}',))
     assert checked(ADD, right) is right
-    with pytest.raises(Unfit):
+    with pytest.raises(MeasurementError):
         checked(ADD, replace(right, **wrong))

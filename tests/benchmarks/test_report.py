@@ -1,4 +1,4 @@
-"""From samples to ratios, and from ratios to what is marked in the table."""
+"""From samples to ratios, and from ratios to the marks in the table."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def test_unmeasured_peers_are_listed_as_not_measured() -> None:
 
 
 def test_json_report_contains_all_measurements_and_ratios() -> None:
-    told = report.as_json([outcome(measured(2, 10, 10))], {"cores": "2"}, {})
-    (case,) = told["cases"]
+    written = report.as_json([outcome(measured(2, 10, 10))], {"cores": "2"}, {})
+    (case,) = written["cases"]
     assert [each["who"] for each in case["measured"]] == [
         "django_mcp on uvicorn",
         "bare on uvicorn",

@@ -1,6 +1,6 @@
-"""The admin's pages in a real browser, on the example site as daphne serves it.
+"""The admin pages in a real browser, on the example site served by daphne.
 
-Screenshots are kept in pytest's temporary folder, for people to look at.
+Screenshots are stored in pytest's temporary folder for review.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.skipif(
 
 FLAGS = (
     "--headless",
-    "--no-sandbox",  # Which chromium refuses to do without when it is run by root.
+    "--no-sandbox",  # Chromium refuses to run as root without it.
     "--disable-gpu",
     "--disable-quic",
     "--disable-background-networking",
@@ -58,7 +58,7 @@ PING = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
 
 
 class Visitor:
-    """Somebody who looks at the admin of a running site."""
+    """A user of the admin of a running site."""
 
     def __init__(self, driver: webdriver.Chrome, site: RunningSite, screenshots: Path) -> None:
         self.driver = driver
@@ -75,7 +75,7 @@ class Visitor:
         return [each.text for each in self.driver.find_elements(By.CSS_SELECTOR, selector)]
 
     def follow(self, selector: str) -> None:
-        """Click on what leads to another page, and wait until that is there."""
+        """Click on a link, and wait for the next page."""
         self._leave(self.one(selector).click)
 
     def search(self, text: str) -> None:
@@ -96,7 +96,7 @@ class Visitor:
         assert self.driver.save_screenshot(str(self._screenshots / f"{name}.png"))
 
     def console_errors(self) -> list[str]:
-        """What the browser wrote on its console as an error; the icon which it asks for is none."""
+        """The errors on the browser's console, without those for the favicon."""
         return [
             entry["message"]
             for entry in self.driver.get_log("browser")  # type: ignore[no-untyped-call]
@@ -104,7 +104,7 @@ class Visitor:
         ]
 
     def overflow(self, selector: str = "html") -> int:
-        """By how many pixels the content is wider than its place on the page."""
+        """The pixels by which the content exceeds the width of the page."""
         widths = "return arguments[0].scrollWidth - arguments[0].clientWidth"
         return int(self.run(widths, self.one(selector)))
 
@@ -120,7 +120,7 @@ def site() -> Iterator[RunningSite]:
 
 @pytest.fixture
 def visitor(site: RunningSite, tmp_path: Path) -> Iterator[Visitor]:
-    """The superuser, who has logged in with a fresh browser."""
+    """The superuser, logged in with a new browser."""
     options = webdriver.ChromeOptions()
     options.binary_location = str(BROWSER)
     for flag in (*FLAGS, f"--user-data-dir={tmp_path / 'profile'}"):
@@ -206,6 +206,6 @@ def test_session_deleted_in_the_admin_is_not_found(visitor: Visitor, site: Runni
 
 
 def luminance(colour: str) -> float:
-    """How bright a CSS colour such as ``rgba(10, 20, 30, 1)`` is, from 0 to 255."""
+    """The brightness of a CSS colour such as ``rgba(10, 20, 30, 1)``, from 0 to 255."""
     red, green, blue = map(int, colour.partition("(")[2].split(",")[:3])
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -1,4 +1,4 @@
-"""A line between a client and the site which can be cut, as networks do."""
+"""A proxy between a client and the site whose connections a test can break."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CHUNK = 65536
 
 @dataclass(slots=True)
 class BreakableProxy:
-    """Listens on a port of its own, and passes on to another whatever comes."""
+    """Listens on its own port, and forwards bytes to another one."""
 
     _site: int
     _listener: socket.socket = field(default_factory=lambda: socket.create_server(("127.0.0.1", 0)))
@@ -21,18 +21,18 @@ class BreakableProxy:
 
     @property
     def port(self) -> int:
-        """Where the client connects."""
+        """The port for clients."""
         port: int = self._listener.getsockname()[1]
         return port
 
     def cut(self) -> None:
-        """Break every connection there is; new ones can be made at once."""
+        """Break all connections; clients can reconnect at once."""
         while self._ends:
             with suppress(OSError):
                 self._ends.pop().shutdown(socket.SHUT_RDWR)
 
     def serve(self) -> None:
-        """Take connections until the listener is closed."""
+        """Accept connections until the listener is closed."""
         with suppress(OSError):
             while True:
                 near, _ = self._listener.accept()
@@ -42,8 +42,8 @@ class BreakableProxy:
                     threading.Thread(target=_pass_on, args=(one, other)).start()
 
     def close(self) -> None:
-        """End it all."""
-        # A thread which waits in accept hears of a shutdown, but not of a close.
+        """Close the listener and all connections."""
+        # Shutdown wakes a thread in accept, close does not.
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self.cut()
@@ -61,7 +61,7 @@ def _pass_on(one: socket.socket, other: socket.socket) -> None:
 
 @contextmanager
 def breakable_proxy(site: int) -> Iterator[BreakableProxy]:
-    """A line to the site on this port."""
+    """Run a proxy to the site on this port."""
     line = BreakableProxy(site)
     serving = threading.Thread(target=line.serve)
     serving.start()

@@ -1,4 +1,4 @@
-"""The clients which talk to the example site, each of them once for all tests."""
+"""Fixtures for tests with real clients against the example site."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _typescript(target: Command) -> Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A client, how it reaches the server, and which revision the two agree on."""
+    """A client, its transport, and the revision that both sides negotiate."""
 
     command: Callable[[Command], Command]
     over: str
@@ -86,7 +86,7 @@ def site() -> Iterator[RunningSite]:
 
 @pytest.fixture(scope="session", params=KINDS)
 def kind(request: pytest.FixtureRequest) -> Kind:
-    """Each way in which real clients reach the site."""
+    """Each real client with each transport."""
     return KINDS[request.param]
 
 
@@ -99,27 +99,27 @@ def client(kind: Kind, site: RunningSite) -> Iterator[RealClient]:
 
 @pytest.fixture(scope="session")
 def suite_client(kind: Kind, site: RunningSite) -> Iterator[RealClient]:
-    """A client of the site's second server, whose handlers do whatever the protocol knows."""
+    """A client of the site's conformance server, which uses all features of the protocol."""
     with connected(kind, site, "conformance") as client:
         yield client
 
 
 @pytest.fixture(scope="session", params=OLD_KINDS)
 def old_kind(request: pytest.FixtureRequest) -> Kind:
-    """Each way in which a client of the first days reaches the site."""
+    """Each transport of the client of revision 2024-11-05."""
     return OLD_KINDS[request.param]
 
 
 @pytest.fixture(scope="session")
 def old_client(old_kind: Kind, site: RunningSite) -> Iterator[RealClient]:
-    """A client of the first days, of the site's default server."""
+    """A client of revision 2024-11-05, connected to the site's default server."""
     with connected(old_kind, site) as client:
         yield client
 
 
 @pytest.fixture(scope="session")
 def old_suite_client(old_kind: Kind, site: RunningSite) -> Iterator[RealClient]:
-    """The same, of the site's second server."""
+    """The same client, connected to the conformance server."""
     with connected(old_kind, site, "conformance") as client:
         yield client
 
@@ -127,10 +127,10 @@ def old_suite_client(old_kind: Kind, site: RunningSite) -> Iterator[RealClient]:
 def connected(
     kind: Kind, site: RunningSite, server: str | None = None, *, port: int | None = None
 ) -> AbstractContextManager[RealClient]:
-    """A client of one of the site's servers; `port` is that of something in between."""
+    """Connect a client to one of the site's servers; `port` is the port of a proxy."""
     url = _url(site, server, port)
     targets: dict[str, Command] = {"http": [url], "sse": [f"{url}/sse"], "stdio": _stdio(server)}
-    # Node looks there for packages which a script outside of them requires.
+    # Node searches this folder for packages that a script outside of it requires.
     modules = {"NODE_PATH": str(environments.CLIENTS / "ts" / "node_modules")}
     return real_client(kind.command(targets[kind.over]), {**site.environment, **modules})
 

@@ -1,4 +1,4 @@
-"""Where the official SDKs live: each in an environment which scripts/clients-env makes."""
+"""The environments of the official SDKs, which scripts/clients-env creates."""
 
 import os
 from pathlib import Path
@@ -9,24 +9,24 @@ CLIENTS = Path(__file__).resolve().parent.parent.parent / ".clients"
 
 
 def python(name: str) -> Path:
-    """The interpreter which has the Python SDK: `sdk1_1`, `sdk1` (newest 1.x) or `sdk2`."""
+    """Return the interpreter with the Python SDK: `sdk1_1`, `sdk1` (newest 1.x) or `sdk2`."""
     return made(name) / "bin" / "python"
 
 
 def ts_modules() -> Path:
-    """The node_modules folder which has the TypeScript SDK."""
+    """Return the node_modules folder with the TypeScript SDK."""
     return made("ts") / "node_modules"
 
 
 def node() -> Path:
-    """A Node which is new enough for the TypeScript SDK."""
+    """Return a Node that is recent enough for the TypeScript SDK."""
     return ts_modules() / ".bin" / "node"
 
 
 def made(name: str) -> Path:
-    """The environment; where it is missing the test is skipped, or fails if CLIENTS_REQUIRED."""
+    """Return the environment; without it, skip the test, or fail if CLIENTS_REQUIRED is set."""
     folder = CLIENTS / name
-    # The script leaves this file last; without it the environment may be half there.
+    # The script writes this file last; without it the environment may be incomplete.
     if (folder / "made-from").exists():
         return folder
     reason = f"{CLIENTS.name}/{name} is missing: run scripts/clients-env"

@@ -1,6 +1,6 @@
-"""A client made by others, which runs in a process of its own and does what a test says.
+"""A client of an official SDK in its own process, controlled by a test.
 
-It knows nothing of MCP: what is asked and answered passes through as the SDK understood it.
+It does not depend on MCP: requests and responses are passed on as the SDK decoded them.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tests.running_site import ROOT
 
 Json = dict[str, Any]
 TIMEOUT = 20
-"""Seconds until a client that says nothing counts as stuck."""
+"""Seconds without output after which a client has failed."""
 
 
 class SdkError(Exception):
-    """The SDK raised an error, mostly because the server answered with one."""
+    """The SDK raised an error, usually because the server returned one."""
 
     def __init__(self, error: Json) -> None:
         super().__init__(error)
@@ -32,48 +32,48 @@ class SdkError(Exception):
 
     @property
     def code(self) -> int | None:
-        """The JSON-RPC error code; None if the SDK found something itself."""
+        """The JSON-RPC error code; None for an error of the SDK itself."""
         return self.error.get("code")
 
     @property
     def message(self) -> str:
-        """What the server says of the error."""
+        """The data of the server's error."""
         return str(self.error.get("message"))
 
 
 @dataclass(slots=True)
 class RealClient:
-    """The process, and the lines it says."""
+    """The process and its output lines."""
 
     _process: subprocess.Popen[str]
     _said: Queue[Json] = field(default_factory=Queue)
     _passed: list[Json] = field(default_factory=list)
     _ids: Iterator[int] = field(default_factory=lambda: count(1))
     connected: Json = field(default_factory=dict)
-    """What the SDK knows of the server once it is connected."""
+    """The SDK's view of the server after connecting."""
 
     def start(self, method: str, **params: Any) -> int:
-        """Begin a request, and go on; its id is on every line which belongs to it."""
+        """Start a request without waiting; its id is in every line about it."""
         identity = next(self._ids)
         self._tell({"id": identity, "method": method, "params": params})
         return identity
 
     def answer(self, question: Json, result: Json) -> None:
-        """Answer what the server asked."""
+        """Answer a request of the server."""
         self._tell({"answer": question["question"], "result": result})
 
     def cancel(self, identity: int) -> None:
-        """Give a request up."""
+        """Cancel a request."""
         self._tell({"cancel": identity})
 
     def asked(self) -> Json:
-        """The next question of the server."""
+        """Return the next request of the server."""
         line = self._until(lambda line: "asked" in line or _is_outcome(line))[-1]
         assert "asked" in line, line
         return line
 
     def heard(self, method: str) -> Json:
-        """The next notification of this method; one of no request may have come before."""
+        """Return the next notification of this method; one outside of a request may be older."""
         for line in self._passed:
             if line["heard"] == method:
                 self._passed.remove(line)
@@ -84,7 +84,7 @@ class RealClient:
         return line
 
     def until_done(self, *identities: int) -> list[Json]:
-        """All lines up to the last outcome of these requests; an error raises `SdkError`."""
+        """Return all lines until these requests are complete; an error raises `SdkError`."""
         waiting = set(identities)
         lines = self._until(lambda line: _is_outcome(line) and not _without(waiting, line))
         if "error" in lines[-1]:
@@ -92,15 +92,15 @@ class RealClient:
         return lines
 
     def conversation(self, method: str, **params: Any) -> list[Json]:
-        """Everything that was said for a request, the result last."""
+        """Return all lines about a request, the result last."""
         return self.until_done(self.start(method, **params))
 
     def request(self, method: str, **params: Any) -> Any:
-        """The result of a request."""
+        """Return the result of a request."""
         return self.conversation(method, **params)[-1]["result"]
 
     def call(self, tool: str, **arguments: Any) -> Any:
-        """The result of a tool."""
+        """Return the result of a tool call."""
         return self.request("tools/call", name=tool, arguments=arguments)
 
     def _until(self, found: Callable[[Json], bool]) -> list[Json]:
@@ -142,7 +142,7 @@ def _without(waiting: set[int], line: Json) -> set[int]:
 def real_client(
     command: Sequence[str | Path], environment: Mapping[str, str]
 ) -> Iterator[RealClient]:
-    """Starts a client, which ends by itself when it is told nothing more."""
+    """Start a client, which exits when its stdin is closed."""
     process = subprocess.Popen(
         command,
         cwd=ROOT,

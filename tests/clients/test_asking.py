@@ -1,7 +1,7 @@
-"""Tools which ask while they work: the user, the client's model, the places to work in.
+"""Input requests with real clients: elicitation, sampling and roots.
 
-The same handlers, in both eras: within a session the client is asked on the stream of its call,
-and a stateless client is told what is missing and calls again.
+The same handlers serve both kinds of revisions: with a session the request is sent on the stream
+of the call; without one the result lists the input requests, and the client calls again.
 """
 
 import pytest
@@ -86,7 +86,7 @@ def test_tool_receives_several_inputs_requested_together(suite_client: RealClien
     call = suite_client.start(
         "tools/call", name="test_input_required_result_multiple_inputs", arguments={}
     )
-    # In any order; the Python SDK 1.x shows a question only when the one before is answered.
+    # In any order; the Python SDK 1.x handles requests one after the other.
     while answers:
         question = suite_client.asked()
         suite_client.answer(question, answers.pop(question["asked"]))

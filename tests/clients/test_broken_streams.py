@@ -1,4 +1,4 @@
-"""Clients which lose the connection in the middle of a call take it up where it broke."""
+"""Real clients resume a stream after the connection breaks during a call."""
 
 from collections.abc import Iterator
 

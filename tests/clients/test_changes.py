@@ -1,4 +1,4 @@
-"""Clients hear of changes unasked: in a session by subscribing, without one by listening."""
+"""Change notifications with real clients: by subscription or by a listen stream."""
 
 from tests.clients.conftest import KINDS, connected, stateless, with_sessions
 from tests.clients.real_client import RealClient

@@ -1,4 +1,4 @@
-"""What real clients are told when something is wrong; afterwards they go on as before."""
+"""Errors with real clients, which can continue afterwards."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What real clients find: the server, its tools, resources, templates and prompts."""
+"""Listings with real clients: the server, its tools, resources, templates and prompts."""
 
 from tests.clients.conftest import Kind
 from tests.clients.real_client import RealClient

@@ -1,4 +1,4 @@
-"""A client of the first days, which knows 2024-11-05 alone, finds nothing that it cannot read."""
+"""A client of revision 2024-11-05 receives only what its revision defines."""
 
 import json
 
@@ -9,7 +9,7 @@ from tests.clients.real_client import RealClient, SdkError
 INVALID_PARAMS = -32602
 RESOURCE_NOT_FOUND = -32002
 PROGRESS_TOKEN = 0
-"""The progress token of the client's calls: one that is false in many languages."""
+"""The progress token of the client's calls: one that is falsy in many languages."""
 
 
 def test_old_client_negotiates_its_own_revision(old_client: RealClient) -> None:

@@ -1,4 +1,4 @@
-"""What real clients get: results of tools, contents of resources, prompts, completions."""
+"""Results with real clients: tools, resources, prompts and completions."""
 
 import json
 
@@ -32,7 +32,7 @@ def test_structured_content_matches_the_output_schema(client: RealClient) -> Non
 def test_tool_returns_rows_of_the_database(client: RealClient, kind: Kind) -> None:
     found = client.call("search_tickets", text="printer", status="open", limit=2)
 
-    # With sessions, structured content has to be an object.
+    # With sessions, structured content must be an object.
     structured = found["structuredContent"]
     tickets = structured["result"] if kind.sessions else structured
     assert [ticket["subject"] for ticket in tickets] == ["Printer prints blank pages"] * 2
@@ -83,7 +83,7 @@ def sum_of(a: int, b: int) -> Json:
     return {"operation": "add", "a": a, "b": b}
 
 
-# What comes before the result.
+# Notifications before the result.
 
 
 def test_progress_arrives_before_the_result(client: RealClient) -> None:
@@ -124,7 +124,7 @@ def test_progress_arrives_during_the_call_and_other_requests_are_answered(
 def test_progress_arrives_before_an_input_request_is_answered(suite_client: RealClient) -> None:
     call = suite_client.start("tools/call", name="test_streaming_elicitation", arguments={})
     reported = suite_client.heard("notifications/progress")
-    # Only now can the tool go on.
+    # The tool continues only after this.
     suite_client.answer(suite_client.asked(), {"action": "accept", "content": {"ok": True}})
     result = suite_client.until_done(call)[-1]["result"]
 

@@ -1,4 +1,4 @@
-"""The calculator of the seeds (002 and 003), as a class; and the same shorter, as functions."""
+"""The calculator of the seeds (002 and 003) as a class and, shorter, as functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prompts: what users are asked for, and what becomes of the text they enter."""
+"""Prompts: their arguments in lists, and the conversion of the strings that clients send."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ class TestDescriptor:
         ]
 
     def test_declared_argument_is_listed_unchanged(self) -> None:
-        said = {"name": "file", "title": "File", "description": "Which", "required": True}
-        assert arguments(prompt_component(lambda p: p, name="it", arguments=[said])) == [said]
+        listed = {"name": "file", "title": "File", "description": "Which", "required": True}
+        assert arguments(prompt_component(lambda p: p, name="it", arguments=[listed])) == [listed]
 
 
 class TestArgumentValidation:

@@ -1,4 +1,4 @@
-"""Whether a handler may ask its client something is read from its code."""
+"""Whether a handler requests input: as declared, and as its code shows."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ import pytest
 
 from django_mcp import Frame, Tool
 from django_mcp.components.asking import calls_client
+from django_mcp.components.declaration import completer
+from django_mcp.components.prompt import prompt_component
+from django_mcp.components.resource import resource_component
 from django_mcp.components.tool import tool_component
 
 
-def asks(frame: Frame) -> str:
+def requests_confirmation(frame: Frame) -> str:
     return str(frame.client.elicit("Sure?", {}))
 
 
@@ -25,7 +28,7 @@ async def requests_input_in_nested_function(frame: Frame) -> str:
 
 
 def requests_input_through_helper(frame: Frame) -> str:
-    return asks(frame)
+    return requests_confirmation(frame)
 
 
 def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -41,12 +44,16 @@ def calls_itself(frame: Frame) -> str:
 
 
 def only_logs(frame: Frame) -> str:
-    frame.client.log("info", "Nothing is asked here")
+    frame.client.log("info", "No input is requested here")
     return "done"
 
 
+def resource_of(function: Callable[..., Any], **options: Any) -> Any:
+    return resource_component(function, "shop://hours", **options)
+
+
 class Confirm(Tool):
-    """Asks by a method of its own."""
+    """Requests input in another method."""
 
     def execute(self, frame: Frame) -> str:
         return self._sure(frame)
@@ -59,11 +66,11 @@ class TestInputRequestDetection:
     @pytest.mark.parametrize(
         "handler",
         [
-            asks,
+            requests_confirmation,
             requests_input_in_nested_function,
             requests_input_through_helper,
-            decorated(asks),
-            functools.partial(asks),
+            decorated(requests_confirmation),
+            functools.partial(requests_confirmation),
         ],
         ids=["call", "function inside", "helper", "decorator", "partial"],
     )
@@ -72,25 +79,33 @@ class TestInputRequestDetection:
     ) -> None:
         assert calls_client(handler)
 
-    def test_input_request_in_a_helper_defined_later_is_detected(self) -> None:
-        module: dict[str, Any] = {"tool_component": tool_component}
-        exec(
-            "component = tool_component(lambda frame: helper(frame), name='above')\n"
-            "def helper(frame): return frame.client.elicit('Sure?', {})\n",
-            module,
-        )
-
-        assert module["component"].requests_input
-
-    def test_input_request_in_a_method_of_a_tool_class_is_detected(self) -> None:
-        assert tool_component(Confirm).requests_input
-
     @pytest.mark.parametrize("handler", [only_logs, calls_itself, len])
     def test_handler_without_input_request_is_not_detected(
         self, handler: Callable[..., Any]
     ) -> None:
         assert not calls_client(handler)
 
-    def test_declaration_overrides_detection_of_input_requests(self) -> None:
-        assert tool_component(only_logs, requests_input=True).requests_input
-        assert not tool_component(asks, requests_input=False).requests_input
+
+class TestRequestsInputOption:
+    @pytest.mark.parametrize("component", [tool_component, prompt_component, resource_of])
+    def test_requests_input_is_false_unless_declared(self, component: Callable[..., Any]) -> None:
+        assert component(requests_confirmation).requests_input is False
+        assert component(only_logs, requests_input=True).requests_input is True
+
+    def test_requests_input_is_declared_as_a_class_attribute(self) -> None:
+        class Sure(Confirm):
+            requests_input = True
+
+        assert tool_component(Sure).requests_input is True
+        assert tool_component(Sure, requests_input=False).requests_input is False
+
+    def test_completer_never_requests_input(self) -> None:
+        assert completer(lambda value: []).requests_input is False
+
+
+def test_handler_of_a_component_is_the_registered_function() -> None:
+    wrapper = decorated(only_logs)
+    assert tool_component(only_logs).handler is only_logs
+    assert tool_component(wrapper).handler is wrapper
+    assert tool_component(Confirm).handler.__func__ is Confirm.execute  # type: ignore[union-attr]
+    assert tool_component(only_logs).with_app("shop").handler is only_logs

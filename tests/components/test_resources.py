@@ -1,4 +1,4 @@
-"""Resources and templates as functions and as classes: how they are listed, and what they read."""
+"""Resources and templates as functions and classes: how they are listed and read."""
 
 from __future__ import annotations
 

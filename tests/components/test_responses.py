@@ -1,4 +1,4 @@
-"""Responses: built piece by piece, never changed in place."""
+"""Responses: immutable, built step by step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What handlers return → what clients are told."""
+"""Conversion of the return values of handlers to results."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ EVERYTHING = Everything(
 
 
 class Row:
-    """As a database gives it: attributes, and more of them than are asked for."""
+    """Like a model instance: it has attributes, and more of them than the output schema."""
 
     def __init__(self, identity: int) -> None:
         self.id = identity
@@ -86,7 +86,7 @@ class Row:
 
 
 class Query:
-    """Lazy: it can be iterated, and that is all that is known of it."""
+    """A lazy iterable without other methods."""
 
     def __init__(self, *rows: Any) -> None:
         self.rows = rows
@@ -96,7 +96,7 @@ class Query:
 
 
 class Lazy:
-    """A translation which waits for its reader."""
+    """A lazily translated string."""
 
     def casefold(self) -> str:
         return "bonjour"
@@ -184,9 +184,9 @@ class TestToolWithoutOutputSchema:
         ("value", "remedy"),
         [
             (b"\x00", "image"),
-            (object(), "JSON cannot say"),
-            ({"a": object()}, "JSON cannot say"),
-            (Query(Row(1)), "JSON cannot say"),
+            (object(), "not JSON serializable"),
+            ({"a": object()}, "not JSON serializable"),
+            (Query(Row(1)), "not JSON serializable"),
             ([TextContent("a"), 3], "TextContent"),
             (Response.prompt().user("a"), r"Response\.tool\(\)"),
         ],
@@ -212,7 +212,7 @@ class TestReturnAnnotation:
             Any,
             object,
             str | None,
-            Annotated[str, "said"],
+            Annotated[str, "a comment"],
             Response,
             ToolResponse,
             TextContent,
@@ -399,9 +399,9 @@ class TestPromptResult:
         assert self.messages(value) == [{"role": "user", "content": {"type": "text", "text": "Hi"}}]
 
     def test_prompt_list_is_returned_as_messages_with_roles(self) -> None:
-        said = self.messages(["Hi", Message("assistant", "Hello"), Lazy()])
-        assert [message["role"] for message in said] == ["user", "assistant", "user"]
-        assert said[2]["content"]["text"] == "Bonjour"
+        messages = self.messages(["Hi", Message("assistant", "Hello"), Lazy()])
+        assert [message["role"] for message in messages] == ["user", "assistant", "user"]
+        assert messages[2]["content"]["text"] == "Bonjour"
 
     @pytest.mark.parametrize(
         "value",
@@ -436,8 +436,8 @@ class TestCompletionResult:
         }
 
     def test_completion_contains_at_most_100_values(self) -> None:
-        said = self.complete([str(i) for i in range(250)])
-        assert said == {"values": [str(i) for i in range(100)], "total": 250, "hasMore": True}
+        completion = self.complete([str(i) for i in range(250)])
+        assert completion == {"values": [str(i) for i in range(100)], "total": 250, "hasMore": True}
 
     def test_completion_response_is_returned_unchanged(self) -> None:
         response = Response.completion(["a"]).add("b")

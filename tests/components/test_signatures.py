@@ -1,4 +1,4 @@
-"""What a function's signature says: to clients as JSON Schema, to the function as values."""
+"""Signatures of handlers: their JSON Schema for clients, and the conversion of arguments."""
 
 from __future__ import annotations
 
@@ -269,8 +269,8 @@ class TestInvalidArguments:
         assert len(validation_error(add, {"a": 1, long: 1})) < 500
 
     def test_error_message_is_limited_to_a_few_arguments(self) -> None:
-        said = validation_error(add, {"a": 1, **{f"x{i}": i for i in range(50)}})
-        assert said.endswith("; and 42 more")
+        problems = validation_error(add, {"a": 1, **{f"x{i}": i for i in range(50)}})
+        assert problems.endswith("; and 42 more")
 
 
 class TestInvocation:

@@ -1,4 +1,4 @@
-"""Components of one session: made from plain JSON, and made again from it by any worker."""
+"""Session components stored as JSON, and restored by any worker."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Shout(Tool):
 
 
 def again(component: AnyComponent) -> AnyComponent:
-    """The component as another worker makes it, from what was stored as JSON."""
+    """Return the component as another worker restores it from the stored JSON."""
     kind: Any = type(component)
     copy: AnyComponent = kind.from_spec(json.loads(json.dumps(component.to_spec())))
     return copy
@@ -204,9 +204,9 @@ class TestConfigurationErrors:
             )
 
     def test_dotted_path_without_a_handler_is_rejected(self) -> None:
-        for place in (f"{__name__}:nobody", "nowhere.at.all", "", "no place"):
+        for path in (f"{__name__}:missing", "no.such.module", "", "no path"):
             assert "There is no handler at" in configuration_error(
-                ToolComponent, {"name": "it", "handler": place}
+                ToolComponent, {"name": "it", "handler": path}
             )
 
     def test_unknown_option_is_rejected(self) -> None:

@@ -1,4 +1,4 @@
-"""Tools as functions and as classes: how they are listed, and what they are given."""
+"""Tools as functions and classes: how they are listed, and the arguments that they receive."""
 
 from __future__ import annotations
 
@@ -266,14 +266,14 @@ class TestToolClass:
 
 class TestDescription:
     def test_callable_description_is_called_for_each_descriptor(self) -> None:
-        asked: list[int] = []
+        calls: list[int] = []
 
         def describe() -> str:
-            asked.append(1)
-            return f"Listed {len(asked)} times"
+            calls.append(1)
+            return f"Listed {len(calls)} times"
 
         tool = tool_component(greet, description=describe)
-        assert asked == []
+        assert calls == []
         assert tool.descriptor()["description"] == "Listed 1 times"
         assert tool.descriptor()["description"] == "Listed 2 times"
 
@@ -365,7 +365,7 @@ class TestSortOrder:
 
 class TestConfigurationErrors:
     @pytest.mark.parametrize(
-        ("options", "said"),
+        ("options", "remedy"),
         [
             ({"colour": "red"}, "There is no option 'colour'"),
             ({"task_support": "maybe"}, '"forbidden", "optional" or "required"'),
@@ -380,8 +380,8 @@ class TestConfigurationErrors:
             ({"complete": {"colour": greet}}, "none of its arguments"),
         ],
     )
-    def test_invalid_option_is_rejected_with_a_remedy(self, options: Any, said: str) -> None:
-        assert said in configuration_error(greet, **options)
+    def test_invalid_option_is_rejected_with_a_remedy(self, options: Any, remedy: str) -> None:
+        assert remedy in configuration_error(greet, **options)
 
     def test_object_that_is_not_a_tool_is_rejected(self) -> None:
         class NoTool:

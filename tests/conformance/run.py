@@ -1,7 +1,7 @@
 """Runs the official conformance suite against the example site and compares with our lists.
 
-extra_<set>.txt names scenarios which the suite runs without counting them, and which we count;
-not_yet_<set>.txt names those which we know to fail. One name a line; # starts a comment.
+extra_<set>.txt lists scenarios that the suite runs as optional, and that we require;
+not_yet_<set>.txt lists those with known failures. One name per line; # starts a comment.
 """
 
 import argparse
@@ -28,7 +28,7 @@ REQUIREMENT_SETS = ("2025-11-25", "2026-07-28")
 ENDPOINT = "/conformance"
 MINUTES = 10
 
-# (do we count it, do we know it to fail, does it pass): what the line says.
+# (is it required, is it a known failure, does it pass): the outcome.
 VERDICTS = {
     (True, False, True): "pass",
     (True, False, False): "FAIL",
@@ -44,7 +44,7 @@ GOOD = {"pass", "not yet", "unscored, passes", "unscored, fails"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What the suite says of one scenario."""
+    """The suite's result of one scenario."""
 
     scenario: str
     successes: int
@@ -54,7 +54,7 @@ class Outcome:
 
     @property
     def passes(self) -> bool:
-        # A scenario which skipped everything has shown nothing.
+        # A scenario that skipped all its checks has verified nothing.
         return not self.failures and self.successes > 0
 
 
@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run_set(site: RunningSite, name: str, options: argparse.Namespace) -> bool:
-    """Runs one requirement set, prints a line a scenario, and says whether all is as listed."""
+    """Run one requirement set, print a line per scenario, and return whether all match."""
     counted = _required(name) | _listed(f"extra_{name}.txt")
     not_yet = _listed(f"not_yet_{name}.txt")
     if options.only:
@@ -105,7 +105,7 @@ def _report(
 
 
 def _explain(outcome: Outcome, *, width: int) -> None:
-    # Only a scenario which fails without a failure is explained by what it passed over.
+    # Skipped checks explain only a scenario that fails without a failed check.
     notes = () if outcome.failures else outcome.notes
     for message in (*outcome.failures, *outcome.warnings, *notes):
         print(f"{'':<22}{textwrap.shorten(message, width)}")
@@ -141,7 +141,7 @@ def _run_singly(site: RunningSite, name: str, scenarios: Iterable[str]) -> list[
     outcomes = []
     for scenario in scenarios:
         with tempfile.TemporaryDirectory() as folder:
-            # An extension belongs to no revision, so it runs only when forced.
+            # An extension belongs to no revision, so it has to be forced.
             said = _suite(
                 site, "--scenario", scenario, "--spec-version", name, "--force", output=folder
             )
@@ -150,7 +150,7 @@ def _run_singly(site: RunningSite, name: str, scenarios: Iterable[str]) -> list[
 
 
 def _suite(site: RunningSite, *options: str, output: str) -> str:
-    """Runs the suite's server leg. Its exit status says less than the files which it writes."""
+    """Run the suite's server tests. Its exit status is less precise than its result files."""
     command: list[str | Path] = [
         NODE,
         SUITE,
@@ -168,7 +168,7 @@ def _suite(site: RunningSite, *options: str, output: str) -> str:
 
 
 def _read(folder: Path) -> list[Outcome]:
-    """Reads the results, of which each scenario has a folder named server-<scenario>-<time>."""
+    """Read the results; each scenario has a folder named server-<scenario>-<time>."""
     paths = sorted(folder.glob("server-*/checks.json"), key=lambda path: path.stat().st_mtime_ns)
     return [_outcome(path) for path in paths]
 

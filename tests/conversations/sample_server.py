@@ -1,4 +1,4 @@
-"""The small server which all transcripts talk to."""
+"""The server of all transcripts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SIZES = {
 
 
 def desk() -> Server:
-    """A new one for each transcript: it remembers nothing of the others."""
+    """Create one for each transcript: it shares no state with the others."""
     server = Server(
         "desk",
         title="The desk",

@@ -1,10 +1,9 @@
-"""The same conversations as each revision sees them: transcripts which are read without Python.
+"""Transcripts of conversations in each revision, readable without Python.
 
-``> `` begins what the client writes on a pipe and ``< `` what the server answers, a message each;
-it goes on in the lines below that are indented. ``{...}`` on a line of its own begins with another
-transcript. ``<name>`` stands for a text that cannot be foreseen and is the same wherever it occurs.
-``=`` is where the client closes its side, which it does at the end at the latest. What is not
-written is not said: nothing may be left then.
+``> `` starts a line that the client writes, and ``< `` one that the server writes, a message each;
+indented lines continue it. ``{...}`` on a line of its own includes another transcript.
+``<name>`` is a placeholder for an unpredictable string, the same at each occurrence. ``=`` closes
+the client's side, which is closed at the end at the latest. The server must write nothing else.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import pytest
 from django_mcp import registry
 from django_mcp.protocol.revisions import BY_VERSION
 from django_mcp.testing import spec_schemas
-from django_mcp.testing.asgi import PATIENCE
+from django_mcp.testing.asgi import TIMEOUT
 from django_mcp.transports.connection import stdio
 from tests.conversations.sample_server import desk
 from tests.memory_stores import MEMORY
@@ -39,7 +38,7 @@ CLIENT, SERVER, END = "> ", "< ", "= "
 
 @dataclass(frozen=True)
 class Line:
-    """One message of a transcript, and where it stands."""
+    """One message of a transcript, and its location."""
 
     side: str
     message: Any
@@ -47,7 +46,7 @@ class Line:
 
 
 def read(path: Path) -> Iterator[Line]:
-    """The messages of a transcript, after those of the one that it begins with."""
+    """The messages of a transcript, after those of the transcript that it includes."""
     texts: list[tuple[str, int]] = []
     for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if text.startswith("{"):
@@ -77,7 +76,7 @@ class Pipes:
         return len(line)
 
     def flush(self) -> None:
-        """Nothing waits."""
+        """Do nothing."""
 
     async def read(self) -> AsyncIterator[bytes]:
         while (line := await self.lines.get()) is not None:
@@ -86,12 +85,12 @@ class Pipes:
 
 @dataclass
 class Placeholders:
-    """What the placeholders of a transcript have turned out to stand for."""
+    """The values of the placeholders of a transcript."""
 
     values: dict[str, str] = field(default_factory=dict)
 
     def fill(self, written: Any) -> Any:
-        """What was written, with what is known in its places."""
+        """Replace the known placeholders of an expected message."""
         if isinstance(written, dict):
             return {name: self.fill(member) for name, member in written.items()}
         if isinstance(written, list):
@@ -99,7 +98,7 @@ class Placeholders:
         return self.values.get(written, written) if isinstance(written, str) else written
 
     def learn(self, written: Any, said: Any) -> None:
-        """Take what stands in the places which are still open."""
+        """Store the values of the unknown placeholders."""
         if isinstance(written, dict) and isinstance(said, dict):
             for name in written.keys() & said.keys():
                 self.learn(written[name], said[name])
@@ -111,14 +110,14 @@ class Placeholders:
 
 
 async def replay(path: Path) -> None:
-    """Say what the client says, and compare what the server answers."""
+    """Write the client's messages, and compare those of the server."""
     pipes, known = Pipes(), Placeholders()
     conversation = stdio.StdioConnection(registry.configure(desk()), cast(BinaryIO, pipes))
     serving = asyncio.ensure_future(conversation.serve(pipes.read()))
     methods: dict[str, str] = {}
     for line in read(path):
         if line.side == SERVER:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 said = await pipes.answers.get()
             known.learn(line.message, said)
             assert said == known.fill(line.message), line.where
@@ -129,7 +128,7 @@ async def replay(path: Path) -> None:
             _record_methods(methods, line.message)
             pipes.lines.put_nowait(json.dumps(known.fill(line.message)).encode() + b"\n")
     pipes.lines.put_nowait(None)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await serving
     assert pipes.answers.empty(), pipes.answers.get_nowait()
 
@@ -141,7 +140,7 @@ def _record_methods(methods: dict[str, str], message: Any) -> None:
 
 
 def _check_schema(version: str, said: Any, methods: dict[str, str]) -> None:
-    """Whether what was said is what the revision's official schema allows."""
+    """Validate a message against the official schema of the revision."""
     for each in said if isinstance(said, list) else [said]:
         spec_schemas.check(BY_VERSION[version], each, methods.get(str(each.get("id"))))
 

@@ -1,4 +1,4 @@
-"""Sessions are kept in memory here: see ``tests/memory_stores.py``."""
+"""Uses sessions in memory: see ``tests/memory_stores.py``."""
 
 from tests.memory_stores import configure
 

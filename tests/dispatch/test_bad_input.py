@@ -1,7 +1,7 @@
-"""What cannot be served is refused by name, and the next request works.
+"""Invalid messages are rejected with a specific error, and the next request works.
 
-The table of issue 2: each case has the one answer which the specification and the project's
-decisions give it.
+The table of issue 2: each case has the one response that the specification and the project's
+decisions prescribe.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ def shop() -> Server:
 
 
 async def works(client: Client) -> bool:
-    """Whether the next request is answered."""
+    """Return whether the next request succeeds."""
     result = await client.call_tool("add", {"a": 1})
     return bool(result["content"][0]["text"] == "1")
 
 
 async def error_for(client: Client, data: Any) -> dict[str, Any]:
-    """The error with which something raw is answered, beside the id of the answer."""
+    """Return the error for raw input, and the id of the response."""
     answer = await client.send(data)
     assert answer is not None
     assert await works(client)
     return {**answer["error"], "id": answer.get("id")}
 
 
-# What is no message.
+# Invalid messages.
 
 
 @pytest.mark.parametrize(
@@ -228,12 +228,12 @@ async def test_progress_token_of_invalid_type_is_rejected(
     assert error.code == INVALID_PARAMS
 
 
-# What handlers do wrong.
+# Errors of handlers.
 
 
 @dataclass
 class Unserializable:
-    """Something that JSON has no words for."""
+    """A value that JSON cannot represent."""
 
     it: object
 

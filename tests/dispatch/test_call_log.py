@@ -1,4 +1,4 @@
-"""What is told of calls and sessions when they are over."""
+"""The log records of calls and sessions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def server() -> Server:
 
 @pytest.fixture
 def sent_signals() -> Iterator[list[tuple[Signal, dict[str, Any]]]]:
-    """Everything that was sent."""
+    """All messages that were sent."""
     sent: list[tuple[Signal, dict[str, Any]]] = []
 
     def receiver(signal: Signal, sender: Any, **facts: Any) -> None:
@@ -58,7 +58,8 @@ def sent_signals() -> Iterator[list[tuple[Signal, dict[str, Any]]]]:
 
 
 @pytest.mark.parametrize(
-    ("word", "outcome"), [(SECRET, "ok"), ("wrong", "error"), ("ask", "asked"), (5, "error")]
+    ("word", "outcome"),
+    [(SECRET, "ok"), ("wrong", "error"), ("ask", "input_required"), (5, "error")],
 )
 async def test_tool_call_signal_carries_the_outcome(
     sent_signals: Any, word: Any, outcome: str
@@ -100,7 +101,7 @@ async def test_resource_read_and_prompt_get_send_signals(sent_signals: Any) -> N
     assert [(facts.get("uri") or facts["name"], facts["outcome"]) for _, facts in sent_signals] == [
         ("shop://hours", "ok"),
         ("greet", "ok"),
-        ("nothing", "refused"),
+        ("nothing", "client_error"),
     ]
 
 

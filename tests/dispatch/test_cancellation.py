@@ -1,4 +1,4 @@
-"""Giving a request up: the handler stops, and nothing it changed is kept."""
+"""Cancelled requests: the handler stops, and its changes are discarded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TIMEOUT = 5.0
 
 
 class BlockingServer:
-    """A server whose handlers work until they are stopped."""
+    """A server whose handlers run until they are cancelled."""
 
     def __init__(self) -> None:
         self.server = Server("desk")
@@ -53,7 +53,7 @@ class BlockingServer:
 
 
 async def cancel_call(client: Client, desk: BlockingServer, tool: str) -> None:
-    """Call a tool, and give the call up once its handler is at work."""
+    """Call a tool, and cancel the call once its handler has started."""
     call = asyncio.ensure_future(client.call_tool(tool))
     async with asyncio.timeout(TIMEOUT):
         await desk.began.wait()

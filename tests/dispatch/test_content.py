@@ -1,4 +1,4 @@
-"""Blocks of content, in the words of each revision."""
+"""Content blocks in the format of each revision."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LINK_AS_TEXT = {"type": "text", "text": "Hours: shop://hours\nWhen we are open"}
 
 
 async def blocks(client_for: ClientFor, answer: ToolResponse) -> list[dict[str, Any]]:
-    """The blocks which arrive of ``answer``."""
+    """The content blocks of a tool's result."""
     server = Server("shop")
     server.tool(name="show")(lambda: answer)
 

@@ -1,4 +1,4 @@
-"""Messages as JSON-RPC has them: ids, unknown members, and texts of any alphabet."""
+"""JSON-RPC messages: ids, unknown members, and non-ASCII text."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def test_unknown_client_capabilities_are_accepted(
     client = client_for(shop(), capabilities={"telepathy": {"range": 7}, "sampling": {"x": {}}})
 
     async with client:
-        assert client.welcome["protocolVersion"] == mcp_version
+        assert client.initialize_result["protocolVersion"] == mcp_version
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ async def test_cancellation_of_unknown_ids_does_not_affect_a_running_request(
     asked: list[Any] = []
 
     async def answer(params: dict[str, Any]) -> dict[str, Any]:
-        # The ids of either side are its own: this one names none of the client's requests.
+        # The ids of both sides are independent: this one refers to none of the client's requests.
         for identity in ("question-1", 1, 2, "1"):
             await client.notify("notifications/cancelled", {"requestId": identity})
         asked.append(params)

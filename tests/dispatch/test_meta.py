@@ -1,4 +1,4 @@
-"""What travels in ``_meta``: what is ours, what is the client's, and what nobody knows."""
+"""``_meta``: the framework's keys, the client's keys, and unknown keys."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def test_extensions_are_declared_only_in_2026_07_28(
     mine = {"com.example/mine": {"depth": 7}}
 
     async with client_for(Server("shop", capabilities={"extensions": mine})) as client:
-        welcome = client.welcome or await client.request("server/discover")
+        welcome = client.initialize_result or await client.request("server/discover")
 
     declared = welcome["capabilities"].get("extensions")
     assert declared == (mine if mcp_version == "2026-07-28" else None)

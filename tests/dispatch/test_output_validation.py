@@ -1,4 +1,4 @@
-"""Strict mode, seen by clients: what a server would say wrongly it does not say at all."""
+"""Output validation over each transport: an invalid message is not sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.memory_stores import Configure
 
 
 async def invalidate_result(frame: Frame, call_next: Any) -> Any:
-    """Middleware which takes away what a client relies upon."""
+    """Middleware that removes a required member."""
     result, after = await call_next(frame)
     if frame.request is not None and frame.request.method == "tools/call":
         result = {"isError": "perhaps"}
@@ -90,4 +90,4 @@ def test_output_validation_defaults_to_the_debug_setting(
     settings.DEBUG = debug
     configure(**keys)
 
-    assert registry.configure(Server("any")).limits.strict is strict
+    assert registry.configure(Server("any")).options.strict is strict

@@ -1,4 +1,4 @@
-"""What a server lists: in which order, in which words, page by page."""
+"""Lists: their order, the fields of each revision, and pagination."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def nothing() -> None:
 
 
 def many(count: int, **options: Any) -> Server:
-    """A server which offers so many of everything."""
+    """A server with this number of components of each kind."""
     server = Server("many", **options)
     for number in range(count):
         server.tool(name=f"tool_{number}")(nothing)
@@ -96,7 +96,7 @@ async def test_cursor_remains_valid_after_components_change(
 
     async with client_for(server) as client:
         first = await client.request("tools/list")
-        server.remove("tool", "tool_1")
+        server.components.remove("tool", "tool_1")
         server.tool(name="tool_0a")(nothing)
         second = await client.request("tools/list", {"cursor": first["nextCursor"]})
 
@@ -138,7 +138,7 @@ async def test_empty_server_declares_only_logging_and_rejects_list_methods(
 ) -> None:
     async with client_for(Server("empty")) as client:
         errors = [await refusal(client.request(method)) for method in LISTS]
-        welcome = client.welcome or await client.request("server/discover")
+        welcome = client.initialize_result or await client.request("server/discover")
 
     assert {error.code for error in errors} == {-32601}
     assert set(welcome["capabilities"]) == {"logging"}
@@ -191,7 +191,7 @@ PROMPT_FIELDS: dict[str, set[str]] = {
 
 
 def fields_up_to(table: dict[str, set[str]], version: str) -> set[str]:
-    """What a revision and those before it added."""
+    """Fields that a revision and its predecessors have added."""
     return set().union(*(added for each, added in table.items() if each <= version))
 
 
@@ -278,7 +278,7 @@ async def test_replaced_component_is_listed_with_its_new_description(
 
     async with client_for(server) as client:
         await client.list_tools()
-        server.replace(tool_component(nothing, name="it", description="the new one"))
+        server.components.replace(tool_component(nothing, name="it", description="the new one"))
         (listed,) = await client.list_tools()
 
     assert listed["description"] == "the new one"

@@ -1,4 +1,4 @@
-"""Structured content: what tools promise, what they keep, and how each revision has it."""
+"""Structured content: output schemas, validation, and the format of each revision."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Point:
 
 
 def expected(version: str, value: Any, *, wrapped: bool) -> Any:
-    """What is structured of ``value``; None where nothing is."""
+    """The structured content for a value; None if there is none."""
     if version in UNSTRUCTURED:
         return None
     return {"result": value} if wrapped and version in OBJECTS_ONLY else value
 
 
 async def structured(client_for: ClientFor, server: Server) -> tuple[Any, Any, str]:
-    """The structured content of the only tool, its schema, and the text beside it."""
+    """The structured content of the only tool, its schema, and the text content."""
     async with client_for(server) as client:
         (tool,) = await client.list_tools()
         result = await client.call_tool(tool["name"])

@@ -1,4 +1,4 @@
-"""What a caller may not use does not exist for her: not in lists, not in calls."""
+"""Components that the principal may not use are unknown: in lists and in calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.http_errors import refusal
 
 
 class Member(AnonymousUser):
-    """Somebody with some permissions, without a database."""
+    """A user with these permissions, without a database."""
 
     def __init__(self, *permissions: str) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ UNPRIVILEGED = Member()
 
 
 def desk(permission: str | Callable[..., Any]) -> Server:
-    """A server of which everything needs the permission, beside one thing that does not."""
+    """A server whose components require a permission, except one."""
     server = Server("desk")
 
     @server.tool

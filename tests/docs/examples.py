@@ -1,9 +1,9 @@
 """The examples of the documentation: found in its pages, and run as the project they describe.
 
-A page is run from top to bottom. A Python block belongs to the file which its first line names
-(``# shop/mcp.py``), else to that of the block before it; several blocks of a file continue it.
-What ``mcp.py`` registers meets an empty registry, what ``settings.py`` says holds for the rest of
-the page, what ``tests.py`` tests is tested. A command whose output is shown is run.
+A page runs from top to bottom. A Python block belongs to the file that its first line names
+(``# shop/mcp.py``), or else to that of the previous block; several blocks of a file are
+concatenated. ``mcp.py`` registers with an empty registry, ``settings.py`` applies to the rest of
+the page, and the tests in ``tests.py`` run. A command runs if its output is shown.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 FENCE = re.compile(r"^( *)```([^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# (\w+(?:/\w+)*)\.py\n")
 ELSEWHERE = ("client",)
-"""Files which need what is not installed here: ``test_tutorial`` runs them."""
+"""Files that need packages which are not installed here: ``test_tutorial`` runs them."""
 PROGRAMS = pathsep.join([str(ROOT / "scripts"), f"{sys.prefix}/bin", environ.get("PATH", "")])
 MEMORY = {
     "sessions": {"BACKEND": "django_mcp.stores.memory.MemorySessionStore"},
     "events": {"BACKEND": "django_mcp.stores.memory.MemoryEventStore"},
 }
 GIVEN: Mapping[str, Any] = {"client_for": Client}
-"""What stands for the fixtures of pytest."""
+"""Replacements for the fixtures of pytest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +58,12 @@ class Block:
 
     @property
     def file(self) -> str | None:
-        """The module of the file which it names, or None."""
+        """The module of the file that it names, or None."""
         named = FILE.match(self.text)
         return named[1].replace("/", ".") if named else None
 
     def fail(self, why: str) -> AssertionError:
-        """What is wrong with it, and where it stands."""
+        """An error message with the location of the block."""
         return AssertionError(f"{self.place}: {why}")
 
 
@@ -76,26 +76,26 @@ def blocks(page: Path) -> Iterator[Block]:
 
 
 def commands(block: Block) -> Iterator[tuple[list[str], str]]:
-    """The commands of a console, as words, each with the output that is shown below it."""
+    """The commands of a console as argument lists, each with the output below it."""
     for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
         command, _, shown = part.partition("\n")
-        while command.count('"') % 2:  # A quotation goes on in the next line.
+        while command.count('"') % 2:  # A quoted argument continues on the next line.
             line, _, shown = shown.partition("\n")
             command = f"{command}\n{line}"
         yield shlex.split(command), shown.strip()
 
 
 class Project:
-    """The project of one page, which grows with every block."""
+    """The project of one page, which grows with each block."""
 
     def __init__(self, settings: Any) -> None:
         self.settings = settings
         self.file = "page"
         self.written: dict[str, str] = {}
-        """The text of each file so far, by the name of its module."""
+        """The text of each file so far, by module name."""
 
     def run(self, page: Path) -> None:
-        """Do what every block of the page says."""
+        """Run every block of the page."""
         for block in blocks(page):
             if block.label not in TAKE:
                 raise block.fail(f"label it as one of {', '.join(TAKE)}, not {block.label!r}")
@@ -106,7 +106,7 @@ class Project:
                 raise
 
     def python(self, block: Block) -> None:
-        """Run it as a part of its file; what stands in the folder ``project`` is compared."""
+        """Run a block as a part of its file, or compare it with the folder ``project``."""
         self.file = block.file or self.file
         present = PROJECT / f"{self.file.replace('.', '/')}.py"
         if present.exists() and present.read_text().strip() not in block.text:
@@ -117,7 +117,7 @@ class Project:
     def _continue(self, module: ModuleType, more: str) -> None:
         before, present = dict(vars(module)), self.written.get(self.file, "")
         self.written[self.file] = text = f"{present}{more}\n"
-        # Numbered as in the file, and known to whoever shows a traceback.
+        # With the line numbers of the file, for tracebacks.
         name, numbered = f"{self.file}.py", "\n" * present.count("\n") + more
         linecache.cache[name] = (len(text), None, text.splitlines(True), name)
         exec(compile(numbered, name, "exec", dont_inherit=True), vars(module))
@@ -129,7 +129,7 @@ class Project:
     def _apply(self, module: ModuleType, new: Mapping[str, Any]) -> None:
         for name, value in new.items():
             if name == "DJANGO_MCP":
-                # Another thread could not see what a test has written.
+                # Another thread would not see the rows that a test has written.
                 self.settings.DJANGO_MCP = {"STORES": MEMORY, **value}
             elif name.isupper() and name != "INSTALLED_APPS":
                 setattr(self.settings, name, value)
@@ -150,7 +150,7 @@ class Project:
                 (async_to_sync(test) if inspect.iscoroutinefunction(test) else test)(**given)
 
     def console(self, block: Block) -> None:
-        """See that each command exists; run it and compare where the page shows its output."""
+        """Check that each command exists; run it and compare where the page shows its output."""
         for words, shown in commands(block):
             if words[:2] == ["python", "manage.py"]:
                 _manage(block, words[2:], shown)
@@ -158,11 +158,11 @@ class Project:
                 raise block.fail(f"there is no program {words[0]}: name one that readers have")
 
     def json(self, block: Block) -> None:
-        """See that it is JSON."""
+        """Check that it is JSON."""
         json.loads(block.text)
 
     def text(self, block: Block) -> None:
-        """It is for readers alone."""
+        """Ignore a block that is for readers only."""
 
 
 TAKE: Mapping[str, Callable[[Project, Block], None]] = {

@@ -1,7 +1,7 @@
-"""The parts of the documentation which the package itself writes.
+"""The generated parts of the documentation.
 
-They stand between ``<!-- generated: api django_mcp.Frame -->``, for instance, and
-``<!-- end -->``. After a change, ``python -m tests.docs.generated`` writes them anew.
+They are enclosed in ``<!-- generated: api django_mcp.Frame -->``, for instance, and
+``<!-- end -->``. ``python -m tests.docs.generated`` updates them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PART = re.compile(r"(<!-- generated: (\w+) ([\w.\s]+) -->\n).*?(<!-- end -->)", 
 
 
 def current(page: str) -> str:
-    """A page with its generated parts as they should be."""
+    """Return a page with its generated parts updated."""
 
     def written(part: re.Match[str]) -> str:
         return f"{part[1]}\n{WRITE[part[2]](*part[3].split())}\n\n{part[4]}"
@@ -31,7 +31,7 @@ def current(page: str) -> str:
     return PART.sub(written, page)
 
 
-# Which revision has what.
+# Features of the revisions.
 
 
 def revisions(field: str) -> str:
@@ -42,9 +42,9 @@ def revisions(field: str) -> str:
 
 
 def _rules(field: str) -> Iterator[list[str]]:
-    yield ["Opened by", *(each.opening.name.lower() for each in REVISIONS)]
+    yield ["Opened by", *(each.statefulness.name.lower() for each in REVISIONS)]
     yield ["Structured content of a tool", *(each.structured.name.lower() for each in REVISIONS)]
-    # What a feature is stands below its name.
+    # The description of a feature is the string below its name.
     written = re.findall(r'(\w+) = auto\(\)\n +"""(.*?)\.?"""', inspect.getsource(Feature), re.S)
     for name, words in written:
         yield [words, *(_yes(each.has(Feature[name])) for each in REVISIONS)]
@@ -57,7 +57,7 @@ def _entries(field: str) -> Iterator[list[str]]:
 
 
 def _members(field: str) -> Iterator[list[str]]:
-    """The members of objects; those which every revision has are left out."""
+    """The members of objects, without those that every revision has."""
     for kind in sorted({kind for each in REVISIONS for kind in each.fields}):
         having = [each.fields[kind] for each in REVISIONS if each.fields.get(kind)]
         for name in sorted(frozenset().union(*having) - frozenset.intersection(*having)):
@@ -80,12 +80,12 @@ def _yes(fact: bool) -> str:
 ROWS: Mapping[str, Callable[[str], Iterator[list[str]]]] = {"rules": _rules, "fields": _members}
 
 
-# What is public.
+# The public API.
 
 
 @dataclass(frozen=True)
 class _Bare:
-    """What is shown of an annotation or a default: as it was written, without quotes."""
+    """The source of an annotation or a default, without quotes."""
 
     text: str
 
@@ -94,7 +94,7 @@ class _Bare:
 
 
 def api(name: str, *members: str) -> str:
-    """What is found under a dotted name: how it is called and what it says; or its members."""
+    """The signature and docstring of a dotted name, or its members."""
     it = resolve_name(name)
     if members:
         return "\n".join(_member(member, getattr(it, member)) for member in members)
@@ -110,7 +110,7 @@ def _call(name: str, it: Any) -> str:
     try:
         found = inspect.signature(it)
     except ValueError:
-        return name  # An exception, which is made as all of them are.
+        return name  # An exception with the inherited constructor.
     returns = inspect.Signature.empty if isinstance(it, type) else _bare(found.return_annotation)
     taken = [
         each.replace(annotation=_bare(each.annotation), default=_named(each.default))
@@ -132,7 +132,7 @@ WRITE: Mapping[str, Callable[..., str]] = {"revisions": revisions, "api": api}
 
 
 def main() -> None:
-    """Write every page anew which has generated parts."""
+    """Update every page that has generated parts."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "example_site.settings")
     django.setup()
     from tests.docs.examples import PAGES

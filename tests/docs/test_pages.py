@@ -1,4 +1,4 @@
-"""The pages of the documentation: what they show runs, where they point is something."""
+"""The pages of the documentation: their examples run, and their links resolve."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ PRODUCTS: Sequence[Mapping[str, Any]] = (
     {"name": "Black tea", "price": "3.90", "stock": 0},
     {"name": "Teapot", "price": "24.00", "stock": 3},
 )
-"""The products which the pages speak of."""
+"""The products of the examples."""
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=title)
 
 
 @pytest.fixture(scope="module")
 def shop(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
-    """The app of which the pages speak, installed and with its table."""
+    """The app of the examples, installed and migrated."""
     sys.path.insert(0, str(PROJECT))
     installed = [*(each.name for each in apps.get_app_configs()), "shop"]
     with override_settings(INSTALLED_APPS=installed), django_db_blocker.unblock():
@@ -66,7 +66,7 @@ def shop(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
 def project(
     shop: None, db: None, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Project]:
-    """A project in which nothing is registered, with a few products on its shelf."""
+    """A project with an empty registry and a few products."""
     default = Server("mcp")
     for name in ("tool", "resource", "prompt"):
         monkeypatch.setattr(registry, name, getattr(default, name))
@@ -101,7 +101,7 @@ def test_links_of_the_page_have_existing_targets(page: Path) -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """The names by which headings are pointed to."""
+    """The anchors of headings."""
     headings = HEADING.findall(page.read_text())
     return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
 
@@ -127,7 +127,7 @@ def test_settings_reference_lists_every_setting_with_its_default() -> None:
 
 
 def default(key: str) -> str:
-    """The default of a setting as its reference shows it."""
+    """The default of a setting in the format of the reference."""
     return COMPUTED_DEFAULTS.get(key) or repr(
         getattr(conf.Settings(name="", validate_output="off"), key.lower())
     )
@@ -140,7 +140,7 @@ COMPUTED_DEFAULTS = {
     "STORES": "the database",
     "SYNC_THREAD_POOL_SIZE": "processors + 4, at most 32",
 }
-"""Defaults which are made, or too long to be shown."""
+"""Defaults that are computed or too long to be shown."""
 
 
 def test_api_reference_lists_every_public_name() -> None:

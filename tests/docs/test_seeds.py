@@ -1,4 +1,4 @@
-"""The page on the design seeds: its names can be imported, its tests exist, none is missing."""
+"""The page on the design seeds: its names can be imported, and its tests exist."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CODE = re.compile(r"`([^`]+)`")
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table."""
+    """One row of a table."""
 
     seed: str
     here: str
@@ -51,7 +51,7 @@ def test_names_in_each_row_can_be_imported(row: Row) -> None:
 
 
 def resolve_dotted_name(name: str) -> Any:
-    """What a dotted name means: something that can be imported, or a field of a class."""
+    """Resolve a dotted name: an importable object, or a field of a class."""
     try:
         return resolve_name(name)
     except AttributeError:
@@ -71,7 +71,7 @@ def test_each_row_cites_existing_tests(row: Row) -> None:
 
 @cache
 def defined(path: Path) -> frozenset[str]:
-    """The tests of a file, those of classes with the name of the class before them."""
+    """The tests of a file; those of classes start with the name of the class."""
     names: set[str] = set()
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.ClassDef):
@@ -81,7 +81,7 @@ def defined(path: Path) -> frozenset[str]:
 
 
 def function(node: ast.AST) -> list[str]:
-    """The name of a function; nothing of anything else."""
+    """The name of a function; nothing for other nodes."""
     return [node.name] if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else []
 
 

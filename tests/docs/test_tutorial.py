@@ -1,4 +1,4 @@
-"""The tutorial, followed to the letter in an empty folder, with the real client at its end."""
+"""The tutorial, executed in an empty folder with the real client at its end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.docs.examples import ROOT, Block, blocks, commands
 from tests.running_site import serving
 
 SETUP_COMMANDS = ("source", "env/bin/python", "-m pip", "-m venv")
-"""Environments are there already."""
+"""Environments exist already."""
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_tutorial_commands_produce_the_documented_output(reader: Reader) -> None
 
 
 class Reader:
-    """Somebody who does what the page says."""
+    """A reader who follows the page."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self.folder = folder
@@ -42,7 +42,7 @@ class Reader:
         self._environment = {name: it for name, it in os.environ.items() if name not in ours}
 
     def write(self, block: Block) -> None:
-        """Write a file; what is said of the settings, or of no file, continues one."""
+        """Write a file; a block of settings, or one without a file name, is appended."""
         if block.file is not None:
             self.file = self.folder / f"{block.file.replace('.', '/')}.py"
         goes_on = block.file is None or self.file.name == "settings.py"
@@ -51,7 +51,7 @@ class Reader:
         self.file.write_text(f"{present}\n{text}")
 
     def enter(self, block: Block) -> None:
-        """Enter commands, and see that they print what is shown."""
+        """Run commands, and compare their output with the page."""
         for words, shown in commands(block):
             line = " ".join(words)
             if line.endswith("runserver"):

@@ -1,4 +1,4 @@
-"""The store which the documentation writes keeps the contract of stores."""
+"""The store in the documentation satisfies the store contract."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.docs.examples import ROOT, blocks
 
 
 def page_modules(page: str, *files: str) -> list[ModuleType]:
-    """What a page shows of some files, each as a module which the next may import."""
+    """The files of a page as modules that can import each other."""
     made = {name: ModuleType(name) for name in files}
     sys.modules |= made
     for block in blocks(ROOT / "docs" / page):

@@ -1,4 +1,4 @@
-"""The example site: its data, its page, and what its servers offer to somebody who connects."""
+"""The example site: its data, its page, and its servers as clients see them."""
 
 import json
 import re
@@ -90,14 +90,14 @@ def test_front_page_shows_the_server_urls() -> None:
 
 
 class CancelsOnProgress(Client):
-    """A client which cancels its request as soon as it hears of progress."""
+    """A client that cancels its request at the first progress notification."""
 
     def __init__(self, cancellation: Cancellation) -> None:
         self.cancellation = cancellation
         self.heard: list[float] = []
 
     def log(self, *args: Any, **options: Any) -> None:
-        """Hear nothing."""
+        """Ignore the message."""
 
     def progress(
         self, progress: float, total: float | None = None, message: str | None = None
@@ -119,11 +119,11 @@ def test_a_synchronous_tool_stops_when_its_call_is_cancelled() -> None:
     assert client.heard == [10]
 
 
-# What its servers offer, over HTTP.
+# The servers over HTTP.
 
 
 class Caller:
-    """Somebody who calls the running site: without sessions, or in one after ``initialize``."""
+    """A client of the running site: stateless, or in a session after ``initialize``."""
 
     def __init__(self, http: httpx.Client, site: RunningSite, path: str) -> None:
         self.http = http
@@ -132,7 +132,7 @@ class Caller:
         self.session: dict[str, str] | None = None
 
     def initialize(self) -> None:
-        """Open a session; what follows is said in it."""
+        """Open a session for all further requests."""
         params = {
             "protocolVersion": WITH_SESSIONS,
             "capabilities": {},
@@ -145,7 +145,7 @@ class Caller:
         }
 
     def log_in(self, username: str) -> None:
-        """Log in as one of the demo users, through the admin's form."""
+        """Log in as a demo user through the form of the admin."""
         url = self.site.url("/admin/login/")
         token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', self.http.get(url).text)
         assert token is not None
@@ -153,7 +153,7 @@ class Caller:
         assert self.http.post(url, data=form).status_code == 302
 
     def ask(self, method: str, **params: Any) -> list[dict[str, Any]]:
-        """The messages which answer a request, of which the last one is the response."""
+        """The messages of a response stream, the response last."""
         if self.session is not None:
             response = self.post(method, params, self.session)
         else:
@@ -210,7 +210,7 @@ def site() -> Iterator[RunningSite]:
 
 @pytest.fixture
 def connect(site: RunningSite) -> Iterator[Connect]:
-    """Makes callers of the running site, each with cookies of its own."""
+    """Creates clients of the running site, each with its own cookies."""
     with ExitStack() as stack:
 
         def connect(path: str = "/mcp") -> Caller:

@@ -1,4 +1,4 @@
-"""The seeds' stop token: asked, waited for, or told."""
+"""The cancellation object: checked, awaited, or with a callback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A call which is given up keeps nothing of what its handler changed, and tells nobody of it."""
+"""A cancelled call discards the changes of its handler, and publishes none."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class FrameChangingServer:
         self.server.tool(self.look)
 
     def change(self, frame: Frame) -> Any:
-        """Wait, and then change what can be changed."""
+        """Wait, and change the Frame on cancellation."""
         self.begun.set()
         frame.cancellation.wait(TIMEOUT)
         self.ended.set()
         return "changed", self.changed(frame)
 
     async def achange(self, frame: Frame) -> Any:
-        """The same, stubbornly."""
+        """The same, without raising CancelledError again."""
         self.begun.set()
         try:
             await asyncio.sleep(TIMEOUT)
@@ -50,12 +50,12 @@ class FrameChangingServer:
         return frame.assign(changed=True).put_pagination_limit(1).register_tool("own")
 
     def look(self, frame: Frame) -> str:
-        """What there is."""
+        """Return the stored changes."""
         return f"{frame.assigns} {frame.private.get('pagination_limit')} {frame.get_components()}"
 
 
 @pytest.mark.parametrize("mcp_version", SESSIONS)
-# In memory, whoever gives a call up cancels the task itself, which a stubborn handler keeps.
+# Over the memory transport, cancellation cancels the task, which this handler suppresses.
 @pytest.mark.parametrize("mcp_transport", ["http", "stdio"])
 @pytest.mark.parametrize("tool", ["change", "achange"])
 async def test_frame_changes_of_a_cancelled_call_are_discarded(

@@ -1,7 +1,9 @@
-"""The Frame's functions, each as the seeds mean it, on a Frame made by hand."""
+"""The functions of a Frame, which the test creates."""
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -12,11 +14,12 @@ from django_mcp.components.tool import ToolComponent
 from django_mcp.frame import HttpTransport, RequestInfo, StdioTransport
 from django_mcp.frame.session import Change, Session
 from django_mcp.protocol.revisions import NEWEST
+from django_mcp.protocol.subscriptions import Filter
 from django_mcp.transports.http.request import ScopeTransport
 
 
 def handler(params: dict[str, Any]) -> str:
-    """Says what it was given."""
+    """Records its arguments."""
     return str(params)
 
 
@@ -277,7 +280,7 @@ class TestPaginationLimit:
 
 @pytest.fixture
 def full() -> Frame:
-    """A Frame with something in every field that clear_session looks at."""
+    """A Frame with a value in each field that clear_session handles."""
     return (
         Frame({"status": "active"}, initialized=True, transport=HttpTransport(host="a"))
         .put_request({"id": 1, "method": "tools/call"})
@@ -454,3 +457,84 @@ class TestComponents:
         frame = Frame().register_tool("t", description="one")
 
         assert frame.register_tool("t", description="one") is frame
+
+
+class TestHandmadeFrame:
+    """A Frame made by hand has null objects where a running one has its transport."""
+
+    def test_client_drops_what_it_is_sent(self) -> None:
+        client = Frame().client
+
+        client.log("error", "nobody reads this")
+        client.progress(1, 2)
+        client.notify("notifications/custom")
+
+        assert client.capabilities == {}
+
+    async def test_client_drops_what_it_is_sent_from_async_code(self) -> None:
+        client = Frame().client
+
+        await client.alog("error", "nobody reads this")
+        await client.aprogress(1, 2)
+        await client.anotify("notifications/custom")
+        await client.aclose_stream()
+
+    def test_input_request_raises_connection_error(self) -> None:
+        with pytest.raises(ConnectionError, match="made by hand"):
+            Frame().client.elicit("Your name?", {"type": "object", "properties": {}})
+
+    async def test_input_request_from_async_code_raises_connection_error(self) -> None:
+        with pytest.raises(ConnectionError, match="made by hand"):
+            await Frame().client.alist_roots()
+
+    def test_cancellation_is_never_requested(self) -> None:
+        cancellation = Frame().cancellation
+
+        cancellation.request("ignored")
+        cancellation.raise_if_requested()
+        cancellation.on_request(lambda: None)()
+
+        assert not cancellation.requested
+        assert not Frame().cancellation.requested
+
+    async def test_exchange_runs_functions_in_place(self) -> None:
+        async def double(number: int) -> int:
+            return 2 * number
+
+        exchange = Frame().exchange
+
+        assert await exchange.run(abs, -1) == 1
+        assert await exchange.run_handler(abs, -1) == 1
+        assert await exchange.run_async(double(2)) == 4
+        assert await exchange.run_handler_async(double(2)) == 4
+
+    def test_sync_code_can_wait_for_a_coroutine(self) -> None:
+        Frame().client.close_stream()
+
+    async def test_exchange_has_no_peer(self) -> None:
+        exchange = Frame().exchange
+
+        exchange.write({})
+        with pytest.raises(ConnectionError):
+            await exchange.send_request("ping", {}, timeout=1)
+        with pytest.raises(ConnectionError):
+            await exchange.listen(Frame(), Filter())
+
+    @pytest.mark.parametrize("name", ["message", "request_id", "principal"])
+    def test_missing_required_value_raises_lookup_error(self, name: str) -> None:
+        with pytest.raises(LookupError, match="made by hand"):
+            getattr(Frame(), name)
+
+    def test_notification_has_no_request_id(self) -> None:
+        frame = Frame().put_request({"method": "notifications/initialized"})
+
+        assert frame.message.method == "notifications/initialized"
+        with pytest.raises(LookupError, match="notification"):
+            _ = frame.request_id
+
+    def test_frames_made_by_hand_are_equal_and_survive_pickle_and_copy(self) -> None:
+        frame = Frame({"a": 1})
+
+        assert frame == Frame({"a": 1})
+        assert pickle.loads(pickle.dumps(frame)) == frame
+        assert copy.deepcopy(frame) == frame

@@ -1,4 +1,4 @@
-"""What a handler knows of its request, and what becomes of what it remembers."""
+"""The Frame of a handler: the request, the principal, the transport, assigns and processors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ over_http = pytest.mark.parametrize("mcp_transport", ["http"])
 
 
 class FrameRecorder:
-    """A server with one tool, which keeps the Frames that it is given."""
+    """A server with one tool, which records its Frames."""
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []
@@ -109,7 +109,7 @@ async def test_initialize_meta_and_initialized_state_are_stored_in_the_session(
     assert [frame.initialized for frame in seen.frames] == [False, True]
 
 
-# The caller.
+# The principal.
 
 
 async def test_user_is_anonymous_without_authentication(
@@ -135,7 +135,7 @@ async def test_frame_exposes_the_authenticated_user_and_scopes(client_for: Clien
     assert seen.frame.auth.scopes == {"read"}
 
 
-# How the message came.
+# The transport.
 
 
 @over_http
@@ -190,7 +190,7 @@ async def test_stdio_transport_exposes_environment_and_process_id(
     assert (frame.get_req_header("x"), frame.get_query_param("x")) == (None, None)
 
 
-# What is remembered.
+# Assigns.
 
 
 def assigns_server() -> Server:
@@ -311,10 +311,10 @@ async def test_unserializable_assign_returns_internal_error_and_is_not_stored(
         assert text_of(await client.call_tool("everything")) == "{}"
 
     assert error.code == -32603
-    assert "A session remembers only what JSON can say" in caplog.text
+    assert "A session stores JSON" in caplog.text
 
 
-# What a site brings to each message.
+# Frame processors.
 
 
 def tenant(frame: Frame) -> dict[str, Any]:

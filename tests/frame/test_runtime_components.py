@@ -1,4 +1,4 @@
-"""Components of one session, and of a server as time goes by: offered, announced once, gone."""
+"""Components registered at run time, in a session or on a server: listed, notified, removed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOOLS, RESOURCES, PROMPTS = (
 
 
 def add(params: dict[str, int]) -> int:
-    """A handler which every worker finds."""
+    """A handler that every worker can import."""
     return params["a"] + params["b"]
 
 
@@ -34,7 +34,7 @@ NUMBERS = {
 
 
 def shop(name: str = "shop", **options: Any) -> Server:
-    """A server which offers one of each, and whose tools register more."""
+    """A server with a component of each kind, whose tools register more."""
     server = Server(name, **{"notify_lists_on_initialize": False, **options})
     server.register_prompt("declared", handler)
     server.register_resource("declared://one", handler)
@@ -81,12 +81,12 @@ def shop(name: str = "shop", **options: Any) -> Server:
 
 
 def handler() -> str:
-    """A handler which every worker finds."""
+    """A handler that every worker can import."""
     return "handled"
 
 
 def reader(uri: str) -> str:
-    """A handler for addresses of any kind."""
+    """A handler for any URI."""
     return "handled"
 
 
@@ -102,7 +102,7 @@ def text(result: dict[str, Any]) -> str:
 
 
 async def changes(client: Client) -> list[str]:
-    """What the client was told since it last looked, when everything before it had its chance."""
+    """The notifications received since the last call, once all pending work is done."""
     await client.request("ping")
     told = [each["method"] for each in client.notifications]
     client.notifications.clear()
@@ -210,11 +210,11 @@ class TestSessionComponents:
 
 
 class TestListChangedNotifications:
-    """The client is told once of each list that changed, when the change is kept."""
+    """The client receives one notification for each changed list, after the commit."""
 
     @pytest.fixture(params=["memory", "stdio"])
     def mcp_transport(self, request: pytest.FixtureRequest) -> Transport:
-        """Where the client needs no stream of its own to hear it."""
+        """Transports on which the client needs no separate stream."""
         transport: Transport = request.param
         return transport
 
@@ -389,7 +389,7 @@ class TestServerComponents:
     async def test_list_changed_is_sent_only_when_listed_fields_change(
         self, mcp_version: str
     ) -> None:
-        # What is announced goes by the name of the server, which others have in other tests.
+        # Notifications use the name of the server, which other tests share.
         server = shop("changing")
         async with Client(server, version=mcp_version, transport="stdio") as client:
             assert await self.told(client) == []
@@ -407,7 +407,7 @@ class TestServerComponents:
             assert sorted(await self.told(client)) == sorted([TOOLS, RESOURCES, PROMPTS])
 
     async def told(self, client: Client) -> list[str]:
-        """What it was told, after everything that is said soon had its chance."""
+        """The notifications received, once all pending work is done."""
         for _ in range(20):
             await asyncio.sleep(0)
         return await changes(client)
@@ -417,4 +417,4 @@ class TestServerComponents:
         server.register_tool("it", handler)
         server.unregister_tool("it")
 
-        assert list(server.all_components()) == []
+        assert list(server.components.all()) == []

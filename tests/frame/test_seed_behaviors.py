@@ -1,6 +1,6 @@
-"""The fifteen things which a superficial reader of the seeds forgets, one test each.
+"""Fifteen behaviors of the seeds that are easy to miss, one test each.
 
-What stands behind each of them is tested in detail elsewhere; here it is told once, in order.
+Other tests cover the details of each of them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def text(result: dict[str, Any]) -> str:
 
 
 def said() -> str:
-    """A handler which every worker finds."""
+    """A handler that every worker can import."""
     return "said"
 
 
@@ -87,7 +87,7 @@ def test_clear_session_empties_private_and_keeps_assigns_and_request() -> None:
 
 
 def tenant(frame: Frame) -> dict[str, Any]:
-    """A frame processor: what the web request says wins."""
+    """A frame processor: values of the web request override others."""
     return {"tenant": frame.get_req_header("x-tenant")}
 
 
@@ -214,20 +214,20 @@ async def test_task_support_is_ignored_without_tasks_capability(support: Any) ->
 def test_omitted_component_name_title_and_mime_type_are_derived() -> None:
     class HTTPStatus(Tool):
         def execute(self) -> None:
-            """Not the tool's own."""
+            """Not the description of the tool."""
 
     class Report(Resource):
         uri = "file:///reports/today.txt"
 
         def read(self) -> str:
-            """Not the resource's own."""
+            """Not the description of the resource."""
             return ""
 
     class Nameless(ResourceTemplate):
         uri_template = "file:///{path}"
 
         def read(self, path: str) -> str:
-            """Not the template's own."""
+            """Not the description of the template."""
             return path
 
     tool = tool_component(HTTPStatus)
@@ -421,7 +421,7 @@ async def test_experimental_capabilities_follow_keepalive_and_log_rate_limit(
 
     async def advertised() -> Any:
         async with Client(server, version=LAST) as client:
-            capabilities = client.welcome["capabilities"]
+            capabilities = client.initialize_result["capabilities"]
             assert capabilities["logging"] == {}
             assert "sampling" not in capabilities
             return capabilities.get("experimental")
@@ -441,12 +441,12 @@ async def test_experimental_capabilities_follow_keepalive_and_log_rate_limit(
         "keepalive": {"enabled": True, "intervalMs": 60_000, "failureThreshold": 2},
         "loggingRateLimit": {"enabled": True, "perSecond": 2},
     }
-    # The filter comes first and costs nothing; then, what is too much is dropped.
+    # The level is checked first, and does not count; messages over the rate limit are dropped.
     assert [log["data"] for log in client.logs] == ["WARN", "ERROR"]
 
 
 class HeaderAuthentication:
-    """An authenticator that believes a header."""
+    """An authenticator that trusts a header."""
 
     async def authenticate(self, scope: Any, /) -> Principal | None:
         name = dict(scope["headers"]).get(b"x-name")
@@ -465,7 +465,7 @@ async def test_session_is_bound_to_its_owner_and_loaded_by_every_worker(
         frame.client.log("info", f"remembering {n}")
         return "kept", frame.assign(n=n).register_tool("own", handler=said)
 
-    Client(server)  # Which gives the server the site's settings.
+    Client(server)  # This applies the settings of the site to the server.
     one_worker, another = (
         StreamableHttpConsumer.as_asgi(server=server, authenticators=(HeaderAuthentication(),))
         for _ in "12"
@@ -500,5 +500,5 @@ async def test_session_is_bound_to_its_owner_and_loaded_by_every_worker(
     assert isinstance(session, Session)
     assert (session.assigns, session.client_info["name"]) == ({"n": 5}, "by hand")
     assert (session.version, session.principal) == (LAST, "name:ada")
-    assert "notifications/message" in BY_VERSION[LAST].announcements
+    assert "notifications/message" in BY_VERSION[LAST].server_notifications
     assert "completions" in server.get_capabilities()

@@ -1,4 +1,4 @@
-"""The commands which look at a site and call it: mcp_show and mcp_call."""
+"""The management commands mcp_show and mcp_call."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from django.core.management import CommandError, call_command
 from django_mcp import CacheHint, Frame, ResourceNotFound, Response, Server, ToolError, registry
 from django_mcp.auth.anonymous import AnonymousAuthentication
 
-# Connections are looked after around every handler, also around one which needs none.
+# Database connections are checked around each handler, even if it uses none.
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
 def shop(monkeypatch: pytest.MonkeyPatch) -> Server:
-    """A server with something of each kind, beside the default one."""
+    """A server with a component of each kind, besides the default one."""
     server = Server("shop", path="/our/shop", authenticators=[AnonymousAuthentication()])
 
     @server.tool(permission="auth.view_user", cache=CacheHint(5000))

@@ -1,4 +1,4 @@
-"""Pagination cursors: they come back as they went out, or not at all."""
+"""Pagination cursors: decoded unchanged, or rejected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django_mcp.protocol.errors import InvalidParams
 
 
 def sign(text: str) -> str:
-    """Stands for a signature: whatever it did not make, it does not open."""
+    """A fake signer, which rejects values that it did not sign."""
     return "sign:" + base64.b64encode(text.encode()).decode()
 
 

@@ -1,4 +1,4 @@
-"""What a form may hold, and how older clients are asked for the same."""
+"""Elicitation schemas, and their conversion for older revisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can go wrong: by name, with its number in each revision, and as it travels."""
+"""Protocol errors: their codes in each revision, and their JSON-RPC objects."""
 
 from __future__ import annotations
 

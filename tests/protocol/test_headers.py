@@ -1,4 +1,4 @@
-"""Headers which mirror the body: read, compared, and asked for by schemas."""
+"""Headers that repeat parts of the body: decoding, comparison, and declaration by schemas."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DECODED = [
     (b"=?base64?Cg==?=", "\n"),
     (b"=?base64??=", ""),
     (b"=?base64?PT9iYXNlNjQ/eD89?=", "=?base64?x?="),
-    # Without both markers, exactly so, it is literal text.
+    # A value without both markers is literal text.
     (b"SGVsbG8=", "SGVsbG8="),
     (b"=?base64?SGVsbG8=", "=?base64?SGVsbG8="),
     (b"SGVsbG8=?=", "SGVsbG8=?="),
@@ -120,7 +120,7 @@ def test_any_bytes_are_decoded_or_rejected_with_a_mismatch(raw: bytes) -> None:
 
 
 def request_headers(**changes: list[bytes]) -> dict[bytes, list[bytes]]:
-    """The headers of a call of the tool "search", but for ``changes`` (_ for - in the names)."""
+    """The headers of a call of the tool "search", with ``changes`` (_ stands for -)."""
     values = {
         b"mcp-protocol-version": [VERSION.encode()],
         b"mcp-method": [b"tools/call"],
@@ -248,7 +248,7 @@ SCHEMA = properties(
         properties={"type": "boolean", "x-mcp-header": "odd"},
     ),
     free={"type": "string"},
-    # Data and names, no annotations.
+    # Data and names, not annotations.
     sample={"type": "object", "default": {"x-mcp-header": ""}, "enum": [{"x-mcp-header": 1}]},
     **{"x-mcp-header": {"type": "string"}},
 )

@@ -1,4 +1,4 @@
-"""The keys of ``_meta``, and the trace which some of them tell of."""
+"""The keys of ``_meta``, and the trace context."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which origins may talk to us, and which hosts are ours."""
+"""Allowed origins and hosts."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_malformed_origin_is_rejected_even_with_wildcards(origin: str) -> None:
     assert not allows(origin, hosts=["*", *OUR_HOSTS], listed=["*", origin])
 
 
-# origin, Host, scheme, allowed, where ALLOWED_HOSTS is ["*"]
+# origin, Host, scheme, allowed if ALLOWED_HOSTS is ["*"]
 ANY_HOST = [
     ("https://example.com", "example.com", "https", True),
     ("https://example.com", "EXAMPLE.com:443", "https", True),

@@ -1,4 +1,4 @@
-"""A result whose structure is JSON already says the same as one which is encoded as a whole."""
+"""A result with pre-encoded structured content equals one that is encoded as a whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Server-sent events: what is written, and that whoever reads it reads the same."""
+"""Server-sent events: the parser reads what the writer writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resource templates: expanded as RFC 6570 says, matched as the module says, in linear time."""
+"""Resource templates: expanded by RFC 6570, matched as documented, in linear time."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ EXPANSIONS = [
     ("?fixed=yes{&x}", "?fixed=yes&x=1024"),
     ("{&x,y,empty}", "&x=1024&y=768&empty="),
     ("{&x,y,undef}", "&x=1024&y=768"),
-    # Beside the RFC: literals which a URI cannot carry, what is encoded already, no variables.
+    # Not in the RFC: literals that a URI cannot contain, encoded literals, no variables.
     ("my notes/é/100%/%41", "my%20notes/%C3%A9/100%25/%41"),
     ("", ""),
 ]
@@ -303,7 +303,7 @@ def test_match_of_an_adversarial_uri_takes_linear_time(template: str, unit: str)
     assert process_time() - start < 2
 
 
-# Pieces of templates, and the regular expressions which say the same (at any price).
+# Parts of templates, and equivalent regular expressions (of any cost).
 PIECES = {
     "a": "a",
     "-": "-",

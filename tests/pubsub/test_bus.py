@@ -1,4 +1,4 @@
-"""The hub: one channel for a process, however many listen, and what it does when a layer fails."""
+"""The message bus: one channel for many subscribers, and the failures of a layer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from django_mcp.pubsub import bus
-from django_mcp.testing.asgi import PATIENCE
+from django_mcp.testing.asgi import TIMEOUT
 from tests.memory_stores import configure
 
 __all__ = ["configure"]
@@ -25,7 +25,7 @@ TimeoutError_.__name__ = "TimeoutError"
 
 
 class FakeLayer:
-    """A channel layer which notes what it is asked, and receives what a test gives it."""
+    """A channel layer which notes what it is asked, and receives what a test sends."""
 
     def __init__(self) -> None:
         self.groups: dict[str, set[str]] = {}
@@ -76,7 +76,7 @@ async def layer(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeLayer]:
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not condition():
             await asyncio.sleep(0.001)
 
@@ -90,25 +90,25 @@ async def test_receivers_share_one_channel(layer: FakeLayer) -> None:
     heard: list[Any] = []
     receivers = [lambda message, number=number: heard.append(number) for number in range(3)]
     for receiver in receivers:
-        await local_bus.join("one", receiver)
-    await local_bus.join("two", receivers[0])
+        await local_bus.subscribe("one", receiver)
+    await local_bus.subscribe("two", receivers[0])
     assert layer.channels == ["channel-0"]
     assert layer.groups == {"one": {"channel-0"}, "two": {"channel-0"}}
     layer.incoming.put_nowait(remote_message("one"))
     await until(lambda: heard == [0, 1, 2])
     for receiver in receivers:
-        local_bus.leave("one", receiver)
+        local_bus.unsubscribe("one", receiver)
     await until(lambda: layer.groups == {"one": set(), "two": {"channel-0"}})
     assert layer.receiving == 1
-    local_bus.leave("two", receivers[0])
+    local_bus.unsubscribe("two", receivers[0])
     await until(lambda: layer.receiving == 0)
-    assert local_bus.channel is None
+    assert local_bus._channel is None
 
 
 async def test_local_message_is_delivered_once(layer: FakeLayer) -> None:
     local_bus = bus.here()
     heard: list[Any] = []
-    await local_bus.join("one", heard.append)
+    await local_bus.subscribe("one", heard.append)
     await bus.publish("one", {"a": 1})
     ((group, sent),) = layer.sent
     assert (group, sent["message"]) == ("one", {"a": 1})
@@ -116,7 +116,7 @@ async def test_local_message_is_delivered_once(layer: FakeLayer) -> None:
     layer.incoming.put_nowait(remote_message("one", a=2))
     await until(lambda: len(heard) > 1)
     assert heard == [{"a": 1}, {"a": 2}]
-    local_bus.leave("one", heard.append)
+    local_bus.unsubscribe("one", heard.append)
 
 
 async def test_mailbox_receives_local_and_remote_messages(layer: FakeLayer) -> None:
@@ -144,14 +144,14 @@ async def test_messages_stay_in_the_process_without_a_shared_layer() -> None:
     local_bus.close_mailbox(address)
     assert await bus.send(address, {"a": 2}) is False
     assert bus.shared_layer() is None
-    assert local_bus.channel is None
+    assert local_bus._channel is None
 
 
 async def test_failing_layer_is_retried(layer: FakeLayer, caplog: pytest.LogCaptureFixture) -> None:
     local_bus = bus.here()
     heard: list[Any] = []
     with caplog.at_level(logging.WARNING, "django_mcp"):
-        await local_bus.join("one", heard.append)
+        await local_bus.subscribe("one", heard.append)
         layer.groups.clear()
         for _ in range(3):
             layer.incoming.put_nowait(ConnectionError("gone"))
@@ -159,7 +159,7 @@ async def test_failing_layer_is_retried(layer: FakeLayer, caplog: pytest.LogCapt
         await until(lambda: heard)
         await until(lambda: layer.groups == {"one": {"channel-0"}})
     assert len([each for each in caplog.records if "fails" in each.message]) == 1
-    local_bus.leave("one", heard.append)
+    local_bus.unsubscribe("one", heard.append)
 
 
 async def test_receive_timeout_is_not_logged_as_a_failure(
@@ -168,13 +168,13 @@ async def test_receive_timeout_is_not_logged_as_a_failure(
     local_bus = bus.here()
     heard: list[Any] = []
     with caplog.at_level(logging.WARNING, "django_mcp"):
-        await local_bus.join("one", heard.append)
+        await local_bus.subscribe("one", heard.append)
         for _ in range(3):
             layer.incoming.put_nowait(TimeoutError_())
         layer.incoming.put_nowait(remote_message("one", a=1))
         await until(lambda: heard)
     assert caplog.records == []
-    local_bus.leave("one", heard.append)
+    local_bus.unsubscribe("one", heard.append)
 
 
 async def test_failed_group_join_is_retried(
@@ -184,20 +184,20 @@ async def test_failed_group_join_is_retried(
     layer.is_broken = True
     heard: list[Any] = []
     with caplog.at_level(logging.WARNING, "django_mcp"):
-        await local_bus.join("one", heard.append)
+        await local_bus.subscribe("one", heard.append)
         await bus.publish("one", {"a": 1})
         bus.publish_soon("one", {"a": 2})
     assert heard == [{"a": 1}, {"a": 2}]
-    assert "cannot be joined" in caplog.text
+    assert "Cannot join the channel layer" in caplog.text
     layer.is_broken = False
     await until(lambda: layer.groups == {"one": {"channel-0"}})
-    local_bus.leave("one", heard.append)
+    local_bus.unsubscribe("one", heard.append)
 
 
 async def test_messages_reach_other_event_loops_of_the_process() -> None:
     local_bus = bus.here()
     heard: list[Any] = []
-    await local_bus.join("one", lambda message: heard.append((message, threading.get_ident())))
+    await local_bus.subscribe("one", lambda message: heard.append((message, threading.get_ident())))
     address = await local_bus.open_mailbox(lambda message: heard.append((message, "mail")))
 
     def elsewhere() -> None:
@@ -208,4 +208,4 @@ async def test_messages_reach_other_event_loops_of_the_process() -> None:
     await until(lambda: len(heard) == 2)
     assert heard == [({"a": 1}, threading.get_ident()), ({"a": 2}, "mail")]
     local_bus.close_mailbox(address)
-    bus._hubs.pop(asyncio.get_running_loop())
+    bus._buses.pop(asyncio.get_running_loop())

@@ -1,4 +1,4 @@
-"""Announcing from anywhere in a project: from a view, a signal, a thread, a command, a handler."""
+"""Notifications from any code of a project: views, signals, threads, commands and handlers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from django.test import RequestFactory
 from django_mcp import Frame, Server, stores
 from django_mcp.pubsub import bus
 from django_mcp.server.notifications import Notifications
-from django_mcp.testing.asgi import PATIENCE, Exchange
+from django_mcp.testing.asgi import TIMEOUT, Exchange
 from tests.memory_stores import configure
 from tests.transports.http_peer import MODERN, PRIMED, Peer, message_of
 
@@ -55,7 +55,7 @@ def shop() -> Server:
 
 @asynccontextmanager
 async def open_listen_stream(server: Server) -> AsyncIterator[Exchange]:
-    """A client of the stateless era which hears of everything."""
+    """A client of the stateless revision that listens to all changes."""
     peer = Peer(server, version=MODERN)
     wanted = {
         "toolsListChanged": True,
@@ -73,7 +73,7 @@ async def next_method(stream: Exchange) -> str:
     return method
 
 
-# From where it is announced.
+# Where the notification comes from.
 
 
 async def test_notification_from_a_view_is_sent(shop: Server) -> None:
@@ -104,7 +104,7 @@ async def test_notification_from_a_signal_receiver_is_sent(shop: Server) -> None
         assert await next_method(stream) == UPDATED
         await saved.asend(None)
         assert await next_method(stream) == UPDATED
-        saved.send(None)  # In the event loop's own thread it is announced soon.
+        saved.send(None)  # Within the thread of the event loop, it is sent later.
         assert await next_method(stream) == UPDATED
 
 
@@ -112,7 +112,7 @@ async def test_notification_from_a_thread_is_sent(shop: Server) -> None:
     async with open_listen_stream(shop) as stream:
         thread = threading.Thread(target=shop.notify_resources_list_changed)
         thread.start()
-        await asyncio.to_thread(thread.join, PATIENCE)
+        await asyncio.to_thread(thread.join, TIMEOUT)
         assert await next_method(stream) == RESOURCES
 
 
@@ -157,8 +157,8 @@ async def test_concurrent_sync_handlers_that_notify_do_not_deadlock(
 
     @shop.tool
     def tell(frame: Frame) -> str:
-        """Occupies a thread, and then needs the store."""
-        meeting.wait(PATIENCE)
+        """Occupies a thread, and then uses the store."""
+        meeting.wait(TIMEOUT)
         shop.send_notification("x/y", session_id=frame.get_mcp_session_id())
         return "told"
 
@@ -174,15 +174,15 @@ def test_notification_without_an_event_loop_raises_nothing(shop: Server) -> None
     shop.send_notification("x/y", {"a": 1})
 
 
-# What is announced.
+# Contents of the notifications.
 
 
 async def test_changes_at_run_time_send_one_notification_per_list(shop: Server) -> None:
     async with open_listen_stream(shop) as stream:
         for number in range(5):
             shop.tool(name=f"tool_{number}")(lambda: "x")
-        shop.remove("prompt", "greet")
-        assert shop.remove("prompt", "greet") is False
+        shop.components.remove("prompt", "greet")
+        assert shop.components.remove("prompt", "greet") is False
         shop.resource("shop://{id}", name="template")(lambda id: id)
         assert sorted([await next_method(stream) for _ in range(3)]) == sorted(
             [TOOLS, PROMPTS, RESOURCES]
@@ -273,12 +273,12 @@ async def test_subscription_beyond_the_limit_is_rejected(shop: Server, configure
 async def test_session_components_send_notifications_only_to_their_session(shop: Server) -> None:
     @shop.tool
     def learn(frame: Frame) -> Any:
-        """Registers for this session alone."""
+        """Registers components for this session only."""
         return "learnt", frame.register_tool("trick").register_tool("other").register_prompt("p")
 
     @shop.tool
     def unlearn(frame: Frame) -> Any:
-        """Takes it all back."""
+        """Unregisters all of them."""
         return "forgotten", frame.clear_components()
 
     peer, other = Peer(shop), Peer(shop)
@@ -298,14 +298,14 @@ async def test_session_components_send_notifications_only_to_their_session(shop:
 
 
 async def test_none_as_session_id_raises_value_error(shop: Server) -> None:
-    with pytest.raises(ValueError, match="None names no session"):
+    with pytest.raises(ValueError, match="None is not a session id"):
         shop.send_notification("x/y", session_id=None)
-    with pytest.raises(ValueError, match="None names no session"):
+    with pytest.raises(ValueError, match="None is not a session id"):
         await shop.asend_notification("x/y", session_id=None)
 
 
 async def test_sync_ping_in_an_event_loop_raises_runtime_error(shop: Server) -> None:
-    with pytest.raises(RuntimeError, match="await its twin"):
+    with pytest.raises(RuntimeError, match="would block the event loop"):
         shop.ping("session")
 
 
@@ -325,7 +325,7 @@ async def test_notification_unknown_to_the_revision_is_not_sent(shop: Server) ->
         assert await next_method(stream) == "x/y"
 
 
-# What goes wrong.
+# Failures.
 
 
 async def test_notification_is_sent_even_if_the_event_store_fails(
@@ -340,13 +340,13 @@ async def test_notification_is_sent_even_if_the_event_store_fails(
             await shop.anotify_tools_list_changed()
             await shop.anotify_resource_updated("shop://news")
         assert [await next_method(stream), await next_method(stream)] == [TOOLS, UPDATED]
-    assert "cannot be kept" in caplog.text
+    assert "cannot be appended" in caplog.text
 
 
 def test_notification_without_a_publisher_is_ignored(
     shop: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Notifications, "announcer", None)
+    monkeypatch.setattr(Notifications, "publisher", None)
     shop.notify_tools_list_changed()
     shop.send_notification("x/y")
 
@@ -355,18 +355,18 @@ async def test_failing_receiver_does_not_affect_other_receivers(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     got: list[bus.Message] = []
-    ears = bus.here()
+    here = bus.here()
 
     def fail(message: Any) -> None:
         raise RuntimeError("no")
 
-    await ears.join("group", fail)
-    await ears.join("group", got.append)
+    await here.subscribe("group", fail)
+    await here.subscribe("group", got.append)
     with caplog.at_level(logging.ERROR, "django_mcp"):
         await bus.publish("group", {"a": 1})
     for receiver in (fail, got.append):
-        ears.leave("group", receiver)
-        ears.leave("group", receiver)
+        here.unsubscribe("group", receiver)
+        here.unsubscribe("group", receiver)
     await bus.publish("group", {"a": 2})
     assert got == [{"a": 1}]
     assert "A receiver failed" in caplog.text

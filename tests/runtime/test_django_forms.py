@@ -1,4 +1,4 @@
-"""Django forms as questions."""
+"""Django forms as elicitation schemas."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class TestFormSchema:
 
     def test_password_field_raises_configuration_error(self) -> None:
         field = forms.CharField(widget=forms.PasswordInput)
-        with pytest.raises(ConfigurationError, match="'pin' asks for a secret"):
+        with pytest.raises(ConfigurationError, match="'pin' is a password"):
             input_requests.form("Which?", type("Login", (forms.Form,), {"pin": field}))
 
     def test_too_many_choices_raise_configuration_error(self) -> None:

@@ -1,4 +1,4 @@
-"""What a handler wrote is undone with its question, and nothing that others write meanwhile."""
+"""Rollback of a handler's writes before an input request, without concurrent writes of others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.databases import scratch_database
 def begins_transaction(
     tmp_path: Path, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[Callable[[], bool]]:
-    """Connects to a database, and says whether a transaction was begun there by that."""
+    """Connects to a database, and records whether that started a transaction."""
     with django_db_blocker.unblock(), scratch_database("sqlite3", tmp_path) as alias:
 
         def connect() -> bool:
@@ -54,3 +54,24 @@ async def test_context_kept_after_the_handler_has_no_transaction(
     left: Context = await rollback.run(copy_context)
 
     assert not await threads.run(left.run, begins_transaction)
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_read"),
+    [
+        ('SELECT "auth_group"."id" FROM "auth_group"', True),
+        ("(SELECT 1) UNION (SELECT 2)", True),
+        (" savepoint s1", True),
+        ("RELEASE SAVEPOINT s1", True),
+        ("WITH old AS (SELECT 1) SELECT * FROM old", True),
+        ('INSERT INTO "django_mcp_streamevent" ("id") VALUES (1)', True),
+        ('INSERT INTO "auth_group" ("name") VALUES (1)', False),
+        ('update "auth_group" SET "name" = 1', False),
+        ('DELETE FROM "auth_group"', False),
+        ("REPLACE INTO auth_group VALUES (1)", False),
+        ("WITH old AS (SELECT 1)\nDELETE FROM auth_group", False),
+        ("SELECTED", False),
+    ],
+)
+def test_statements_that_read_are_not_counted_as_writes(statement: str, is_read: bool) -> None:
+    assert bool(rollback.READS.match(statement)) == is_read

@@ -1,4 +1,4 @@
-"""Synchronous code runs side by side, and its connections are looked after like Django's own."""
+"""Synchronous handlers run in parallel, and their connections are closed as Django does."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from django_mcp.runtime import threads
 from tests.databases import scratch_database
 
 TIMEOUT = 10.0
-"""Nothing here takes so long; what does hangs."""
+"""Seconds after which a test has failed."""
 
 number = ContextVar("number", default=0)
 
@@ -39,7 +39,7 @@ def _shutdown_threads() -> Iterator[None]:
 def database(
     request: pytest.FixtureRequest, tmp_path: Path, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[str]:
-    """The alias of a database in a file, whose connections really close."""
+    """The alias of a database in a file, whose connections can be closed."""
     options = getattr(request, "param", {})
     with (
         django_db_blocker.unblock(),
@@ -54,7 +54,7 @@ with_persistent_connections = pytest.mark.parametrize(
 
 
 def query(database: str) -> BaseDatabaseWrapper:
-    """Ask the database something, on this thread's connection."""
+    """Run a query on this thread's connection."""
     McpSession.objects.using(database).exists()
     return connections[database]
 
@@ -117,7 +117,7 @@ class TestRun:
         go_on.set()
         assert await asyncio.to_thread(ended.wait, TIMEOUT)
 
-    # That thread may still have the connection of an earlier test, which is looked after.
+    # The thread may still have the connection of an earlier test, which is closed first.
     @pytest.mark.django_db
     async def test_thread_sensitive_execution_uses_one_thread(self, settings: Settings) -> None:
         settings.DJANGO_MCP = {**settings.DJANGO_MCP, "SYNC_EXECUTION": "thread_sensitive"}
@@ -261,7 +261,7 @@ class TestOwnConnections:
 
 
 class TestUnderDjangosTestCase(TestCase):
-    """The test's transaction can be seen on the test's own connection alone."""
+    """Only the test's own connection sees its transaction."""
 
     def setUp(self) -> None:
         McpSession.objects.create(

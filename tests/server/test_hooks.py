@@ -1,4 +1,4 @@
-"""The hooks of a server: when a process starts, a session begins, or nothing else answers."""
+"""The hooks of a server: process start, session start, unknown methods and notifications."""
 
 from __future__ import annotations
 
@@ -138,7 +138,9 @@ class TestInit:
             )
 
         async with client_for(server) as client:
-            assert {"tools", "prompts", "resources"} <= client.welcome["capabilities"].keys()
+            assert {"tools", "prompts", "resources"} <= client.initialize_result[
+                "capabilities"
+            ].keys()
             assert names(await client.list_tools()) == ["own"]
             assert names(await client.list_prompts()) == ["own"]
             assert [each["uri"] for each in await client.list_resources()] == ["own://a"]
@@ -177,7 +179,7 @@ class TestInit:
                 await client.request("tools/list")
         await client.close()
 
-        assert reported == ["The init of a session failed, which is ended"]
+        assert reported == ["The init hook failed; its session is ended"]
         assert "no such tenant" in caplog.text
 
     async def test_init_is_not_called_for_stateless_requests(self) -> None:
@@ -191,17 +193,17 @@ class TestInit:
 
 
 def own_tool() -> str:
-    """A handler which any worker finds."""
+    """A handler that every worker can import."""
     return "The session's own"
 
 
 def own_prompt() -> str:
-    """A handler which any worker finds."""
+    """A handler that every worker can import."""
     return "The session's own"
 
 
 def own_resource() -> str:
-    """A handler which any worker finds."""
+    """A handler that every worker can import."""
     return "The session's own"
 
 
@@ -328,7 +330,7 @@ class TestFallbackHooks:
             await client.call_tool("register")
             proposed = await client.complete("about", "topic", "wh")
             if supports(client, "completions"):
-                assert "completions" in client.welcome["capabilities"]
+                assert "completions" in client.initialize_result["capabilities"]
 
         assert proposed["values"] == ["ref/prompt topic wh"]
 

@@ -1,4 +1,4 @@
-"""Calling a server from the site's own code: no client, no transport, no session."""
+"""In-process calls from the site's own code: without client, transport or session."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from django.test import TransactionTestCase
 
 from django_mcp import Frame, InvalidParams, McpError, ResourceNotFound, Response, Server, ToolError
 from django_mcp.protocol.errors import MissingClientCapability
+from django_mcp.server.in_process import InProcessCalls
 from django_mcp.testing import Client, accept
 from django_mcp.testing.plugin import ClientFor
 from tests.memory_stores import Configure
@@ -241,7 +242,7 @@ class TestNestedCalls:
             return f"{text(result)}, {frame.assigns['tenant']}"
 
         async with client_for(server, elicitation=accept(name="Ada")) as client:
-            if client.revision.questions >= {"elicitation/create"}:
+            if client.revision.server_requests >= {"elicitation/create"}:
                 assert text(await client.call_tool("outer")) == "Ada, acme, acme"
                 assert "from within" in [log["data"] for log in client.logs]
 
@@ -375,7 +376,7 @@ class TestHandleInitialize:
 
 
 class LocalCallTransactionTests(TransactionTestCase):
-    """A synchronous call shares the transaction of whoever calls."""
+    """A synchronous call shares the transaction of its caller."""
 
     def test_rollback_of_the_caller_also_rolls_back_handler_writes(self) -> None:
         from django.db import transaction
@@ -398,7 +399,7 @@ class LocalCallTransactionTests(TransactionTestCase):
 def test_local_call_before_django_setup_raises_runtime_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Server, "local", None)
+    monkeypatch.setattr(InProcessCalls, "caller", None)
 
     with pytest.raises(RuntimeError, match=r"django\.setup"):
         shop().call_tool("add")

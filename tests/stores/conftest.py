@@ -1,4 +1,4 @@
-"""A database for the stores, of every kind that can be had."""
+"""A database for the stores, of every available kind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def migrated(
     tmp_path_factory: pytest.TempPathFactory,
     django_db_blocker: DjangoDbBlocker,
 ) -> Iterator[str]:
-    """The alias of a database that has our tables."""
+    """The alias of a migrated database."""
     folder = tmp_path_factory.mktemp("database")
     with django_db_blocker.unblock(), scratch_database(request.param, folder) as alias:
         yield alias
@@ -25,7 +25,7 @@ def migrated(
 
 @pytest.fixture
 def database(migrated: str) -> str:
-    """The alias of a database that has our tables, with nothing in them."""
+    """The alias of a migrated database with empty tables."""
     McpSession.objects.using(migrated).all().delete()
     Stream.objects.using(migrated).all().delete()
     return migrated

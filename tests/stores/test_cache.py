@@ -1,4 +1,4 @@
-"""The stores in a cache keep the contracts, in local memory and in the Redis there is to try."""
+"""The cache stores satisfy the contracts, in local memory and in Redis if it is available."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ why_not_redis = why_not("redis", redis.hostname or "127.0.0.1", redis.port or 63
 
 @pytest.fixture(params=["locmem", *([] if why_not_redis else ["redis"])], autouse=True)
 def cache(request: pytest.FixtureRequest, settings: Settings) -> Iterator[BaseCache]:
-    """A cache in which nothing is kept."""
+    """An empty cache."""
     backend: Callable[[str], AbstractContextManager[dict[str, Any]]]
     backend = {"locmem": in_local_memory, "redis": in_redis}[request.param]
     with backend(f"django_mcp-{uuid4()}") as described:
@@ -95,11 +95,11 @@ async def test_update_without_the_lock_raises_store_busy(
     store = sessions(Clock())
     await store.create(a_session())
     lock = f"django_mcp:session:{a_session().address}:lock"
-    cache.add(lock, "somebody else")
-    monkeypatch.setattr(module, "PATIENCE", 0)
+    cache.add(lock, "another worker")
+    monkeypatch.setattr(module, "WRITE_TIMEOUT", 0)
     with pytest.raises(StoreBusy):
         await store.update(a_session().id, [put("a", 1)])
-    assert cache.get(lock) == "somebody else"
+    assert cache.get(lock) == "another worker"
     cache.delete(lock)
     assert await store.update(a_session().id, [put("a", 1)])
 
@@ -120,13 +120,13 @@ async def test_session_with_an_evicted_cache_entry_is_not_found(cache: BaseCache
         assert await store.load(a_session(number).id) is None
 
 
-@pytest.mark.parametrize("cache", ["locmem"], indirect=True)  # One can look into it.
+@pytest.mark.parametrize("cache", ["locmem"], indirect=True)  # The backend allows inspection.
 async def test_cache_entries_expire_and_do_not_contain_the_session_id(cache: BaseCache) -> None:
     session = a_session(subscriptions=frozenset({"shop://a"}))
     await sessions(Clock()).create(session)
     store = CacheEventStore(limit=5, lifetime=LIFETIME, streams=5, alias="scratch")
     await store.append(session.address, "stream", ["message"])
-    kept: Any = cache
-    assert len(kept._cache) == 7
-    assert None not in kept._expire_info.values()
-    assert session.id not in repr(kept._cache)
+    entries: Any = cache
+    assert len(entries._cache) == 7
+    assert None not in entries._expire_info.values()
+    assert session.id not in repr(entries._cache)

@@ -1,4 +1,4 @@
-"""The stores in the database keep the contracts, on every database there is to try."""
+"""The database stores satisfy the contracts, on every available database."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from django_mcp.testing.contracts import (
 )
 from tests.databases import KINDS, scratch_database, why_not_database
 
-# What a site may ask of its database, and newer MariaDB does by itself where reads are repeatable.
+# An option of MySQL, and the default of newer MariaDB where reads are repeatable.
 STRICT_OPTIONS = {
     "postgresql": {"isolation_level": 4},  # psycopg.IsolationLevel.SERIALIZABLE
     "mysql": {
@@ -86,7 +86,7 @@ def events(database: str) -> DatabaseEventStore:
 
 @pytest.fixture
 def on_this_thread() -> Iterator[None]:
-    """Queries run on the test's own connection, which counts them."""
+    """Queries use the connection of the test, which counts them."""
     with threads.thread_sensitive():
         yield
 
@@ -95,14 +95,14 @@ async def test_tables_do_not_contain_the_session_id(database: str) -> None:
     session = a_session(subscriptions=frozenset({"shop://a"}))
     await sessions(database).create(session)
     await events(database).append(session.address, "stream", ["message"])
-    kept = await threads.run(
+    rows = await threads.run(
         lambda: [
             list(model._default_manager.using(database).values())
             for model in (McpSession, Subscription, Stream, StreamEvent)
         ]
     )
-    assert all(kept)
-    assert session.id not in repr(kept)
+    assert all(rows)
+    assert session.id not in repr(rows)
 
 
 async def test_session_row_has_columns_for_server_principal_version_and_times(
@@ -121,7 +121,7 @@ def test_load_is_one_query_and_updates_the_time_of_use_only_occasionally(databas
     def queries() -> list[str]:
         with CaptureQueriesContext(connections[database]) as captured:
             assert async_to_sync(store.load)(a_session().id)
-        # MySQL's settings are queries, too, when it connects.
+        # MySQL also sends queries for its settings when it connects.
         return [query["sql"].split()[0] for query in captured if "mcpsession" in query["sql"]]
 
     clock = Clock()
@@ -143,14 +143,14 @@ async def test_principal_longer_than_its_column_is_stored_in_full(database: str)
 async def test_update_that_always_conflicts_raises_store_busy(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def overtaken(session: Session) -> str:
+    def conflicting(session: Session) -> str:
         McpSession.objects.using(database).update(update_count=F("update_count") + 1)
         return pack(session)
 
     store = sessions(database)
     await store.create(a_session())
-    monkeypatch.setattr(module, "pack", overtaken)
-    monkeypatch.setattr(module, "PATIENCE", 0)
+    monkeypatch.setattr(module, "pack", conflicting)
+    monkeypatch.setattr(module, "WRITE_TIMEOUT", 0)
     with pytest.raises(StoreBusy):
         await store.update(a_session().id, [put("a", 1)])
     monkeypatch.setattr(module, "pack", pack)
@@ -160,17 +160,17 @@ async def test_update_that_always_conflicts_raises_store_busy(
 async def test_operational_error_is_not_retried(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = []
+    calls = []
 
     def broken(*_: object) -> None:
-        asked.append(1)
+        calls.append(1)
         raise OperationalError("the disk is on fire")
 
     store = sessions(database)
     monkeypatch.setattr(store, "_load", broken)
     with pytest.raises(OperationalError):
         await store.load("any")
-    assert len(asked) == 1
+    assert len(calls) == 1
 
 
 async def test_move_is_retried_after_a_serialization_failure(
@@ -179,7 +179,7 @@ async def test_move_is_retried_after_a_serialization_failure(
     slower, faster = events(strict_database), events(strict_database)
     read = slower._after
 
-    def overtaken(name: str, number: int) -> list[Event] | None:
+    def conflicting(name: str, number: int) -> list[Event] | None:
         found = read(name, number)
         if connections[strict_database].in_atomic_block:
             monkeypatch.setattr(slower, "_after", read)
@@ -188,7 +188,7 @@ async def test_move_is_retried_after_a_serialization_failure(
 
     await slower.append("session", "box", ["slower"])
     await slower.append("session", "stream", [])
-    monkeypatch.setattr(slower, "_after", overtaken)
+    monkeypatch.setattr(slower, "_after", conflicting)
     await slower.move("session", "box", "stream")
     assert await slower.after("session", "stream", 0) == [Event(1, "faster"), Event(2, "slower")]
 
@@ -206,7 +206,7 @@ def on_another_connection(body: Callable[[], object]) -> None:
 def strict_database(
     request: pytest.FixtureRequest, tmp_path: Path, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[str]:
-    """The alias of a database which lets no transaction write over what came after it began."""
+    """The alias of a database that rejects writes to rows changed since the transaction began."""
     options = STRICT_OPTIONS[request.param]
     with (
         django_db_blocker.unblock(),
@@ -235,7 +235,7 @@ async def test_default_alias_is_the_database_for_writes(database: str, settings:
 
 
 class ToScratch:
-    """A router which sends writes to one database, and reads to one that lags behind."""
+    """A router that sends writes to one database, and reads to a replica that lags behind."""
 
     def __init__(self, database: str) -> None:
         self.database = database

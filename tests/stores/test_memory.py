@@ -1,4 +1,4 @@
-"""The stores in memory keep the contracts, and forget by themselves."""
+"""The memory stores satisfy the contracts, and expire entries by themselves."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TestMemoryEvents(EventStoreContract):
         return store
 
     async def test_new_stream_prunes_expired_events(self, store: EventStore, clock: Clock) -> None:
-        await store.append("gone without a word", "stream", ["a"])
+        await store.append("abandoned", "stream", ["a"])
         clock.advance(LIFETIME)
         await store.append("session", "stream", ["b"])
         assert await store.prune() == 0

@@ -1,4 +1,4 @@
-"""Workers in processes of their own share the sessions in the database, and lose no update."""
+"""Workers in several processes share the sessions in the database, without lost updates."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""A worker in a process of its own: it assigns fifty keys in a session, each by an update.
+"""A worker process that assigns fifty keys in a session, each in an update of its own.
 
-``python -m tests.stores.writer <database> <session id> <mark>`` says when it is ready, begins when
-it is told to, and says when it is done. The database is an entry of ``DATABASES``, in JSON.
+``python -m tests.stores.writer <database> <session id> <mark>`` prints a line when it is ready,
+starts after a line of input, and prints a line when it is done. The database is an entry of
+``DATABASES`` as JSON.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from django_mcp.frame.session import Change
 
 async def write(session_id: str, mark: str) -> None:
     """Assign the keys."""
-    # A module with models in it can only be imported when Django is set up.
+    # Modules that import models can be imported after django.setup() only.
     make_store = import_module("django_mcp.stores").sessions
     for number in range(50):
         await make_store().update(session_id, [Change("assigns", "put", f"{mark}{number}", number)])

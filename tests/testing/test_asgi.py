@@ -1,4 +1,4 @@
-"""Driving an ASGI application: what it sends is there when it sends it."""
+"""The ASGI driver: each message is available as soon as the application sends it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def piece(body: bytes, *, more: bool = True) -> dict[str, Any]:
 
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:
-    """Sends back what it receives, piece by piece."""
+    """Send back the request body, part by part."""
     await send(START)
     more = True
     while more:
@@ -53,7 +53,7 @@ async def test_response_is_read_while_it_is_sent() -> None:
         exchange.send(b"b")
         assert await exchange.body() == b"b!"
         assert await exchange.read() is None
-        await exchange.ended()
+        await exchange.wait_closed()
 
 
 async def test_events_split_across_chunks_are_parsed() -> None:
@@ -78,10 +78,10 @@ async def test_application_error_is_raised_to_the_reader() -> None:
         with pytest.raises(RuntimeError, match="Oh"):
             await exchange.read()
         with pytest.raises(RuntimeError, match="Oh"):
-            await exchange.ended()
+            await exchange.wait_closed()
         raised = exchange
 
-    assert raised.has_begun
+    assert raised.has_started
 
 
 async def test_unread_application_error_is_raised_on_exit() -> None:
@@ -98,7 +98,7 @@ async def test_incomplete_response_raises_connection_error() -> None:
         await send(START)
 
     async with Exchange(application, http_scope()) as exchange:
-        with pytest.raises(ConnectionError, match="without ending its response"):
+        with pytest.raises(ConnectionError, match="without completing its response"):
             await exchange.body()
 
 
@@ -135,7 +135,7 @@ async def test_application_waits_for_a_client_that_does_not_read() -> None:
         for _ in range(10):
             await asyncio.sleep(0)
         assert sent == []
-        exchange.go_on_reading()
+        exchange.resume_reading()
         assert await exchange.body() == b"xxx"
 
 

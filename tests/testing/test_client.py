@@ -1,4 +1,4 @@
-"""The test client itself: what it says, what it answers, and what it takes notice of."""
+"""The test client: its responses to input requests, its validation, and its errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from django_mcp.testing import (
     spec_schemas,
 )
 from django_mcp.testing.plugin import ClientFor
-from django_mcp.testing.spec_schemas import Unofficial
+from django_mcp.testing.spec_schemas import SchemaMismatch
 from tests.http_errors import refusal
 from tests.memory_stores import Configure, configure
 
@@ -34,7 +34,7 @@ SAMPLED = {"role": "assistant", "content": {"type": "text", "text": "Yes"}, "mod
 
 
 def curious() -> Server:
-    """A server which asks everything that can be asked."""
+    """A server that sends each kind of input request."""
     server = Server("curious")
 
     @server.tool
@@ -64,7 +64,7 @@ def text_of(result: dict[str, Any]) -> str:
     return str(result["content"][0]["text"])
 
 
-# What it answers.
+# Responses to input requests.
 
 
 async def test_input_requests_are_answered_with_the_given_values(
@@ -129,11 +129,11 @@ async def test_endless_input_requests_fail_the_test() -> None:
         return "never"
 
     async with Client(server, elicitation=accept(name="Ada")) as client:
-        with pytest.raises(AssertionError, match="was not answered in 10 rounds"):
+        with pytest.raises(AssertionError, match="still requires input after 10 attempts"):
             await client.call_tool("ask")
 
 
-# What it takes notice of.
+# Validation and notifications.
 
 with_schemas = pytest.mark.skipif(
     spec_schemas.FOLDER not in os.environ, reason="the official schemas are not here"
@@ -146,7 +146,7 @@ async def test_result_that_violates_the_official_schema_fails_the_test(
 ) -> None:
     async with client_for(small(), validation="off") as client:
         monkeypatch.setattr(Revision, "finish", lambda *_, **__: {"tools": "none"})
-        with pytest.raises(Unofficial, match="tools"):
+        with pytest.raises(SchemaMismatch, match="tools"):
             await client.list_tools()
 
 
@@ -161,7 +161,7 @@ async def test_notification_that_violates_the_official_schema_fails_the_test(
         frame.client.notify("notifications/progress", {"progress": "half"})
 
     async with client_for(server, validation="off") as client:
-        with pytest.raises(Unofficial, match="ProgressNotification"):
+        with pytest.raises(SchemaMismatch, match="ProgressNotification"):
             await client.call_tool("speak")
 
 
@@ -181,47 +181,47 @@ async def test_results_are_not_validated_without_the_official_schemas(
 async def test_closed_client_restores_the_server_options(
     client_for: ClientFor, validation: str, configure: Configure
 ) -> None:
-    configure(VALIDATION="off" if validation == "strict" else "strict")
+    configure(VALIDATE_OUTPUT="off" if validation == "strict" else "strict")
     server = registry.configure(small())
-    before = server.limits
+    before = server.options
 
     async with client_for(server, validation=validation) as client:
-        assert server.limits.strict is (validation == "strict")
+        assert server.options.strict is (validation == "strict")
         await client.list_tools()
 
-    assert server.limits == before
+    assert server.options == before
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 async def test_newest_open_client_determines_output_validation(
     order: tuple[int, int], configure: Configure
 ) -> None:
-    configure(VALIDATION="off")
+    configure(VALIDATE_OUTPUT="off")
     server = small()
     clients = [Client(server, validation="strict"), Client(server, validation="off")]
     strict = [True, False]
 
     for client in clients:
         await client.open()
-    Client(server, transport="http")  # Which nobody opens.
-    assert server.limits.strict is strict[1]
+    Client(server, transport="http")  # Never opened.
+    assert server.options.strict is strict[1]
     await clients[order[0]].close()
-    assert server.limits.strict is strict[order[1]]
+    assert server.options.strict is strict[order[1]]
     await clients[order[1]].close()
-    assert server.limits.strict is False
+    assert server.options.strict is False
 
 
 async def test_client_that_fails_to_open_restores_the_server_options(
     configure: Configure,
 ) -> None:
-    configure(VALIDATION="off", PROTOCOL_VERSIONS=["2026-07-28"])
+    configure(VALIDATE_OUTPUT="off", PROTOCOL_VERSIONS=["2026-07-28"])
     server = small()
 
     with pytest.raises(ErrorResponse):
         async with Client(server, version="2025-11-25", validation="strict"):
             raise AssertionError("It was opened")
 
-    assert server.limits.strict is False
+    assert server.options.strict is False
 
 
 async def test_notifications_are_received_while_the_client_listens(client_for: ClientFor) -> None:
@@ -231,26 +231,26 @@ async def test_notifications_are_received_while_the_client_listens(client_for: C
     server.resource("desk://others", name="others")(lambda: "")
 
     async with client_for(server) as client:
-        async with client.listening("desk://tickets"):
+        async with client.listen("desk://tickets"):
             await server.anotify_tools_list_changed()
-            await client.until("notifications/tools/list_changed")
+            await client.wait_for("notifications/tools/list_changed")
             await server.anotify_resource_updated("desk://others")
             await server.anotify_resource_updated("desk://tickets")
-            first = await client.until("notifications/resources/updated")
+            first = await client.wait_for("notifications/resources/updated")
             await server.anotify_resource_updated("desk://tickets")
-            second = await client.until("notifications/resources/updated")
+            second = await client.wait_for("notifications/resources/updated")
         assert len(await client.list_tools()) == 1
 
     assert (first["uri"], second["uri"]) == ("desk://tickets", "desk://tickets")
 
 
 async def test_wait_for_a_missing_notification_times_out(client_for: ClientFor) -> None:
-    async with client_for(Server("desk"), timeout=0.2) as client, client.listening():
+    async with client_for(Server("desk"), timeout=0.2) as client, client.listen():
         with pytest.raises(TimeoutError):
-            await client.until("notifications/tools/list_changed")
+            await client.wait_for("notifications/tools/list_changed")
 
 
-# What it raises.
+# Errors.
 
 
 async def test_error_response_is_raised_unchanged(
@@ -310,7 +310,7 @@ async def test_invalid_http_response_fails_the_test(
     client = Client(Server("odd"), transport="http")
     client.connection._application = application  # type: ignore[attr-defined]
 
-    with pytest.raises((ConnectionError, Unofficial)):
+    with pytest.raises((ConnectionError, SchemaMismatch)):
         await client.list_tools()
     if status != 202:
         with pytest.raises(ConnectionError):
@@ -346,7 +346,7 @@ async def test_ping_of_the_server_is_answered(client_for: ClientFor) -> None:
         assert text_of(await client.call_tool("ping")) == "there"
 
 
-# Coming and going.
+# Opening and closing.
 
 
 async def test_first_call_opens_the_client(client_for: ClientFor) -> None:

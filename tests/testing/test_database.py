@@ -1,4 +1,4 @@
-"""The test client in Django's own TestCase: handlers see what the test has written."""
+"""The test client in Django's TestCase: handlers read the rows of the test."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def text_of(result: dict[str, Any]) -> str:
 
 
 class SynchronousTests(TestCase):
-    """What most people write."""
+    """Synchronous tests with SyncClient."""
 
     server: ClassVar[Server]
     member: ClassVar[User]
@@ -106,7 +106,7 @@ class SynchronousTests(TestCase):
 
 
 class AsynchronousTests(TestCase):
-    """The same, where the test itself is a coroutine."""
+    """Asynchronous tests with Client."""
 
     async def test_handlers_read_rows_written_by_the_test(self) -> None:
         await Group.objects.acreate(name="readers")

@@ -1,4 +1,4 @@
-"""Sessions are kept in memory here, as in ``tests/memory_stores.py``."""
+"""Uses sessions in memory, as in ``tests/memory_stores.py``."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ __all__ = ["configure"]
 
 @pytest.fixture
 async def desk() -> AsyncIterator[Desk]:
-    """A server whose handlers wait until the test lets them go on. Nobody is left listening."""
+    """A server whose handlers wait until the test releases them. No listener outlives the test."""
     desk = Desk()
     yield desk
     desk.go_on.set()

@@ -1,4 +1,4 @@
-"""A client which speaks HTTP by hand: for what the test client does not let you see."""
+"""An HTTP client without a library: for what the test client hides."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PRIMED = "2025-11-25"
 
 @dataclass
 class Peer:
-    """One client of one endpoint; its session, if it has one, and its headers."""
+    """A client of one endpoint, with its session, if it has one, and its headers."""
 
     server: Server
     version: str = PRIMED
@@ -79,7 +79,7 @@ class Peer:
 
     @asynccontextmanager
     async def stream(self, *, last: str | None = None) -> AsyncIterator[Exchange]:
-        """A standalone stream, once it is there."""
+        """Open a standalone stream; yields it after the response has started."""
         async with self.getting(last=last) as stream:
             assert await stream.status() == 200
             yield stream
@@ -113,13 +113,13 @@ class Peer:
 
 
 async def message_of(stream: Exchange) -> dict[str, Any]:
-    """The next message on a stream."""
+    """Return the next message on a stream."""
     message: dict[str, Any] = json.loads((await event_of(stream)).data)
     return message
 
 
 async def event_of(stream: Exchange) -> Event:
-    """The next event on a stream which is more than a place to come back to."""
+    """Return the next event with data on a stream."""
     while True:
         event = await stream.event()
         assert event is not None, "The stream has ended"
@@ -128,7 +128,7 @@ async def event_of(stream: Exchange) -> Event:
 
 
 async def methods_of(stream: Exchange, number: int) -> list[str]:
-    """The methods of the next messages."""
+    """Return the methods of the next messages."""
     return [(await message_of(stream))["method"] for _ in range(number)]
 
 

@@ -1,4 +1,4 @@
-"""A server with one of each, whose handlers do what a test tells them to."""
+"""A server with a component of each kind, whose handlers the test controls."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import threading
 from typing import Any
 
 from django_mcp import Frame, McpError, Server
-from django_mcp.testing.asgi import PATIENCE
+from django_mcp.testing.asgi import TIMEOUT
 
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 
 
 class Desk:
-    """The server, and what its handlers wait for."""
+    """The server, and the events that its handlers wait for."""
 
     def __init__(self, name: str = "desk", **options: Any) -> None:
         self.server = Server(name, **{"notify_lists_on_initialize": True, **options})
         self.begun = asyncio.Event()
         self.go_on = asyncio.Event()
         self.ended: list[str] = []
-        """How handlers ended that were watched."""
+        """The exceptions that ended handlers."""
         self.thread = threading.Event()
         self._offer()
 
     async def until_begun(self) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await self.begun.wait()
 
     def _offer(self) -> None:
@@ -33,7 +33,7 @@ class Desk:
 
         @server.tool
         async def work(frame: Frame) -> str:
-            """Says something, and waits."""
+            """Sends a log message, and waits."""
             frame.client.log("error", "begun")
             await self._wait()
             frame.client.log("error", "going on")
@@ -47,14 +47,14 @@ class Desk:
 
         @server.tool
         async def let_go(frame: Frame) -> str:
-            """Lets go of its stream before it waits."""
+            """Closes its stream before it waits."""
             await frame.client.aclose_stream(retry=250)
             await self._wait()
             return "done"
 
         @server.tool
         async def ask(frame: Frame) -> str:
-            """Asks for a name."""
+            """Requests a name."""
             try:
                 answer = await frame.client.aelicit("What is your name?", FORM)
             except McpError as error:
@@ -63,7 +63,7 @@ class Desk:
 
         @server.tool
         def ask_in_a_thread(frame: Frame) -> str:
-            """Asks for a name, in a thread."""
+            """Requests a name, in a thread."""
             try:
                 answer = frame.client.elicit("What is your name?", FORM)
             except (ConnectionError, TimeoutError) as error:
@@ -75,7 +75,7 @@ class Desk:
 
         @server.tool
         async def ping_client(frame: Frame) -> str:
-            """Asks whether the client is there."""
+            """Pings the client."""
             await frame.client.aping(timeout=1)
             return "there"
 
@@ -96,7 +96,7 @@ class Desk:
 
         @server.resource("desk://secret", permission=lambda frame: False)
         def secret() -> str:
-            """A resource which nobody may see."""
+            """A resource that is hidden from everybody."""
             return "Shh"
 
     async def _wait(self) -> None:

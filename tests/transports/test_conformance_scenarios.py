@@ -1,4 +1,4 @@
-"""Scenarios which the official suite got after the version that we pin, in our own words.
+"""Scenarios that the official suite added after the version that we pin, as tests of our own.
 
 http-stream-cancellation, per-request-loglevel, json-rpc-batch-rejection,
 server-protocol-version-header and session-isolation, all over HTTP.
@@ -51,7 +51,7 @@ async def test_closed_stream_cancels_only_its_own_call() -> None:
         for exchange in (first, second):
             assert (await message_of(exchange))["method"] == "notifications/progress"
         first.disconnect()
-        await first.ended()
+        await first.wait_closed()
         fast = await wire.post(wire.call("fast"))
         go_on.set()
         done = await message_of(second)

@@ -1,7 +1,7 @@
-"""What one request costs: counted, so that nobody makes it dearer without noticing.
+"""The cost of one request, in counted operations, so that an increase is noticed.
 
-``docs/design.md`` and the plan ("What it must cost") say what a request that does not stream
-may use. The requests run in the test's own task, as a server's task would run them.
+``docs/design.md`` states what a request that does not stream may use. The requests run in the
+test's own task, as in the task of an ASGI server.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required"
 
 
 class CountingLayer(BaseChannelLayer):
-    """A channel layer which counts whoever looks at it."""
+    """A channel layer that counts accesses."""
 
     uses: Counter[str] = Counter()
 
@@ -78,7 +78,7 @@ def shop(**options: Any) -> Server:
 
 
 class Meter:
-    """Counts what is used from now on."""
+    """Counts operations from now on."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.used: Counter[str] = Counter()
@@ -96,7 +96,7 @@ class Meter:
         self._patch.setattr(owner, name, counting)
 
     def begin(self) -> None:
-        """Count everything that the tests of this file look at."""
+        """Count all operations that the tests of this file check."""
         self.count("thread hops", ThreadPoolExecutor, "submit")
         self.count("decoded", jsonrpc, "from_json")
         self.count("encoded", jsonrpc, "to_json")
@@ -108,7 +108,7 @@ class Meter:
         self._loop.set_task_factory(self._make_task)
 
     def end(self) -> Counter[str]:
-        """What was used; nothing is counted any more."""
+        """Return the operations, and stop counting."""
         self._loop.set_task_factory(None)
         self._patch.undo()
         return self.used
@@ -121,7 +121,7 @@ class Meter:
 async def cost(
     wire: Wire, message: Message, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Reply, Counter[str]]:
-    """What answering a message uses, once everything that is made only once has been made."""
+    """The operations of a response, after everything that is created only once exists."""
     body = encoded(message)
     await wire.post(message, body=body)
     meter = Meter(monkeypatch)
@@ -182,7 +182,7 @@ async def test_call_with_schemas_compiles_no_schema(monkeypatch: pytest.MonkeyPa
     reply, used = await cost(wire, wire.call("checked", a=1), monkeypatch)
 
     assert reply.json()["result"]["structuredContent"] == {"a": 1}
-    # Its structure is encoded once, for itself and for the text beside it.
+    # Its structured content is encoded once, for itself and for the text content.
     assert used == {"decoded": 1, "spliced": 1}
 
 
@@ -219,7 +219,7 @@ async def test_session_requests_create_no_reference_cycles() -> None:
 def database_stores(
     settings: Any, tmp_path: Path, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[None]:
-    """Sessions are kept in a database in a file, as a site of several workers keeps them."""
+    """Sessions are stored in a database in a file, as on a site with several workers."""
     with django_db_blocker.unblock(), scratch_database("sqlite3", tmp_path) as alias:
         path, options = "django_mcp.stores.database.Database", {"OPTIONS": {"using": alias}}
         kept = {
@@ -247,11 +247,11 @@ async def _run_session(wire: Wire) -> AsyncIterator[str]:
 
 
 HOPS_AND_STATEMENTS = {
-    "initialize": (1, 2),  # How many are there; insert.
+    "initialize": (1, 2),  # Count the sessions; insert.
     "initialized": (2, 3),  # Load; load again and update.
     "call": (1, 1),  # Load.
     "call which changes the session": (2, 3),  # Load; load again and update.
-    "end": (3, 4),  # Load; load again and delete; are there streams.
+    "end": (3, 4),  # Load; load again and delete; check for streams.
 }
 
 
@@ -259,10 +259,10 @@ HOPS_AND_STATEMENTS = {
 async def test_session_in_a_database_uses_the_expected_thread_hops_and_statements(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Without the option, a look at what was announced before.
+    # Without the option, a lookup of earlier notifications.
     wire = Wire(shop(notify_lists_on_initialize=True), SESSIONS[-1])
     async for _ in _run_session(wire):
-        pass  # Now everything is made that is made only once.
+        pass  # Now everything that is created only once exists.
     meter = Meter(monkeypatch)
     meter.count("statements", CursorWrapper, "execute")
     meter.begin()

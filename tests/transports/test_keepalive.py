@@ -1,4 +1,4 @@
-"""The experimental keepalive of the seeds: declared, sent, and what follows when it fails."""
+"""The experimental keepalive of the seeds: declaration, pings, and failed pings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def server(**options: Any) -> Server:
 
 
 class ErrorRecorder:
-    """What handle_error was told."""
+    """The errors that handle_error received."""
 
     def __init__(self) -> None:
         self.messages: list[str] = []
@@ -38,7 +38,7 @@ class ErrorRecorder:
 class TestDeclaration:
     async def declared(self, server: Server, version: str) -> dict[str, Any]:
         async with Client(server, version=version) as client:
-            welcome = client.welcome or await client.request("server/discover")
+            welcome = client.initialize_result or await client.request("server/discover")
         found: dict[str, Any] = welcome["capabilities"]
         return found
 
@@ -69,7 +69,7 @@ class TestDeclaration:
 
 
 async def run_keepalive(threshold: int, outcomes: list[bool | None]) -> tuple[int, list[str]]:
-    """How many are sent, and what is told, when sending them succeeds, fails or (None) raises."""
+    """The number of pings, and the errors, when sending succeeds, fails or (None) raises."""
     told, ended, sent = ErrorRecorder(), asyncio.Event(), []
     alive = server(handle_error=told)
     alive.set_keepalive(1, failure_threshold=threshold)
@@ -132,7 +132,7 @@ class TestOverHttp:
             monkeypatch.setattr(StandaloneStream, "is_stuck", True)
             async with asyncio.timeout(TIMEOUT):
                 await told.once.wait()
-                await stream.ended()
+                await stream.wait_closed()
             gone = await stores.sessions().load(peer.session or "")
             reply = await peer.post(peer.request("ping"))
 
@@ -142,7 +142,7 @@ class TestOverHttp:
 
 
 class StubStdout:
-    """A pipe whose reader goes."""
+    """A pipe whose reader has closed it."""
 
     def __init__(self) -> None:
         self.messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -155,7 +155,7 @@ class StubStdout:
         return len(line)
 
     def flush(self) -> None:
-        """Nothing waits."""
+        """Do nothing."""
 
 
 class TestOverStdio:

@@ -1,4 +1,4 @@
-"""What a session remembers is the same in every process: two workers and their database."""
+"""Session state is the same in every process: two workers with one database."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def workers() -> Iterator[tuple[RunningSite, RunningSite]]:
 
 
 class Client:
-    """One client, which chooses the worker for each of its requests."""
+    """A client that chooses the worker for each of its requests."""
 
     def __init__(self, workers: tuple[RunningSite, RunningSite]) -> None:
         self.urls = [worker.url("/mcp") for worker in workers]

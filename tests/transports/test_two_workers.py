@@ -1,4 +1,4 @@
-"""What crosses processes: two workers of one site, with a database and Redis between them."""
+"""Communication between processes: two workers of one site, with a database and Redis."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def workers() -> Iterator[tuple[RunningSite, RunningSite]]:
 
 
 class Client:
-    """One client, which chooses the worker for each of its requests."""
+    """A client that chooses the worker for each of its requests."""
 
     def __init__(self, workers: tuple[RunningSite, RunningSite], http: httpx.AsyncClient) -> None:
         self.workers = workers
@@ -102,7 +102,7 @@ class Client:
 
     @asynccontextmanager
     async def active_stream(self, worker: int) -> AsyncIterator[AsyncIterator[sse.Event]]:
-        """A standalone stream which has the word: what it is told proves it."""
+        """An active standalone stream: it has received a notification."""
         async with self.getting(worker) as events:
             await self.post(1 - worker, self.call("test_trigger_prompt_change"))
             while (await message_of(events))["method"] != "notifications/prompts/list_changed":
@@ -135,7 +135,7 @@ async def client(workers: tuple[RunningSite, RunningSite]) -> AsyncIterator[Clie
 
 
 def stateless_headers(message: dict[str, Any], **headers: str) -> dict[str, str]:
-    """The headers of a message of the stateless era, which describes itself from now on."""
+    """The headers of a stateless message, to which the metadata is added."""
     message["params"]["_meta"] = {request_meta.VERSION: MODERN, request_meta.CAPABILITIES: {}}
     return {"mcp-protocol-version": MODERN, "mcp-method": message["method"], **headers}
 
@@ -236,7 +236,7 @@ async def test_newest_stream_is_active_on_any_worker(client: Client) -> None:
         async with client.active_stream(1) as newer:
             await client.post(0, client.call("test_trigger_tool_change"))
             assert (await message_of(newer))["method"] == TOOLS_CHANGED
-        # What is said before the worker notices that the newer one is closed belongs to that one.
+        # Until the worker notices that the newer stream is closed, events belong to that one.
         heard = asyncio.ensure_future(message_of(older))
         while not heard.done():
             await client.post(1, client.call("test_trigger_tool_change"))

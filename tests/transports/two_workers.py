@@ -1,4 +1,4 @@
-"""Settings of the example site for two processes which share a channel layer and a database."""
+"""Settings of the example site for two processes that share a channel layer and a database."""
 
 import os
 
@@ -9,5 +9,5 @@ DJANGO_MCP["AUTHENTICATORS"] = ["django_mcp.auth.anonymous.AnonymousAuthenticati
 DJANGO_MCP["HTTP_SSE"] = True
 
 if "LAYER_PREFIX" in os.environ:
-    # Others who use this Redis at the same time are another site.
+    # A prefix separates tests that use the same Redis concurrently.
     CHANNEL_LAYERS["default"]["CONFIG"]["prefix"] = os.environ["LAYER_PREFIX"]

@@ -1,4 +1,4 @@
-"""HTTP requests as clients of each era send them, to be spoilt before they are sent."""
+"""HTTP requests as clients of each revision send them, for tests that modify them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Headers = Mapping[str, str | None]
 
 
 class Wire:
-    """One client of one server, which says exactly what a test tells it to."""
+    """A client of one server that sends exactly what a test passes."""
 
     def __init__(
         self,
@@ -43,15 +43,15 @@ class Wire:
     # Messages.
 
     def message(self, method: str, params: Mapping[str, Any] | None = None) -> Message:
-        """A request of this version."""
+        """Return a request of this version."""
         return jsonrpc.request(next(self._ids), method, {**(params or {}), **self._described()})
 
     def call(self, tool: str, **arguments: Any) -> Message:
-        """A request to call a tool."""
+        """Return a tool call."""
         return self.message("tools/call", {"name": tool, "arguments": arguments})
 
     def hello(self) -> Message:
-        """A request to open a session."""
+        """Return an initialize request."""
         params = {
             "protocolVersion": self.version,
             "capabilities": {},
@@ -68,7 +68,7 @@ class Wire:
     # Requests.
 
     def headers(self, message: Any, changes: Headers | None = None) -> dict[str, str]:
-        """The headers of a message; a change to None leaves one out."""
+        """The headers of a message; a change to None removes one."""
         usual = {**JSON, **self.session, **self._always}
         if self.version == STATELESS:
             usual |= mirrored(self.server, self.version, message)
@@ -86,23 +86,23 @@ class Wire:
         *,
         body: bytes | Iterable[bytes] | None = None,
     ) -> Reply:
-        """The response to a POST with a message, or with another ``body`` instead of it."""
+        """Return the response to a POST with a message, or with a ``body`` instead of it."""
         scope = self.scope(message, changes)
         return await perform(self.application, scope, encoded(message) if body is None else body)
 
     def exchange(self, message: Any, changes: Headers | None = None) -> Exchange:
-        """A POST with a message, whose response is read piece by piece."""
+        """Return a POST with a message, whose response is streamed."""
         return Exchange(self.application, self.scope(message, changes), encoded(message))
 
     async def request(self, method: str, changes: Headers | None = None) -> Reply:
-        """The response to a request without a body."""
+        """Return the response to a request without a body."""
         scope = http_scope(method, self.path, headers=self.headers(None, changes))
         return await perform(self.application, scope)
 
     # Sessions.
 
     async def open(self) -> Reply:
-        """Open a session, whose id all further requests bear."""
+        """Open a session; all further requests carry its id."""
         reply = await self.post(self.hello())
         self.session = {"mcp-session-id": reply.headers["mcp-session-id"]}
         await self.post(jsonrpc.notification("notifications/initialized"))
@@ -110,5 +110,5 @@ class Wire:
 
 
 def encoded(message: Any) -> bytes:
-    """The bytes of a message; bytes stay what they are."""
+    """The bytes of a message; bytes are returned unchanged."""
     return message if isinstance(message, bytes) else jsonrpc.encode(message)

@@ -1,6 +1,6 @@
 """Installs the built wheel into a project made by startproject, and calls a tool of it over HTTP.
 
-Run as `python -m tests.wheel.check <wheel>`, on an interpreter which can make environments.
+Run as `python -m tests.wheel.check <wheel>`, with an interpreter that can create environments.
 """
 
 import json
@@ -36,7 +36,7 @@ INSTALLED_APPS += ["django_mcp", "shop"]
 DJANGO_MCP = {"AUTHENTICATORS": ["django_mcp.auth.anonymous.AnonymousAuthentication"]}
 """
 
-# What startproject writes into asgi.py, and what becomes of it.
+# The asgi.py of startproject, and its replacement.
 MOUNTED = {
     "import get_asgi_application\n": (
         "import get_asgi_application\nfrom django_mcp.routing import mount\n"
@@ -76,7 +76,7 @@ def _environment(folder: Path, wheel: Path) -> Path:
 
 
 def _clean_environment() -> dict[str, str]:
-    """Our environment without what would lead the new project back to this repository."""
+    """Our environment without the variables that would import this repository."""
     return {
         name: value
         for name, value in os.environ.items()

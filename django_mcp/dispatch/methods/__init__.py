@@ -1,7 +1,7 @@
-"""What a client may call: one file per namespace, and here the table of them all.
+"""The methods of the protocol: one file per namespace, and the table of all.
 
-A method is given the Frame and returns its result in the newest vocabulary, or an error,
-beside the Frame as the handler left it.
+A method takes the Frame and returns its result in the vocabulary of the newest revision, or an
+error, and the Frame that the handler returned.
 """
 
 from __future__ import annotations
@@ -51,4 +51,4 @@ CAPABILITIES: Mapping[str, str] = {
     "completion": "completions",
     "logging": "logging",
 }
-"""The capability which a server has to declare for the methods of a namespace."""
+"""The capability which a server must declare for the methods of a namespace."""

@@ -1,4 +1,4 @@
-"""completion/complete: proposals for an argument that is being typed."""
+"""completion/complete: suggestions for the value of an argument."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 async def complete(frame: Frame) -> Answer:
-    """Proposals for one argument of a prompt or of a resource template."""
+    """Return suggestions for one argument of a prompt or of a resource template."""
     ref = invocation.object_param(frame, "ref")
-    component = await _referred(frame, ref)
+    component = await _find(frame, ref)
     name, value = _argument(invocation.object_param(frame, "argument"))
-    chosen = _context(frame)
+    context = _context(frame)
     completer = component.complete.get(name)
     if completer is None:
         return await _by_hook(frame, ref, name, value)
-    return await invocation.run(completer, frame, value, chosen, read=results.completion_result)
+    return await invocation.run(completer, frame, value, context, read=results.completion_result)
 
 
 async def _by_hook(frame: Frame, ref: dict[str, Any], name: str, value: str) -> Answer:
-    """What the server itself suggests where a component suggests nothing."""
+    """Return the suggestions of the server's hook, for a component without a completer."""
     if not frame.server.has_hook("handle_completion"):
         return results.completion_result([]), frame
     function = frame.server.handle_completion
@@ -39,7 +39,7 @@ async def _by_hook(frame: Frame, ref: dict[str, Any], name: str, value: str) -> 
     return await invocation.run(hook, frame, read=results.completion_result)
 
 
-async def _referred(frame: Frame, ref: dict[str, Any]) -> Component:
+async def _find(frame: Frame, ref: dict[str, Any]) -> Component:
     component: Component | None = None
     if ref.get("type") == "ref/prompt" and isinstance(ref.get("name"), str):
         component = await visibility.find(frame, PromptComponent.kind, ref["name"])
@@ -55,8 +55,8 @@ async def _resource(frame: Frame, uri: str) -> Component | None:
     found = found or await visibility.find(frame, ResourceComponent.kind, uri)
     if found is not None:
         return found
-    for template in visibility.matching(frame, uri):
-        if await visibility.visible(frame, template):
+    for template in visibility.matching_templates(frame, uri):
+        if await visibility.is_visible(frame, template):
             return template
     return None
 
@@ -69,7 +69,7 @@ def _argument(argument: dict[str, Any]) -> tuple[str, str]:
 
 
 def _context(frame: Frame) -> dict[str, str]:
-    """The arguments which were already chosen, where the revision tells of them."""
+    """Return the arguments which already have a value, where the revision sends them."""
     if not frame.revision.has(Feature.COMPLETION_CONTEXT):
         return {}
     arguments = invocation.object_param(frame, "context").get("arguments", {})

@@ -1,10 +1,10 @@
-"""initialize, ping and server/discover: agreeing how to talk."""
+"""initialize, ping and server/discover."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.dispatch.invocation import call_hook, params_of
+from django_mcp.dispatch.invocation import call_hook
 from django_mcp.protocol import initialize as initialize_params
 from django_mcp.protocol.revisions import Statefulness
 
@@ -13,29 +13,29 @@ if TYPE_CHECKING:
 
 
 async def initialize(frame: Frame) -> tuple[dict[str, Any], Frame]:
-    """Agree a version and learn who the client is; the transport keeps it as a session."""
-    hello = initialize_params.read(params_of(frame))
+    """Negotiate the version and read the client's information; the transport opens the session."""
+    params = initialize_params.read(frame.message.params)
     server = frame.server
     revision = initialize_params.negotiate_version(
-        hello.version, server.revisions(Statefulness.SESSION)
+        params.version, server.revisions(Statefulness.SESSION)
     )
-    agreed = frame.put_private(
+    negotiated = frame.put_private(
         revision=revision,
         protocol_version=revision.version,
-        client_info=hello.client_info,
-        client_capabilities=hello.capabilities,
-        init_meta=hello.meta,
+        client_info=params.client_info,
+        client_capabilities=params.capabilities,
+        init_meta=params.meta,
     )
     result = {
         "protocolVersion": revision.version,
         "capabilities": revision.describe_capabilities(server.get_capabilities()),
         "serverInfo": server.get_server_info(revision),
     }
-    return _with_instructions(result, agreed), await _greeted(agreed)
+    return _with_instructions(result, negotiated), await _after_hook(negotiated)
 
 
-async def _greeted(frame: Frame) -> Frame:
-    """The Frame as the server's hook leaves it, which may refuse the client."""
+async def _after_hook(frame: Frame) -> Frame:
+    """Return the Frame of the server's hook, which may reject the client."""
     server = frame.server
     if not server.has_hook("on_initialize"):
         return frame
@@ -44,12 +44,12 @@ async def _greeted(frame: Frame) -> Frame:
 
 
 async def ping(frame: Frame) -> tuple[dict[str, Any], Frame]:
-    """Say that we are here."""
+    """Return an empty result."""
     return {}, frame
 
 
 async def discover(frame: Frame) -> tuple[dict[str, Any], Frame]:
-    """Say what can be had here, and in which revisions."""
+    """Return the supported versions and the capabilities."""
     server = frame.server
     result = {
         "supportedVersions": [item.version for item in server.revisions(Statefulness.STATELESS)],

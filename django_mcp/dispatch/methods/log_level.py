@@ -1,11 +1,11 @@
-"""logging/setLevel: the least severe message which a session wants to hear of."""
+"""logging/setLevel: the least severe log message that a session is sent."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.dispatch.invocation import string_param
-from django_mcp.frame.client.base import LEVELS
+from django_mcp.frame.client.log_levels import LEVELS
 from django_mcp.frame.session import Change
 from django_mcp.protocol.errors import InvalidParams
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 async def set_level(frame: Frame) -> tuple[dict[str, Any], Frame]:
-    """Remember the level for the rest of the session; InvalidParams for an unknown one."""
+    """Set the log level of the session; raises InvalidParams for an unknown one."""
     level = string_param(frame, "level")
     if level not in LEVELS:
         raise InvalidParams(f"params.level must be one of {', '.join(LEVELS)}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from django_mcp.components import results
 from django_mcp.components.base import InvalidArguments
 from django_mcp.components.prompt import PromptComponent
-from django_mcp.dispatch import invocation, visibility
+from django_mcp.dispatch import invocation, pagination, visibility
 from django_mcp.protocol.errors import InternalError, InvalidParams, McpError
 
 if TYPE_CHECKING:
@@ -20,24 +20,24 @@ logger = logging.getLogger("django_mcp")
 
 
 async def list_(frame: Frame) -> Answer:
-    """One page of the prompts this caller may use."""
-    return await visibility.page(frame, PromptComponent.kind, "prompts")
+    """Return one page of the prompts which the caller may use."""
+    return await pagination.page(frame, PromptComponent.kind, "prompts")
 
 
 async def get(frame: Frame) -> Answer:
-    """The messages of a prompt, filled in with its arguments."""
+    """Return the messages of a prompt for its arguments."""
     name = invocation.string_param(frame, "name")
     arguments = invocation.object_param(frame, "arguments")
     prompt = await visibility.find(frame, PromptComponent.kind, name)
     if not isinstance(prompt, PromptComponent):
         raise InvalidParams(f"Unknown prompt: {name}")
     try:
-        clean = prompt.validate_input(arguments)
+        validated = prompt.validate_input(arguments)
     except InvalidArguments as error:
         raise InvalidParams(f"The arguments do not fit: {error}") from error
     try:
         read = partial(results.prompt_result, prompt)
-        return await invocation.run(_handler(frame, prompt), frame, clean, read=read)
+        return await invocation.run(_handler(frame, prompt), frame, validated, read=read)
     except McpError:
         raise
     except Exception as error:
@@ -49,4 +49,4 @@ def _handler(frame: Frame, prompt: PromptComponent) -> invocation.Handler:
     if prompt.invoke is not None:
         return prompt
     hook = frame.server.handle_prompt_get
-    return invocation.HookHandler(hook, partial(hook, prompt.name))
+    return invocation.HookHandler(hook, partial(hook, prompt.name), prompt.requests_input)

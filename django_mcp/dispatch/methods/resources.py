@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from django_mcp.components import results
 from django_mcp.components.base import InvalidArguments
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
-from django_mcp.dispatch import invocation, visibility
+from django_mcp.dispatch import invocation, pagination, visibility
 from django_mcp.protocol.errors import InternalError, McpError, ResourceNotFound
 
 if TYPE_CHECKING:
@@ -23,19 +23,19 @@ Readable = ResourceComponent | TemplateComponent
 
 
 async def list_(frame: Frame) -> Answer:
-    """One page of the resources this caller may read."""
-    return await visibility.page(frame, ResourceComponent.kind, "resources")
+    """Return one page of the resources which the caller may read."""
+    return await pagination.page(frame, ResourceComponent.kind, "resources")
 
 
 async def list_templates(frame: Frame) -> Answer:
-    """One page of the resource templates this caller may read through."""
-    return await visibility.page(frame, TemplateComponent.kind, "resourceTemplates")
+    """Return one page of the resource templates which the caller may use."""
+    return await pagination.page(frame, TemplateComponent.kind, "resourceTemplates")
 
 
 async def read(frame: Frame) -> Answer:
-    """Read the resource at a URI: a declared one first, else by the templates that match it.
+    """Read the resource with a URI, or else use the templates that match it.
 
-    A template whose handler raises ResourceNotFound lets the next one try.
+    Where a template's handler raises ResourceNotFound, the next template is used.
     """
     uri = invocation.string_param(frame, "uri")
     async for component, variables in _candidates(frame, uri):
@@ -47,24 +47,24 @@ async def read(frame: Frame) -> Answer:
 
 
 async def _candidates(frame: Frame, uri: str) -> AsyncIterator[tuple[Readable, dict[str, str]]]:
-    """The components that may have the resource, the most specific first."""
+    """Yield the components that match the URI, the most specific first."""
     resource = await visibility.find(frame, ResourceComponent.kind, uri)
     if isinstance(resource, ResourceComponent):
         yield resource, {}
-    for template in visibility.matching(frame, uri):
+    for template in visibility.matching_templates(frame, uri):
         variables = template.match(uri)
-        if variables is not None and await visibility.visible(frame, template):
+        if variables is not None and await visibility.is_visible(frame, template):
             yield template, variables
 
 
 async def _read(frame: Frame, component: Readable, uri: str, variables: dict[str, str]) -> Answer:
     try:
-        clean = component.validate_input({"uri": uri, **variables})
+        validated = component.validate_input({"uri": uri, **variables})
     except InvalidArguments as error:
         raise ResourceNotFound.at(uri) from error
     try:
-        read_it, read = _handler(frame, component, uri), partial(_result, component, uri)
-        answer = await invocation.run(read_it, frame, clean, read=read)
+        handler, read = _handler(frame, component, uri), partial(_result, component, uri)
+        answer = await invocation.run(handler, frame, validated, read=read)
     except McpError:
         raise
     except Exception as error:
@@ -79,7 +79,9 @@ def _handler(frame: Frame, component: Readable, uri: str) -> invocation.Handler:
     if component.invoke is not None:
         return component
     hook = frame.server.handle_resource_read
-    return invocation.HookHandler(hook, lambda variables, frame: hook(uri, frame))
+    return invocation.HookHandler(
+        hook, lambda variables, frame: hook(uri, frame), component.requests_input
+    )
 
 
 def _result(component: Readable, uri: str, value: Any) -> dict[str, Any]:

@@ -1,33 +1,30 @@
-"""The client as a handler sees it: inform it, ask it.
+"""``frame.client``: what a handler may send to the client or request from it.
 
-A handler reaches it as ``frame.client``. Informing never blocks and works from synchronous
-and from asynchronous handlers alike; the ``a`` twins also wait until the stream has room.
-
-Asking has two implementations, and handlers cannot tell them apart: ``LiveClient``, here,
-asks on the open stream and waits; ``rounds.RoundsClient`` ends the attempt and is called again.
+Sending never blocks and works from synchronous and asynchronous handlers; the ``a`` twins also
+wait until the stream has room. Input requests have two implementations with one interface:
+``bidirectional`` sends them on the open stream and waits for the response; ``multi_round_trip``
+ends the call and reads the responses when the client calls again.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import threading
-import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextvars import ContextVar
+from functools import wraps
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from django_mcp.frame.client import input_requests
 from django_mcp.frame.client.input_requests import (
     ElicitResult,
     InputRequest,
-    InvalidClientResponse,
     Root,
     SamplingResult,
 )
+from django_mcp.frame.client.log_levels import LEAST_SEVERE, LEVELS, LogRateLimiter, level_name
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import InternalError, InvalidParams, MissingClientCapability
 from django_mcp.protocol.revisions import Feature
@@ -44,82 +41,74 @@ if TYPE_CHECKING:
 logger = logging.getLogger("django_mcp")
 
 Model = TypeVar("Model", bound="BaseModel")
-
-LEVELS: Mapping[str, int] = {
-    name: severity
-    for severity, name in enumerate(
-        ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-    )
-}
-"""The log levels of RFC 5424, least severe first."""
-
-ALIASES: Mapping[str, str] = {"warn": "warning", "fatal": "critical"}
-"""Other spellings, from the seeds, which authors and clients may use in any case."""
-
-
-LEAST_SEVERE = "debug"
-
-
-def level_name(spelling: str) -> str | None:
-    """The level that a spelling means, or None."""
-    name = spelling.lower()
-    name = ALIASES.get(name, name)
-    return name if name in LEVELS else None
-
-
-class LogRateLimiter:
-    """How many log messages may still be sent in this second; what is too much is dropped.
-
-    It may be used from any thread.
-    """
-
-    __slots__ = ("_ends", "_left", "_lock", "_now", "_per_second")
-
-    def __init__(self, per_second: int, *, now: Callable[[], float] = time.monotonic) -> None:
-        self._per_second = per_second
-        self._now = now
-        self._lock = threading.Lock()
-        self._ends = 0.0
-        self._left = 0
-
-    def take(self) -> bool:
-        """Whether one more may be sent, which then counts as sent."""
-        with self._lock:
-            now = self._now()
-            if now >= self._ends:
-                self._ends, self._left = now + 1, self._per_second
-            self._left -= 1
-            return self._left >= 0
+C = TypeVar("C", bound="Client")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class CallState:
-    """What the copies of one call's client share: how far it has come, and whether it is over."""
+    """State shared by all copies of one call's client."""
 
-    __slots__ = ("is_over", "progress")
+    __slots__ = ("has_ended", "progress", "writes")
 
     def __init__(self) -> None:
-        self.is_over = False
+        self.has_ended = False
         self.progress = -inf
+        self.writes = 0
+        """Number of statements so far which write to a database, where the revision is
+        multi round-trip."""
+
+
+def _flushing(
+    method: Callable[Concatenate[C, P], None],
+) -> Callable[Concatenate[C, P], Coroutine[Any, Any, None]]:
+    """Derive the async twin of a method that sends: it also waits until the stream has room."""
+    name = method.__name__
+
+    @wraps(method)
+    async def twin(client: C, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        getattr(client, name)(*args, **kwargs)
+        await client._exchange.flush()
+
+    return twin
+
+
+def _awaiting(
+    method: Callable[Concatenate[C, P], T],
+) -> Callable[Concatenate[C, P], Coroutine[Any, Any, T]]:
+    """Derive the async twin of a method that requests input.
+
+    Such a method ends with ``self._one`` or ``self._all``. The twin runs the same body on a
+    stand-in, where these two return a coroutine instead of blocking.
+    """
+
+    @wraps(method)
+    async def twin(client: C, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        answer: Any = method(_Awaitable(client), *args, **kwargs)  # type: ignore[arg-type]
+        result: T = await answer
+        return result
+
+    return twin
 
 
 class Client(ABC):
-    """The other side of one request.
+    """The client which sent one request.
 
-    ``capabilities`` is what the client says it can do, ``log_level`` the least severe level it
-    wants to hear of, or None when it wants no log messages at all.
+    ``capabilities`` is what it declares. ``log_level`` is the least severe level that it wants;
+    None disables log messages.
     """
 
     is_multi_round_trip = False
-    """Whether a question ends the attempt, and the handler runs again for the answer."""
+    """Whether an input request ends the call, so that the handler runs again."""
 
     __slots__ = (
-        "_allowance",
         "_exchange",
         "_log_level",
         "_progress_token",
+        "_rate_limiter",
         "_revision",
         "_server",
-        "_told",
+        "state",
         "capabilities",
     )
 
@@ -131,7 +120,7 @@ class Client(ABC):
         exchange: Exchange,
         progress_token: str | int | None = None,
         log_level: str | None = None,
-        allowance: LogRateLimiter | None = None,
+        rate_limiter: LogRateLimiter | None = None,
     ) -> None:
         self.capabilities = capabilities
         self._server = server
@@ -139,25 +128,25 @@ class Client(ABC):
         self._exchange = exchange
         self._progress_token = progress_token
         self._log_level = log_level
-        self._allowance = allowance
-        self._told = CallState()
+        self._rate_limiter = rate_limiter
+        self.state = CallState()
 
-    # Inform it.
+    # Notifications.
 
     def log(
         self, level: str, message: str | None = None, *, data: Any = None, logger: str | None = None
     ) -> None:
-        """Send a log message, unless the client wants none of this level.
+        """Send a log message, unless its level is below the client's.
 
         ``level`` is one of ``LEVELS`` or ``ALIASES``, in any case; an unknown one is the least
-        severe. What travels is ``data`` (any JSON value), or else the message. Never put
-        secrets or personal data into it. A server's rate limit drops what is too much.
+        severe. ``data`` (any JSON value) is sent, or else the message. Never put secrets or
+        personal data into it. Messages above the server's rate limit are dropped.
         """
         warn_deprecated(self._revision, "notifications/message")
         name = level_name(level) or LEAST_SEVERE
         if self._log_level is None or LEVELS[name] < LEVELS[self._log_level]:
             return
-        if self._allowance is not None and not self._allowance.take():
+        if self._rate_limiter is not None and not self._rate_limiter.take():
             return
         self.notify(
             "notifications/message",
@@ -168,21 +157,16 @@ class Client(ABC):
             },
         )
 
-    async def alog(self, level: str, message: str | None = None, **options: Any) -> None:
-        """``log``, and wait until the stream has room again."""
-        self.log(level, message, **options)
-        await self._exchange.flush()
-
     def progress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
-        """Say how far the work has come: silent unless the client asked for it.
+        """Send a progress notification, if the client requested progress.
 
-        The number must grow; one that does not, or is none, is left out.
+        ``progress`` must increase: a number that does not, or is not finite, is dropped.
         """
-        if self._progress_token is None or not self._told.progress < progress < inf:
+        if self._progress_token is None or not self.state.progress < progress < inf:
             return
-        self._told.progress = progress
+        self.state.progress = progress
         params: dict[str, Any] = {"progressToken": self._progress_token, "progress": progress}
         if total is not None and isfinite(total):
             params["total"] = total
@@ -190,41 +174,34 @@ class Client(ABC):
             params["message"] = message
         self.notify("notifications/progress", params)
 
-    async def aprogress(
-        self, progress: float, total: float | None = None, message: str | None = None
-    ) -> None:
-        """``progress``, and wait until the stream has room again."""
-        self.progress(progress, total, message)
-        await self._exchange.flush()
-
     def notify(self, method: str, params: Json | None = None) -> None:
-        """Send any notification on this request's stream, where the revision knows it.
+        """Send any notification on this request's stream, if the revision has it.
 
-        Nothing is sent any more when the request has been answered or given up.
+        Nothing is sent after the request was answered or cancelled.
         """
-        if method not in self._revision.announcements and method.startswith("notifications/"):
+        if method not in self._revision.server_notifications and method.startswith(
+            "notifications/"
+        ):
             return
-        if self._told.is_over:
+        if self.state.has_ended:
             return
-        is_strict = self._server.limits.strict
-        if is_strict and _is_unfit(method, strict_messages.notification, self._revision, params):
+        if self._is_invalid(method, strict_messages.notification, params):
             return
         self._exchange.write(jsonrpc.notification(method, params))
 
-    async def anotify(self, method: str, params: Json | None = None) -> None:
-        """``notify``, and wait until the stream has room again."""
-        self.notify(method, params)
-        await self._exchange.flush()
+    alog = _flushing(log)
+    aprogress = _flushing(progress)
+    anotify = _flushing(notify)
 
-    def over(self) -> None:
-        """Say nothing more, whatever was left running: nobody waits for this request any more."""
-        self._told.is_over = True
+    def close(self) -> None:
+        """Drop all later notifications: the request was answered or cancelled."""
+        self.state.has_ended = True
 
     def close_stream(self, *, retry: int = 1000) -> None:
-        """Let go of this request's connection while the work goes on.
+        """Close this request's connection while the handler keeps running.
 
-        The client comes back for the answer after ``retry`` milliseconds. Where its revision
-        has no way to come back, nothing happens.
+        The client reconnects for the response after ``retry`` milliseconds. Where its revision
+        cannot resume a stream, nothing happens.
         """
         self._exchange.wait(self.aclose_stream(retry=retry))
 
@@ -232,20 +209,19 @@ class Client(ABC):
         """``close_stream`` for async handlers."""
         await self._exchange.close_stream(retry)
 
-    # Ask it.
+    # Requests.
 
     def ping(self, *, timeout: float = 10.0) -> None:
-        """Ask whether it is still there: TimeoutError if it does not say so in time.
+        """Ping the client; raises TimeoutError if it does not respond in time.
 
-        Where its revision cannot be asked, nothing happens: there, a client that goes ends its
-        request.
+        Where the revision has no ping, nothing happens: a client that disconnects ends its request.
         """
         self._exchange.wait(self.aping(timeout=timeout))
 
     async def aping(self, *, timeout: float = 10.0) -> None:
         """``ping`` for async handlers."""
-        if "ping" in self._revision.questions:
-            await self._exchange.ask("ping", {}, timeout=timeout)
+        if "ping" in self._revision.server_requests:
+            await self._exchange.send_request("ping", {}, timeout=timeout)
 
     @overload
     def elicit(
@@ -268,15 +244,13 @@ class Client(ABC):
     def elicit(
         self, message: str, schema: Any, *, key: str | None = None, timeout: float | None = None
     ) -> ElicitResult[Any]:
-        """Ask the user to fill in a form; see ``questions.form``.
+        """Request a form from the user; see ``input_requests.form``.
 
-        ``key`` names the question among those of this handler; ``timeout`` is in seconds.
-        Raises ClientCapabilityMissing before anything is sent, ClientRefused when the client
-        answers with an error, and TimeoutError when it does not answer.
+        ``key`` names the input request among those of this handler; ``timeout`` is in seconds.
+        Raises MissingClientCapability before anything is sent, ClientError when the client
+        responds with an error, and TimeoutError when it does not respond.
         """
-        return cast(
-            ElicitResult[Any], self._one(input_requests.form(message, schema), key, timeout)
-        )
+        return self._one(input_requests.form(message, schema), key, timeout)
 
     def elicit_url(
         self,
@@ -287,156 +261,125 @@ class Client(ABC):
         key: str | None = None,
         timeout: float | None = None,
     ) -> ElicitResult[None]:
-        """Ask the user to visit a page; see ``questions.page`` and ``elicit``."""
-        question = input_requests.url_elicitation(message, url, elicitation_id=elicitation_id)
-        return cast(ElicitResult[None], self._one(question, key, timeout))
+        """Request that the user visits a page; see ``input_requests.url_elicitation``."""
+        request = input_requests.url_elicitation(message, url, elicitation_id=elicitation_id)
+        return self._one(request, key, timeout)
 
     def create_message(
         self,
+        /,
         messages: str | Sequence[Json],
         max_tokens: int,
         *,
         key: str | None = None,
         timeout: float | None = None,
-        **wishes: Any,
+        **options: Any,
     ) -> SamplingResult:
-        """Ask for a message of the client's model; see ``questions.sample`` and ``elicit``."""
-        question = input_requests.sample(messages, max_tokens=max_tokens, **wishes)
-        return cast(SamplingResult, self._one(question, key, timeout))
+        """Request a message from the client's model; see ``input_requests.sample``."""
+        request = input_requests.sample(messages, max_tokens=max_tokens, **options)
+        return self._one(request, key, timeout)
 
     def list_roots(self, *, key: str | None = None, timeout: float | None = None) -> list[Root]:
-        """Ask for the places that the client lets servers work in; see ``elicit``."""
-        return cast(list[Root], self._one(input_requests.roots(), key, timeout))
+        """Request the client's roots; see ``input_requests.roots``."""
+        return self._one(input_requests.roots(), key, timeout)
 
-    def ask(self, **asked: InputRequest) -> dict[str, Any]:
-        """Ask several questions together: ``ask(name=questions.form(…), at=questions.roots())``.
+    def ask(self, /, **requests: InputRequest[Any]) -> dict[str, Any]:
+        """Send several input requests together and return the responses by name.
 
-        Returns the answers under the names of their questions; raises as ``elicit`` does.
+        ``ask(name=input_requests.form(…), roots=input_requests.roots())``. Raises as ``elicit``.
         """
-        return self._ask(asked, None)
+        return self._all(requests, None)
 
-    @overload
-    async def aelicit(
-        self,
-        message: str,
-        schema: type[Model],
-        *,
-        key: str | None = ...,
-        timeout: float | None = ...,
-    ) -> ElicitResult[Model]: ...
-    @overload
-    async def aelicit(
-        self, message: str, schema: Json, *, key: str | None = ..., timeout: float | None = ...
-    ) -> ElicitResult[dict[str, Any]]: ...
-    @overload
-    async def aelicit(
-        self, message: str, schema: type, *, key: str | None = ..., timeout: float | None = ...
-    ) -> ElicitResult[Any]: ...
+    aelicit = _awaiting(elicit)
+    aelicit_url = _awaiting(elicit_url)
+    acreate_message = _awaiting(create_message)
+    alist_roots = _awaiting(list_roots)
+    aask = _awaiting(ask)
 
-    async def aelicit(
-        self, message: str, schema: Any, *, key: str | None = None, timeout: float | None = None
-    ) -> ElicitResult[Any]:
-        """``elicit`` for async handlers."""
-        return cast(
-            ElicitResult[Any], await self._aone(input_requests.form(message, schema), key, timeout)
-        )
-
-    async def aelicit_url(
-        self,
-        message: str,
-        url: str,
-        *,
-        elicitation_id: str | None = None,
-        key: str | None = None,
-        timeout: float | None = None,
-    ) -> ElicitResult[None]:
-        """``elicit_url`` for async handlers."""
-        question = input_requests.url_elicitation(message, url, elicitation_id=elicitation_id)
-        return cast(ElicitResult[None], await self._aone(question, key, timeout))
-
-    async def acreate_message(
-        self,
-        messages: str | Sequence[Json],
-        max_tokens: int,
-        *,
-        key: str | None = None,
-        timeout: float | None = None,
-        **wishes: Any,
-    ) -> SamplingResult:
-        """``create_message`` for async handlers."""
-        question = input_requests.sample(messages, max_tokens=max_tokens, **wishes)
-        return cast(SamplingResult, await self._aone(question, key, timeout))
-
-    async def alist_roots(
-        self, *, key: str | None = None, timeout: float | None = None
-    ) -> list[Root]:
-        """``list_roots`` for async handlers."""
-        return cast(list[Root], await self._aone(input_requests.roots(), key, timeout))
-
-    async def aask(self, **asked: InputRequest) -> dict[str, Any]:
-        """``ask`` for async handlers."""
-        return await self._aask(asked, None)
-
-    def remembering(self, assigned: Json) -> Client:
-        """This client for a Frame to which ``assigned`` was assigned."""
+    def with_assigns(self, assigned: Json) -> Client:
+        """Return the client of a Frame to which ``assigned`` was assigned."""
         return self
 
-    def _one(self, question: InputRequest, key: str | None, timeout: float | None) -> Any:
-        name = key or self._key(question)
-        return self._ask({name: question}, timeout)[name]
+    def _one(self, request: InputRequest[T], key: str | None, timeout: float | None) -> T:
+        name = key or self._key(request)
+        answer: T = self._all({name: request}, timeout)[name]
+        return answer
 
-    async def _aone(self, question: InputRequest, key: str | None, timeout: float | None) -> Any:
-        name = key or self._key(question)
-        return (await self._aask({name: question}, timeout))[name]
+    async def _aone(self, request: InputRequest[T], key: str | None, timeout: float | None) -> T:
+        name = key or self._key(request)
+        answer: T = (await self._aall({name: request}, timeout))[name]
+        return answer
 
-    def _ask(self, asked: Mapping[str, InputRequest], timeout: float | None) -> dict[str, Any]:
-        return self._exchange.wait(self._aask(asked, timeout))
-
-    async def _aask(
-        self, asked: Mapping[str, InputRequest], timeout: float | None
+    def _all(
+        self, requests: Mapping[str, InputRequest[Any]], timeout: float | None
     ) -> dict[str, Any]:
-        for question in asked.values():
-            self._require(question)
-        own = self._server.limits.client_response_timeout
-        return await self._answers(asked, own if timeout is None else timeout)
+        self._require(requests)
+        return self._exchange.wait(self._answers(requests, self._seconds(timeout)))
+
+    async def _aall(
+        self, requests: Mapping[str, InputRequest[Any]], timeout: float | None
+    ) -> dict[str, Any]:
+        self._require(requests)
+        return await self._answers(requests, self._seconds(timeout))
+
+    def _seconds(self, timeout: float | None) -> float:
+        return self._server.options.client_response_timeout if timeout is None else timeout
 
     @abstractmethod
-    async def _answers(self, asked: Mapping[str, InputRequest], timeout: float) -> dict[str, Any]:
-        """The answers to questions which the client can be asked."""
+    async def _answers(
+        self, requests: Mapping[str, InputRequest[Any]], timeout: float
+    ) -> dict[str, Any]:
+        """Return the responses to input requests which the client supports."""
 
-    def _key(self, question: InputRequest) -> str:
-        return question.method
+    def _key(self, request: InputRequest[Any]) -> str:
+        return request.method
 
-    def _params(self, question: InputRequest) -> dict[str, Any]:
-        """What is sent for ``question``; ClientCapabilityMissing if the revision cannot ask it."""
-        params = self._revision.question(question.method, question.params)
-        may_say = self._revision.has(Feature.SAMPLING_TOOLS)
-        if may_say and "context" not in self.capabilities.get("sampling", {}):
-            # Revisions in which a client says whether it can do this (SAMP-06).
+    def _params(self, request: InputRequest[Any]) -> dict[str, Any]:
+        """Return the parameters of ``request`` as the revision has them."""
+        params = self._revision.input_request(request.method, request.params)
+        is_declared = self._revision.has(Feature.SAMPLING_TOOLS)
+        if is_declared and "context" not in self.capabilities.get("sampling", {}):
+            # In these revisions a client declares whether it supports it (SAMP-06).
             params.pop("includeContext", None)
-        is_strict = self._server.limits.strict
-        if is_strict and _is_unfit(
-            question.method, strict_messages.question, self._revision, params
-        ):
+        if self._is_invalid(request.method, strict_messages.server_request, params):
             raise InternalError("The server asked something unfit")
         return params
 
-    def _require(self, question: InputRequest) -> None:
-        """Refuse, before anything is sent, what the client or the revision cannot be asked."""
-        warn_deprecated(self._revision, question.method)
-        too_old = question.method not in self._revision.questions or any(
-            question.capability == capability and not self._revision.has(feature)
-            for capability, feature in LATER
-        )
-        if too_old or input_requests.missing(question, self.capabilities):
-            raise MissingClientCapability.of(question.capability)
+    def _require(self, requests: Mapping[str, InputRequest[Any]]) -> None:
+        """Raise MissingClientCapability for what the client or the revision does not support."""
+        for request in requests.values():
+            warn_deprecated(self._revision, request.method)
+            is_too_old = request.method not in self._revision.server_requests or any(
+                request.capability == capability and not self._revision.has(feature)
+                for capability, feature in LATER
+            )
+            if is_too_old or input_requests.missing(request, self.capabilities):
+                raise MissingClientCapability.of(request.capability)
+
+    def _is_invalid(
+        self, method: str, check: Callable[..., list[str]], params: Json | None
+    ) -> bool:
+        """Return, and log, whether a message violates the revision, where output is checked."""
+        violations = self._server.options.strict and check(self._revision, method, params)
+        if violations:
+            logger.error("%s violates the protocol: %s", method, "; ".join(violations))
+        return bool(violations)
+
+
+class _Awaitable:
+    """Stands in for a client while ``_awaiting`` runs a method: nothing blocks."""
+
+    __slots__ = ("_all", "_one")
+
+    def __init__(self, client: Client) -> None:
+        self._one, self._all = client._aone, client._aall
 
 
 LATER = (
-    (input_requests.PAGE, Feature.URL_ELICITATION),
+    (input_requests.URL, Feature.URL_ELICITATION),
     (input_requests.SAMPLING_TOOLS, Feature.SAMPLING_TOOLS),
 )
-"""What a client can only be asked where its revision has it, whatever it declares."""
+"""Capabilities which count only in revisions that have the feature, whatever a client declares."""
 
 
 class McpDeprecationWarning(DeprecationWarning):
@@ -444,7 +387,7 @@ class McpDeprecationWarning(DeprecationWarning):
 
 
 def warn_deprecated(revision: Revision, method: str) -> None:
-    """Warn authors, once in a process, that they use what ``revision`` deprecates."""
+    """Warn, once in a process, that ``revision`` deprecates ``method``."""
     if method in revision.deprecated and method not in _warned:
         _warned.add(method)
         warnings.warn(
@@ -457,52 +400,13 @@ def warn_deprecated(revision: Revision, method: str) -> None:
 _warned: set[str] = set()
 
 
-class BidirectionalClient(Client):
-    """A client which is asked on the open stream of its request, or of its session."""
-
-    __slots__ = ()
-
-    async def _answers(self, asked: Mapping[str, InputRequest], timeout: float) -> dict[str, Any]:
-        found = await asyncio.gather(*(self._answer(item, timeout) for item in asked.values()))
-        return dict(zip(asked, found, strict=True))
-
-    async def _answer(self, question: InputRequest, timeout: float) -> Any:
-        """The answer to one question, asked again when what comes back does not fit."""
-        params = self._params(question)
-        for _ in range(ATTEMPTS - 1):
-            result = await self._exchange.ask(question.method, params, timeout=timeout)
-            try:
-                return question.read(result)
-            except InvalidClientResponse:
-                continue
-        result = await self._exchange.ask(question.method, params, timeout=timeout)
-        return question.read(result)
-
-
-ATTEMPTS = 3
-"""How often a question is asked whose answers do not fit, before the handler is told."""
-
-
 def progress_token(meta: Any) -> str | int | None:
-    """The token under which the client wants to hear of progress; InvalidParams for a wrong one.
-
-    ``meta`` is what a message has as its metadata.
-    """
+    """Return the progress token in a message's metadata; raises InvalidParams."""
     token = meta.get("progressToken") if type(meta) is dict else None
     if token is None or jsonrpc.is_id(token):
         return token
     raise InvalidParams("_meta.progressToken must be a string or an integer")
 
 
-def _is_unfit(
-    method: str, check: Callable[..., list[str]], revision: Revision, params: Json | None
-) -> bool:
-    """Whether what is to be said does not fit the revision, which is logged with the difference."""
-    misfits = check(revision, method, params)
-    if misfits:
-        logger.error("%s does not fit the protocol: %s", method, "; ".join(misfits))
-    return bool(misfits)
-
-
 current: ContextVar[Client | None] = ContextVar("django_mcp.client", default=None)
-"""The client of the call that is being answered, for code which is not given a Frame."""
+"""The client of the current call, for code which is not given a Frame."""

@@ -1,7 +1,6 @@
-"""What can be asked of the client: a form, a page to visit, a sample of its model, its roots.
+"""Input requests: a form, a page to visit, a message from the client's model, its roots.
 
-A Question is a value: what to send, what the client must be able to do, and how its answer is
-read. How it gets there and back is the client's business (``client``).
+An InputRequest is a value: what is sent, which capability it needs, and how the response is read.
 """
 
 from __future__ import annotations
@@ -17,35 +16,36 @@ from django_mcp.protocol import elicitation
 from django_mcp.protocol.errors import Json
 
 FORM: Json = {"elicitation": {"form": {}}}
-PAGE: Json = {"elicitation": {"url": {}}}
+URL: Json = {"elicitation": {"url": {}}}
 SAMPLING: Json = {"sampling": {}}
 SAMPLING_TOOLS: Json = {"sampling": {"tools": {}}}
 ROOTS: Json = {"roots": {}}
 
-
 Content = TypeVar("Content")
+Answer = TypeVar("Answer", covariant=True)
 
 
 class InvalidClientResponse(ValueError):
-    """The client's answer is not what was asked for; it is asked again."""
+    """The client's response is invalid; the input is requested again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InputRequest:
-    """One thing to ask: ``method`` and ``params`` as the newest revision has them."""
+class InputRequest(Generic[Answer]):
+    """One input request: ``method`` and ``params`` as the newest revision has them."""
 
     method: str
     params: Mapping[str, Any]
     capability: Json
-    read: Callable[[Json], Any]
+    read: Callable[[Json], Answer]
+    """Converts the client's result; raises InvalidClientResponse for an invalid one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElicitResult(Generic[Content]):
-    """What a user did with a form or a page.
+    """A user's response to a form or a page.
 
-    ``content`` is what she entered: a model where one was asked for, else a mapping; None
-    unless she accepted, and for a page, where accepting only means that she went there.
+    ``content`` holds the values of an accepted form: an instance where a model was given as
+    schema, else a mapping. It is None otherwise, and for a page: accepting means visiting it.
     """
 
     action: Literal["accept", "decline", "cancel"]
@@ -53,13 +53,13 @@ class ElicitResult(Generic[Content]):
 
     @property
     def accepted(self) -> bool:
-        """Whether she agreed."""
+        """Whether the user accepted."""
         return self.action == "accept"
 
 
 @dataclass(frozen=True, slots=True)
 class SamplingResult:
-    """What the client's model said."""
+    """A message from the client's model."""
 
     role: str
     content: Any
@@ -75,18 +75,18 @@ class SamplingResult:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A place in the client's file system that it lets servers work in."""
+    """A directory or file which the client opens to servers."""
 
     uri: str
     name: str | None = None
 
 
-def form(message: str, schema: type | Json) -> InputRequest:
-    """Ask the user to fill in a form: a flat pydantic model, JSON Schema or Django form.
+def form(message: str, schema: type | Json) -> InputRequest[ElicitResult[Any]]:
+    """Request a form from the user: a flat pydantic model, JSON Schema or Django form.
 
-    Never ask for passwords, keys, tokens or payment data this way: send her to a page.
+    Never request passwords, keys, tokens or payment data this way: use ``url_elicitation``.
     """
-    wanted = _schema(schema)
+    fields = _input_schema(schema)
 
     def read(result: Json) -> ElicitResult[Any]:
         action = _action(result)
@@ -96,34 +96,36 @@ def form(message: str, schema: type | Json) -> InputRequest:
         if not isinstance(content, dict):
             raise InvalidClientResponse("an accepted form has content")
         try:
-            return ElicitResult(action, wanted.validate(content))
+            return ElicitResult(action, fields.validate(content))
         except InvalidArguments as error:
             raise InvalidClientResponse(error.problems) from error
 
     try:
-        requested = elicitation.to_form_schema(wanted.schema)
+        requested = elicitation.to_form_schema(fields.schema)
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
     params = {"message": message, "requestedSchema": requested, "mode": "form"}
     return InputRequest(method="elicitation/create", params=params, capability=FORM, read=read)
 
 
-SCHEMAS: list[Callable[[Any], InputSchema | None]] = []
-"""Who else knows how to read what a form is declared as: the edge adds Django's own forms."""
+FORM_READERS: list[Callable[[Any], InputSchema | None]] = []
+"""Port: each returns the schema of a declared form, or None. apps.py adds Django forms."""
 
 
-def _schema(declared: Any) -> InputSchema:
-    for read in SCHEMAS:
-        shape = read(declared)
-        if shape is not None:
-            return shape
+def _input_schema(declared: Any) -> InputSchema:
+    for read in FORM_READERS:
+        found = read(declared)
+        if found is not None:
+            return found
     return schemas.input_of(declared, "a form")
 
 
-def url_elicitation(message: str, url: str, *, elicitation_id: str | None = None) -> InputRequest:
-    """Ask the user to visit a page, for what must not pass through the client.
+def url_elicitation(
+    message: str, url: str, *, elicitation_id: str | None = None
+) -> InputRequest[ElicitResult[None]]:
+    """Request that the user visits a page, for data which must not pass through the client.
 
-    ``elicitation_id`` names it where the revision has ids; by default it is a new one.
+    ``elicitation_id`` is sent where the revision has ids; by default it is random.
     """
     try:
         params = elicitation.url_elicitation_params(url, message, elicitation_id)
@@ -132,7 +134,7 @@ def url_elicitation(message: str, url: str, *, elicitation_id: str | None = None
     return InputRequest(
         method="elicitation/create",
         params=params,
-        capability=PAGE,
+        capability=URL,
         read=lambda result: ElicitResult(_action(result), None),
     )
 
@@ -144,10 +146,12 @@ def _action(result: Json) -> Literal["accept", "decline", "cancel"]:
     return action  # type: ignore[no-any-return]
 
 
-def sample(messages: str | Sequence[Json], *, max_tokens: int, **options: Any) -> InputRequest:
-    """Ask for a message of the client's model.
+def sample(
+    messages: str | Sequence[Json], *, max_tokens: int, **options: Any
+) -> InputRequest[SamplingResult]:
+    """Request a message from the client's model (sampling).
 
-    ``messages`` is a text of the user, or messages as the specification has them. Options:
+    ``messages`` is a user's text, or messages as the specification has them. Options:
     system_prompt, temperature, stop_sequences, model_preferences, include_context, metadata,
     tools, tool_choice.
     """
@@ -159,7 +163,7 @@ def sample(messages: str | Sequence[Json], *, max_tokens: int, **options: Any) -
         method="sampling/createMessage",
         params={"messages": list(messages), "maxTokens": max_tokens, **named},
         capability=SAMPLING_TOOLS if _uses_tools(messages, named) else SAMPLING,
-        read=_sampled,
+        read=_sampling_result,
     )
 
 
@@ -169,7 +173,7 @@ def _uses_tools(messages: Sequence[Json], options: Json) -> bool:
 
 
 def _check_tool_uses(messages: Sequence[Json]) -> None:
-    """Every tool use is answered by the next message, which holds nothing else (SAMP-07, -08)."""
+    """Raise ValueError unless each tool use is followed by its results alone (SAMP-07, -08)."""
     open_uses: set[Any] = set()
     for message in messages:
         blocks = _blocks(message)
@@ -202,7 +206,7 @@ SAMPLING_OPTIONS: Mapping[str, str] = {
 }
 
 
-def _sampled(result: Json) -> SamplingResult:
+def _sampling_result(result: Json) -> SamplingResult:
     content = result.get("content")
     if not isinstance(content, (dict, list)) or not isinstance(result.get("role"), str):
         raise InvalidClientResponse("a sampled message has a role and content")
@@ -211,8 +215,8 @@ def _sampled(result: Json) -> SamplingResult:
     )
 
 
-def roots() -> InputRequest:
-    """Ask for the places in its file system that the client lets servers work in."""
+def roots() -> InputRequest[list[Root]]:
+    """Request the client's roots: the directories and files which it opens to servers."""
     return InputRequest(method="roots/list", params={}, capability=ROOTS, read=_roots)
 
 
@@ -230,12 +234,12 @@ def _is_root(item: Any) -> bool:
     return isinstance(item, dict) and str(item.get("uri", "")).startswith("file://")
 
 
-def missing(question: InputRequest, capabilities: Json) -> bool:
-    """Whether the client lacks what ``question`` needs.
+def missing(request: InputRequest[Any], capabilities: Json) -> bool:
+    """Return whether the client lacks the capability which ``request`` needs.
 
-    Presence counts, not truth; and ``elicitation: {}`` means that forms can be shown.
+    Presence counts, not truth; ``elicitation: {}`` declares forms.
     """
-    ((name, wanted),) = question.capability.items()
+    ((name, wanted),) = request.capability.items()
     declared = capabilities.get(name)
     if not isinstance(declared, dict):
         return True

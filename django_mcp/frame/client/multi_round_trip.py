@@ -1,12 +1,8 @@
-"""Asking by rounds: the answer says what is missing, and the client calls again with it.
+"""Input requests in revisions without requests from the server (basic/patterns/mrtr).
 
-Where a revision has no requests from the server, a handler's question is looked up in the
-call. If the answer is not there yet, the attempt ends: the client is told what is missing,
-asks its user, and calls again. The handler then **runs again from the top**, so what it does
-before its last question must be harmless to do twice.
-
-What has to survive between the rounds travels through the client: signed, short-lived, and
-bound to the caller and to the request (specification, basic/patterns/mrtr).
+An input request is looked up among the responses which the call brought. If it is missing, the
+call ends with a result that lists the input requests, and the client calls again with the
+responses. The handler then **runs again from the top**.
 """
 
 from __future__ import annotations
@@ -15,173 +11,109 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_mcp.frame.client.base import Client
 from django_mcp.frame.client.input_requests import InputRequest, InvalidClientResponse
-from django_mcp.protocol.errors import InvalidParams, Json
-
-if TYPE_CHECKING:
-    from django_mcp.server.server import Server
+from django_mcp.protocol.errors import Json
 
 MISSING: Any = object()
-NOTHING: Mapping[str, Json] = {}
+NO_RESPONSES: Mapping[str, Json] = {}
 
 
 class InputRequired(BaseException):
-    """Ends an attempt: the client must be asked first.
+    """Ends a call which needs input from the client first.
 
     Not an Exception, so that a handler which catches those does not swallow it.
     """
 
-    def __init__(self, asked: Mapping[str, Json], state: Json) -> None:
-        self.asked = asked
+    def __init__(self, requests: Mapping[str, Json], state: Json) -> None:
+        self.requests = requests
         self.state = state
-        super().__init__(f"Input is required: {', '.join(asked)}")
+        super().__init__(f"Input is required: {', '.join(requests)}")
 
 
 class MultiRoundTripClient(Client):
-    """A client which is asked by ending the attempt, and which calls again with the answers.
+    """A client which calls again with the responses to input requests.
 
-    ``given`` are the results which it has sent so far, in this call and, by way of the signed
+    ``responses`` are those which it has sent so far: in this call and, by way of the signed
     state, in earlier ones.
     """
 
     is_multi_round_trip = True
 
-    __slots__ = ("_assigned", "_asked", "_counts", "_given", "_used")
+    __slots__ = ("_assigned", "_counts", "_missing", "_responses", "_used")
 
-    def __init__(self, *facts: Any, given: Mapping[str, Json] = NOTHING) -> None:
+    def __init__(self, *facts: Any, responses: Mapping[str, Json] = NO_RESPONSES) -> None:
         super().__init__(*facts)
-        self._given = given
+        self._responses = responses
         self._assigned: Json = {}
         # Shared by the copies of this client which several Frames of one call hold.
-        self._asked: dict[str, Json] = {}
+        self._missing: dict[str, Json] = {}
         self._used: dict[str, Json] = {}
         self._counts: dict[str, int] = {}
 
-    def remembering(self, assigned: Json) -> Client:
-        """A copy which carries ``assigned`` through the next round."""
-        remembering = copy(self)
-        remembering._assigned = {**self._assigned, **assigned}
-        return remembering
+    def with_assigns(self, assigned: Json) -> Client:
+        """Return a copy which sends ``assigned`` along in the state."""
+        changed = copy(self)
+        changed._assigned = {**self._assigned, **assigned}
+        return changed
 
-    def _ask(self, asked: Mapping[str, InputRequest], timeout: float | None) -> dict[str, Any]:
-        """Look the answers up; where one is missing, end this attempt."""
-        for question in asked.values():
-            self._require(question)
-        return self._look_up(asked)
+    def require_urls(self, elicitations: Sequence[Json]) -> InputRequired:
+        """Return what ends a call whose user has to visit pages first."""
+        for number, elicitation in enumerate(elicitations, 1):
+            params = self._revision.input_request("elicitation/create", elicitation)
+            self._missing[f"page-{number}"] = {"method": "elicitation/create", "params": params}
+        return self._required()
 
-    async def _answers(self, asked: Mapping[str, InputRequest], timeout: float) -> dict[str, Any]:
-        for name, question in asked.items():
-            if self._read(name, question) is MISSING:
-                self._note(name, question)
-        if self._asked:
-            # Questions which are asked concurrently are asked of the client together.
+    def _all(
+        self, requests: Mapping[str, InputRequest[Any]], timeout: float | None
+    ) -> dict[str, Any]:
+        self._require(requests)
+        return self._look_up(requests)
+
+    async def _answers(
+        self, requests: Mapping[str, InputRequest[Any]], timeout: float
+    ) -> dict[str, Any]:
+        self._read_all(requests)
+        if self._missing:
+            # Concurrent input requests are sent to the client together.
             await asyncio.sleep(0)
-        return self._look_up(asked)
+        return self._look_up(requests)
 
-    def _look_up(self, asked: Mapping[str, InputRequest]) -> dict[str, Any]:
-        answers = {name: self._read(name, question) for name, question in asked.items()}
-        for name, answer in answers.items():
-            if answer is MISSING:
-                self._note(name, asked[name])
-        if self._asked:
+    def _look_up(self, requests: Mapping[str, InputRequest[Any]]) -> dict[str, Any]:
+        answers = self._read_all(requests)
+        if self._missing:
             raise self._required()
         return answers
 
-    def sent_away(self, pages: Sequence[Json]) -> InputRequired:
-        """What ends an attempt whose user has to visit ``pages`` before the next one."""
-        for number, page in enumerate(pages, 1):
-            asked = self._revision.question("elicitation/create", page)
-            self._asked[f"page-{number}"] = {"method": "elicitation/create", "params": asked}
-        return self._required()
+    def _read_all(self, requests: Mapping[str, InputRequest[Any]]) -> dict[str, Any]:
+        """Read the responses, and note which are missing."""
+        answers = {name: self._read(name, request) for name, request in requests.items()}
+        for name, answer in answers.items():
+            if answer is MISSING:
+                request = requests[name]
+                self._missing[name] = {"method": request.method, "params": self._params(request)}
+        return answers
 
-    def _required(self) -> InputRequired:
-        return InputRequired(self._asked, {"given": self._used, "assigns": self._assigned})
-
-    def _note(self, name: str, question: InputRequest) -> None:
-        self._asked[name] = {"method": question.method, "params": self._params(question)}
-
-    def _read(self, name: str, question: InputRequest) -> Any:
-        """The answer under ``name``, or MISSING: one that does not fit counts as none."""
-        if name not in self._given:
+    def _read(self, name: str, request: InputRequest[Any]) -> Any:
+        """Return the response called ``name``, or MISSING when there is no valid one."""
+        if name not in self._responses:
             return MISSING
         try:
-            answer = question.read(self._given[name])
+            answer = request.read(self._responses[name])
         except InvalidClientResponse:
             return MISSING
-        self._used[name] = self._given[name]
+        self._used[name] = self._responses[name]
         return answer
 
-    def _key(self, question: InputRequest) -> str:
-        """A name which is the same when the handler runs again, and differs by question."""
-        text = json.dumps(self._params(question), sort_keys=True, default=str)
-        digest = sha256(f"{question.method} {text}".encode()).hexdigest()[:12]
+    def _required(self) -> InputRequired:
+        return InputRequired(self._missing, {"given": self._used, "assigns": self._assigned})
+
+    def _key(self, request: InputRequest[Any]) -> str:
+        """Return a name which differs by request and is the same when the handler runs again."""
+        text = json.dumps(self._params(request), sort_keys=True, default=str)
+        digest = sha256(f"{request.method} {text}".encode()).hexdigest()[:12]
         count = self._counts[digest] = self._counts.get(digest, 0) + 1
-        return f"{question.method.partition('/')[0]}-{digest}-{count}"
-
-
-@dataclass(frozen=True, slots=True)
-class RetryInput:
-    """What the client brought back: answers, and what the Frame remembered before the question."""
-
-    given: Mapping[str, Json] = field(default_factory=dict)
-    assigns: Json = field(default_factory=dict)
-
-
-FIRST = RetryInput()
-
-
-def read(server: Server, principal: str, method: str, params: Json) -> RetryInput:
-    """What the call brings from earlier rounds; raises InvalidParams for what is not ours.
-
-    Answers may come without a state, and keys that nobody asked for are left alone.
-    """
-    if "inputResponses" not in params and "requestState" not in params:
-        return FIRST
-    responses = params.get("inputResponses", {})
-    if type(responses) is not dict or not all(type(item) is dict for item in responses.values()):
-        raise InvalidParams("params.inputResponses must be an object of result objects")
-    state = _open(server, principal, method, params)
-    return RetryInput({**state.get("given", {}), **responses}, state.get("assigns", {}))
-
-
-def _open(server: Server, principal: str, method: str, params: Json) -> Json:
-    sealed = params.get("requestState")
-    if sealed is None and "requestState" not in params:
-        return {}
-    assert server.signer is not None
-    purpose = _purpose(principal, method, params)
-    lifetime = server.limits.request_state_lifetime
-    opened = (
-        server.signer.unsign(purpose, sealed, max_age=lifetime) if isinstance(sealed, str) else None
-    )
-    if opened is None:
-        raise InvalidParams(
-            "params.requestState is not one that this request was given, or too old"
-        )
-    state: Json = json.loads(opened)
-    return state
-
-
-def result(
-    server: Server, principal: str, method: str, params: Json, required: InputRequired
-) -> dict[str, Any]:
-    """The result which says what is required, and carries what must not be forgotten."""
-    assert server.signer is not None
-    state = server.signer.sign(_purpose(principal, method, params), json.dumps(required.state))
-    return {
-        "resultType": "input_required",
-        "inputRequests": dict(required.asked),
-        "requestState": state,
-    }
-
-
-def _purpose(principal: str, method: str, params: Json) -> str:
-    """What a state is bound to: who calls what, with which arguments."""
-    defining = {name: params.get(name) for name in ("name", "uri", "arguments")}
-    text = json.dumps([principal, method, defining], sort_keys=True)
-    return f"request_state:{sha256(text.encode()).hexdigest()}"
+        return f"{request.method.partition('/')[0]}-{digest}-{count}"

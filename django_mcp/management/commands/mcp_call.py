@@ -1,7 +1,4 @@
-"""manage.py mcp_call: calls a tool, reads a resource or gets a prompt, without a client.
-
-The call goes the way of every request, as the newest revision has it.
-"""
+"""manage.py mcp_call: calls a tool, reads a resource or gets a prompt, without a client."""
 
 from __future__ import annotations
 
@@ -17,15 +14,16 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp import registry
 from django_mcp.auth.base import Principal
+from django_mcp.dispatch import handle
 from django_mcp.dispatch.dispatcher import Reply
-from django_mcp.frame.frame import StdioTransport
+from django_mcp.frame.transport import StdioTransport
 from django_mcp.protocol.headers import RequestHeaders
 from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.request_meta import RequestMeta
 from django_mcp.protocol.revisions import NEWEST
 from django_mcp.runtime import threads
 from django_mcp.server.server import Server
-from django_mcp.transports import frames
+from django_mcp.transports import frames, site
 from django_mcp.transports.exchange import LoopExchange
 
 PROGRESS_TOKEN = "mcp_call"
@@ -34,12 +32,12 @@ LEVELS = {0: None, 1: "info"}
 
 
 class Command(BaseCommand):
-    """Makes one call as one user and prints what comes out."""
+    """Makes one call as one user and prints the result."""
 
     help = "Calls a tool, gets a prompt or reads a resource, as nobody or as a user."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """What to call, and who calls."""
+        """Add the arguments."""
         parser.add_argument("name", help="name of a tool or a prompt, or the URI of a resource")
         parser.add_argument("arguments", nargs="?", default="{}", help="a JSON object")
         parser.add_argument("--server", default=registry.default.name, help="name of the server")
@@ -52,7 +50,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> str:
-        """Print the result; CommandError where there is none."""
+        """Print the result; CommandError for an error."""
         server = _server(options["server"])
         request = _request(server, options["name"], _arguments(options["arguments"]))
         caller = frames.RequestOrigin(
@@ -69,36 +67,35 @@ class Command(BaseCommand):
         self, server: Server, caller: frames.RequestOrigin, request: Request, level: str | None
     ) -> Reply:
         call = frames.IncomingRequest(
-            server=server, caller=caller, exchange=TerminalExchange(self._tell)
+            server=server, caller=caller, exchange=TerminalExchange(self._show)
         )
-        return await frames.answer(
-            frames.stateless(call, request, RequestMeta(NEWEST, {}, None, level))
-        )
+        frame = frames.stateless(call, request, RequestMeta(NEWEST, {}, None, level))
+        return await handle.answer(frame, site.get())
 
-    def _tell(self, message: dict[str, Any]) -> None:
+    def _show(self, message: dict[str, Any]) -> None:
         """Show a notification beside the result."""
         params = {k: v for k, v in message["params"].items() if k not in ("_meta", "progressToken")}
         self.stderr.write(f"{message['method']} {json.dumps(params, ensure_ascii=False)}")
 
 
 class TerminalExchange(LoopExchange):
-    """The Exchange of a call which was made at a terminal."""
+    """The Exchange of a call at a terminal."""
 
     request_headers: RequestHeaders | None = None
 
-    def __init__(self, tell: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, show: Callable[[dict[str, Any]], None]) -> None:
         super().__init__()
-        self._tell = tell
+        self._show = show
 
     def write(self, message: dict[str, Any], /) -> None:
         """Show a notification."""
-        self._tell(message)
+        self._show(message)
 
     async def flush(self) -> None:
-        """Nothing waits."""
+        """Nothing is buffered."""
 
-    async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
-        """Nobody can be asked."""
+    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+        """There is no client that could answer."""
         raise ConnectionError("mcp_call answers no questions")
 
 
@@ -120,10 +117,10 @@ def _arguments(text: str) -> dict[str, Any]:
 
 
 def _request(server: Server, name: str, arguments: dict[str, Any]) -> Request:
-    """The request which calls what has this name: a tool, else a prompt, else a resource."""
+    """The request for the component of this name: a tool, else a prompt, else a resource."""
     meta = {"progressToken": PROGRESS_TOKEN}
     for kind, method in (("tool", "tools/call"), ("prompt", "prompts/get")):
-        if server.find(kind, name) is not None:
+        if server.components.find(kind, name) is not None:
             return Request(1, method, {"name": name, "arguments": arguments, "_meta": meta})
     if ":" not in name:
         raise CommandError(
@@ -158,17 +155,16 @@ def _shown(reply: Reply, *, as_json: bool) -> str:
 
 
 def _remedy(reply: Reply) -> str:
-    """What to do when the caller must not even know what she called (see ``listing.visible``)."""
-    request, server = reply.frame.request, reply.frame.server
-    name = request.params.get("name", "") if request is not None else ""
-    called = server.find("tool", name) or server.find("prompt", name)
+    """A hint where the component exists but is hidden from the caller."""
+    name, server = reply.frame.message.params.get("name", ""), reply.frame.server
+    called = server.components.find("tool", name) or server.components.find("prompt", name)
     if called is None or not (called.permission or called.scopes):
         return ""
     return " (It is not for everybody: see --user and --scope)"
 
 
 def _readable(result: dict[str, Any]) -> str:
-    """What a result says: its structure, else its text, and as JSON what is no text."""
+    """The structure of a result, else its text; content that is not text as JSON."""
     if "structuredContent" in result:
         return _json(result["structuredContent"])
     blocks = result.get("content") or result.get("contents")

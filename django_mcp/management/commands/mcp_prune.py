@@ -1,4 +1,4 @@
-"""manage.py mcp_prune: forgets sessions and events which have expired."""
+"""manage.py mcp_prune: deletes expired sessions and events."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from django_mcp import stores
 
 
 class Command(BaseCommand):
-    """Clears what nobody can load any more, and the database still holds."""
+    """Deletes expired rows, which nothing loads any more."""
 
-    help = "Forgets MCP sessions and events which have expired. Run it now and then, by cron."
+    help = "Deletes expired MCP sessions and events. Run it regularly, for example by cron."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Forget, and say how much."""
+        """Delete, and print the numbers."""
         sessions = async_to_sync(stores.sessions().prune)()
         events = async_to_sync(stores.events().prune)()
-        self.stdout.write(f"Forgot {sessions} sessions and {events} events.")
+        self.stdout.write(f"Deleted {sessions} sessions and {events} events.")

@@ -1,4 +1,4 @@
-"""manage.py mcp_show: prints what the site's MCP servers offer."""
+"""manage.py mcp_show: prints the components of the site's MCP servers."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp import registry
-from django_mcp.inventory import Entry, entries
+from django_mcp.registry import Entry, entries
 
 COLUMNS = ("SERVER", "PATH", "KIND", "NAME", "PERMISSION", "SOURCE")
 
 
 class Command(BaseCommand):
-    """Prints a table of all components, or everything about those of one name."""
+    """Prints a table of all components, or all details of those with one name."""
 
-    help = "Prints which tools, resources and prompts are registered; with a name, all about it."
+    help = "Prints the registered tools, resources and prompts; with a name, all its details."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Which components, and in which form."""
+        """Add the filters and the format."""
         parser.add_argument("name", nargs="?", help="a name, a URI or a URI template")
         parser.add_argument("--server", help="name of a server; without it, all of them")
         parser.add_argument(
@@ -28,7 +28,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> str:
-        """Print what was asked for; CommandError where there is none."""
+        """Print the components; CommandError when there is none of this name."""
         found = list(_chosen(options["name"], options["server"]))
         if options["name"] and not found:
             raise CommandError(f"Nothing named {options['name']!r} is registered.")
@@ -51,7 +51,7 @@ def _chosen(name: str | None, server: str | None) -> Iterator[Entry]:
 
 
 def _table(found: Iterable[Entry]) -> Iterator[str]:
-    """The rows with their columns aligned."""
+    """Align the columns of the rows."""
     rows = [COLUMNS, *map(_row, found)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
@@ -64,15 +64,14 @@ def _row(entry: Entry) -> Sequence[str]:
         entry.server.name,
         entry.server.path,
         entry.kind,
-        # A resource is read by its address, whatever its name.
-        component.key,
+        component.key,  # The URI of a resource.
         entry.permission or "-",
         component.source,
     )
 
 
 def _details(facts: Mapping[str, Any]) -> str:
-    """One line for each fact, and below its name what is longer than a line."""
+    """Return one line per fact, or JSON below its name."""
     return "\n".join(
         f"{name}: {value}" if isinstance(value, str | int) else f"{name}:\n{_json(value)}"
         for name, value in {**facts, **facts["listed"]}.items()

@@ -1,4 +1,4 @@
-"""manage.py mcp_stdio: serves one of the site's MCP servers to the program that started it."""
+"""manage.py mcp_stdio: serves one of the site's MCP servers to the parent process."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from django_mcp.transports.connection import stdio
 class Command(BaseCommand):
     """Serves an MCP server over standard input and output."""
 
-    help = "Serves an MCP server over stdin and stdout, for a client which starts this process."
-    requires_system_checks: list[str] = []  # Their findings would be printed among the messages.
+    help = "Serves an MCP server over stdin and stdout, to the client that starts this process."
+    requires_system_checks: list[str] = []  # Their output would mix with the messages.
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Which server."""
+        """Add the name of the server."""
         parser.add_argument("--server", default=registry.default.name, help="name of the server")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Serve until the client closes its side or sends SIGTERM."""
+        """Serve until the client closes stdin or sends SIGTERM."""
         try:
             server = registry.configure(registry.get(options["server"]))
         except LookupError as error:

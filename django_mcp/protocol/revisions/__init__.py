@@ -1,6 +1,6 @@
-"""One file per revision: its difference from the one before.
+"""One module per revision, with its differences from the previous one.
 
-To add a revision, write its file and put its value at the end of ``REVISIONS``.
+To add a revision, write its module and append its value to ``REVISIONS``.
 """
 
 from django_mcp.protocol.revisions.base import Feature, Revision, Statefulness, Structured
@@ -10,22 +10,16 @@ from django_mcp.protocol.revisions.v2025_06_18 import V2025_06_18
 from django_mcp.protocol.revisions.v2025_11_25 import V2025_11_25
 from django_mcp.protocol.revisions.v2026_07_28 import V2026_07_28
 
-REVISIONS: tuple[Revision, ...] = (
-    V2024_11_05,
-    V2025_03_26,
-    V2025_06_18,
-    V2025_11_25,
-    V2026_07_28,
-)
+REVISIONS = (V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28)
 """Every revision, oldest first."""
 
 BY_VERSION = {revision.version: revision for revision in REVISIONS}
 NEWEST = REVISIONS[-1]
 
 
-def with_statefulness(opening: Statefulness, versions: tuple[str, ...]) -> tuple[Revision, ...]:
-    """Those of ``versions`` which open in this way, oldest first."""
-    return tuple(r for r in REVISIONS if r.opening is opening and r.version in versions)
+def with_statefulness(value: Statefulness, versions: tuple[str, ...]) -> tuple[Revision, ...]:
+    """Return the revisions of ``versions`` with this statefulness, oldest first."""
+    return tuple(r for r in REVISIONS if r.statefulness is value and r.version in versions)
 
 
 __all__ = [

@@ -6,12 +6,12 @@ from django_mcp.protocol.revisions.v2024_11_05 import V2024_11_05
 V2025_03_26 = V2024_11_05.revise(
     "2025-03-26",
     adds={
-        "capabilities": {"completions": ()},
-        "blocks": {"audio"},
+        "capabilities": {"completions": ""},
+        "blocks": "audio",
         "fields": {
-            "tool": {"annotations"},
-            "audio_content": {"type", "data", "mimeType", "annotations"},
-            "progress": {"message"},
+            "tool": "annotations",
+            "audio_content": "type data mimeType annotations",
+            "progress": "message",
         },
         "features": {Feature.BATCHES},
     },

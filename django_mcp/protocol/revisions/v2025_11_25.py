@@ -1,4 +1,4 @@
-"""2025-11-25: icons, pages to visit, richer forms, tools in sampling, streams to poll."""
+"""2025-11-25: icons, URL elicitation, richer forms, tools in sampling, polling of streams."""
 
 from django_mcp.protocol.revisions.base import Feature
 from django_mcp.protocol.revisions.v2025_06_18 import V2025_06_18
@@ -6,21 +6,21 @@ from django_mcp.protocol.revisions.v2025_06_18 import V2025_06_18
 V2025_11_25 = V2025_06_18.revise(
     "2025-11-25",
     adds={
-        "announcements": {"notifications/elicitation/complete"},
+        "server_notifications": "notifications/elicitation/complete",
         "fields": {
-            "implementation": {"description", "icons", "websiteUrl"},
-            "tool": {"icons", "execution"},
-            "resource": {"icons"},
-            "resource_template": {"icons"},
-            "prompt": {"icons"},
-            "resource_link_content": {"icons"},
-            "elicitation/create": {"mode", "url", "elicitationId"},
-            "sampling/createMessage": {"tools", "toolChoice"},
+            "implementation": "description icons websiteUrl",
+            "tool": "icons execution",
+            "resource": "icons",
+            "resource_template": "icons",
+            "prompt": "icons",
+            "resource_link_content": "icons",
+            "elicitation/create": "mode url elicitationId",
+            "sampling/createMessage": "tools toolChoice",
         },
         "error_codes": {"url_elicitation_required": -32042},
         "features": {
             Feature.PRIMING_EVENTS,
-            Feature.IDLESS_ERRORS,
+            Feature.ERRORS_WITHOUT_ID,
             Feature.URL_ELICITATION,
             Feature.RICH_ELICITATION,
             Feature.SAMPLING_TOOLS,

@@ -1,1 +1,1 @@
-"""JSON Schema: compiling a schema once, and validating values against it."""
+"""JSON Schema: compile a schema once and validate values against it."""

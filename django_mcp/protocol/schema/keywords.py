@@ -1,10 +1,9 @@
-"""Keywords of JSON Schema in versions of our own, whose time no stranger can choose.
+"""Keywords of JSON Schema whose run time is bounded for hostile values.
 
-jsonschema's repeat the whole value in every complaint, collect every complaint of every
-alternative, compare list items pair by pair, and run patterns on Python's regular expressions.
-These run patterns on pydantic's, which are linear in the text. A pattern with look-around or
-back-references, which those lack, still runs on Python's, but there no long text fits it.
-What remains: ``patternProperties`` as ``unevaluatedProperties`` sees it.
+The keywords of jsonschema repeat the whole value in every error, collect every error of every
+alternative, compare list items pair by pair, and run patterns on Python's ``re``. These run
+patterns in linear time (see ``regex``). Not covered: ``patternProperties`` as
+``unevaluatedProperties`` evaluates it.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from django_mcp.protocol.schema.regex import search
 
 
 class SchemaViolation(ValidationError):
-    """What is wrong with a value, without the value: whoever shows it puts that first."""
+    """An error whose message lacks its subject, the value."""
 
 
 SchemaViolations = Iterator[ValidationError]
@@ -30,16 +29,14 @@ _MAX_SHOWN = 60
 
 
 def shown(value: Any) -> str:
-    """The value, unless it is long."""
+    """Return the value, or a summary of a long one."""
     if isinstance(value, str) and len(value) > _MAX_SHOWN:
         return f"a text of {len(value)} characters"
     text = repr(value)
     if len(text) <= _MAX_SHOWN:
         return text
     if isinstance(value, list | dict):
-        return (
-            f"a list of {len(value)}" if isinstance(value, list) else f"an object of {len(value)}"
-        )
+        return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value)}"
     return "a long value"
 
 
@@ -50,8 +47,7 @@ def _type(checker: Any, types: Any, instance: Any, schema: Json) -> SchemaViolat
 
 
 def _enum(checker: Any, values: Sequence[Any], instance: Any, schema: Json) -> SchemaViolations:
-    mine = _hashable(instance)
-    if all(_hashable(each) != mine for each in values):
+    if _hashable(instance) not in map(_hashable, values):
         yield SchemaViolation(f"is not one of {values!r}")
 
 
@@ -75,27 +71,23 @@ def _unique_items(checker: Any, unique: bool, instance: Any, schema: Json) -> Sc
 def _any_of(checker: Any, options: Sequence[Any], instance: Any, schema: Json) -> SchemaViolations:
     context: list[ValidationError] = []
     for index, option in enumerate(options):
-        complaints = _first(checker, option, instance, index)
-        if not complaints:
+        errors = _first_errors(checker, option, instance, index)
+        if not errors:
             return
-        context += complaints
+        context += errors
     yield SchemaViolation("fits none of the alternatives", context=context)
 
 
 def _one_of(checker: Any, options: Sequence[Any], instance: Any, schema: Json) -> SchemaViolations:
-    context: list[ValidationError] = []
-    fitting = 0
-    for index, option in enumerate(options):
-        complaints = _first(checker, option, instance, index)
-        context += complaints
-        fitting += not complaints
-    if not fitting:
-        yield SchemaViolation("fits none of the alternatives", context=context)
-    elif fitting > 1:
+    errors = [_first_errors(checker, each, instance, index) for index, each in enumerate(options)]
+    matching = errors.count([])
+    if not matching:
+        yield SchemaViolation("fits none of the alternatives", context=sum(errors, []))
+    elif matching > 1:
         yield SchemaViolation("fits more than one of the alternatives, which exclude each other")
 
 
-def _first(checker: Any, schema: Any, instance: Any, index: int) -> list[ValidationError]:
+def _first_errors(checker: Any, schema: Any, instance: Any, index: int) -> list[ValidationError]:
     return list(islice(checker.descend(instance, schema, schema_path=index), MAX_VIOLATIONS))
 
 
@@ -117,9 +109,9 @@ def _pattern_properties(
     if not isinstance(instance, dict):
         return
     for pattern, inner in patterns.items():
-        fits = search(pattern)
+        matches = search(pattern)
         for name, value in instance.items():
-            if fits(name):
+            if matches(name):
                 yield from checker.descend(value, inner, path=name, schema_path=pattern)
 
 
@@ -128,7 +120,9 @@ def _additional_properties(
 ) -> SchemaViolations:
     if not isinstance(instance, dict):
         return
-    names = list(_additional(instance, schema))
+    known = schema.get("properties", ())
+    patterns = [search(pattern) for pattern in schema.get("patternProperties", ())]
+    names = [n for n in instance if n not in known and not any(match(n) for match in patterns)]
     if extra is False:
         if names:
             listed = ", ".join(map(shown, names[:MAX_VIOLATIONS]))
@@ -138,16 +132,8 @@ def _additional_properties(
         yield from checker.descend(instance[name], extra, path=name)
 
 
-def _additional(instance: Json, schema: Json) -> Iterator[str]:
-    known = schema.get("properties", ())
-    patterns = [search(pattern) for pattern in schema.get("patternProperties", ())]
-    for name in instance:
-        if name not in known and not any(fits(name) for fits in patterns):
-            yield name
-
-
 def _hashable(value: Any) -> Hashable:
-    """Equal for equal JSON, where 1 is 1.0 and is not true."""
+    """Return a value that is equal for equal JSON: 1 equals 1.0 but not true."""
     if isinstance(value, bool):
         return (bool, value)
     if isinstance(value, list):

@@ -1,14 +1,13 @@
-"""Checking values against a JSON Schema with jsonschema, and saying in a sentence what did not fit.
+"""Validate values with jsonschema, and describe in a sentence what does not match.
 
-It is loaded when it is first needed (by ``json_schema``): jsonschema and what it is made of take
+``compiler`` imports this module when a schema first needs it: jsonschema and its dependencies take
 as long to import as all of pydantic.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -21,56 +20,48 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import specification_with
 
 from django_mcp.protocol.errors import Json
-from django_mcp.protocol.schema.compiler import (
-    IN_PLACE,
-    MAX_DEPTH,
-    MAX_SUBSCHEMAS,
-    REFERENCES,
-    children,
-)
+from django_mcp.protocol.schema import walk
 from django_mcp.protocol.schema.keywords import KEYWORDS, SchemaViolation, shown
+from django_mcp.protocol.schema.walk import MAX_DEPTH, MAX_SUBSCHEMAS
 
 MAX_PROBLEMS = 5
 MAX_SENTENCE = 300
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Checker:
-    """A schema as jsonschema knows it."""
+def prepare(schema: Json, dialect: str) -> Callable[[Any, str], list[str]]:
+    """Check a schema, which is plain JSON, and return ``Validator.errors`` for it.
 
-    _validator: Any
+    Raises ValueError with what is wrong in the schema.
+    """
+    _check_against_metaschema(schema, dialect)
+    # jsonschema would replace our keywords by its own wherever it met the dialect named again.
+    body = {keyword: value for keyword, value in schema.items() if keyword != "$schema"}
+    _check_references(body, dialect)
+    validator = _validator_of(dialect)(body, registry=Registry())
 
-    def errors(self, instance: Any, name: str) -> list[str]:
-        """A sentence for each of the first few things that do not fit; nothing if all fits."""
+    def errors(instance: Any, name: str) -> list[str]:
         try:
-            found = list(islice(self._validator.iter_errors(instance), MAX_PROBLEMS + 1))
+            found = list(islice(validator.iter_errors(instance), MAX_PROBLEMS + 1))
             return _sentences(found, name) if found else []
         except _UNCHECKABLE:
             return [
                 f"{name}: cannot be checked, for it is nested too deeply or a number is too big"
             ]
 
-
-def checker(schema: Json, dialect: str) -> Checker:
-    """Check a schema, which is plain JSON, and make it ready; ValueError says what is wrong."""
-    _check_against_metaschema(schema, dialect)
-    # jsonschema would leave our keywords for its own wherever it met the dialect named again.
-    body = {keyword: value for keyword, value in schema.items() if keyword != "$schema"}
-    _check_references(body, dialect)
-    return Checker(_validator_of(dialect)(body, registry=Registry()))
+    return errors
 
 
 def _check_against_metaschema(schema: Json, dialect: str) -> None:
-    # Formats are left unchecked: Python's idea of a regular expression is not the standard's.
+    # Formats are not checked: the standard's regular expressions are not Python's.
     metaschema = _validator_of(dialect).META_SCHEMA
-    checker = validator_for(metaschema)(metaschema, registry=Registry())
-    error = next(checker.iter_errors(schema), None)
+    validator = validator_for(metaschema)(metaschema, registry=Registry())
+    error = next(validator.iter_errors(schema), None)
     if error is not None:
         raise ValueError(f"Not a valid JSON Schema: {_sentence(error, 'schema')}") from error
 
 
 def _check_references(root: Json, dialect: str) -> None:
-    """Every reference resolves here, goes in no circle and, with others, in no explosion."""
+    """Reject references that do not resolve, are circular, or grow exponentially."""
     specification = specification_with(dialect)
     resource = specification.create_resource(root)
     pending: list[tuple[Json, Any]] = [(root, Registry().resolver_with_root(resource))]
@@ -81,7 +72,7 @@ def _check_references(root: Json, dialect: str) -> None:
         return resolver.in_subresource(specification.create_resource(schema))
 
     def cost(schema: Json, resolver: Any, above: frozenset[int]) -> int:
-        """How many schemas apply to a value when this one does."""
+        """Return how many schemas apply to a value to which this one applies."""
         if id(schema) in above or len(above) > MAX_DEPTH:
             raise ValueError(
                 "The references of this JSON Schema go in a circle, or on for too long"
@@ -101,19 +92,19 @@ def _check_references(root: Json, dialect: str) -> None:
         seen.add(id(schema))
         cost(schema, resolver, frozenset())
         inside = enter(schema, resolver)
-        pending += [(child, inside) for _, child in children(schema)]
+        pending += [(child, inside) for _, child in walk.children(schema)]
         pending += _referenced(schema, inside)
 
 
 def _applied(schema: Json, resolver: Any) -> Iterator[tuple[Json, Any]]:
-    for steps, child in children(schema):
-        if steps[0] in IN_PLACE:
+    for steps, child in walk.children(schema):
+        if steps[0] in walk.IN_PLACE:
             yield child, resolver
     yield from _referenced(schema, resolver)
 
 
 def _referenced(schema: Json, resolver: Any) -> Iterator[tuple[Json, Any]]:
-    for keyword in REFERENCES:
+    for keyword in walk.REFERENCES:
         reference = schema.get(keyword)
         if not isinstance(reference, str):
             continue
@@ -131,8 +122,8 @@ def _referenced(schema: Json, resolver: Any) -> Iterator[tuple[Json, Any]]:
 
 
 _DIALECTS: Mapping[str, Any] = {
-    checker.META_SCHEMA["$schema"].removesuffix("#"): checker
-    for checker in (
+    validator.META_SCHEMA["$schema"].removesuffix("#"): validator
+    for validator in (
         jsonschema.Draft202012Validator,
         jsonschema.Draft201909Validator,
         jsonschema.Draft7Validator,
@@ -144,14 +135,11 @@ _DIALECTS: Mapping[str, Any] = {
 
 @cache
 def _validator_of(dialect: str) -> Any:
-    """The dialect with our keywords; made when asked for, since few sites use more than one."""
+    """Return the validator class of a dialect with our keywords; few sites use more than one."""
     return extend(_DIALECTS[dialect], KEYWORDS)  # type: ignore[no-untyped-call]
 
 
 _UNCHECKABLE = (RecursionError, ArithmeticError, ValueError, re.error, Unresolvable)
-
-
-# Sentences.
 
 
 def _sentences(errors: Sequence[Any], name: str) -> list[str]:
@@ -160,9 +148,10 @@ def _sentences(errors: Sequence[Any], name: str) -> list[str]:
 
 
 def _sentence(error: Any, name: str) -> str:
-    """Where, and what: "arguments.age: 'x' is not of type 'integer'"."""
+    """Return path and problem, such as "arguments.age: 'x' is not of type 'integer'"."""
     error = best_match([error])
-    return _cut(f"{name}{_path(error.absolute_path)}: {_text(error)}", MAX_SENTENCE)
+    text = f"{name}{_path(error.absolute_path)}: {_text(error)}"
+    return text if len(text) <= MAX_SENTENCE else text[: MAX_SENTENCE - 1] + "…"
 
 
 def _text(error: Any) -> str:
@@ -173,14 +162,13 @@ def _text(error: Any) -> str:
     if isinstance(error, SchemaViolation):
         return f"{value} {error.message}"
     message: str = error.message.replace(repr(error.instance), value)
-    # A long one repeats some part of the value.
-    return (
-        message if len(message) <= MAX_SENTENCE // 2 else f"{value} does not fit {error.validator}"
-    )
+    # A long message repeats a part of the value.
+    is_long = len(message) > MAX_SENTENCE // 2
+    return f"{value} does not fit {error.validator}" if is_long else message
 
 
 def _alternative_types(error: Any) -> list[str]:
-    """What the alternatives would take here, when nothing but the type is wrong."""
+    """Return the types that the alternatives accept, where nothing but the type is wrong."""
     types: list[str] = []
     for inner in error.context:
         if inner.validator != "type" or inner.path:
@@ -195,7 +183,3 @@ def _path(steps: Any) -> str:
         f".{step}" if isinstance(step, str) and step.isidentifier() else f"[{shown(step)}]"
         for step in steps
     )
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"

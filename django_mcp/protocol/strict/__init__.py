@@ -1,1 +1,1 @@
-"""Checking what the server sends against the types of the protocol."""
+"""Strict mode: check messages of the server against their revision."""

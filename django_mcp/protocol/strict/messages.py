@@ -1,62 +1,57 @@
-"""Whether what a server itself says fits its revision: a table of what has which shape.
+"""Check that what a server sends is valid in its revision: a table of the types of messages.
 
-It is looked at in strict mode alone, for the author of a server: what clients send is checked
-elsewhere.
+Used in strict mode only, for the author of a server. Messages of clients are checked elsewhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
 from django_mcp.protocol.errors import Json
 from django_mcp.protocol.revisions import Feature, Revision
 from django_mcp.protocol.strict.types import (
+    ObjectType,
     Problems,
-    Record,
-    Shape,
-    anything,
-    boolean,
-    listed,
-    mapping,
-    number,
+    Type,
+    any_object,
+    any_value,
+    list_of,
     one_of,
-    output_schema,
-    schema,
-    structured,
-    text,
-    token,
-    whole,
+    string,
+    unsigned,
 )
 
 
 def result(revision: Revision, method: str, value: Any) -> list[str]:
-    """What does not fit in the result of ``method``; nothing of a method that is not known."""
+    """Return the problems of the result of ``method``; none if the method is not known."""
     if isinstance(value, dict) and value.get("resultType") == "input_required":
-        return _told(INPUT_REQUIRED, value, revision)
-    shape = RESULTS.get(method)
-    return [] if shape is None else _told(_result_shape(shape, revision, method), value, revision)
+        return _sentences(INPUT_REQUIRED, value, revision)
+    expected = RESULTS.get(method)
+    if expected is None:
+        return []
+    return _sentences(_complete_result(expected, revision, method), value, revision)
 
 
 def notification(revision: Revision, method: str, params: Json | None) -> list[str]:
-    """What does not fit in a notification; nothing of one that is not the protocol's."""
-    shape = NOTIFICATIONS.get(method)
-    return [] if shape is None else _told(shape, dict(params or {}), revision)
+    """Return the problems of a notification; none if the protocol does not define it."""
+    expected = NOTIFICATIONS.get(method)
+    return [] if expected is None else _sentences(expected, dict(params or {}), revision)
 
 
-def question(revision: Revision, method: str, params: Json) -> list[str]:
-    """What does not fit in a request to the client."""
-    shape = QUESTIONS.get(method)
-    return [] if shape is None else _told(shape, dict(params), revision)
+def server_request(revision: Revision, method: str, params: Json) -> list[str]:
+    """Return the problems of a request to the client."""
+    expected = SERVER_REQUESTS.get(method)
+    return [] if expected is None else _sentences(expected, dict(params), revision)
 
 
-def _told(shape: Shape, value: Any, revision: Revision) -> list[str]:
-    return [f"{path.lstrip('.') or 'it'} {wrong}" for path, wrong in shape(value, revision)]
+def _sentences(expected: Type, value: Any, revision: Revision) -> list[str]:
+    return [f"{path.lstrip('.') or 'it'} {problem}" for path, problem in expected(value, revision)]
 
 
-def block(value: Any, revision: Revision) -> Problems:
-    """A content block of a type which the revision has."""
+def content_block(value: Any, revision: Revision) -> Problems:
+    """A content block of a type that the revision has."""
     kind = value.get("type") if isinstance(value, Mapping) else None
     if kind not in revision.blocks:
         yield "", f"is of the type {kind!r}, which this revision does not have"
@@ -64,269 +59,116 @@ def block(value: Any, revision: Revision) -> Problems:
     yield from BLOCKS[kind](value, revision)
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A result: its own members, and those which every result of the revision has."""
-
-    members: Mapping[str, Shape] = field(default_factory=dict)
-    required: tuple[str, ...] = ()
-
-
-def _result_shape(shape: Result, revision: Revision, method: str) -> Record:
-    members = {"_meta": mapping, **shape.members}
-    required = shape.required
+def _complete_result(own: ObjectType, revision: Revision, method: str) -> ObjectType:
+    """The type of a result with the members that all results of the revision have."""
+    required = own.required
     if revision.has(Feature.RESULT_TYPES):
-        members["resultType"] = one_of("complete")
-        required = (*required, "resultType")
+        required += " resultType"
     if method in revision.cacheable:
-        members |= {"ttlMs": whole, "cacheScope": one_of("private", "public")}
-        required = (*required, "ttlMs", "cacheScope")
-    return Record(members=members, required=required)
+        required += " ttlMs cacheScope"
+    return replace(own, required=required, optional=f"{own.optional} _meta")
 
 
-# What has which shape.
-
-ROLE = one_of("user", "assistant")
-
-ANNOTATIONS = Record(
-    kind="annotations",
-    members={"audience": listed(ROLE), "priority": number, "lastModified": text},
+ANNOTATIONS = ObjectType(kind="annotations")
+TOOL_ANNOTATIONS = ObjectType(
+    optional="title readOnlyHint destructiveHint idempotentHint openWorldHint", is_open=True
 )
+ICONS = list_of(ObjectType("src", "mimeType sizes theme"))
+CONTENTS = ObjectType("uri", kind="contents", exactly_one="text blob")
+IMPLEMENTATION = ObjectType("name version", kind="implementation", types={"icons": ICONS})
+EXECUTION = ObjectType(optional="taskSupport")
 
-HINTS = Record(
-    is_open=True,
-    members={
-        "title": text,
-        "readOnlyHint": boolean,
-        "destructiveHint": boolean,
-        "idempotentHint": boolean,
-        "openWorldHint": boolean,
-    },
-)
-
-ICON = Record(
-    members={
-        "src": text,
-        "mimeType": text,
-        "sizes": listed(text),
-        "theme": one_of("light", "dark"),
-    },
-    required=("src",),
-)
-
-NAMED: Mapping[str, Shape] = {
-    "name": text,
-    "title": text,
-    "description": text,
-    "icons": listed(ICON),
-    "_meta": mapping,
-}
-"""What every kind of component is described by."""
-
-IMPLEMENTATION = Record(
-    kind="implementation",
-    members={**NAMED, "version": text, "websiteUrl": text},
-    required=("name", "version"),
-)
-
-TOOL = Record(
+TOOL = ObjectType(
+    "name inputSchema",
     kind="tool",
-    members={
-        **NAMED,
-        "inputSchema": schema,
-        "outputSchema": output_schema,
-        "annotations": HINTS,
-        "execution": Record(members={"taskSupport": one_of("forbidden", "optional", "required")}),
-    },
-    required=("name", "inputSchema"),
+    types={"annotations": TOOL_ANNOTATIONS, "execution": EXECUTION, "icons": ICONS},
 )
-
-RESOURCE = Record(
-    kind="resource",
-    members={
-        **NAMED,
-        "uri": text,
-        "mimeType": text,
-        "size": whole,
-        "annotations": ANNOTATIONS,
-    },
-    required=("uri", "name"),
+RESOURCE = ObjectType(
+    "uri name", kind="resource", types={"annotations": ANNOTATIONS, "icons": ICONS}
 )
-
-TEMPLATE = Record(
+TEMPLATE = ObjectType(
+    "uriTemplate name",
     kind="resource_template",
-    members={**NAMED, "uriTemplate": text, "mimeType": text, "annotations": ANNOTATIONS},
-    required=("uriTemplate", "name"),
+    types={"annotations": ANNOTATIONS, "icons": ICONS},
+)
+ARGUMENTS = list_of(ObjectType("name", kind="argument"))
+PROMPT = ObjectType("name", kind="prompt", types={"arguments": ARGUMENTS, "icons": ICONS})
+COMPLETION = ObjectType(
+    "values", "total hasMore", types={"values": list_of(string, maximum=100), "total": unsigned}
 )
 
-PROMPT = Record(
-    kind="prompt",
-    members={
-        **NAMED,
-        "arguments": listed(
-            Record(
-                kind="argument",
-                members={"name": text, "title": text, "description": text, "required": boolean},
-                required=("name",),
-            )
-        ),
-    },
-    required=("name",),
-)
-
-CONTENTS = Record(
-    kind="contents",
-    members={"uri": text, "mimeType": text, "text": text, "blob": text, "_meta": mapping},
-    required=("uri",),
-    one_of=("text", "blob"),
-)
-
-EXTRAS: Mapping[str, Shape] = {"type": text, "annotations": ANNOTATIONS, "_meta": mapping}
-"""What every block of content may have."""
-
-BLOCKS: Mapping[str, Shape] = {
-    "text": Record(kind="text_content", members={**EXTRAS, "text": text}, required=("text",)),
-    "image": Record(
-        kind="image_content",
-        members={**EXTRAS, "data": text, "mimeType": text},
-        required=("data", "mimeType"),
-    ),
-    "audio": Record(
-        kind="audio_content",
-        members={**EXTRAS, "data": text, "mimeType": text},
-        required=("data", "mimeType"),
-    ),
-    "resource": Record(
-        kind="resource_content",
-        members={**EXTRAS, "resource": CONTENTS},
-        required=("resource",),
-    ),
-    "resource_link": Record(
-        kind="resource_link_content",
-        members={**EXTRAS, **NAMED, "uri": text, "mimeType": text, "size": whole},
-        required=("uri", "name"),
-    ),
+REQUIRED_OF_BLOCKS: Mapping[str, str] = {
+    "text": "text",
+    "image": "data mimeType",
+    "audio": "data mimeType",
+    "resource": "resource",
+    "resource_link": "uri name",
 }
+BLOCKS: Mapping[str, Type] = {
+    kind: ObjectType(
+        required,
+        kind=f"{kind}_content",
+        types={"annotations": ANNOTATIONS, "icons": ICONS, "resource": CONTENTS},
+    )
+    for kind, required in REQUIRED_OF_BLOCKS.items()
+}
+MESSAGE = ObjectType("role content", types={"content": content_block})
+SAMPLING_MESSAGE = ObjectType("role content", "_meta", types={"content": any_value})
 
-MESSAGE = Record(members={"role": ROLE, "content": block}, required=("role", "content"))
 
-COMPLETION = Record(
-    members={"values": listed(text, most=100), "total": whole, "hasMore": boolean},
-    required=("values",),
-)
+def _page(member: str, item: Type) -> ObjectType:
+    return ObjectType(member, "nextCursor", types={member: list_of(item)})
 
 
-def _page(member: str, item: Shape) -> Result:
-    return Result({member: listed(item), "nextCursor": text}, (member,))
-
-
-RESULTS: Mapping[str, Result] = {
-    "initialize": Result(
-        {
-            "protocolVersion": text,
-            "capabilities": mapping,
-            "serverInfo": IMPLEMENTATION,
-            "instructions": text,
-        },
-        ("protocolVersion", "capabilities", "serverInfo"),
+RESULTS: Mapping[str, ObjectType] = {
+    "initialize": ObjectType(
+        "protocolVersion capabilities serverInfo",
+        "instructions",
+        types={"serverInfo": IMPLEMENTATION},
     ),
-    "ping": Result(),
-    "server/discover": Result(
-        {"supportedVersions": listed(text), "capabilities": mapping, "instructions": text},
-        ("supportedVersions", "capabilities"),
-    ),
+    "ping": ObjectType(),
+    "server/discover": ObjectType("supportedVersions capabilities", "instructions"),
     "tools/list": _page("tools", TOOL),
-    "tools/call": Result(
-        {"content": listed(block), "structuredContent": structured, "isError": boolean},
-        ("content",),
+    "tools/call": ObjectType(
+        "content", "structuredContent isError", types={"content": list_of(content_block)}
     ),
     "resources/list": _page("resources", RESOURCE),
     "resources/templates/list": _page("resourceTemplates", TEMPLATE),
-    "resources/read": Result({"contents": listed(CONTENTS)}, ("contents",)),
-    "resources/subscribe": Result(),
-    "resources/unsubscribe": Result(),
+    "resources/read": ObjectType("contents", types={"contents": list_of(CONTENTS)}),
+    "resources/subscribe": ObjectType(),
+    "resources/unsubscribe": ObjectType(),
     "prompts/list": _page("prompts", PROMPT),
-    "prompts/get": Result({"description": text, "messages": listed(MESSAGE)}, ("messages",)),
-    "completion/complete": Result({"completion": COMPLETION}, ("completion",)),
-    "logging/setLevel": Result(),
+    "prompts/get": ObjectType("messages", "description", types={"messages": list_of(MESSAGE)}),
+    "completion/complete": ObjectType("completion", types={"completion": COMPLETION}),
+    "logging/setLevel": ObjectType(),
 }
-"""The results of the methods, each without what all results have."""
+"""The results of the methods, each without the members that all results have."""
 
-INPUT_REQUIRED = Record(
-    members={
-        "_meta": mapping,
-        "resultType": one_of("input_required"),
-        "inputRequests": mapping,
-        "requestState": text,
-    },
-    required=("resultType",),
+INPUT_REQUIRED = ObjectType(
+    "resultType",
+    "inputRequests requestState _meta",
+    types={"resultType": one_of("input_required")},
 )
 
-LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-
-CHANGED = Record(members={"_meta": mapping})
-
-NOTIFICATIONS: Mapping[str, Shape] = {
-    "notifications/message": Record(
-        members={"level": one_of(*LEVELS), "logger": text, "data": anything, "_meta": mapping},
-        required=("level", "data"),
-    ),
-    "notifications/progress": Record(
-        members={
-            "progressToken": token,
-            "progress": number,
-            "total": number,
-            "message": text,
-            "_meta": mapping,
-        },
-        required=("progressToken", "progress"),
-    ),
-    "notifications/cancelled": Record(
-        members={"requestId": token, "reason": text, "_meta": mapping}, required=("requestId",)
-    ),
-    "notifications/tools/list_changed": CHANGED,
-    "notifications/prompts/list_changed": CHANGED,
-    "notifications/resources/list_changed": CHANGED,
-    "notifications/resources/updated": Record(
-        members={"uri": text, "_meta": mapping}, required=("uri",)
-    ),
-    "notifications/elicitation/complete": Record(
-        members={"elicitationId": text, "_meta": mapping}, required=("elicitationId",)
-    ),
+NOTIFICATIONS: Mapping[str, Type] = {
+    "notifications/message": ObjectType("level data", "logger _meta", types={"data": any_value}),
+    "notifications/progress": ObjectType("progressToken progress", "total message _meta"),
+    "notifications/cancelled": ObjectType("requestId", "reason _meta"),
+    "notifications/tools/list_changed": ObjectType(optional="_meta"),
+    "notifications/prompts/list_changed": ObjectType(optional="_meta"),
+    "notifications/resources/list_changed": ObjectType(optional="_meta"),
+    "notifications/resources/updated": ObjectType("uri", "_meta"),
+    "notifications/elicitation/complete": ObjectType("elicitationId", "_meta"),
 }
 
-SAMPLING_MESSAGE = Record(
-    members={"role": ROLE, "content": anything, "_meta": mapping}, required=("role", "content")
-)
-
-QUESTIONS: Mapping[str, Shape] = {
-    "elicitation/create": Record(
-        kind="elicitation/create",
-        members={
-            "message": text,
-            "mode": one_of("form", "url"),
-            "requestedSchema": schema,
-            "url": text,
-            "elicitationId": text,
-        },
-        required=("message",),
-        one_of=("requestedSchema", "url"),
+SERVER_REQUESTS: Mapping[str, Type] = {
+    "elicitation/create": ObjectType(
+        "message", kind="elicitation/create", exactly_one="requestedSchema url"
     ),
-    "sampling/createMessage": Record(
+    "sampling/createMessage": ObjectType(
+        "messages maxTokens",
         kind="sampling/createMessage",
-        members={
-            "messages": listed(SAMPLING_MESSAGE),
-            "modelPreferences": mapping,
-            "systemPrompt": text,
-            "includeContext": one_of("none", "thisServer", "allServers"),
-            "temperature": number,
-            "maxTokens": whole,
-            "stopSequences": listed(text),
-            "metadata": mapping,
-            "tools": listed(mapping),
-            "toolChoice": mapping,
-        },
-        required=("messages", "maxTokens"),
+        types={"messages": list_of(SAMPLING_MESSAGE), "tools": list_of(any_object)},
     ),
-    "roots/list": Record(members={"_meta": mapping}),
+    "roots/list": ObjectType(optional="_meta"),
 }

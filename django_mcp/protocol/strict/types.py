@@ -1,145 +1,153 @@
-"""The shapes of JSON values, as far as the protocol needs them: what does not fit, and where.
+"""The types of JSON values in the schema of the protocol, as far as a server sends them.
 
-A shape is a function. It is given the revision, because what an object may have changes with it.
+A type is a function that yields the problems of a value. It receives the revision, because the
+members of an object depend on it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from django_mcp.protocol.revisions import Revision, Structured
 
 Problems = Iterator[tuple[str, str]]
-"""Where something does not fit, and what is wrong with it."""
-Shape = Callable[[Any, Revision], Problems]
+"""The path of each problem, and its description."""
+Type = Callable[[Any, Revision], Problems]
 
 
-def text(value: Any, revision: Revision) -> Problems:
-    """A string."""
-    if not isinstance(value, str):
-        yield "", "is not a string"
-
-
-def boolean(value: Any, revision: Revision) -> Problems:
-    """True or false."""
-    if not isinstance(value, bool):
-        yield "", "is neither true nor false"
-
-
-def number(value: Any, revision: Revision) -> Problems:
-    """Any number."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        yield "", "is not a number"
-
-
-def whole(value: Any, revision: Revision) -> Problems:
-    """A whole number of at least 0."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        yield "", "is not a whole number of at least 0"
-
-
-def token(value: Any, revision: Revision) -> Problems:
-    """What identifies a request or its progress."""
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        yield "", "is neither a string nor an integer"
-
-
-def mapping(value: Any, revision: Revision) -> Problems:
-    """Any object."""
-    if not isinstance(value, Mapping):
-        yield "", "is not an object"
-
-
-def anything(value: Any, revision: Revision) -> Problems:
-    """Any JSON value."""
-    yield from ()
-
-
-def one_of(*values: Any) -> Shape:
-    """One of these values."""
-
+def _type(accepts: Callable[[Any], bool], problem: str) -> Type:
     def check(value: Any, revision: Revision) -> Problems:
-        if value not in values:
-            yield "", f"is none of {', '.join(map(repr, values))}"
+        if not accepts(value):
+            yield "", problem
 
     return check
 
 
-def listed(item: Shape, *, most: int | None = None) -> Shape:
-    """A list of ``item``, of ``most`` items at most."""
+def _is_number(value: Any, *kinds: type) -> bool:
+    return isinstance(value, kinds) and not isinstance(value, bool)
+
+
+string = _type(lambda value: isinstance(value, str), "is not a string")
+boolean = _type(lambda value: isinstance(value, bool), "is neither true nor false")
+number = _type(lambda value: _is_number(value, int, float), "is not a number")
+unsigned = _type(
+    lambda value: _is_number(value, int) and value >= 0, "is not a whole number of at least 0"
+)
+token = _type(lambda value: _is_number(value, int, str), "is neither a string nor an integer")
+any_object = _type(lambda value: isinstance(value, Mapping), "is not an object")
+any_value = _type(lambda value: True, "")
+object_schema = _type(
+    lambda value: isinstance(value, Mapping) and value.get("type") == "object",
+    'is not a JSON Schema of "type": "object"',
+)
+
+
+def one_of(*values: Any) -> Type:
+    """One of these values."""
+    return _type(lambda value: value in values, f"is none of {', '.join(map(repr, values))}")
+
+
+def list_of(item: Type, *, maximum: int | None = None) -> Type:
+    """A list of ``item`` with at most ``maximum`` items."""
 
     def check(value: Any, revision: Revision) -> Problems:
         if not isinstance(value, list | tuple):
             yield "", "is not a list"
             return
-        if most is not None and len(value) > most:
-            yield "", f"has more than {most} items"
+        if maximum is not None and len(value) > maximum:
+            yield "", f"has more than {maximum} items"
         for index, each in enumerate(value):
             yield from _below(f"[{index}]", item(each, revision))
 
     return check
 
 
-def schema(value: Any, revision: Revision) -> Problems:
-    """A JSON Schema for an object."""
-    if not isinstance(value, Mapping) or value.get("type") != "object":
-        yield "", 'is not a JSON Schema of "type": "object"'
-
-
 def output_schema(value: Any, revision: Revision) -> Problems:
-    """A JSON Schema for structured content."""
-    shape = schema if revision.structured is Structured.OBJECT else mapping
-    yield from shape(value, revision)
+    """A JSON Schema of structured content."""
+    expected = object_schema if revision.structured is Structured.OBJECT else any_object
+    return expected(value, revision)
 
 
-def structured(value: Any, revision: Revision) -> Problems:
-    """Structured content, as far as the revision has any."""
+def structured_content(value: Any, revision: Revision) -> Problems:
+    """Structured content, if the revision has any."""
     if revision.structured is Structured.NOTHING:
         yield "", "is not known to this revision"
     elif revision.structured is Structured.OBJECT:
-        yield from mapping(value, revision)
+        yield from any_object(value, revision)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """An object with named members."""
+_MEMBERS: Mapping[Type, str] = {
+    string: (
+        "blob data description elicitationId instructions lastModified logger message mimeType "
+        "name nextCursor protocolVersion reason requestState src systemPrompt text title type uri "
+        "uriTemplate url version websiteUrl"
+    ),
+    boolean: ("destructiveHint hasMore idempotentHint isError openWorldHint readOnlyHint required"),
+    number: "priority progress temperature total",
+    unsigned: "maxTokens size ttlMs",
+    token: "progressToken requestId",
+    any_object: "_meta capabilities inputRequests metadata modelPreferences toolChoice",
+    list_of(string): "sizes stopSequences supportedVersions",
+    object_schema: "inputSchema requestedSchema",
+    output_schema: "outputSchema",
+    structured_content: "structuredContent",
+    one_of("complete"): "resultType",
+    one_of("private", "public"): "cacheScope",
+    one_of("user", "assistant"): "role",
+    list_of(one_of("user", "assistant")): "audience",
+    one_of("light", "dark"): "theme",
+    one_of("form", "url"): "mode",
+    one_of("none", "thisServer", "allServers"): "includeContext",
+    one_of("forbidden", "optional", "required"): "taskSupport",
+    one_of(
+        "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"
+    ): "level",
+}
+MEMBERS = {name: kind for kind, names in _MEMBERS.items() for name in names.split()}
+"""The type of each member that has the same type in nearly all objects of the protocol."""
 
-    members: Mapping[str, Shape]
-    required: tuple[str, ...] = ()
+
+@dataclass(frozen=True, slots=True)
+class ObjectType:
+    """An object with named members; names are given in one string, separated by spaces."""
+
+    required: str = ""
+    optional: str = ""
     kind: str | None = None
-    """Under this name the revision lists the members which it knows."""
+    """The key of ``Revision.fields`` under which a revision lists the members that it knows."""
+    types: Mapping[str, Type] = field(default_factory=dict)
+    """The types of members that differ from ``MEMBERS``."""
+    exactly_one: str = ""
     is_open: bool = False
-    """Whether it may have members of other names."""
-    one_of: tuple[str, ...] = ()
-    """It has exactly one of these."""
+    """Whether other members are allowed, with any value."""
 
     def __call__(self, value: Any, revision: Revision) -> Problems:
-        """What does not fit."""
+        """Yield the problems of ``value``."""
         if not isinstance(value, Mapping):
             yield "", "is not an object"
             return
-        for name in self.required:
+        for name in self.required.split():
             if name not in value:
                 yield f".{name}", "is missing"
-        if self.one_of and sum(name in value for name in self.one_of) != 1:
-            yield "", f"has not exactly one of {', '.join(self.one_of)}"
+        alternatives = self.exactly_one.split()
+        if alternatives and sum(name in value for name in alternatives) != 1:
+            yield "", f"has not exactly one of {', '.join(alternatives)}"
         known = self._known(revision)
         for name, member in value.items():
-            if known is not None and name not in known:
+            if name in known:
+                check = self.types.get(name) or MEMBERS.get(name, any_value)
+                yield from _below(f".{name}", check(member, revision))
+            elif not self.is_open:
                 yield f".{name}", "is not known to this revision"
-            elif name in self.members:
-                yield from _below(f".{name}", self.members[name](member, revision))
 
-    def _known(self, revision: Revision) -> frozenset[str] | None:
-        if self.is_open:
-            return None
+    def _known(self, revision: Revision) -> frozenset[str]:
         if self.kind is not None:
             return revision.fields[self.kind]
-        return frozenset(self.members)
+        return frozenset(f"{self.required} {self.optional} {self.exactly_one}".split())
 
 
-def _below(place: str, problems: Problems) -> Problems:
-    for path, wrong in problems:
-        yield place + path, wrong
+def _below(location: str, problems: Problems) -> Problems:
+    for path, problem in problems:
+        yield location + path, problem

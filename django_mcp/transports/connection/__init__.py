@@ -1,1 +1,1 @@
-"""Transports whose messages share one connection: stdio, and HTTP+SSE of 2024."""
+"""One connection per client, and stdio, which has one; HTTP+SSE is in ``transports.http``."""

@@ -1,16 +1,15 @@
-"""A conversation over a connection of its own: messages in, messages out, until it closes.
+"""One client's conversation over a connection of its own, until it closes.
 
-The session, its subscriptions and its running calls live and die with the connection. The
-transports that have one give each message to ``receive`` and bring a way out.
+The session, its subscriptions and its requests in flight end with the connection. A transport
+passes each message to ``receive`` and provides a sink for those that are sent.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from django_mcp import conf
@@ -18,40 +17,43 @@ from django_mcp.dispatch import dispatcher, visibility
 from django_mcp.dispatch.dispatcher import Reply
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change, Session
-from django_mcp.protocol import jsonrpc, request_meta
-from django_mcp.protocol.errors import Cancelled, InvalidRequest, McpError
+from django_mcp.protocol import jsonrpc
+from django_mcp.protocol.errors import Cancelled, InternalError, InvalidRequest, McpError
 from django_mcp.protocol.headers import RequestHeaders
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestId
-from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Revision, Statefulness
+from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Revision
 from django_mcp.protocol.subscriptions import UPDATED, Filter
 from django_mcp.pubsub import bus, publisher
-from django_mcp.pubsub.pending_requests import PendingRequests, Returns
+from django_mcp.pubsub.pending_requests import ConnectionRoute, PendingRequests
 from django_mcp.server.server import Server
-from django_mcp.stores.base import pack, unpack
-from django_mcp.transports import frames, session_hooks
+from django_mcp.stores.memory import MemorySessionStore
+from django_mcp.transports import frames, site
 from django_mcp.transports.exchange import LoopExchange
-from django_mcp.transports.http.session import batch, session_lock
 from django_mcp.transports.keepalive import Keepalive
-from django_mcp.transports.session_hooks import SessionWriter
+from django_mcp.transports.session_engine import (
+    NO_BATCHES,
+    InFlightRequest,
+    InFlightRequests,
+    SessionEngine,
+    read_batch,
+    read_cancellation,
+)
 from django_mcp.transports.subscription import Subscription
 
-logger = logging.getLogger("django_mcp")
-
 GRACE = 1.0
-"""Seconds that running calls are given to end after the client has closed its side."""
-TOO_LONG = "The call took too long"
-EARLY = 20
-"""How many cancellations are remembered whose requests have not come."""
+"""Seconds in which requests in flight may finish after the client has closed its side."""
+TIMED_OUT = "The call took too long"
 
-RequestKey = tuple[type, RequestId]
+Send = Callable[[bytes], None]
+"""Sends a response, or adds it to those of a batch."""
 
 
 class MessageSink(Protocol):
-    """The way out: whole messages, one after the other."""
+    """Sends whole messages, one after the other."""
 
     @property
     def is_stuck(self) -> bool:
-        """Whether what was written before has not been taken yet."""
+        """Whether the previous message has not been accepted yet."""
         ...
 
     def write(self, message: bytes, /) -> None:
@@ -59,117 +61,142 @@ class MessageSink(Protocol):
         ...
 
     def end(self) -> None:
-        """Close the connection, because nobody seems to be there."""
+        """Close the connection, because the client does not respond."""
         ...
 
 
 class ConnectionExchange(LoopExchange):
-    """The Exchange of one request of such a conversation."""
+    """The Exchange of one request on a connection."""
 
     encodes = True
     request_headers: RequestHeaders | None = None
 
-    def __init__(self, conversation: Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         super().__init__()
-        self._conversation = conversation
-        self._questions = PendingRequests()
-        self.clock: asyncio.Timeout | None = None
-        """What ends the call when it takes too long."""
-        self._listening: asyncio.Future[None] | None = None
+        self._connection = connection
+        self._requests = PendingRequests()
+        self._closed: asyncio.Future[None] | None = None
 
     def write(self, message: dict[str, Any], /) -> None:
-        """Send a notification, before the answer; those of several requests interleave."""
+        """Send a notification before the response; those of several requests interleave."""
         encoded = jsonrpc.encode(message)
         if self._is_here():
-            self._conversation.write(encoded)
+            self._connection.write(encoded)
         else:
-            self.loop.call_soon_threadsafe(self._conversation.write, encoded)
+            self.loop.call_soon_threadsafe(self._connection.write, encoded)
 
     async def flush(self) -> None:
-        """Let what was written by now be written."""
+        """Let what was written by now be sent."""
         await asyncio.sleep(0)
 
-    async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
-        """Ask the client; its answer comes back over the same connection."""
-        returns = self._conversation.returns
-        return await self._questions.ask(returns, self.write, method, params, timeout=timeout)
+    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+        """Send a request to the client; its response arrives on the same connection."""
+        route = self._connection.responses
+        return await self._requests.send_request(route, self.write, method, params, timeout=timeout)
 
     async def listen(self, frame: Frame, wanted: Filter, /) -> None:
-        """Announce until the client gives the request up, or ``end_listening``."""
-        subscription = Subscription(frame, wanted, self._conversation.write)
-        self._listening = self.loop.create_future()
-        if self.clock is not None:
-            self.clock.reschedule(None)  # A subscription lasts as long as somebody listens.
+        """Send notifications until the client cancels the request, or ``end_listening``."""
+        subscription = Subscription(frame, wanted, self._connection.write)
+        self._closed = self.loop.create_future()
         try:
             await subscription.open()
-            await self._listening
+            await self._closed
         finally:
             subscription.close()
 
     @property
     def is_listening(self) -> bool:
-        """Whether the request is a subscription, which ends only when somebody ends it."""
-        return self._listening is not None
+        """Whether the request is a subscription, which has no time limit."""
+        return self._closed is not None
 
     def end_listening(self) -> None:
         """Let a subscription end with its result."""
-        if self._listening is not None and not self._listening.done():
-            self._listening.set_result(None)
+        if self._closed is not None and not self._closed.done():
+            self._closed.set_result(None)
 
     def abandon(self, reason: str) -> None:
-        """Let no handler wait for an answer any more."""
-        self._questions.abandon(reason)
+        """Let no handler wait for the client any more."""
+        self._requests.abandon(reason)
 
 
-class InFlightRequest:
-    """One request that is being answered."""
+class ConnectionRequest(InFlightRequest):
+    """One request while it is answered."""
+
+    __slots__ = ("exchange", "frame", "has_expired", "send", "task", "timer")
+
+    task: asyncio.Task[None]
 
     def __init__(
-        self, frame: Frame, exchange: ConnectionExchange, task: asyncio.Task[None]
+        self, request_id: RequestId, frame: Frame, exchange: ConnectionExchange, send: Send
     ) -> None:
+        super().__init__(SESSION, request_id)
         self.frame = frame
         self.exchange = exchange
-        self.task = task
+        self.send = send
         self.has_expired = False
         self.timer: asyncio.TimerHandle | None = None
 
+    def start(self, answer: Awaitable[None], limit: float | None) -> None:
+        """Begin to answer it, in a task of its own."""
+        self.task = asyncio.ensure_future(answer)
+        if limit is not None:
+            self.timer = self.exchange.loop.call_later(limit, self.expire)
+
     def cancel(self, reason: str | None) -> None:
+        """Stop it, unless it opens the session (CANC-02)."""
+        if self.frame.message.method != "initialize":
+            self.stop(reason)
+
+    def stop(self, reason: str | None) -> None:
         """Stop it, and what it waits for."""
         self.frame.cancellation.request(reason)
         self.exchange.abandon(reason or "The call was cancelled")
         self.task.cancel()
 
     def expire(self) -> None:
-        """Stop it because it took too long, which its client should know."""
+        """Stop it because it took too long, which its client is told by an error."""
         if not self.exchange.is_listening:
             self.has_expired = True
-            self.cancel("The call took too long")
+            self.stop(TIMED_OUT)
+
+    def end(self) -> None:
+        """Send the error of a request that timed out, and stop its timer."""
+        if self.timer is not None:
+            self.timer.cancel()
+        if self.has_expired:
+            self.send(jsonrpc.encode(dispatcher.error_reply(self.frame, Cancelled()).message))
+
+
+SESSION = ""
+"""What requests in flight are filed under: a connection has one session at most."""
 
 
 class Connection:
     """One client's conversation with one Server."""
 
     def __init__(
-        self, server: Server, pipe: MessageSink, caller: frames.RequestOrigin, *, scheme: str
+        self, server: Server, sink: MessageSink, origin: frames.RequestOrigin, *, scheme: str
     ) -> None:
         self.server = server
         self.session: Session | None = None
-        self.returns = Returns()
-        self._pipe = pipe
-        self._caller = caller
+        self.responses = ConnectionRoute()
+        self._sink = sink
+        self._origin = origin
         self._scheme = scheme
-        self._running: dict[RequestKey, InFlightRequest] = {}
-        self._early: OrderedDict[RequestKey, None] = OrderedDict()
+        self._in_flight: InFlightRequests[ConnectionRequest] = InFlightRequests()
         self._joined: dict[str, bus.Receiver] = {}
         self._is_open = True
+        self._store = MemorySessionStore(idle_timeout=float("inf"), limit_per_principal=1)
+        functions = replace(site.get(), commit=self._commit, publish=self._publish)
+        self._engine = SessionEngine(functions, self._store, is_shared=False)
         self._initializing: asyncio.Future[None] | None = None
-        """What the session waits for before it is answered, since its client is ready."""
+        """Runs the server's ``init``; requests wait for it."""
         self._keepalive = Keepalive(server, send=self._send_keepalive, give_up=self._give_up)
 
     # In and out.
 
     def receive(self, data: bytes | str) -> None:
-        """Take what came in one piece; what cannot be read is refused, and the next is read."""
+        """Accept one message or batch; one that is invalid is answered with an error."""
         try:
             value = jsonrpc.decode(data)
             if isinstance(value, list):
@@ -177,24 +204,25 @@ class Connection:
             else:
                 self._take(jsonrpc.read(value))
         except McpError as error:
-            self._fail(error, NEWEST, getattr(error, "request_id", None))
+            request_id = getattr(error, "request_id", None)
+            self.write(jsonrpc.encode(jsonrpc.error(request_id, NEWEST.error(error))))
 
     def write(self, message: bytes) -> None:
-        """Send a message, as long as there is somebody to read it."""
+        """Send a message while the connection is open."""
         if self._is_open:
-            self._pipe.write(message)
+            self._sink.write(message)
 
     async def close(self, *, grace: float = GRACE) -> None:
-        """End it: subscriptions with their results, calls when they are done or time is up."""
+        """End subscriptions with their results; give other requests time to finish."""
         self._keepalive.stop()
-        for running in tuple(self._running.values()):
-            running.exchange.end_listening()
-        tasks = [running.task for running in self._running.values()]
-        if tasks:
-            await asyncio.wait(tasks, timeout=grace)
+        requests = self._in_flight.of(SESSION)
+        for request in requests:
+            request.exchange.end_listening()
+        if requests:
+            await asyncio.wait([request.task for request in requests], timeout=grace)
         self._is_open = False
-        for running in tuple(self._running.values()):
-            running.cancel("The client has gone")
+        for request in self._in_flight.of(SESSION):
+            request.stop("The client has gone")
         for group in tuple(self._joined):
             self._leave(group)
 
@@ -202,16 +230,16 @@ class Connection:
         if isinstance(message, Request):
             self._start(message, self.write)
         elif isinstance(message, Notification):
-            self._notified(message)
+            self._take_notification(message)
         else:
-            self.returns.answered(message)
+            self.responses.deliver(message)
 
     def _take_batch(self, values: Sequence[Any]) -> None:
         """Answer a batch with one array, when its last request is answered (RPC-B5)."""
         if self.session is None or not self._revision.has(Feature.BATCHES):
-            raise InvalidRequest(batch.NO_BATCHES)
-        messages, errors = batch.read(values)
-        replies = [jsonrpc.encode(self._refusal(error, error.request_id)) for error in errors]
+            raise InvalidRequest(NO_BATCHES)
+        messages, errors = read_batch(values)
+        replies = [self._encoded_error(error, error.request_id) for error in errors]
         tasks = []
         for message in messages:
             if isinstance(message, Request):
@@ -224,7 +252,7 @@ class Connection:
         try:
             return self._start(request, replies.append)
         except InvalidRequest as error:
-            replies.append(jsonrpc.encode(self._refusal(error, request.id)))
+            replies.append(self._encoded_error(error, request.id))
             return None
 
     async def _finish_batch(
@@ -237,253 +265,178 @@ class Connection:
 
     # Requests.
 
-    def _start(self, request: Request, reply: Callable[[bytes], None]) -> asyncio.Task[None] | None:
-        """Begin to answer; raises InvalidRequest when that must not be."""
-        place = (type(request.id), request.id)
-        if place in self._running:
-            raise InvalidRequest("A request with this id is running", request_id=request.id)
-        if len(self._running) >= conf.get().max_in_flight:
-            raise InvalidRequest("Too many requests are running", request_id=request.id)
-        if self._early.pop(place, self) is None:
-            return None  # It was given up before it came, so that nobody wants an answer.
+    def _start(self, request: Request, send: Send) -> asyncio.Task[None] | None:
+        """Begin to answer; raises InvalidRequest for a request that must not begin."""
         exchange = ConnectionExchange(self)
         try:
-            frame = self._frame(request, exchange)
+            frame = frames.of_request(self._call(exchange), request, self.session)
         except McpError as error:
-            reply(jsonrpc.encode(self._refusal(error, request.id)))
+            send(self._encoded_error(error, request.id))
             return None
-        task = asyncio.ensure_future(self._answer(frame, exchange, reply))
-        running = self._running[place] = InFlightRequest(frame, exchange, task)
-        task.add_done_callback(lambda _: self._done(place, running, reply))
-        limit = conf.get().handler_timeout
-        if limit is not None:
-            running.timer = exchange.loop.call_later(limit, running.expire)
-        return task
+        in_flight = ConnectionRequest(request.id, frame, exchange, send)
+        self._in_flight.begin(in_flight)
+        if in_flight.cancelled_early:
+            self._in_flight.end(in_flight)
+            return None  # Cancelled before it arrived: no response is expected.
+        in_flight.start(self._answer(in_flight), conf.get().handler_timeout)
+        in_flight.task.add_done_callback(lambda _: self._end(in_flight))
+        return in_flight.task
 
-    def _done(
-        self, place: RequestKey, running: InFlightRequest, reply: Callable[[bytes], None]
-    ) -> None:
-        self._running.pop(place, None)
-        if running.timer is not None:
-            running.timer.cancel()
-        if running.has_expired:
-            refused = dispatcher.error_reply(running.frame, Cancelled())
-            reply(jsonrpc.encode(refused.message))
+    def _end(self, request: ConnectionRequest) -> None:
+        self._in_flight.end(request)
+        request.end()
 
-    def _frame(self, request: Request, exchange: ConnectionExchange) -> Frame:
-        call = self._call(exchange)
-        if request_meta.has_request_meta(request.params, None):
-            return frames.stateless(call, request, self._envelope(request))
-        if request.method == "initialize" and self.session is not None:
-            raise InvalidRequest("This session is already open")
-        if self.session is not None:
-            return frames.in_session(call, request, self.session)
-        if request.method in OPENING:
-            return frames.for_initialize(call, request)
-        handshakes = self.server.revisions(Statefulness.SESSION)
-        if not handshakes or request.method not in handshakes[-1].requests:
-            return frames.stateless(call, request, self._envelope(request))
-        raise InvalidRequest("Open the session with initialize first")
-
-    def _envelope(self, request: Request) -> request_meta.RequestMeta:
-        return request_meta.read(request, None, self.server.stateless)
-
-    async def _answer(
-        self, frame: Frame, exchange: ConnectionExchange, reply: Callable[[bytes], None]
-    ) -> None:
+    async def _answer(self, request: ConnectionRequest) -> None:
+        frame = request.frame
         try:
-            async with asyncio.timeout(conf.get().handler_timeout) as exchange.clock:
-                answer = await self._answer_in_turn(frame)
+            reply = await self._reply(frame)
         except asyncio.CancelledError:
-            # Whoever cancelled does not want an answer (CANC-06, STD-05).
-            return
-        except TimeoutError:
-            self._end(frame, exchange, reply)
-            return
+            return  # A cancelled request is not answered (CANC-06, STD-05).
+        except Exception as error:
+            self.server.report("A request could not be answered", error)
+            reply = dispatcher.error_reply(frame, InternalError())
         if frame.cancellation.requested:
             return
-        reply(dispatcher.encode(answer.message))
-        await self._tell_changed(answer.frame.changes)
-        if exchange.is_listening:
+        request.send(dispatcher.encode(reply.message))
+        if request.exchange.is_listening:
             # Only after the result: clients take the notification alone for a loss (CAN-05).
-            self._end_subscription(frame)
+            params = {"requestId": frame.request_id, "reason": "The server ends the subscription"}
+            self.write(jsonrpc.encode(jsonrpc.notification("notifications/cancelled", params)))
 
-    async def _answer_in_turn(self, frame: Frame) -> Reply:
-        """Answer, after what has to be finished before, and remember what that changed."""
-        in_session = frame.get_mcp_session_id() is not None
-        if in_session and self._initializing is not None and not frame.initialized:
-            await asyncio.shield(self._initializing)
-            frame = frame if self.session is None else frames.with_session(frame, self.session)
-        if in_session and self.session is None:
-            return dispatcher.error_reply(frame, InvalidRequest("The session has ended"))
-        async with session_lock.acquire(frame, self._load, shared=False) as ready:
-            reply = await frames.answer(ready)
-            return reply if frame.cancellation.requested else await self._keep(frame, reply)
+    async def _reply(self, frame: Frame) -> Reply:
+        if frame.message.method == "initialize":
+            return await self._open_session(frame)
+        if frame.get_mcp_session_id() is not None:
+            if self._initializing is not None and not frame.initialized:
+                await asyncio.shield(self._initializing)
+            if self.session is None:
+                return dispatcher.error_reply(frame, InvalidRequest("The session has ended"))
+            if not frame.initialized:
+                frame = frames.with_session(frame, self.session)
+        return await self._engine.answer(frame)
 
-    async def _load(self) -> Session | None:
-        return self.session
-
-    def _end(
-        self, frame: Frame, exchange: ConnectionExchange, reply: Callable[[bytes], None]
-    ) -> None:
-        """Tell a client which still waits that it waits for nothing."""
-        assert frame.request is not None
-        frame.cancellation.request(TOO_LONG)
-        exchange.abandon(TOO_LONG)
-        reply(jsonrpc.encode(self._refusal(Cancelled(), frame.request.id)))
-
-    async def _keep(self, frame: Frame, reply: Reply) -> Reply:
-        """Remember what the answer changed: the session it opened, or its assigns."""
-        assert frame.request is not None
-        if frame.request.method == "initialize" and reply.error is None:
-            await self._open_session(reply.frame)
-        elif self.session is not None and frame.get_mcp_session_id() is not None:
-            try:
-                await self._change(reply.frame.changes)
-            except TypeError:
-                return frames.commit_failed_reply(reply)
+    async def _open_session(self, frame: Frame) -> Reply:
+        session_id = publisher.CONNECTION_BOUND.join((self._scheme, secrets.token_urlsafe(24)))
+        reply, self.session = await self._engine.open(frame, session_id)
+        if self.session is not None:
+            await self._join(publisher.of_session(self.session.address), self._on_session_event)
         return reply
 
-    async def _change(self, changes: Sequence[Change]) -> Session | None:
-        """Apply changes to the session; raises TypeError for what JSON cannot say."""
+    # The session.
+
+    async def _commit(self, session_id: str, changes: Sequence[Change]) -> Session | None:
+        self.session = await self._store.update(session_id, changes)
         if self.session is not None:
-            changed = pack(self.session.apply(changes))
-            self.session = unpack(changed, session_id=self.session.id)
-            await self._hear_of(self.session.subscriptions)
+            await self._subscribe_to(self.session.subscriptions)
         return self.session
 
-    async def _open_session(self, frame: Frame) -> None:
-        identity = publisher.CONNECTION_BOUND.join((self._scheme, secrets.token_urlsafe(24)))
-        self.session = frames.new_session(frame, identity)
-        await self._join(publisher.of_session(self.session.address), self._hear)
+    async def _publish(self, server: Server, _: str, changes: Sequence[Change]) -> None:
+        messages = publisher.lists_changed(server, changes)
+        if messages:
+            # After the response to the request which made the changes.
+            asyncio.get_running_loop().call_soon(self._notify_all, messages)
 
-    def _end_subscription(self, frame: Frame) -> None:
-        assert frame.request is not None
-        params = {"requestId": frame.request.id, "reason": "The server ends the subscription"}
-        ended = jsonrpc.notification("notifications/cancelled", params)
-        self.write(jsonrpc.encode(ended))
+    def _notify_all(self, messages: Sequence[dict[str, Any]]) -> None:
+        for message in messages:
+            self._notify(message["method"], jsonrpc.encode(message))
 
-    # Notifications.
-
-    def _notified(self, message: Notification) -> None:
-        if message.method == "notifications/cancelled":
-            self._cancel(message.params)
-        elif message.method == "notifications/initialized" and self.session is not None:
-            if self._initializing is None:
-                self._initializing = asyncio.ensure_future(self._initialized(message))
-        elif self.session is not None:
-            call = self._call(ConnectionExchange(self))
-            bus.spawn(session_hooks.notified(call, message, self.session, self._keeper))
-
-    async def _initialized(self, message: Notification) -> None:
-        """Begin to announce, unless the server's author finds that the session must end."""
-        assert self.session is not None
-        call = self._call(ConnectionExchange(self))
-        if await session_hooks.initialized(call, message, self.session, self._keeper):
-            await self._begin_to_announce()
-        else:
-            self.session, self._initializing = None, None
-
-    @property
-    def _keeper(self) -> SessionWriter:
-        return SessionWriter(keep=self._change, tell=self._tell_changed)
-
-    def _call(self, exchange: ConnectionExchange) -> frames.IncomingRequest:
-        return frames.IncomingRequest(server=self.server, caller=self._caller, exchange=exchange)
-
-    def _cancel(self, params: Mapping[str, Any]) -> None:
-        """Stop the request which the client has given up; an unknown one is ignored (CANC-11)."""
-        identity = params.get("requestId")
-        if not jsonrpc.is_id(identity):
-            return
-        running = self._running.get((type(identity), identity))
-        if running is None:
-            self._early[type(identity), identity] = None
-            if len(self._early) > EARLY:
-                self._early.popitem(last=False)
-        elif running.frame.request is None or running.frame.request.method != "initialize":
-            running.cancel(str(params.get("reason") or "")[:200] or None)
-
-    # Announcements.
-
-    async def _begin_to_announce(self) -> None:
-        self._keepalive.start()
-        await self._join(publisher.of_server(self.server), self._hear_all)
-        for method in (
-            publisher.advertised(self.server) if self.server.notify_lists_on_initialize else ()
-        ):
-            self._tell(method, jsonrpc.encode(jsonrpc.notification(method)))
-
-    async def _hear_of(self, uris: frozenset[str]) -> None:
-        """Listen to changes of these resources, and of no others."""
-        wanted = {publisher.of_resource(self.server, uri) for uri in uris}
-        here = {group for group, receiver in self._joined.items() if receiver == self._hear_updated}
-        for group in here - wanted:
-            self._leave(group)
-        for group in wanted - here:
-            await self._join(group, self._hear_updated)
-
-    def _hear(self, message: bus.Message) -> None:
-        if message["event"] == "said":
-            self._tell(message["said"]["method"], jsonrpc.encode(message["said"]))
-
-    def _hear_all(self, message: bus.Message) -> None:
-        self._tell(message["method"], message["text"].encode())
-
-    def _hear_updated(self, message: bus.Message) -> None:
-        bus.spawn(self._tell_of(message["uri"]))
-
-    async def _tell_of(self, uri: str) -> None:
-        """Tell of a change to a resource, if the client may still read it."""
-        if self.session is None:
-            return
-        asked = Notification(UPDATED, {"uri": uri})
-        call = self._call(ConnectionExchange(self))
-        if await visibility.readable(frames.in_session(call, asked, self.session), uri):
-            message = jsonrpc.notification(UPDATED, {"uri": uri})
-            self._tell(UPDATED, jsonrpc.encode(message))
-
-    async def _tell_changed(self, changes: Sequence[Change]) -> None:
-        for message in publisher.lists_changed(self.server, changes):
-            self._tell(message["method"], jsonrpc.encode(message))
-
-    def _tell(self, method: str, message: bytes) -> None:
+    def _notify(self, method: str, message: bytes) -> None:
         # Before a client is ready it should be sent nothing (LIFE-10).
         session = self.session
         if session is not None and session.initialized and publisher.supports(session, method):
             self.write(message)
 
+    # Notifications of the client.
+
+    def _take_notification(self, message: Notification) -> None:
+        if message.method == "notifications/cancelled":
+            self._cancel(message.params)
+        elif self.session is None:
+            return
+        elif message.method != "notifications/initialized":
+            bus.spawn(self._engine.notified(self._call(), message, self.session))
+        elif self._initializing is None:
+            self._initializing = asyncio.ensure_future(self._initialize(message, self.session))
+
+    async def _initialize(self, message: Notification, session: Session) -> None:
+        """Start to send notifications, or end the session if the server's ``init`` failed."""
+        if await self._engine.initialized(self._call(), message, session):
+            await self._start_notifications()
+        else:
+            await self._store.delete(session.id)
+            self.session, self._initializing = None, None
+
+    def _cancel(self, params: Mapping[str, Any]) -> None:
+        """Cancel the request that the client names; an unknown one is ignored (CANC-11)."""
+        named = read_cancellation(params)
+        if named is not None:
+            self._in_flight.cancel(SESSION, *named)
+
+    def _call(self, exchange: ConnectionExchange | None = None) -> frames.IncomingRequest:
+        exchange = exchange or ConnectionExchange(self)
+        return frames.IncomingRequest(server=self.server, caller=self._origin, exchange=exchange)
+
+    # Notifications of the server.
+
+    async def _start_notifications(self) -> None:
+        self._keepalive.start()
+        await self._join(publisher.of_server(self.server), self._on_server_event)
+        if self.server.notify_lists_on_initialize:
+            self._notify_all([*map(jsonrpc.notification, publisher.advertised(self.server))])
+
+    async def _subscribe_to(self, uris: frozenset[str]) -> None:
+        """Receive updates of these resources, and of no others."""
+        wanted = {publisher.of_resource(self.server, uri) for uri in uris}
+        joined = {group for group, receiver in self._joined.items() if receiver == self._on_update}
+        for group in joined - wanted:
+            self._leave(group)
+        for group in wanted - joined:
+            await self._join(group, self._on_update)
+
+    def _on_session_event(self, message: bus.Message) -> None:
+        if message["event"] == "said":
+            self._notify(message["said"]["method"], jsonrpc.encode(message["said"]))
+
+    def _on_server_event(self, message: bus.Message) -> None:
+        self._notify(message["method"], message["text"].encode())
+
+    def _on_update(self, message: bus.Message) -> None:
+        bus.spawn(self._notify_updated(message["uri"]))
+
+    async def _notify_updated(self, uri: str) -> None:
+        """Send an update of a resource, if the client may still read it."""
+        if self.session is None:
+            return
+        updated = Notification(UPDATED, {"uri": uri})
+        if await visibility.is_readable(
+            frames.in_session(self._call(), updated, self.session), uri
+        ):
+            self._notify(UPDATED, jsonrpc.encode(jsonrpc.notification(UPDATED, {"uri": uri})))
+
     def _send_keepalive(self, message: bytes) -> bool:
-        if self._pipe.is_stuck:
+        if self._sink.is_stuck:
             return False
         self.write(message)
         return True
 
     async def _give_up(self) -> None:
         await self.close(grace=0)
-        self._pipe.end()
+        self._sink.end()
 
     async def _join(self, group: str, receiver: bus.Receiver) -> None:
         self._joined[group] = receiver
-        await bus.here().join(group, receiver)
+        await bus.here().subscribe(group, receiver)
 
     def _leave(self, group: str) -> None:
         receiver = self._joined.pop(group, None)
         if receiver is not None:
-            bus.here().leave(group, receiver)
+            bus.here().unsubscribe(group, receiver)
 
-    # Refusals.
+    # Errors.
 
     @property
     def _revision(self) -> Revision:
         return NEWEST if self.session is None else BY_VERSION[self.session.version]
 
-    def _refusal(self, error: McpError, identity: RequestId | None) -> dict[str, Any]:
-        return jsonrpc.error(identity, self._revision.error(error))
-
-    def _fail(self, error: McpError, revision: Revision, identity: RequestId | None) -> None:
-        self.write(jsonrpc.encode(jsonrpc.error(identity, revision.error(error))))
-
-
-OPENING = ("initialize", "ping")
-"""What may be called before a session is open (LIFE-01, LIFE-11)."""
+    def _encoded_error(self, error: McpError, request_id: RequestId | None) -> bytes:
+        return jsonrpc.encode(jsonrpc.error(request_id, self._revision.error(error)))

@@ -1,7 +1,7 @@
-"""stdio: one message a line, in and out, for a client that started this process.
+"""stdio: one message per line, for a client that started this process.
 
-Both eras are served on the one pipe. Only this file writes to the real standard output; what
-anybody else prints goes to standard error (see ``guarded_stdout``).
+Revisions with and without sessions are served on the same pipe. Only this module writes to the
+real standard output; other output goes to standard error (see ``guarded_stdout``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from django.contrib.auth.models import AnonymousUser
 
 from django_mcp import conf
 from django_mcp.auth.base import Principal
-from django_mcp.frame.frame import StdioTransport
+from django_mcp.frame.transport import StdioTransport
 from django_mcp.runtime import lifespan
 from django_mcp.server.server import Server
 from django_mcp.transports import frames
@@ -26,18 +26,18 @@ from django_mcp.transports.connection import connection
 
 
 class StdoutSink:
-    """The way out: whole lines, one after the other, whoever writes them."""
+    """Writes whole lines to standard output."""
 
     is_stuck = False
-    """Writing blocks until it is taken, or fails."""
+    """Writing blocks until the line is accepted, or fails."""
 
     def __init__(self, out: BinaryIO) -> None:
         self._out = out
         self.reading: asyncio.Future[None] | None = None
-        """What goes on until the client closes its side."""
+        """Reads until the client closes its side."""
 
     def end(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         if self.reading is not None:
             self.reading.cancel()
 
@@ -48,7 +48,7 @@ class StdoutSink:
 
 
 class StdioConnection(connection.Connection):
-    """One client's conversation with one Server over a pair of pipes."""
+    """A connection over a pair of pipes."""
 
     def __init__(
         self, server: Server, out: BinaryIO, *, principal: Principal | None = None
@@ -61,7 +61,7 @@ class StdioConnection(connection.Connection):
         super().__init__(server, self._lines, caller, scheme="stdio")
 
     async def serve(self, lines: AsyncIterator[bytes]) -> None:
-        """Answer line after line, many at once, until the client closes its side, or we do."""
+        """Answer lines, many concurrently, until the client or the server closes the connection."""
         self._lines.reading = reading = asyncio.ensure_future(self._read(lines))
         try:
             await asyncio.wait([reading])
@@ -78,7 +78,7 @@ class StdioConnection(connection.Connection):
 
 
 async def stdin_lines(limit: int) -> AsyncIterator[bytes]:
-    """The lines of standard input; one longer than ``limit`` bytes is answered as unreadable."""
+    """The lines of standard input; one longer than ``limit`` bytes is answered as invalid."""
     reader = asyncio.StreamReader(limit=limit)
     await _connect(reader)
     while line := await _line(reader):
@@ -86,12 +86,12 @@ async def stdin_lines(limit: int) -> AsyncIterator[bytes]:
 
 
 async def _connect(reader: asyncio.StreamReader) -> None:
-    """Let ``reader`` read standard input: a pipe or, where no event loop can, by a thread."""
+    """Connect ``reader`` to standard input, by a thread where the event loop cannot."""
     loop = asyncio.get_running_loop()
     try:
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
     except (ValueError, OSError, NotImplementedError):
-        # It is a file, or we are on Windows.
+        # Standard input is a file, or this is Windows.
         threading.Thread(target=_feed, args=(reader, loop), daemon=True).start()
 
 
@@ -102,11 +102,11 @@ def _feed(reader: asyncio.StreamReader, loop: asyncio.AbstractEventLoop) -> None
 
 
 CHUNK = 65536
-"""Bytes which a thread reads at once."""
+"""Bytes that the thread reads at once."""
 
 
 async def _line(reader: asyncio.StreamReader) -> bytes:
-    """The next line, which at the end may lack its newline; nothing after the end."""
+    """The next line; the last one may lack its newline. Empty at the end."""
     is_too_long = False
     while True:
         try:
@@ -121,14 +121,14 @@ async def _line(reader: asyncio.StreamReader) -> bytes:
 
 
 TOO_LONG = b"A line that is longer than a message may be"
-"""What stands for such a line: it is no JSON, and so it is refused like other noise."""
+"""Replaces such a line: it is not JSON, and is rejected like other invalid input."""
 
 
 @contextmanager
 def guarded_stdout() -> Iterator[BinaryIO]:
-    """The real standard output, for messages alone: prints and logs go to standard error.
+    """The real standard output, for messages only: prints and logs go to standard error.
 
-    What was printed before this point and still waits in Python's buffer goes there as well.
+    So does what was printed before and is still in Python's buffer.
     """
     real = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

@@ -1,9 +1,9 @@
 """The consumer for streamable HTTP: POST, GET and DELETE on one endpoint.
 
-It reads a request, finds out who sent it, and hands the message to the conversation. It is a
-Channels consumer whose ``__call__`` is its own: the stock one spends four fifths of what a
-bare application can do on a channel and a dispatch loop per request, and hears nothing else
-while a handler runs. This one joins the channel layer only for what has to arrive through it.
+It reads a request, authenticates its sender and passes the message on. It is a Channels
+consumer with a ``__call__`` of its own: that of ``AsyncHttpConsumer`` spends four fifths of the
+throughput of a bare application on a channel and a dispatch loop per request, and receives
+nothing while a handler runs. This one uses the channel layer only where a call needs it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import Any
 
 from channels.consumer import AsyncConsumer
 
-from django_mcp import conf, stores
+from django_mcp import conf
 from django_mcp.auth.base import Authenticator, Challenge, Principal
-from django_mcp.dispatch import dispatcher
+from django_mcp.dispatch import dispatcher, handle
+from django_mcp.dispatch.dispatcher import Reply
 from django_mcp.frame.exchange import Exchange
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol import headers, jsonrpc, request_meta, sse
@@ -25,7 +26,7 @@ from django_mcp.protocol.errors import Cancelled, InternalError, InvalidRequest,
 from django_mcp.protocol.jsonrpc import Notification, Request, Response
 from django_mcp.protocol.revisions import NEWEST, Revision
 from django_mcp.server.server import Server
-from django_mcp.transports import frames
+from django_mcp.transports import frames, site
 from django_mcp.transports.http import listen_stream
 from django_mcp.transports.http.listen_stream import ListenExchange
 from django_mcp.transports.http.monitor import CallMonitor
@@ -45,7 +46,7 @@ class StreamableHttpConsumer(AsyncConsumer):
         self.accepts_stream = True
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer the request; whatever goes wrong becomes an answer as well."""
+        """Answer the request; errors are answered as well."""
         self.request = HttpRequest(scope, receive)
         self._send = send
         self._has_begun = False
@@ -54,24 +55,24 @@ class StreamableHttpConsumer(AsyncConsumer):
             verb = self._verb(scope["method"])
             self.principal = await self._authenticate()
             await verb(self)
-        except HttpError as refused:
-            await self._refuse(refused)
+        except HttpError as error:
+            await self._reject(error)
         except McpError as error:
             await self._fail(error, NEWEST, getattr(error, "request_id", None))
         except Exception:
-            # What breaks off a response, a client that went for instance, is the server's business.
+            # A response that is interrupted, by a disconnect for instance, is left to the server.
             if self._has_begun:
                 raise
-            await self._break_down()
+            await self._fail_internally()
 
     def send_message(self, message: dict[str, Any]) -> Awaitable[None]:
-        """Hand a part of the response to the server."""
+        """Send a part of the response."""
         self._has_begun = True
         sent: Awaitable[None] = self._send(message)
         return sent
 
     def _verb(self, method: str) -> Verb:
-        """What the request does; without sessions there is only one thing to do (HTTP-15)."""
+        """The handler of an HTTP method; without sessions there is only POST (HTTP-15)."""
         stateless = method != "POST" and request_meta.is_stateless(self.request.version)
         verb = None if stateless else VERBS.get(method)
         if verb is None:
@@ -79,7 +80,7 @@ class StreamableHttpConsumer(AsyncConsumer):
             raise HttpError(405, "This cannot be done here", ((b"allow", allowed),))
         return verb
 
-    # Who calls.
+    # Authentication.
 
     async def _authenticate(self) -> Principal:
         for authenticator in self.authenticators:
@@ -93,7 +94,7 @@ class StreamableHttpConsumer(AsyncConsumer):
     # POST
 
     async def post(self) -> None:
-        """Take one message, or in the revision that has them a batch of several."""
+        """Read one message, or a batch in the revision that has them."""
         self.accepts_stream = self.request.check_media_types()
         value = jsonrpc.decode(await self.request.body(conf.get().max_body_size))
         if isinstance(value, list):
@@ -102,19 +103,19 @@ class StreamableHttpConsumer(AsyncConsumer):
         message = jsonrpc.read(value)
         if isinstance(message, Response):
             await self._in_session().take(message)
-        elif request_meta.describes_itself(message.params) or request_meta.is_stateless(
+        elif request_meta.has_request_meta(message.params) or request_meta.is_stateless(
             self.request.version
         ):
-            await self._enveloped(message)
+            await self._stateless(message)
         else:
             await self._in_session().take(message)
 
-    # POST, stateless: the message says everything about itself.
+    # POST, stateless: the message carries its own metadata.
 
-    async def _enveloped(self, message: Request | Notification) -> None:
+    async def _stateless(self, message: Request | Notification) -> None:
         if isinstance(message, Notification):
-            # Nothing to act upon: ids are chosen by clients, so that to honour a posted
-            # cancellation would let one caller cancel another's work (CAN-08).
+            # Ignored: clients choose the ids of their requests, so that a posted
+            # cancellation could cancel the request of another caller (CAN-08).
             await self._accepted()
             return
         if message.method == listen_stream.METHOD:
@@ -122,15 +123,15 @@ class StreamableHttpConsumer(AsyncConsumer):
             return
         exchange = self._exchange(self.request.headers)
         try:
-            opened = request_meta.read(message, self.request.headers, self.server.stateless)
-            frame = frames.stateless(self._call(exchange), message, opened)
+            meta = request_meta.read(message, self.request.headers, self.server.stateless)
+            frame = frames.stateless(self._call(exchange), message, meta)
         except McpError as error:
             await self._fail(error, NEWEST, message.id)
             return
-        await self._watched(frame, exchange)
+        await self._monitored(frame, exchange)
 
     async def _listen(self, message: Request) -> None:
-        """Keep a stream open for announcements; nothing ends it but its two sides."""
+        """Keep a stream open for notifications, until the client or the server closes it."""
         exchange = ListenExchange(
             self.request.headers,
             send=self.send_message,
@@ -139,20 +140,18 @@ class StreamableHttpConsumer(AsyncConsumer):
             reauthenticate=self._authenticate,
         )
         try:
-            opened = request_meta.read(message, self.request.headers, self.server.stateless)
+            meta = request_meta.read(message, self.request.headers, self.server.stateless)
             if not self.accepts_stream:
                 raise HttpError(406, "Accept text/event-stream to listen")
-            frame = frames.stateless(self._call(exchange), message, opened)
+            frame = frames.stateless(self._call(exchange), message, meta)
         except McpError as error:
             await self._fail(error, NEWEST, message.id)
             return
-        reply = await frames.answer(frame)
+        reply = await handle.answer(frame, site.get())
         if exchange.stream is not None:
             await exchange.stream.finish(sse.event(dispatcher.encode(reply.message)))
         else:
-            assert reply.error is not None
-            status = frame.revision.http_status(reply.error)
-            await self._exchange(None).finish(reply.message, status)
+            await self._finish(self._exchange(None), frame.revision, reply)
 
     # In a session.
 
@@ -176,44 +175,40 @@ class StreamableHttpConsumer(AsyncConsumer):
 
     # Answering.
 
-    def _exchange(self, mirrored: headers.RequestHeaders | None) -> HttpExchange:
+    def _exchange(self, request_headers: headers.RequestHeaders | None) -> HttpExchange:
         return HttpExchange(
-            self.send_message, may_stream=self.accepts_stream, request_headers=mirrored
+            self.send_message, may_stream=self.accepts_stream, request_headers=request_headers
         )
 
     def _call(self, exchange: Exchange) -> frames.IncomingRequest:
         return frames.IncomingRequest(self.server, self.request.caller(self.principal), exchange)
 
-    async def _watched(self, frame: Frame, exchange: HttpExchange) -> None:
-        """Answer the request on ``frame``, for as long as somebody waits for the answer."""
-        site = conf.get()
-        watch = CallMonitor(
+    async def _monitored(self, frame: Frame, exchange: HttpExchange) -> None:
+        """Answer the request on ``frame``, until the client disconnects or it times out."""
+        settings = conf.get()
+        monitor = CallMonitor(
             self.request.receive,
             frame,
             exchange,
-            timeout=site.handler_timeout,
-            keepalive=site.sse_ping_interval,
+            timeout=settings.handler_timeout,
+            keepalive=settings.sse_ping_interval,
         )
         try:
-            reply = await frames.answer(frame)
-            if reply.frame.changes:
-                await frames.commit(stores.sessions, reply)
+            reply = await handle.answer(frame, site.get())
         except asyncio.CancelledError:
-            if watch.ended_by is None:
+            if monitor.ended_by is None:
                 raise
-            watch.uncancel()
-            await self._end(frame, exchange)
+            monitor.uncancel()
+            # HTTP cannot leave a cancelled request unanswered.
+            await exchange.finish(dispatcher.error_reply(frame, Cancelled()).message)
             return
         finally:
-            watch.stop()
-        status = 200 if reply.error is None else frame.revision.http_status(reply.error)
-        await exchange.finish(reply.message, status)
+            monitor.stop()
+        await self._finish(exchange, frame.revision, reply)
 
-    async def _end(self, frame: Frame, exchange: HttpExchange) -> None:
-        """End the response of a cancelled request, which HTTP cannot leave unanswered."""
-        assert frame.request is not None
-        error = jsonrpc.error(frame.request.id, frame.revision.error(Cancelled()))
-        await exchange.finish(error)
+    async def _finish(self, exchange: HttpExchange, revision: Revision, reply: Reply) -> None:
+        status = 200 if reply.error is None else revision.http_status(reply.error)
+        await exchange.finish(reply.message, status)
 
     async def _accepted(self) -> None:
         await self._exchange(None).respond(202, b"", ())
@@ -222,17 +217,16 @@ class StreamableHttpConsumer(AsyncConsumer):
         message = jsonrpc.error(identity, revision.error(error))
         await self._exchange(None).finish(message, revision.http_status(error))
 
-    async def _break_down(self) -> None:
-        """Say of what is broken here no more than that; the log says what it is."""
+    async def _fail_internally(self) -> None:
+        """Answer with an error without details, which are logged."""
         logger.exception("An HTTP request could not be answered")
         body = jsonrpc.encode(jsonrpc.error(None, NEWEST.error(InternalError())))
         await self._exchange(None).respond(500, body)
 
-    async def _refuse(self, refused: HttpError) -> None:
-        error = InvalidRequest(refused.message)
-        body = jsonrpc.encode(jsonrpc.error(None, NEWEST.error(error)))
-        pairs = (*JSON_HEADERS, *refused.headers)
-        await self._exchange(None).respond(refused.status, body, pairs)
+    async def _reject(self, error: HttpError) -> None:
+        body = jsonrpc.encode(jsonrpc.error(None, NEWEST.error(InvalidRequest(error.message))))
+        pairs = (*JSON_HEADERS, *error.headers)
+        await self._exchange(None).respond(error.status, body, pairs)
 
 
 Verb = Callable[[StreamableHttpConsumer], Coroutine[Any, Any, None]]

@@ -1,6 +1,6 @@
 """The stream of a subscriptions/listen request over HTTP.
 
-Nothing of it is kept: what is announced while nobody listens is for nobody.
+Nothing is stored: notifications without an open stream are not sent later.
 """
 
 from __future__ import annotations
@@ -22,53 +22,51 @@ METHOD = "subscriptions/listen"
 
 
 class ListenStream(SseStream):
-    """One listen stream: open until the client goes, or we end it."""
-
-    __slots__ = ("_subscription",)
+    """One listen stream, open until either side closes it."""
 
     def __init__(self, frame: Frame, wanted: Filter, **facts: Any) -> None:
         super().__init__(**facts)
         self._subscription = Subscription(frame, wanted, self._write_message)
 
     async def serve(self) -> None:
-        """Acknowledge, and announce."""
+        """Acknowledge the subscription, and send its notifications."""
         try:
             await self._subscription.open()
-            await self.hold()
+            await self.wait_until_closed()
         finally:
             self._subscription.close()
 
     async def check(self) -> None:
-        """End the stream of a caller who may not call any more; note what else has changed."""
+        """Close the stream if access was revoked, else use the current permissions."""
         await super().check()
-        self._subscription.recognised(self.principal)
+        self._subscription.reauthenticated(self.principal)
 
     def _write_message(self, message: bytes) -> None:
         self.write(sse.event(message))
 
 
 class ListenExchange(LoopExchange):
-    """The Exchange of a listen request: it has a stream, and nothing else to be said on it."""
+    """The Exchange of a listen request, which sends nothing but its subscription."""
 
-    def __init__(self, mirrored: RequestHeaders, **facts: Any) -> None:
+    def __init__(self, request_headers: RequestHeaders, **facts: Any) -> None:
         super().__init__()
-        self.request_headers: RequestHeaders | None = mirrored
+        self.request_headers: RequestHeaders | None = request_headers
         self.stream: ListenStream | None = None
-        """The stream, once the request is found to be in order."""
+        """The stream, once the request has been accepted."""
         self._facts = facts
 
     def write(self, message: dict[str, Any], /) -> None:
-        """Say nothing: progress and logs do not belong on this stream (SUB-08)."""
+        """Do nothing: progress and logs do not belong on this stream (SUB-08)."""
 
     async def flush(self) -> None:
-        """Nothing waits."""
+        """Return at once."""
 
-    async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
-        """Nobody is asked here."""
-        raise ConnectionError("This client cannot be asked while it listens")
+    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+        """Raise ConnectionError: requests to the client need a session."""
+        raise ConnectionError("Requests to this client need a session")
 
     async def listen(self, frame: Frame, wanted: Filter, /) -> None:
-        """Serve the stream; raises InvalidRequest when its caller has too many."""
+        """Serve the stream; raises InvalidRequest if the principal has too many."""
         principal = self._facts["principal"]
         if sse_stream.count(ListenStream, principal) >= conf.get().max_listen_streams:
             raise InvalidRequest("Too many streams are open: close one of them first")

@@ -1,14 +1,11 @@
-"""An HTTP request as an ASGI server hands it over: who may send it, and what it may look like.
-
-Everything here is looked at before a message is read. Headers are taken from the scope once.
-"""
+"""An HTTP request as an ASGI server passes it, and the checks before its body is read."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import parse_qsl
 
 from django.conf import settings as django_settings
@@ -18,7 +15,7 @@ from django.utils.functional import SimpleLazyObject
 from django_mcp import conf
 from django_mcp.auth.base import Principal
 from django_mcp.auth.django_session import browser_session
-from django_mcp.frame.frame import HttpTransport
+from django_mcp.frame.transport import HttpTransport
 from django_mcp.protocol import origins
 from django_mcp.protocol.headers import PROTOCOL_VERSION, RequestHeaders
 from django_mcp.transports.frames import RequestOrigin
@@ -26,15 +23,15 @@ from django_mcp.transports.frames import RequestOrigin
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 
-LONGEST_PLACE = 300
-"""Bytes of a Host or an Origin: a DNS name has at most 253, and what is longer is never kept."""
+MAX_ORIGIN_LENGTH = 300
+"""Bytes of a Host or an Origin. A DNS name has at most 253; longer values are not cached."""
 
 LOCAL_HOSTS = (".localhost", "127.0.0.1", "[::1]")
-"""What Django serves under DEBUG while ALLOWED_HOSTS is empty."""
+"""The hosts which Django serves under DEBUG if ALLOWED_HOSTS is empty."""
 
 
 class HttpError(Exception):
-    """The HTTP request itself is refused: a status, a sentence, and headers to send with it."""
+    """The HTTP request is rejected with a status, a message and headers."""
 
     def __init__(
         self, status: int, message: str, headers: tuple[tuple[bytes, bytes], ...] = ()
@@ -46,7 +43,7 @@ class HttpError(Exception):
 
 
 class HttpRequest:
-    """One request: its headers, its body, and the checks that come before reading it."""
+    """One request, and the checks before its message is read."""
 
     __slots__ = ("headers", "receive", "scope")
 
@@ -56,26 +53,26 @@ class HttpRequest:
         self.headers = RequestHeaders(scope["headers"])
 
     def header(self, name: bytes) -> str | None:
-        """The value of a header that is sent once, trimmed; ``name`` is in lower case."""
+        """The trimmed value of a header; ``name`` is in lower case."""
         value = self.headers.get(name)
         return None if value is None else _text(value)
 
     @property
     def version(self) -> str | None:
-        """The protocol version which the headers name."""
+        """The protocol version in the headers."""
         return self.header(PROTOCOL_VERSION)
 
     def check_origin(self) -> None:
-        """Refuse pages of other sites, also those which point a name of theirs at us (HTTP-02)."""
+        """Reject requests from pages of other sites, also after DNS rebinding (HTTP-02)."""
         host, origin = self.headers.get(b"host", b""), self.headers.get(b"origin")
-        if len(host) > LONGEST_PLACE or len(origin or b"") > LONGEST_PLACE:
-            raise HttpError(403, "No Host and no Origin is that long")
-        refusal = _origin_refusal(host, origin, self.scope.get("scheme", "http"))
-        if refusal is not None:
-            raise HttpError(403, refusal)
+        if len(host) > MAX_ORIGIN_LENGTH or len(origin or b"") > MAX_ORIGIN_LENGTH:
+            raise HttpError(403, "The Host or the Origin is too long")
+        error = _origin_error(host, origin, self.scope.get("scheme", "http"))
+        if error is not None:
+            raise HttpError(403, error)
 
     def check_media_types(self) -> bool:
-        """Refuse what is not JSON, or cannot take JSON back; whether it can take a stream."""
+        """Reject other media types than JSON; return whether the client accepts a stream."""
         content_type = self.headers.get(b"content-type") or b""
         if content_type != JSON and content_type.partition(b";")[0].strip().lower() != JSON:
             raise HttpError(415, "Send JSON: Content-Type: application/json")
@@ -87,13 +84,13 @@ class HttpRequest:
         return STREAM in accept or b"*/*" in accept
 
     def check_accepts_stream(self) -> None:
-        """Refuse who asks for a stream and cannot take one."""
+        """Reject a client which does not accept a stream."""
         accept = self.headers.get(b"accept") or b""
         if not any(kind in accept for kind in (STREAM, b"text/*", b"*/*")):
             raise HttpError(406, "Accept text/event-stream")
 
     async def body(self, limit: int) -> bytes:
-        """The body; Refused when it is longer than ``limit`` bytes."""
+        """The body; raises HttpError if it is longer than ``limit`` bytes."""
         message = await self.receive()
         body: bytes = message.get("body", b"")
         if message.get("more_body"):
@@ -103,7 +100,7 @@ class HttpRequest:
         return body
 
     async def _rest(self, first: bytes, limit: int) -> bytes:
-        """A body that arrives in parts, up to the first part that is too much."""
+        """A body in several parts, up to the part which exceeds the limit."""
         parts, size, more = [first], len(first), True
         while more and size <= limit:
             message = await self.receive()
@@ -115,9 +112,9 @@ class HttpRequest:
         return b"".join(parts)
 
     def caller(self, principal: Principal) -> RequestOrigin:
-        """What the edge knows of who sent the request, whom ``principal`` names.
+        """The origin of the request, which ``principal`` sent.
 
-        The Django session is loaded when first looked at; there is none without a cookie.
+        The Django session is loaded on first access; there is none without a cookie.
         """
         scope, session = self.scope, None
         if self.headers.get(b"cookie") is not None or "session" in scope:
@@ -132,17 +129,17 @@ ACCEPTABLE = (JSON, b"application/*", b"*/*")
 
 
 @lru_cache(maxsize=1024)
-def _origin_refusal(host: bytes, origin: bytes | None, scheme: str) -> str | None:
-    """Why a request from there is refused, or None. A site sees few Hosts and Origins, often."""
-    addressed = _text(host)
+def _origin_error(host: bytes, origin: bytes | None, scheme: str) -> str | None:
+    """The error for a Host and an Origin, or None. A site receives few different ones."""
+    hostname = _text(host)
     allowed_hosts = tuple(django_settings.ALLOWED_HOSTS)
     if not allowed_hosts and django_settings.DEBUG:
         allowed_hosts = LOCAL_HOSTS
-    if not origins.host_allowed(addressed, allowed_hosts):
+    if not origins.host_allowed(hostname, allowed_hosts):
         return "This Host is not served here: see ALLOWED_HOSTS"
     if not origins.allows(
         None if origin is None else _text(origin),
-        host=addressed,
+        host=hostname,
         scheme=scheme,
         allowed_hosts=allowed_hosts,
         allowed_origins=conf.get().allowed_origins,
@@ -155,73 +152,58 @@ def _text(value: bytes) -> str:
     return value.strip(b" \t").decode("latin-1")
 
 
-def _forget(*, setting: str, **_: Any) -> None:
+def _clear_cache(*, setting: str, **_: Any) -> None:
     if setting in {"ALLOWED_HOSTS", "DEBUG", "DJANGO_MCP"}:
-        _origin_refusal.cache_clear()
+        _origin_error.cache_clear()
 
 
-setting_changed.connect(_forget, dispatch_uid="django_mcp.http_request")
+setting_changed.connect(_clear_cache, dispatch_uid="django_mcp.http_request")
 
 
 class ScopeTransport(HttpTransport):
-    """What a Frame tells of an HTTP request, read from the ASGI scope when it is asked for.
+    """The HTTP request of a Frame, read from the ASGI scope on access.
 
-    Few handlers ask, and to decode every header would cost as much as to read the message.
+    Few handlers use it, and decoding every header costs as much as reading the message.
     """
 
     __slots__ = ("_scope",)
 
-    _scope: Scope
-
     def __init__(self, scope: Scope) -> None:
         object.__setattr__(self, "_scope", scope)
 
-    @property
-    def req_headers(self) -> list[tuple[str, str]]:
-        """Every header, in the order in which they came."""
-        pairs = self._scope["headers"]
-        return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in pairs]
+    def __getattr__(self, name: str) -> Any:
+        """The value of a field, which is never set."""
+        if name not in FIELDS:
+            raise AttributeError(name)
+        return FIELDS[name](object.__getattribute__(self, "_scope"))
 
-    @property
-    def query_params(self) -> dict[str, str]:
-        """The parameters of the URL; of one that is repeated, the last."""
-        query: bytes = self._scope.get("query_string", b"")
-        return dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
 
-    @property
-    def remote_ip(self) -> str | None:
-        """The address of the peer, which may be a proxy."""
-        client = self._scope.get("client")
-        return client[0] if client else None
+def _req_headers(scope: Scope) -> list[tuple[str, str]]:
+    return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
 
-    @property
-    def scheme(self) -> str:
-        """http or https."""
-        return str(self._scope.get("scheme", "http"))
 
-    @property
-    def host(self) -> str:
-        """The host that was asked for, without its port."""
-        return self._host_and_port()[0]
+def _query_params(scope: Scope) -> dict[str, str]:
+    """The parameters of the URL; of a repeated one, the last."""
+    query: bytes = scope.get("query_string", b"")
+    return dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
 
-    @property
-    def port(self) -> int:
-        """The port that was asked for."""
-        return self._host_and_port()[1]
 
-    @property
-    def request_path(self) -> str:
-        """The path of the URL."""
-        return str(self._scope["path"])
+def _host_and_port(scope: Scope) -> tuple[str, int]:
+    header = dict(_req_headers(scope)).get("host", "")
+    host, colon, port = header.rpartition(":")
+    if colon and port.isdigit():
+        return host, int(port)
+    return header, 443 if scope.get("scheme") == "https" else 80
 
-    @property
-    def type(self) -> Literal["http"]:
-        """It came over HTTP."""
-        return "http"
 
-    def _host_and_port(self) -> tuple[str, int]:
-        header = dict(self.req_headers).get("host", "")
-        host, colon, port = header.rpartition(":")
-        if colon and port.isdigit():
-            return host, int(port)
-        return header, 443 if self.scheme == "https" else 80
+FIELDS: Mapping[str, Callable[[Scope], Any]] = {
+    "req_headers": _req_headers,
+    "query_params": _query_params,
+    "remote_ip": lambda scope: (scope.get("client") or (None,))[0],
+    "scheme": lambda scope: str(scope.get("scheme", "http")),
+    "host": lambda scope: _host_and_port(scope)[0],
+    "port": lambda scope: _host_and_port(scope)[1],
+    "request_path": lambda scope: str(scope["path"]),
+    "type": lambda _: "http",
+}
+"""The fields of a ScopeTransport."""

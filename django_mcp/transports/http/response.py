@@ -1,20 +1,20 @@
-"""One HTTP response on its way: plain JSON, or a stream as soon as something is said before it.
+"""The response to one POST: JSON, or an SSE stream.
 
-It lives for the time of one POST. The fast path, an answer without a word before it, makes no
-task, no future and no queue.
+The SSE stream is opened by the first notification. A call that sends none is answered as JSON,
+without a task, a future or a queue.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from typing import Any
 
 from django_mcp.dispatch import dispatcher
 from django_mcp.protocol import jsonrpc, sse
 from django_mcp.protocol.headers import RequestHeaders
-from django_mcp.transports.eager import begin
 from django_mcp.transports.exchange import LoopExchange
 
 logger = logging.getLogger("django_mcp")
@@ -23,36 +23,36 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 HeaderPairs = Sequence[tuple[bytes, bytes]]
 
 MAX_WAITING = 1000
-"""How many notifications may wait for the network before their author has to."""
+"""How many notifications may wait for the network. Further ones are dropped."""
 
-FAIR = 8
-"""After so many flushes which did not have to wait, others have their turn."""
+YIELD_EVERY = 8
+"""After so many flushes a handler yields to the event loop, even if the network takes all."""
 
 JSON_HEADERS: HeaderPairs = (
     (b"content-type", b"application/json"),
-    # What one caller may see is no proxy's to keep: cacheScope means nothing to those.
+    # Proxies do not know cacheScope, and must not store what one client may read.
     (b"cache-control", b"no-store"),
 )
 STREAM_HEADERS: HeaderPairs = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
-    # Proxies of the nginx kind would otherwise hold events back until a buffer is full.
+    # Proxies like nginx buffer responses otherwise.
     (b"x-accel-buffering", b"no"),
 )
 
 
 class HttpExchange(LoopExchange):
-    """The Exchange of one HTTP request, and the writer of its response."""
+    """The Exchange of one HTTP request; it writes the response."""
 
     encodes = True
     streaming = False
     """Whether the response has become a stream."""
     gone = False
-    """Whether nothing can be sent any more: the client has gone, or was answered."""
+    """Whether nothing can be sent: the client has disconnected, or the response is complete."""
     _pump: asyncio.Task[None] | None = None
     _is_scheduled = False
     _flushes = 0
-    _handed_over = 0
+    _written_by_threads = 0
 
     def __init__(
         self,
@@ -69,39 +69,33 @@ class HttpExchange(LoopExchange):
         self._headers = headers
         self._waiting: list[bytes] = []
 
-    # The Exchange, as handlers use it.
-
     def write(self, message: dict[str, Any], /) -> None:
-        """Send a notification before the answer; the response becomes a stream."""
+        """Send a notification before the result, on a stream."""
         if not self._may_stream or self.gone:
             return
-        event = sse.event(jsonrpc.encode(message))
-        if self._is_here():
-            self._enqueue(event)
-            return
-        self._hand_over(self._enqueue, event)
+        self._write_from_any_thread(self._enqueue, sse.event(jsonrpc.encode(message)))
 
     async def flush(self) -> None:
-        """Wait until everything written so far has been handed to the server."""
+        """Wait until everything written so far has been passed to the ASGI server."""
         if self._pump is None and self._waiting:
-            self._pump = self._begin_to_drain()
-            await self._be_fair()
+            self._pump = self._start_draining()
+            self._flushes += 1
+            if self._flushes % YIELD_EVERY == 0:
+                await asyncio.sleep(0)
         while self._pump is not None:
             await asyncio.shield(self._pump)
 
-    async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
-        """Requests need a session, which this exchange does not have."""
-        raise ConnectionError("This client cannot be asked while its request is open")
-
-    # The response, as the consumer uses it.
+    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+        """Raise ConnectionError: requests to the client need a session."""
+        raise ConnectionError("Requests to this client need a session")
 
     async def finish(self, message: dict[str, Any], status: int = 200) -> None:
-        """Send the answer, as the last event of the stream or as plain JSON."""
+        """Send the response message, as the last event of the stream or as JSON."""
         if self._pump is not None or self._waiting:
             await self.flush()
         if self.gone:
             return
-        # What a handler left behind may still say something, to which nobody listens.
+        # A background task of the handler may still write, which is ignored.
         self.gone = True
         if self.streaming:
             await self._send_body(sse.event(dispatcher.encode(message)), more=False)
@@ -115,39 +109,42 @@ class HttpExchange(LoopExchange):
         await self._send_body(body, more=False)
 
     def add_header(self, name: bytes, value: bytes) -> None:
-        """Send one more header with the response, which must not have begun."""
+        """Add a header to the response, which must not have been started."""
         self._headers = (*self._headers, (name, value))
 
     def keep_alive(self) -> None:
-        """Send a comment, so that no proxy takes a slow answer for a dead connection."""
+        """Send a keepalive comment, so that proxies keep the connection of a slow call open."""
         if self._may_stream and not self.gone:
             self._enqueue(sse.comment())
 
     def disconnected(self) -> None:
-        """Note that nobody reads any more."""
+        """Drop what is not sent yet."""
         self.gone = True
         self._waiting.clear()
 
-    def _hand_over(self, write: Callable[[bytes], None], event: bytes) -> None:
-        """Let the event loop write what a handler's thread said, which waits for it at times.
+    def _write_from_any_thread(self, write: Callable[[bytes], None], data: bytes) -> None:
+        """Call ``write`` in the event loop. A handler's thread waits for the loop at times.
 
-        A thread may say much before the loop has looked once, so that the length of the queue
-        would tell it too late.
+        A thread may write many messages before the loop runs, so that the length of the queue
+        alone does not limit it.
         """
-        self.loop.call_soon_threadsafe(write, event)
-        self._handed_over += 1
-        if self._handed_over % (MAX_WAITING // 2) == 0:
+        if self._is_here():
+            write(data)
+            return
+        self.loop.call_soon_threadsafe(write, data)
+        self._written_by_threads += 1
+        if self._written_by_threads % (MAX_WAITING // 2) == 0:
             self.wait(self.flush())
 
     def _enqueue(self, event: bytes) -> None:
         if self.gone:
             return
         if len(self._waiting) >= MAX_WAITING:
-            logger.warning("A handler says more than the network carries; some of it is left out")
+            logger.warning("Notifications are dropped: a handler sends more than the network takes")
             return
         self._waiting.append(event)
         if not self._is_scheduled:
-            # What is written until then travels together.
+            # Events which are written until then are sent together.
             self._is_scheduled = True
             self.loop.call_soon(self._drain_soon)
 
@@ -156,17 +153,11 @@ class HttpExchange(LoopExchange):
         if self._pump is None and self._waiting:
             self._pump = self.loop.create_task(self._drain())
 
-    def _begin_to_drain(self) -> asyncio.Task[None] | None:
-        return begin(self._drain(), self.loop)
-
-    async def _be_fair(self) -> None:
-        """Let others run at times: a handler which reports in a loop need not wait for anything."""
-        self._flushes += 1
-        if self._flushes % FAIR == 0:
-            await asyncio.sleep(0)
+    def _start_draining(self) -> asyncio.Task[None] | None:
+        return start_task(self._drain(), self.loop)
 
     async def _drain(self) -> None:
-        """Hand what waits to the server; what was written meanwhile travels together."""
+        """Pass the events to the ASGI server; those written meanwhile are sent together."""
         try:
             if not self.streaming:
                 self.streaming = True
@@ -189,3 +180,40 @@ class HttpExchange(LoopExchange):
 
     def _send_body(self, body: bytes, *, more: bool) -> Awaitable[None]:
         return self._send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+def start_task(
+    coroutine: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop
+) -> asyncio.Task[None] | None:
+    """Run a coroutine up to its first wait; return a task for the rest, or None if it is done.
+
+    Python has this from 3.12 on, as eager tasks. An ASGI server takes most events at once: without
+    this, a call which reports its progress 100 times needs 4.4 ms of CPU time instead of 2.0 ms.
+    Errors before the first wait are raised to the caller.
+    """
+    try:
+        awaited = coroutine.send(None)
+    except StopIteration:
+        return None
+    return loop.create_task(_finish(coroutine, awaited))
+
+
+async def _finish(started: Coroutine[Any, Any, None], awaited: Any) -> None:
+    await _resume(started, awaited)
+
+
+@types.coroutine
+def _resume(started: Coroutine[Any, Any, None], awaited: Any) -> Generator[Any, Any, None]:
+    """Pass on what ``started`` waits for, and the results and errors back to it."""
+    step: Callable[[Any], Any]
+    while True:
+        try:
+            result = yield awaited
+        except BaseException as error:
+            step, result = started.throw, error
+        else:
+            step = started.send
+        try:
+            awaited = step(result)
+        except StopIteration:
+            return

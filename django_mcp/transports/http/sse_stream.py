@@ -1,8 +1,7 @@
-"""A response that stays open until its client goes, or we end it; and the one clock for all.
+"""An SSE response which stays open until either side closes it, and one timer for all of them.
 
-Many of them are idle for hours, so an open stream costs no task of its own: the task which the
-ASGI server made for the request waits for the client to go, and what is to be sent is sent by a
-task that lives as long as the sending.
+Many are idle for hours, so an open stream has no task of its own: the task which the ASGI server
+made for the request waits for the disconnect, and another one exists only while events are sent.
 """
 
 from __future__ import annotations
@@ -24,32 +23,18 @@ from django_mcp.transports.http.response import STREAM_HEADERS, Send
 logger = logging.getLogger("django_mcp")
 
 Reauthenticate = Callable[[], Awaitable[Principal]]
-"""Finds out once more who calls; raises Refused when she may call no longer."""
+"""Authenticates the request again; raises HttpError if access was revoked."""
 
 TICK = 15.0
-"""Seconds between two looks at all streams, where no keep-alive is wanted."""
+"""Seconds between two ticks if SSE_PING_INTERVAL is None."""
 CHECK_AFTER = 60.0
-"""Seconds between two looks whether the caller may still listen."""
+"""Seconds after which an open stream is re-authenticated."""
 MAX_BUFFERED = 1024 * 1024
-"""Bytes that may wait for a client which does not read; then its stream is ended."""
+"""Bytes that may wait for a client which does not read. Its stream is then closed."""
 
 
 class SseStream:
-    """One response which stays open. A sibling says what is written to it."""
-
-    __slots__ = (
-        "_checked_at",
-        "_ending",
-        "_pump",
-        "_receive",
-        "_reauthenticate",
-        "_send",
-        "_started",
-        "_task",
-        "_waiting",
-        "gone",
-        "principal",
-    )
+    """One SSE response which stays open."""
 
     def __init__(
         self, send: Send, receive: Receive, *, principal: Principal, reauthenticate: Reauthenticate
@@ -70,11 +55,11 @@ class SseStream:
     # Writing.
 
     def write(self, events: bytes) -> None:
-        """Send events, soon; a client that does not read them loses its stream."""
+        """Send events soon; the stream of a client that does not read them is closed."""
         if self.gone:
             return
         if len(self._waiting) > MAX_BUFFERED:
-            logger.warning("A client does not read its stream, which is ended")
+            logger.warning("A stream is closed because its client does not read it")
             self._waiting = b""
             self.end()
             return
@@ -84,7 +69,7 @@ class SseStream:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether what was written before has not been taken yet."""
+        """Whether earlier events have not been sent yet."""
         return self.gone or self._pump is not None
 
     async def flush(self) -> None:
@@ -102,14 +87,14 @@ class SseStream:
                 body, self._waiting = self._waiting, b""
                 await self._send({"type": "http.response.body", "body": body, "more_body": True})
         except OSError:
-            self.gone = True  # Some servers say so when their client has gone.
+            self.gone = True  # Some servers raise this after a disconnect.
         finally:
             self._pump = None
 
     # Staying open.
 
-    async def hold(self) -> None:
-        """Wait until the client goes, or ``end`` is called."""
+    async def wait_until_closed(self) -> None:
+        """Wait until the client disconnects or ``end`` is called."""
         streams = _streams_here()
         self._task = asyncio.current_task()
         streams.add(self)
@@ -127,29 +112,29 @@ class SseStream:
             streams.discard(self)
 
     def end(self) -> None:
-        """Let ``hold`` return, so that the response is ended from here."""
+        """Let ``wait_until_closed`` return, so that the response can be finished."""
         if not self._ending:
             self._ending = True
             if self._task is not None:
                 self._task.cancel()
 
     async def finish(self, last: bytes = b"") -> None:
-        """Send the last event, and with it the end of the response."""
+        """Send the last event and the end of the response."""
         await self.flush()
         if not self.gone:
             self.gone = True
             await self._send({"type": "http.response.body", "body": last, "more_body": False})
 
-    def beat(self, now: float, *, sign: bool) -> None:
-        """One look: give a sign of life, and see now and then whether all is still well."""
-        if sign and self._started:
+    def tick(self, now: float, *, ping: bool) -> None:
+        """Send a keepalive comment if ``ping``, and check the stream every minute."""
+        if ping and self._started:
             self.write(sse.KEEP_ALIVE)
         if now - self._checked_at >= _tick_interval(CHECK_AFTER):
             self._checked_at = now
             bus.spawn(self.check())
 
     async def check(self) -> None:
-        """End the stream of a caller who may not call any more."""
+        """Close the stream if access was revoked."""
         try:
             principal = await self._reauthenticate()
         except HttpError:
@@ -162,9 +147,9 @@ class SseStream:
 
 
 class _Streams:
-    """The open streams of an event loop, and the timer that looks at them all.
+    """The open streams of an event loop and their timer.
 
-    While there are none it keeps no reference to its loop, by whose end it is forgotten.
+    Without open streams it has no reference to its loop, so that both can be collected.
     """
 
     def __init__(self) -> None:
@@ -196,13 +181,13 @@ class _Streams:
 
     def _schedule(self) -> None:
         interval = _tick_interval(conf.get().sse_ping_interval or TICK)
-        self._timer = asyncio.get_running_loop().call_later(interval, self._beat)
+        self._timer = asyncio.get_running_loop().call_later(interval, self._tick)
 
-    def _beat(self) -> None:
+    def _tick(self) -> None:
         self._schedule()
-        now, sign = asyncio.get_running_loop().time(), conf.get().sse_ping_interval is not None
+        now, ping = asyncio.get_running_loop().time(), conf.get().sse_ping_interval is not None
         for stream in tuple(self._streams):
-            stream.beat(now, sign=sign)
+            stream.tick(now, ping=ping)
 
 
 def _tick_interval(seconds: float) -> float:
@@ -222,10 +207,10 @@ def _streams_here() -> _Streams:
 
 
 def count(kind: type[SseStream], principal: Principal) -> int:
-    """How many streams of this kind the principal has open on the running event loop."""
+    """The number of open streams of this kind and principal on the running event loop."""
     return _streams_here().counts[kind, principal.key]
 
 
 def end_all() -> int:
-    """End every open stream of the running event loop, each in its own way; how many there were."""
+    """Close every open stream of the running event loop; return their number."""
     return _streams_here().end()

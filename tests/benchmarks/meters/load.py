@@ -1,4 +1,4 @@
-"""Requests per second, by wrk on a core of its own: the same request from all connections."""
+"""Requests per second, measured by wrk on its own core: one request on all connections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.benchmarks import machine
-from tests.benchmarks.answers import Unfit, ask
+from tests.benchmarks.answers import MeasurementError, fetch
 from tests.benchmarks.contestants import Contestant
 from tests.benchmarks.processes import Served, serving
 from tests.benchmarks.samples import Effort, Meter, Ready, Sample
@@ -22,10 +22,10 @@ MARK = "JSON "
 
 @contextmanager
 def ready(contestant: Contestant, effort: Effort) -> Iterator[Ready]:
-    """Serve it, look at its answer, and let it run warm."""
+    """Start the contestant, verify its response, and warm it up."""
     with serving(contestant) as served, tempfile.NamedTemporaryFile() as request:
         call = contestant.call
-        answer = ask(served.port, contestant.path, call)
+        answer = fetch(served.port, contestant.path, call)
         lines = [f"{name}: {text}\n" for name, text in call.all_headers.items()]
         request.write("".join([*lines, "\n"]).encode() + call.body)
         request.flush()
@@ -36,7 +36,7 @@ def ready(contestant: Contestant, effort: Effort) -> Iterator[Ready]:
 
 
 def _wrk(served: Served, request: str, effort: Effort, seconds: float) -> Sample:
-    # wrk counts whole seconds only; a shorter run is for looking whether everything runs.
+    # wrk counts whole seconds only; a shorter run is a smoke test.
     duration = f"{max(1, round(seconds))}s"
     connections = str(effort.connections)
     wrk = ("wrk", "--threads", "1", "--connections", connections, "--duration", duration)
@@ -52,7 +52,7 @@ def _wrk(served: Served, request: str, effort: Effort, seconds: float) -> Sample
     used = machine.processor_seconds(served.pid) - before
     found = json.loads(done.stdout.partition(MARK)[2])
     if found["errors"] or not found["requests"]:
-        raise Unfit(f"{served.contestant.label} failed under load: {found}")
+        raise MeasurementError(f"{served.contestant.label} failed under load: {found}")
     return Sample(
         value=found["requests"] * 1e6 / found["microseconds"],
         p50=found["p50"] / 1000,

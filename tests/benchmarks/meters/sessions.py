@@ -1,6 +1,6 @@
-"""Sessions per second: initialize, initialized, ten calls and the end, one after the other.
+"""Sessions per second: initialize, initialized, ten calls and the deletion, in sequence.
 
-Sixteen clients do this at once, each on a connection which it keeps.
+Sixteen clients run concurrently, each on a persistent connection.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests.benchmarks import machine, wire
-from tests.benchmarks.answers import Unfit
+from tests.benchmarks.answers import MeasurementError
 from tests.benchmarks.calls import SESSIONS, Call
 from tests.benchmarks.contestants import Contestant
 from tests.benchmarks.processes import Served, serving
@@ -24,7 +24,7 @@ CLIENT = {"name": "bench", "version": "1.0"}
 INITIALIZE = Call(
     method="initialize",
     params={"protocolVersion": SESSIONS, "capabilities": {}, "clientInfo": CLIENT},
-    says=lambda messages: messages[-1].get("result", {}).get("protocolVersion") == SESSIONS,
+    is_expected=lambda messages: messages[-1].get("result", {}).get("protocolVersion") == SESSIONS,
     version=SESSIONS,
 )
 INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
@@ -32,7 +32,7 @@ INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 
 @contextmanager
 def ready(contestant: Contestant, effort: Effort) -> Iterator[Ready]:
-    """Serve it, look at the answers of one session, and let it run warm."""
+    """Start the contestant, verify the responses of one session, and warm it up."""
     with serving(contestant) as served:
         asyncio.run(_check(served))
         asyncio.run(_run(served, effort.connections, effort.warm_up))
@@ -43,7 +43,7 @@ METER = Meter(unit="sessions/s", ready=ready)
 
 
 class Session:
-    """One client and its connection. It reads no more of an answer than where it ends."""
+    """A client with its connection. It parses only the length of a response."""
 
     def __init__(self, served: Served) -> None:
         self._served = served
@@ -58,7 +58,7 @@ class Session:
         self._writer.close()
 
     async def conversation(self) -> list[bytes]:
-        """One session from its beginning to its end; the bodies of the answers."""
+        """Run one session; return the bodies of the responses."""
         headers, first = await self._send("POST", INITIALIZE.all_headers, INITIALIZE.body)
         named = {"mcp-session-id": headers["mcp-session-id"]}
         await self._send("POST", self._call.all_headers | named, INITIALIZED)
@@ -83,7 +83,7 @@ class Session:
         headers = {name.lower(): text for name, _, text in (line.partition(": ") for line in lines)}
         body = await self._body(headers)
         if status.split(" ", 2)[1] not in {"200", "202", "204"}:
-            raise Unfit(f"{self._served.contestant.label}: {status} {body!r}")
+            raise MeasurementError(f"{self._served.contestant.label}: {status} {body!r}")
         return headers, body
 
     async def _body(self, headers: dict[str, str]) -> bytes:
@@ -103,9 +103,10 @@ async def _check(served: Served) -> None:
     await session.connect()
     first, *answers = await session.conversation()
     session.close()
-    says = served.contestant.call.says
-    if not INITIALIZE.says(_messages(first)) or not all(says(_messages(each)) for each in answers):
-        raise Unfit(f"{served.contestant.label} answered {first!r}, {answers[-1]!r}")
+    is_expected = served.contestant.call.is_expected
+    are_expected = all(is_expected(_messages(each)) for each in answers)
+    if not INITIALIZE.is_expected(_messages(first)) or not are_expected:
+        raise MeasurementError(f"{served.contestant.label} answered {first!r}, {answers[-1]!r}")
 
 
 def _messages(body: bytes) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Calls per second over stdin and stdout, each sent when the one before is answered."""
+"""Calls per second over stdin and stdout, in sequence."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.benchmarks import environments, machine
-from tests.benchmarks.answers import Unfit
+from tests.benchmarks.answers import MeasurementError
 from tests.benchmarks.contestants import Contestant
 from tests.benchmarks.processes import command, end, environment
 from tests.benchmarks.samples import Effort, Meter, Ready, Sample, percentile
 
 BATCH = 20
-"""Calls between two looks at the clock."""
+"""Calls between two reads of the clock."""
 
 
 @contextmanager
 def ready(contestant: Contestant, effort: Effort) -> Iterator[Ready]:
-    """Start it, look at its answer, and let it run warm."""
+    """Start the contestant, verify its response, and warm it up."""
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
             command(contestant, *contestant.command),
@@ -35,8 +35,8 @@ def ready(contestant: Contestant, effort: Effort) -> Iterator[Ready]:
         try:
             line = contestant.call.body + b"\n"
             answer = _ask(process, line)
-            if not contestant.call.says([json.loads(answer)]):
-                raise Unfit(f"{contestant.label} answered {answer!r}")
+            if not contestant.call.is_expected([json.loads(answer)]):
+                raise MeasurementError(f"{contestant.label} answered {answer!r}")
             _run(process, line, effort.warm_up)
             yield Ready(sample=lambda: _run(process, line, effort.seconds))
         finally:
@@ -53,7 +53,7 @@ def _ask(process: subprocess.Popen[bytes], line: bytes) -> bytes:
     process.stdin.flush()
     answer = process.stdout.readline()
     if not answer:
-        raise Unfit("The server has ended")
+        raise MeasurementError("The server has ended")
     return answer
 
 

@@ -1,4 +1,4 @@
-"""Streams which stay open: what they hold in memory, and how long it takes to tell all of them."""
+"""Open streams: their memory, and the time to send a notification to all of them."""
 
 from __future__ import annotations
 
@@ -11,58 +11,58 @@ from statistics import median
 
 from tests.benchmarks import machine, wire
 from tests.benchmarks.answers import (
-    PATIENCE,
+    TIMEOUT,
     Answer,
-    Unfit,
-    ask,
-    ask_for_stream,
-    asked,
+    MeasurementError,
+    fetch,
+    fetch_stream,
+    open_response,
     read_event,
 )
-from tests.benchmarks.bare import ANNOUNCE as BARE_ANNOUNCE
-from tests.benchmarks.calls import ANNOUNCE
+from tests.benchmarks.bare import PUBLISH as BARE_PUBLISH
+from tests.benchmarks.calls import PUBLISH
 from tests.benchmarks.contestants import Contestant
 from tests.benchmarks.processes import Served, serving
 from tests.benchmarks.samples import Effort, Meter, Ready, Sample, percentile
 
 CHANGED = b"list_changed"
 WARM_UP = 20
-"""Streams which are open before the first look at the memory."""
+"""Streams that are open before the first memory measurement."""
 
 
 @contextmanager
 def idle(contestant: Contestant, effort: Effort) -> Iterator[Ready]:
-    """Each round begins with a new process: what was freed in an old one hides what is needed."""
+    """Each round starts a new process, because freed memory would hide the memory in use."""
     with serving(contestant) as served:
         answer = _first_event(served)
     yield Ready(sample=lambda: _memory(contestant, effort), answer=answer)
 
 
 @contextmanager
-def told(contestant: Contestant, effort: Effort) -> Iterator[Ready]:
-    """Open the streams once; each round tells all of them several times."""
+def fan_out(contestant: Contestant, effort: Effort) -> Iterator[Ready]:
+    """Open the streams once; each round sends several notifications to all of them."""
     with serving(contestant) as served:
-        answer = _announced(served)
+        answer = _with_event(served)
         with listening(served, effort.streams) as streams:
-            _time_to_tell(served, streams)
+            _time_to_notify(served, streams)
             yield Ready(
-                sample=lambda: _announcements(served, streams, effort.repeats), answer=answer
+                sample=lambda: _notifications(served, streams, effort.repeats), answer=answer
             )
 
 
 MEMORY = Meter(unit="kB/stream", ready=idle)
-FAN_OUT = Meter(unit="ms", ready=told)
+FAN_OUT = Meter(unit="ms", ready=fan_out)
 
 
 @contextmanager
 def listening(served: Served, count: int) -> Iterator[list[socket.socket]]:
-    """So many open streams, of which the first event has come."""
+    """Open this number of streams, and wait for the first event of each."""
     streams: list[socket.socket] = []
     call = served.contestant.call
     request = wire.request(served.port, served.contestant.path, call.all_headers, call.body)
     try:
         for _ in range(count):
-            stream = socket.create_connection(("127.0.0.1", served.port), timeout=PATIENCE)
+            stream = socket.create_connection(("127.0.0.1", served.port), timeout=TIMEOUT)
             streams.append(stream)
             stream.sendall(request)
             _read_to(stream, b"acknowledged")
@@ -80,13 +80,13 @@ def _memory(contestant: Contestant, effort: Effort) -> Sample:
     return Sample(value=max(1, after - before) / effort.streams)
 
 
-def _announcements(served: Served, streams: list[socket.socket], repeats: int) -> Sample:
-    times = [_time_to_tell(served, streams) for _ in range(repeats)]
+def _notifications(served: Served, streams: list[socket.socket], repeats: int) -> Sample:
+    times = [_time_to_notify(served, streams) for _ in range(repeats)]
     return Sample(value=median(times), p50=percentile(times, 50), p99=percentile(times, 99))
 
 
-def _time_to_tell(served: Served, streams: list[socket.socket]) -> float:
-    """Milliseconds from the request which announces until the last stream has heard of it."""
+def _time_to_notify(served: Served, streams: list[socket.socket]) -> float:
+    """Milliseconds from the publishing request until every stream has received the event."""
     request = _trigger(served)
     waiting = select.epoll()
     by_number = {stream.fileno(): stream for stream in streams}
@@ -96,42 +96,42 @@ def _time_to_tell(served: Served, streams: list[socket.socket]) -> float:
         began = time.perf_counter()
         trigger.sendall(request)
         while by_number:
-            for number, _ in waiting.poll(PATIENCE) or _nothing(len(by_number)):
+            for number, _ in waiting.poll(TIMEOUT) or _nothing(len(by_number)):
                 if CHANGED in by_number[number].recv(65536):
                     waiting.unregister(number)
                     del by_number[number]
         lasted = time.perf_counter() - began
-        trigger.settimeout(PATIENCE)
+        trigger.settimeout(TIMEOUT)
         trigger.recv(65536)
     return lasted * 1000
 
 
 def _nothing(missing: int) -> list[tuple[int, int]]:
-    raise Unfit(f"{missing} streams were not told within {PATIENCE:g} seconds")
+    raise MeasurementError(f"{missing} streams received no event within {TIMEOUT:g} seconds")
 
 
 def _first_event(served: Served) -> Answer:
-    """The answer which the bare application is to repeat before it holds its stream."""
+    """Return the first part of the response that the bare application repeats before it waits."""
     contestant = served.contestant
-    return ask_for_stream(served.port, contestant.path, contestant.call).announcing(b"")
+    return fetch_stream(served.port, contestant.path, contestant.call).with_event(b"")
 
 
-def _announced(served: Served) -> Answer:
-    """The same, with what is written to the stream when there is something to announce."""
+def _with_event(served: Served) -> Answer:
+    """Return the same response, with the event to write later."""
     contestant = served.contestant
     if contestant.answer is not None:
         return contestant.answer
-    with asked(served.port, contestant.path, contestant.call) as stream:
+    with open_response(served.port, contestant.path, contestant.call) as stream:
         read_event(stream)
-        ask(served.port, contestant.path, ANNOUNCE)
+        fetch(served.port, contestant.path, PUBLISH)
         event = read_event(stream)
-    return _first_event(served).announcing(event)
+    return _first_event(served).with_event(event)
 
 
 def _trigger(served: Served) -> bytes:
-    """The request upon which all streams are told."""
-    path = served.contestant.path if served.contestant.answer is None else BARE_ANNOUNCE
-    return wire.request(served.port, path, ANNOUNCE.all_headers, ANNOUNCE.body)
+    """The request that publishes the notification."""
+    path = served.contestant.path if served.contestant.answer is None else BARE_PUBLISH
+    return wire.request(served.port, path, PUBLISH.all_headers, PUBLISH.body)
 
 
 def _read_to(stream: socket.socket, mark: bytes) -> None:
@@ -139,5 +139,5 @@ def _read_to(stream: socket.socket, mark: bytes) -> None:
     while mark not in read:
         piece = stream.recv(65536)
         if not piece:
-            raise Unfit(f"The stream ended with {read!r}")
+            raise MeasurementError(f"The stream ended with {read!r}")
         read += piece

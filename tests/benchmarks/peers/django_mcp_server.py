@@ -1,4 +1,4 @@
-"""django-mcp-server, serving the tools of the cases from a Django project without middleware."""
+"""django-mcp-server with the tools of the cases, in a Django project without middleware."""
 
 import django
 from django.conf import settings

@@ -1,4 +1,4 @@
-"""FastMCP, serving the tools of the cases."""
+"""FastMCP with the tools of the cases."""
 
 import os
 
@@ -27,7 +27,7 @@ async def progress(steps: int, ctx: Context) -> str:
 for tool in (add, add_sync, progress):
     server.tool(tool)
 
-# Plain JSON is faster, but would leave the notifications out.
+# Plain JSON is faster, but excludes notifications.
 application = server.http_app(
     path="/mcp", stateless_http=True, json_response="BENCH_STREAMS" not in os.environ
 )

@@ -1,4 +1,4 @@
-"""django-mcpz, serving the tools of the cases from a Django project without middleware."""
+"""django-mcpz with the tools of the cases, in a Django project without middleware."""
 
 import django
 import msgspec

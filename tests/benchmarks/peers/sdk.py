@@ -1,4 +1,4 @@
-"""The official Python SDK, serving the tools of the cases."""
+"""The official Python SDK with the tools of the cases."""
 
 import os
 
@@ -30,7 +30,7 @@ for tool in (add, add_sync, progress):
 if __name__ == "__main__":
     server.run("stdio")
 else:
-    # Plain JSON is faster, but would leave the notifications out.
+    # Plain JSON is faster, but excludes notifications.
     application = server.streamable_http_app(
         stateless_http="BENCH_SESSIONS" not in os.environ,
         json_response="BENCH_STREAMS" not in os.environ,

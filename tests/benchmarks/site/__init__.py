@@ -1,1 +1,1 @@
-"""A small Django project whose tools do next to nothing, so that the rest of a call is seen."""
+"""A small Django project with trivial tools, so that the cost of the framework is measured."""

@@ -1,4 +1,4 @@
-"""The ASGI application of the project that is measured."""
+"""The ASGI application of the measured project."""
 
 import os
 

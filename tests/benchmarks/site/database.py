@@ -1,6 +1,6 @@
-"""The SQLite database which every Django project that is measured reads, as a deployed site has it.
+"""The SQLite database of all measured Django projects, configured as in production.
 
-It knows nothing but Django: the peers' projects import it in environments of their own.
+It depends on Django only: the peers' projects import it in environments of their own.
 """
 
 import os

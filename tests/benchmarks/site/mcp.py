@@ -1,8 +1,8 @@
-"""What the project offers: the tools of the cases, and as many further ones as a case asks for."""
+"""Registers the tools of the cases, and the number of further tools that a case requests."""
 
 import os
 
 from django_mcp import registry
-from tests.benchmarks.site.tools import offer
+from tests.benchmarks.site.tools import register
 
-offer(registry.default, int(os.environ.get("BENCH_TOOLS", "0")))
+register(registry.default, int(os.environ.get("BENCH_TOOLS", "0")))

@@ -1,4 +1,4 @@
-"""Settings of the project that is measured; what a case varies comes from the environment."""
+"""Settings of the measured project; cases change them by environment variables."""
 
 import os
 from typing import Any

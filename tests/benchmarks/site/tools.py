@@ -1,4 +1,4 @@
-"""The tools that are measured, and the data which they speak of."""
+"""The measured tools and their data."""
 
 from __future__ import annotations
 
@@ -68,19 +68,21 @@ async def progress(steps: int, frame: Frame) -> str:
     return "done"
 
 
-async def announce(frame: Frame) -> str:
-    """Tell every client that the list of tools has changed."""
+async def publish(frame: Frame) -> str:
+    """Send every client a change of the list of tools."""
     await frame.server.anotify_tools_list_changed()
     return "said"
 
 
-TOOLS = (add, add_sync, group_name, tickets, prices, count, progress, announce)
+TOOLS = (add, add_sync, group_name, tickets, prices, count, progress)
 
 
-def offer(server: Server, further: int = 0) -> Server:
-    """Offer every tool, or else nothing but `add` and so many `further` ones."""
+def register(server: Server, further: int = 0) -> Server:
+    """Register every tool, or only `add` and the given number of `further` ones."""
     for tool in TOOLS if not further else TOOLS[:1]:
         server.tool(tool)
+    if not further:
+        server.tool(name="announce")(publish)
     for number in range(1, further):
         server.tool(name=f"tool_{number:04}")(add)
     return server

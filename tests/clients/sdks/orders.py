@@ -1,10 +1,10 @@
-"""How a client in a process of its own is told what to do: JSON lines in, JSON lines out.
+"""The control protocol of a client process: JSON lines in, JSON lines out.
 
-It runs where an SDK is installed, so it knows nothing of the tests, nor of Django. The lines:
+It runs in the environment of an SDK, so it depends neither on the tests nor on Django. The lines:
 
-    in    {"id": 1, "method": "tools/call", "params": {…}}      do this; several may run at once
-          {"answer": 1, "result": {…}}                          to a question which was passed on
-          {"cancel": 1}                                         give it up
+    in    {"id": 1, "method": "tools/call", "params": {…}}      start a request; several may run
+          {"answer": 1, "result": {…}}                          answer a request of the server
+          {"cancel": 1}                                         cancel a request
     out   {"connected": "2025-11-25", "server": {…}, …}
           {"id": 1, "heard": "notifications/progress", "params": {…}}
           {"heard": "notifications/message", "params": {…}}
@@ -22,7 +22,7 @@ from typing import Any
 
 Json = dict[str, Any]
 ProgressCallback = Callable[..., Awaitable[None]]
-"""Passes on the progress of one order, in the shape of the SDKs' callbacks."""
+"""Return a callback that writes the progress of one request."""
 
 _numbers = count(1)
 _answers: dict[int, asyncio.Future[Json]] = {}
@@ -34,13 +34,13 @@ def say(**line: Any) -> None:
 
 
 def as_json(value: Any) -> Json:
-    """What an SDK made of a message, as it was on the wire."""
+    """Return a message that an SDK has decoded in its wire format."""
     dumped: Json = value.model_dump(by_alias=True, mode="json", exclude_none=True)
     return dumped
 
 
 async def ask(method: str, params: Any) -> Json:
-    """Pass on a question of the server, and wait for the answer."""
+    """Write a request of the server, and wait for the answer."""
     number = next(_numbers)
     _answers[number] = asyncio.get_running_loop().create_future()
     say(question=number, asked=method, params=as_json(params) if params else {})
@@ -48,7 +48,7 @@ async def ask(method: str, params: Any) -> Json:
 
 
 async def run_commands(methods: Mapping[str, Callable[..., Awaitable[Any]]]) -> None:
-    """Do what the lines say, until there are no more; what still runs then is given up."""
+    """Execute lines until the input ends; requests that still run are cancelled."""
     running: dict[int, asyncio.Task[None]] = {}
     async for line in _lines():
         if "answer" in line:
@@ -76,7 +76,7 @@ async def _do(method: Callable[..., Awaitable[Any]], order: Json) -> None:
 
 
 def _described(raised: Exception) -> Json:
-    # What the server answered is in a field of the SDKs' exception; anything else is the SDK's.
+    # An error of the server is in a field of the SDK's exception; other errors are the SDK's own.
     error = getattr(raised, "error", None)
     return {"raised": repr(raised)} if error is None else as_json(error)
 

@@ -1,4 +1,4 @@
-"""The official Python SDK 1.x, told over stdin what to do (see orders).
+"""The official Python SDK 1.x, controlled over stdin (see orders).
 
 python -m tests.clients.sdks.python_1 URL, or COMMAND ARGUMENT … for a server over stdio.
 """
@@ -105,7 +105,7 @@ async def logged(params: LoggingMessageNotificationParams) -> None:
 
 
 async def notified(message: Any) -> None:
-    # Log messages and progress have callbacks of their own.
+    # Log messages and progress have their own callbacks.
     told = as_json(message) if isinstance(message, ServerNotification) else {"method": None}
     if told["method"] not in (None, "notifications/message", "notifications/progress"):
         say(heard=told["method"], params=told.get("params", {}))

@@ -1,4 +1,4 @@
-"""The official Python SDK 1.1, which knows 2024-11-05 alone; it is told what to do (see orders).
+"""The official Python SDK 1.1, which supports 2024-11-05 only, controlled over stdin (see orders).
 
 python -m tests.clients.sdks.python_1_1 URL, where the URL is one for HTTP+SSE,
 or COMMAND ARGUMENT … for a server over stdio.
@@ -78,7 +78,7 @@ def methods(client: ClientSession) -> dict[str, Any]:
 
 
 async def call(client: ClientSession, _: ProgressCallback, name: str, arguments: Json) -> Any:
-    """Call with a progress token, which the SDK's own method cannot send yet."""
+    """Call a tool with a progress token, which the SDK's own method cannot send."""
     params = CallToolRequestParams.model_validate(
         {"name": name, "arguments": arguments, "_meta": {"progressToken": PROGRESS_TOKEN}}
     )
@@ -92,7 +92,7 @@ async def list_templates(client: ClientSession) -> Any:
 
 
 async def listen(client: ClientSession) -> None:
-    """Pass on whatever the server says by itself; this SDK has one stream for all of it."""
+    """Write the server's notifications; this SDK has one stream for all of them."""
     async for message in client.incoming_messages:
         if isinstance(message, ServerNotification):
             told = as_json(message)

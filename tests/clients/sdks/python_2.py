@@ -1,7 +1,7 @@
-"""The official Python SDK 2.x, told over stdin what to do (see orders).
+"""The official Python SDK 2.x, controlled over stdin (see orders).
 
 python -m tests.clients.sdks.python_2 MODE URL, or MODE COMMAND ARGUMENT … for a server over stdio.
-MODE is `auto`, which begins with server/discover, or `legacy`, which begins with initialize.
+MODE is `auto`, which starts with server/discover, or `legacy`, which starts with initialize.
 """
 
 import asyncio
@@ -81,7 +81,7 @@ async def complete(client: Client, ref: Json, argument: Json, context: Json | No
 
 
 async def listen(client: Client, **wanted: Any) -> Json:
-    """Say what the server agreed to, then every event, until the server ends it."""
+    """Write the accepted filter, then every event, until the server ends the stream."""
     async with client.listen(**wanted) as subscription:
         say(heard="acknowledged", params=as_json(subscription.honored))
         async for event in subscription:
@@ -90,7 +90,7 @@ async def listen(client: Client, **wanted: Any) -> Json:
 
 
 async def notified(message: Any) -> None:
-    """Pass on what belongs to no request; log messages and progress have their own callbacks."""
+    """Write notifications outside of requests; logs and progress have their own callbacks."""
     method = getattr(message, "method", None)
     if method not in (None, "notifications/message", "notifications/progress"):
         say(heard=method, params=as_json(message.params) if message.params else {})

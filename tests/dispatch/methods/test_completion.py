@@ -1,4 +1,4 @@
-"""Completing arguments while they are typed."""
+"""Completion of arguments."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ async def test_completions_capability_is_declared_since_2025_03_26(
     client_for: ClientFor, mcp_version: str
 ) -> None:
     async with client_for(shop()) as client:
-        greeting = client.welcome or await client.request("server/discover")
+        greeting = client.initialize_result or await client.request("server/discover")
 
     assert ("completions" in greeting["capabilities"]) == (mcp_version != "2024-11-05")
 

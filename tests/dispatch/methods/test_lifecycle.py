@@ -1,4 +1,4 @@
-"""Beginning a conversation: which revision is spoken, and who is who."""
+"""Initialization and discovery: the negotiation of the revision, and the server's description."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def initialize_params(version: str = "2025-11-25", **changes: Any) -> dict[str, 
 
 
 def full_server() -> Server:
-    """A server of which there is much to say."""
+    """A server that declares everything about itself."""
     server = Server(
         "desk",
         title="The desk",
@@ -51,7 +51,7 @@ def full_server() -> Server:
     return server
 
 
-# With a handshake.
+# Initialization.
 
 
 @in_sessions
@@ -59,8 +59,8 @@ async def test_requested_protocol_version_is_negotiated(
     client_for: ClientFor, mcp_version: str
 ) -> None:
     async with client_for(full_server()) as client:
-        assert client.welcome["protocolVersion"] == mcp_version
-        assert client.welcome["instructions"] == "Begin with search"
+        assert client.initialize_result["protocolVersion"] == mcp_version
+        assert client.initialize_result["instructions"] == "Begin with search"
 
 
 @over_all_transports
@@ -101,7 +101,7 @@ async def test_server_info_has_exactly_the_fields_of_the_revision(
     client_for: ClientFor, mcp_version: str
 ) -> None:
     async with client_for(full_server()) as client:
-        info = client.welcome["serverInfo"]
+        info = client.initialize_result["serverInfo"]
 
     assert set(info) == SERVER_INFO_FIELDS[mcp_version]
     assert (info["name"], info["version"]) == ("desk", "2.0")
@@ -111,7 +111,7 @@ async def test_server_declares_capabilities_of_its_components(
     client_for: ClientFor, mcp_version: str
 ) -> None:
     async with client_for(full_server()) as client:
-        welcome = client.welcome or await client.request("server/discover")
+        welcome = client.initialize_result or await client.request("server/discover")
 
     assert {"tools", "prompts", "resources", "logging"} <= set(welcome["capabilities"])
 
@@ -121,7 +121,7 @@ async def test_capabilities_option_adds_and_removes_capabilities(client_for: Cli
     server = Server("desk", capabilities=changed)
 
     async with client_for(server) as client:
-        welcome = client.welcome or await client.request("server/discover")
+        welcome = client.initialize_result or await client.request("server/discover")
 
     assert welcome["capabilities"] == {"experimental": {"com.example/key": {}}}
 
@@ -220,7 +220,7 @@ async def test_ping_before_initialize_returns_empty_result(client_for: ClientFor
     await client.close()
 
 
-# Without a handshake.
+# Discovery.
 
 
 @stateless

@@ -1,4 +1,4 @@
-"""Log messages of the seeds: how much is sent, what is declared, and Python's own logging."""
+"""Log messages: levels, the declared capability, the rate limit, and Python's logging."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from django_mcp import Frame, Server
-from django_mcp.frame.client.base import LogRateLimiter
+from django_mcp.frame.client.log_levels import LogRateLimiter
 from django_mcp.log import ClientHandler, level_of
 from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
@@ -25,7 +25,7 @@ in_sessions = pytest.mark.parametrize("mcp_version", SESSIONS)
 class TestLogRateLimit:
     @pytest.fixture(autouse=True)
     def frozen_clock(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """However slow these tests are, all of it happens in the same second."""
+        """Freeze the clock, so that all messages of a test are sent in the same second."""
         defaults = LogRateLimiter.__init__.__kwdefaults__
         assert defaults is not None
         monkeypatch.setitem(defaults, "now", lambda: 100.0)
@@ -104,7 +104,7 @@ class TestLogRateLimit:
 class TestDeclaredCapabilities:
     async def declared(self, server: Server, version: str) -> dict[str, Any]:
         async with Client(server, version=version) as client:
-            welcome = client.welcome or await client.request("server/discover")
+            welcome = client.initialize_result or await client.request("server/discover")
         found: dict[str, Any] = welcome["capabilities"]
         return found
 
@@ -180,12 +180,12 @@ class TestInitialLogLevel:
 
 @pytest.fixture
 def logger() -> Iterator[logging.Logger]:
-    """A logger of a site, which is bridged to the client."""
+    """A logger that is forwarded to the client."""
     logger = logging.getLogger("shop.orders")
     handler = ClientHandler()
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)
-    # The root may be bridged as well, by the settings that an example of the documentation shows.
+    # The root logger may be forwarded, too, by the settings of a documentation example.
     logger.propagate = False
     yield logger
     logger.propagate = True

@@ -1,4 +1,4 @@
-"""Getting prompts."""
+"""prompts/get."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.http_errors import refusal
 async def prompt_messages(
     client_for: ClientFor, server: Server, name: str, arguments: dict[str, str] | None = None
 ) -> list[tuple[str, str]]:
-    """Who says what."""
+    """The role and the text of each message."""
     async with client_for(server) as client:
         result = await client.get_prompt(name, arguments)
     return [(each["role"], each["content"]["text"]) for each in result["messages"]]

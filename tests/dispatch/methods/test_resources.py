@@ -1,4 +1,4 @@
-"""Reading resources, at their addresses and through templates."""
+"""resources/read, with URIs of resources and of templates."""
 
 from __future__ import annotations
 

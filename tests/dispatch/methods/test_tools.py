@@ -1,4 +1,4 @@
-"""Calling tools: what reaches a handler, and what becomes of what it returns or raises."""
+"""tools/call: the input of a handler, and its result or exception."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Item(BaseModel):
 
 
 def text_of(result: dict[str, Any]) -> str:
-    """The only block of a result, which is text."""
+    """Return the text of a result with one block."""
     (block,) = result["content"]
     assert block["type"] == "text"
     return str(block["text"])
 
 
-# What reaches a handler.
+# Input of a handler.
 
 
 async def test_sync_function_is_called(client_for: ClientFor) -> None:
@@ -141,7 +141,7 @@ async def test_frame_parameter_is_injected_and_omitted_from_the_input_schema(
     assert tool["inputSchema"]["properties"] == {}
 
 
-# What a handler returns.
+# Results.
 
 
 async def test_none_result_is_sent_as_empty_content(client_for: ClientFor) -> None:
@@ -194,7 +194,7 @@ async def test_tool_response_is_sent_with_its_blocks_and_meta(client_for: Client
     assert result["_meta"]["com.example/key"] == 1
 
 
-# What a handler raises.
+# Exceptions.
 
 
 async def test_tool_error_is_returned_as_an_error_result(client_for: ClientFor) -> None:
@@ -317,7 +317,7 @@ async def test_call_after_an_exception_succeeds(client_for: ClientFor) -> None:
         assert text_of(await client.call_tool("order")) == "tea"
 
 
-# What only some revisions have.
+# Features of some revisions.
 
 
 @pytest.mark.parametrize("mcp_version", ["2026-07-28"])

@@ -1,4 +1,4 @@
-"""What clients are asked in each revision, and what is never asked of them."""
+"""Input requests in each revision, and those that are rejected."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ with_url_mode = pytest.mark.parametrize("mcp_version", WITH_URL_MODE)
 
 
 class RecordingResponder:
-    """A user, or a model, who answers the same every time and remembers what was asked."""
+    """A user or a model that always gives the same answer, and records the requests."""
 
     def __init__(self, *answers: dict[str, Any]) -> None:
         self.answers = [*answers]
@@ -52,7 +52,7 @@ def text(result: dict[str, Any]) -> str:
     return str(result["content"][0]["text"])
 
 
-# Forms.
+# Form elicitation.
 
 
 class Order(BaseModel):
@@ -221,7 +221,7 @@ async def test_form_elicitation_is_rejected_for_clients_with_only_url_mode(
         assert text(await client.call_tool("pay")) == "accept None"
 
 
-# Pages.
+# URL elicitation.
 
 
 @with_url_mode
@@ -310,11 +310,11 @@ async def test_url_elicitation_required_is_rejected_without_url_capability(
     assert error.data == {"requiredCapabilities": {"elicitation": {"url": {}}}}
 
 
-# Samples of the client's model.
+# Sampling.
 
 
 def studio(**options: Any) -> Server:
-    """A server whose tool asks the model what ``messages`` say."""
+    """A server whose tool requests sampling of ``messages``."""
     server = Server("studio")
 
     @server.tool
@@ -487,7 +487,7 @@ async def test_roots_request_is_repeated_when_a_root_is_not_a_file_uri(
     assert len(user.received) == 2
 
 
-# What a client answers instead.
+# Invalid and missing responses.
 
 
 @pytest.mark.parametrize("mcp_version", SESSION_VERSIONS)
@@ -555,7 +555,7 @@ async def test_input_request_in_a_completion_returns_internal_error(
     assert "may not ask" in caplog.text
 
 
-# How long a question waits, and whose it is.
+# Timeouts and ids.
 
 
 @pytest.mark.parametrize("mcp_version", SESSION_VERSIONS)
@@ -604,13 +604,13 @@ async def test_input_request_ids_are_unique_in_a_session(
 
     ids: list[Any] = []
     client = client_for(server, sampling=sampling_result())
-    answer = client.asked
+    answer = client.answer_request
 
-    async def asked(message: dict[str, Any]) -> dict[str, Any]:
+    async def answer_request(message: dict[str, Any]) -> dict[str, Any]:
         ids.append(message["id"])
         return await answer(message)
 
-    monkeypatch.setattr(client, "asked", asked)
+    monkeypatch.setattr(client, "answer_request", answer_request)
     async with client:
         await asyncio.gather(*(client.call_tool("think") for _ in range(3)))
 

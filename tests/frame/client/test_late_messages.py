@@ -1,4 +1,4 @@
-"""What is said too late, or of what was never declared, is not sent."""
+"""Messages after the response, or without the declared capability, are not sent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ METHOD_NOT_FOUND = -32601
 
 
 def server_retaining_frames() -> tuple[Server, list[Frame]]:
-    """A server whose tools let go of their Frames, as a thread or a task which they left would."""
+    """A server whose tools leave their Frames to the test, as a background thread or task would."""
     server = Server("shop")
     kept: list[Frame] = []
 

@@ -1,4 +1,4 @@
-"""Asking in the stateless revision: the answer says what is missing, and the client calls again."""
+"""Input requests in the stateless revision: the result lists them, and the client retries."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
+from django.db import connection, transaction
 from pydantic import BaseModel
 
 from django_mcp import Frame, MissingClientCapability, Server
@@ -33,7 +34,7 @@ def text(result: dict[str, Any]) -> str:
 
 
 async def call_once(client: Client, params: dict[str, Any]) -> dict[str, Any]:
-    """The result of one single tools/call, where ``client.call_tool`` would call again."""
+    """The result of one tools/call, without the retries of ``client.call_tool``."""
     answer = await client.send(client.message("tools/call", params))
     assert answer is not None
     if "error" in answer:
@@ -90,18 +91,6 @@ class TestInputRequest:
 
         async with Client(server_with(careful)) as client:
             assert text(await client.call_tool("careful")) == "No roots, then."
-
-    async def test_undeclared_input_request_fails_and_logs_the_remedy(
-        self, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        def hidden(frame: Frame) -> str:
-            return str(getattr(frame.client, "elicit")("Name?", NAME))  # noqa: B009
-
-        async with Client(server_with(hidden), elicitation=ALICE) as client:
-            assert (await client.call_tool("hidden"))["isError"]
-        assert "requests_input=True" in caplog.text
-        async with Client(server_with(hidden, requests_input=True), elicitation=ALICE) as client:
-            assert "Alice" in text(await client.call_tool("hidden"))
 
 
 class TestSeveralInputRequests:
@@ -215,44 +204,136 @@ class TestRequestState:
             assert text(await call_once(client, params)) == "Hello, Alice!"
 
 
+def write(frame: Frame) -> str:
+    Group.objects.get_or_create(name="first")
+    count = Group.objects.count()
+    frame.client.elicit("Name?", NAME)
+    return f"{count}"
+
+
+async def awrite(frame: Frame) -> str:
+    await Group.objects.aget_or_create(name="first")
+    count = await Group.objects.acount()
+    await frame.client.aelicit("Name?", NAME)
+    return f"{count}"
+
+
+def write_sql(frame: Frame) -> str:
+    with connection.cursor() as cursor:
+        cursor.executemany("INSERT INTO auth_group (name) VALUES (%s)", [["first"], ["second"]])
+    return greet(frame)
+
+
+def read(frame: Frame) -> str:
+    with transaction.atomic():
+        count = Group.objects.count()
+    return f"{count} {greet(frame)}"
+
+
+async def aread(frame: Frame) -> str:
+    return f"{await Group.objects.acount()} {await agreet(frame)}"
+
+
+async def middleware_write(frame: Frame, call_next: Any) -> Any:
+    await Group.objects.aget_or_create(name="middleware")
+    return await call_next(frame)
+
+
+@pytest.fixture(params=["threads", "thread_sensitive"])
+def execution(request: pytest.FixtureRequest) -> Any:
+    """Each SYNC_EXECUTION."""
+    return request.param
+
+
 @pytest.mark.django_db(transaction=True)
-class TestDatabaseWrites:
-    async def test_sync_handler_writes_before_an_input_request_are_rolled_back(self) -> None:
-        def write(frame: Frame) -> str:
-            Group.objects.get_or_create(name="first")
-            count = Group.objects.count()
-            frame.client.elicit("Name?", NAME)
-            return f"{count}"
-
-        await self.assert_rolled_back(write)
-
-    async def test_async_handler_writes_before_an_input_request_are_rolled_back(self) -> None:
-        async def write(frame: Frame) -> str:
-            await Group.objects.aget_or_create(name="first")
-            count = await Group.objects.acount()
-            await frame.client.aelicit("Name?", NAME)
-            return f"{count}"
-
-        await self.assert_rolled_back(write)
-
-    async def assert_rolled_back(self, write: Any) -> None:
-        server = server_with(write)
-        async with Client(server, elicitation=ALICE, sync_execution="threads") as client:
-            await call_once(client, {"name": "write", "arguments": {}})
+class TestDeclaredHandler:
+    @pytest.mark.parametrize("handler", [write, awrite])
+    async def test_writes_before_an_input_request_are_rolled_back(
+        self, handler: Any, execution: Any
+    ) -> None:
+        server = server_with(handler, requests_input=True)
+        async with Client(server, elicitation=ALICE, sync_execution=execution) as client:
+            await call_once(client, {"name": handler.__name__, "arguments": {}})
             assert await Group.objects.acount() == 0
-            assert text(await client.call_tool("write")) == "1"
+            assert text(await client.call_tool(handler.__name__)) == "1"
             assert await Group.objects.acount() == 1
 
     async def test_writes_are_kept_when_the_handler_raises_another_exception(self) -> None:
         def write(frame: Frame) -> str:
             Group.objects.create(name="first")
-            if frame.assigns.get("never"):
-                frame.client.list_roots()
             raise ValueError
 
-        async with Client(server_with(write), roots=[], sync_execution="threads") as client:
+        server = server_with(write, requests_input=True)
+        async with Client(server, roots=[], sync_execution="threads") as client:
             assert (await client.call_tool("write"))["isError"]
         assert await Group.objects.acount() == 1
+
+    async def test_server_hook_of_a_declared_tool_is_rolled_back(self) -> None:
+        class Shop(Server):
+            def handle_tool_call(self, name: str, params: Any, frame: Frame) -> Any:
+                return write(frame)
+
+        server = Shop("shop")
+        server.register_tool("write", requests_input=True)
+        async with Client(server, elicitation=ALICE, sync_execution="threads") as client:
+            await call_once(client, {"name": "write", "arguments": {}})
+            assert await Group.objects.acount() == 0
+            assert text(await client.call_tool("write")) == "1"
+
+
+@pytest.mark.django_db(transaction=True)
+class TestUndeclaredHandler:
+    @pytest.mark.parametrize("handler", [write, awrite, write_sql])
+    async def test_input_request_after_a_write_is_rejected_and_the_remedy_is_logged(
+        self, handler: Any, execution: Any, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        server = server_with(handler)
+        async with Client(server, elicitation=ALICE, sync_execution=execution) as client:
+            assert (await client.call_tool(handler.__name__))["isError"]
+        assert "requests_input=True" in caplog.text
+
+    @pytest.mark.parametrize("handler", [read, aread])
+    async def test_input_request_after_a_read_is_sent(self, handler: Any, execution: Any) -> None:
+        server = server_with(handler)
+        async with Client(server, elicitation=ALICE, sync_execution=execution) as client:
+            assert text(await client.call_tool(handler.__name__)) == "0 Hello, Alice!"
+
+    async def test_input_request_in_a_helper_of_another_module_is_sent(self) -> None:
+        module: dict[str, Any] = {"NAME": NAME}
+        exec("def name(client): return client.elicit('Name?', NAME).content['name']", module)
+
+        def hidden(frame: Frame) -> str:
+            return str(module["name"](frame.client))
+
+        async with Client(server_with(hidden), elicitation=ALICE) as client:
+            assert text(await client.call_tool("hidden")) == "Alice"
+
+    async def test_write_of_a_middleware_is_not_the_handlers(self) -> None:
+        server = server_with(greet)
+        server.middleware = (middleware_write,)
+        async with Client(server, elicitation=ALICE, sync_execution="threads") as client:
+            assert text(await client.call_tool("greet")) == "Hello, Alice!"
+
+    async def test_write_after_the_last_input_request_is_kept(self) -> None:
+        def late(frame: Frame) -> str:
+            answer = greet(frame)
+            Group.objects.create(name=answer)
+            return answer
+
+        server = server_with(late)
+        async with Client(server, elicitation=ALICE, sync_execution="threads") as client:
+            assert text(await client.call_tool("late")) == "Hello, Alice!"
+        assert await Group.objects.acount() == 1
+
+    async def test_server_hook_may_request_input(self) -> None:
+        class Shop(Server):
+            def handle_tool_call(self, name: str, params: Any, frame: Frame) -> Any:
+                return greet(frame)
+
+        server = Shop("shop")
+        server.register_tool("greet")
+        async with Client(server, elicitation=ALICE) as client:
+            assert text(await client.call_tool("greet")) == "Hello, Alice!"
 
 
 class TestSingleUseRequestState:

@@ -1,4 +1,4 @@
-"""What a handler tells its client while it works."""
+"""Notifications that a handler sends while it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of a round belongs to one caller, one request and a short while."""
+"""Request state is bound to one principal and one request, and expires."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ over_all_transports = pytest.mark.parametrize("mcp_transport", TRANSPORTS)
 
 
 class Member(AnonymousUser):
-    """Somebody whom an authenticator knows by name."""
+    """An authenticator that names the user."""
 
     def __init__(self, pk: int) -> None:
         self.pk = pk  # type: ignore[assignment]
@@ -45,7 +45,7 @@ def client_of(server: Server, user: int, transport: Any = "memory") -> Client:
 
 
 async def send_once(client: Client, method: str, **params: Any) -> dict[str, Any]:
-    """The answer to one single request."""
+    """The response to one request."""
     answer = await client.send(client.message(method, params))
     assert answer is not None
     return answer

@@ -1,4 +1,4 @@
-"""JSON Schemas: which compile, what does not fit them, and how they are reshaped."""
+"""JSON Schema: compilation, validation errors, and conversion."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from django_mcp.protocol.schema import compiler
 from django_mcp.protocol.schema import validator as schema_validator
-from django_mcp.protocol.schema.compiler import MAX_DEPTH, MAX_SUBSCHEMAS
+from django_mcp.protocol.schema.walk import MAX_DEPTH, MAX_SUBSCHEMAS
 
 TOOL: dict[str, Any] = {
     "type": "object",
@@ -95,7 +95,7 @@ PROBLEMS: list[tuple[Any, list[str]]] = [
 
 @pytest.mark.parametrize("instance", VALID_INSTANCES)
 def test_valid_instance_has_no_errors(instance: dict[str, Any]) -> None:
-    validator = compiler.compile(TOOL, root_object=True)
+    validator = compiler.compile(TOOL)
     assert validator.errors(instance) == []
     assert validator.problems(instance) == ""
 
@@ -209,7 +209,7 @@ def test_schema_is_compiled_in_its_declared_dialect(dialect: str) -> None:
     assert validator.schema == schema
     assert validator.dialect == dialect.removesuffix("#")
     assert validator.problems({"a": "É"}) == ""
-    # Our keywords stay in force where the root, which names the dialect, is met again.
+    # Our keywords also apply where the root, which names the dialect, is referenced.
     assert validator.problems({"self": {"self": {"a": "é"}}}) == (
         "arguments.self.self.a: 'é' does not match '^\\\\p{Lu}+$'"
     )
@@ -237,13 +237,13 @@ def test_default_dialect_is_2020_12_and_format_is_not_enforced() -> None:
 
 
 def chain(length: int) -> dict[str, Any]:
-    """Definitions each of which applies the next."""
+    """Definitions that each refer to the next one."""
     defs: dict[str, Any] = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(length)}
     return {"$defs": {**defs, f"d{length}": {}}, "$ref": "#/$defs/d0"}
 
 
 def exponential_references() -> dict[str, Any]:
-    """Definitions each of which applies the next twice: a million in twenty."""
+    """Definitions that each refer to the next one twice: twenty of them expand to a million."""
     defs: dict[str, Any] = {
         f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(20)
     }
@@ -327,13 +327,6 @@ def test_schema_with_local_references_within_bounds_compiles(schema: dict[str, A
     assert compiler.compile(schema).problems({"a": {}}) is not None
 
 
-def test_root_object_option_requires_type_object() -> None:
-    assert compiler.compile({"type": "object"}, root_object=True).problems({}) == ""
-    for schema in ({}, {"type": "array"}, {"type": ["object", "null"]}):
-        with pytest.raises(ValueError, match='add "type": "object"'):
-            compiler.compile(schema, root_object=True)
-
-
 def test_compiled_schema_keeps_all_keywords_and_ignores_later_changes() -> None:
     written: dict[str, Any] = {
         "$schema": DIALECTS[0],
@@ -350,28 +343,6 @@ def test_compiled_schema_keeps_all_keywords_and_ignores_later_changes() -> None:
     assert validator.schema == before
     assert list(validator.schema) == list(before)
     assert validator.problems({}) == ""
-
-
-def test_walk_yields_every_subschema_with_its_location() -> None:
-    schema = {
-        "properties": {"a": {"items": {"x": 1}}, "properties": {"not": {}}},
-        "allOf": [{}, True, {"prefixItems": [{}]}],
-        "dependencies": {"a": ["b"], "b": {}},
-        "default": {"properties": {"no": {}}},
-        "enum": [{"not": {}}],
-        "if": False,
-    }
-    assert [position.location for position in compiler.walk(schema)] == [
-        (),
-        ("properties", "a"),
-        ("properties", "a", "items"),
-        ("properties", "properties"),
-        ("properties", "properties", "not"),
-        ("allOf", 0),
-        ("allOf", 2),
-        ("allOf", 2, "prefixItems", 0),
-        ("dependencies", "b"),
-    ]
 
 
 INTEGER = {"type": "integer"}
@@ -429,7 +400,8 @@ def test_to_object_root_wraps_a_schema_unless_references_break(
     assert compiler.to_object_root(schema) == wrapped
     assert schema == before
     if wrapped is not None:
-        compiler.compile(wrapped, root_object=True)
+        assert compiler.is_object_root(wrapped)
+        compiler.compile(wrapped)
 
 
 def test_wrapped_schema_validates_the_value_under_its_key() -> None:

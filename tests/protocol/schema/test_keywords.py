@@ -1,4 +1,4 @@
-"""Our keywords of JSON Schema mean what the stock ones mean, and keep their time."""
+"""Our JSON Schema keywords agree with those of jsonschema, and run in linear time."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Strict mode: what does not fit a revision is found, and said; what fits is let pass.
+"""Output validation: violations of a revision are found, valid messages pass.
 
-Where the official schemas are at hand, they agree.
+Where the official schemas are available, they agree.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TOOL: dict[str, Any] = {"name": "t", "inputSchema": {"type": "object"}}
 
 
 def complete_result(version: str, method: str, result: dict[str, Any]) -> dict[str, Any]:
-    """The result with what all results of the revision have."""
+    """The result with the members that every result of the revision has."""
     if version != NEW:
         return result
     cached = {"ttlMs": 0, "cacheScope": "private"}
@@ -33,12 +33,12 @@ def complete_result(version: str, method: str, result: dict[str, Any]) -> dict[s
 def official_verdict(
     version: str, message: dict[str, Any], method: str | None = None
 ) -> bool | None:
-    """What the official schema says, or None where it is not at hand."""
+    """The verdict of the official schema, or None where it is not available."""
     if spec_schemas.FOLDER not in os.environ:
         return None
     try:
         spec_schemas.check(BY_VERSION[version], message, method)
-    except spec_schemas.Unofficial:
+    except spec_schemas.SchemaMismatch:
         return False
     return True
 
@@ -155,7 +155,7 @@ FIELDS_OF_OTHER_REVISIONS = [
     (LAST, "tools/call", call(resultType="complete"), "resultType is not known"),
     (LAST, "completion/complete", {"completion": {"values": ["a"] * 101}}, "more than 100 items"),
 ]
-"""What the official schemas let pass, because they let others add what they like."""
+"""Violations that the official schemas accept, because they allow additional members."""
 
 
 @pytest.mark.parametrize(("version", "method", "result", "problem"), FIELDS_OF_OTHER_REVISIONS)
@@ -180,7 +180,7 @@ def test_every_problem_of_a_result_is_reported() -> None:
 def test_message_with_a_custom_method_is_not_validated() -> None:
     assert strict.result(BY_VERSION[LAST], "example.com/method", {"any": 1}) == []
     assert strict.notification(BY_VERSION[LAST], "example.com/said", {"any": 1}) == []
-    assert strict.question(BY_VERSION[LAST], "example.com/asked", {"any": 1}) == []
+    assert strict.server_request(BY_VERSION[LAST], "example.com/asked", {"any": 1}) == []
 
 
 def test_input_required_result_is_validated_with_its_own_type() -> None:
@@ -242,7 +242,7 @@ SERVER_REQUESTS: list[tuple[str, dict[str, Any], str | None]] = [
 def test_server_request_params_are_validated(
     method: str, params: dict[str, Any], problem: str | None
 ) -> None:
-    found = strict.question(BY_VERSION[LAST], method, params)
+    found = strict.server_request(BY_VERSION[LAST], method, params)
 
     assert [each for each in found if (problem or "") in each] == found
     assert len(found) == (problem is not None)

@@ -1,4 +1,4 @@
-"""A conversation over a pipe: questions, subscriptions, announcements and batches, line by line."""
+"""A stdio connection: input requests, subscriptions, notifications and batches."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ import pytest
 from django_mcp import Frame, registry
 from django_mcp.protocol import request_meta
 from django_mcp.pubsub import bus
-from django_mcp.testing.asgi import PATIENCE
+from django_mcp.testing.asgi import TIMEOUT
 from django_mcp.transports.connection import stdio
+from django_mcp.transports.connection.connection import SESSION
 from tests.transports.http.session.test_get_stream import INITIAL_NOTIFICATIONS
 from tests.transports.http.session.test_input_requests import ACCEPT_RESULT
 from tests.transports.http_peer import MODERN
@@ -26,7 +27,7 @@ SESSION_VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 
 
 class StdioClient:
-    """The client's end: lines to the server, and the lines it wrote."""
+    """The client's side: lines to the server, and the lines that it wrote."""
 
     def __init__(self, desk: Desk) -> None:
         server = registry.configure(desk.server)
@@ -35,7 +36,7 @@ class StdioClient:
         self._in: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._out: asyncio.Queue[bytes] = asyncio.Queue()
 
-    # The file which the conversation writes to.
+    # The file that the connection writes to.
 
     def write(self, line: bytes) -> int:
         assert line.endswith(b"\n")
@@ -44,7 +45,7 @@ class StdioClient:
         return len(line)
 
     def flush(self) -> None:
-        """Nothing waits."""
+        """Do nothing."""
 
     # The client.
 
@@ -67,7 +68,7 @@ class StdioClient:
         self.request("subscriptions/listen", {"_meta": meta, "notifications": wanted}, id=id)
 
     async def line(self) -> Any:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return json.loads(await self._out.get())
 
     async def initialize(self, version: str, **capabilities: Any) -> None:
@@ -82,7 +83,7 @@ class StdioClient:
         assert [(await self.line())["method"] for _ in range(3)] == INITIAL_NOTIFICATIONS
 
     async def assert_no_output(self) -> None:
-        """Nothing else is waiting to be read."""
+        """Assert that there are no more lines."""
         identity = self.request("ping", id=f"ping-{next(self._ids)}")
         assert (await self.line())["id"] == identity
 
@@ -101,7 +102,7 @@ async def connected(desk: Desk) -> AsyncIterator[StdioClient]:
     yield pipe
     desk.go_on.set()
     pipe.close()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await serving
 
 
@@ -127,7 +128,7 @@ async def test_cancelled_call_cancels_its_input_request_and_gets_no_response(des
         pipe.notify("notifications/cancelled", requestId=call)
         withdrawn = await pipe.line()
         assert withdrawn["params"]["requestId"] == question["id"]
-        assert await asyncio.to_thread(desk.thread.wait, PATIENCE)
+        assert await asyncio.to_thread(desk.thread.wait, TIMEOUT)
         assert desk.ended == ["ConnectionError"]
         pipe.send({"jsonrpc": "2.0", "id": question["id"], "result": ACCEPT_RESULT})
         await pipe.assert_no_output()
@@ -171,7 +172,7 @@ async def test_resource_updates_are_sent_only_while_subscribed(desk: Desk, versi
 async def test_notification_by_session_id_is_sent_to_that_connection_only(desk: Desk) -> None:
     @desk.server.tool
     async def remember(frame: Frame) -> str:
-        """Tells the session which calls, as a task that outlives the call would."""
+        """Sends a notification to the calling session, as a task that outlives the call would."""
         await desk.server.asend_notification("x/y", session_id=frame.get_mcp_session_id())
         return "told"
 
@@ -201,21 +202,21 @@ async def test_listen_request_receives_notifications_and_is_answered_on_close(de
     heard = [await pipe.line() for _ in range(3)]
     assert [each["params"]["_meta"][ID] for each in heard] == [0, "0", 0]
     pipe.notify("notifications/cancelled", requestId="0")
-    await _until(lambda: len(pipe.conversation._running) == 1)
+    await _until(lambda: len(pipe.conversation._in_flight.of(SESSION)) == 1)
     await desk.server.anotify_prompts_list_changed()
     pipe.close()
     answer, cancelled = await pipe.line(), await pipe.line()
     assert (answer["id"], answer["result"]["_meta"][ID]) == (0, 0)
     assert cancelled["method"] == "notifications/cancelled"
     assert cancelled["params"]["requestId"] == 0
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await serving
     assert pipe._out.empty()
     assert bus.here()._receivers == {}
 
 
 async def _until(condition: Any) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not condition():
             await asyncio.sleep(0)
 

@@ -1,4 +1,4 @@
-"""manage.py mcp_stdio in a process of its own, as desktop programs start it."""
+"""manage.py mcp_stdio in its own process, as desktop clients start it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STATELESS_PARAMS = {"_meta": {VERSION: STATELESS, CAPABILITIES: {}}}
 
 
 class Process:
-    """One started server. Every line of its standard output must be a message."""
+    """A running server. Every line of its standard output must be a message."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -36,14 +36,14 @@ class Process:
         self.errors = ""
 
     def write(self, *lines: bytes | dict[str, Any]) -> None:
-        """Write lines: bytes as they are, anything else as a message."""
+        """Write lines: bytes unchanged, other values as messages."""
         assert self._process.stdin is not None
         for line in lines:
             data = line if isinstance(line, bytes) else jsonrpc.encode(line) + b"\n"
             self._process.stdin.write(data)
 
     async def read(self) -> dict[str, Any]:
-        """The next message."""
+        """Return the next message."""
         assert self._process.stdout is not None
         async with asyncio.timeout(TIMEOUT):
             line = await self._process.stdout.readline()
@@ -53,14 +53,14 @@ class Process:
         return message
 
     async def ask(self, identity: int, method: str, **params: Any) -> dict[str, Any]:
-        """The answer to a request, after whatever is said before it."""
+        """Return the response to a request, after the messages before it."""
         self.write(jsonrpc.request(identity, method, params))
         while (answer := await self.read()).get("id") != identity:
             assert "method" in answer
         return answer
 
     async def call(self, identity: int, tool: str) -> dict[str, Any]:
-        """The answer to the call of a tool."""
+        """Return the result of a tool call."""
         return await self.ask(identity, "tools/call", name=tool)
 
     async def open(self) -> dict[str, Any]:
@@ -71,11 +71,11 @@ class Process:
         return result
 
     def stop(self) -> None:
-        """Send SIGTERM, as clients do which have waited long enough."""
+        """Send SIGTERM, as clients do after a timeout."""
         self._process.send_signal(signal.SIGTERM)
 
     async def end(self) -> int:
-        """Close the pipe; the exit code, once the process has ended and said nothing more."""
+        """Close the pipe; return the exit code after the process has exited without more output."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         async with asyncio.timeout(TIMEOUT):

@@ -1,4 +1,4 @@
-"""What a client of the library does not see: statuses, headers, media types, bytes."""
+"""HTTP details that a client library hides: statuses, headers, media types, bytes."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ def shop() -> Server:
 async def opened(
     version: str, server: Server | None = None, always: Mapping[str, str] | None = None
 ) -> Wire:
-    """A client of the version, whose session is open where it needs one."""
+    """A client of the version, with an open session if the version has sessions."""
     wire = Wire(server or shop(), version, always=always)
     if version != STATELESS:
         await wire.open()
     return wire
 
 
-# Answers.
+# Responses.
 
 
 @pytest.mark.parametrize("version", ALL_VERSIONS)
@@ -260,7 +260,7 @@ async def test_deleted_session_is_not_found(version: str) -> None:
 
 
 class NameHeaderAuthentication:
-    """Believes whoever says who she is."""
+    """Trusts the name of the caller."""
 
     async def authenticate(self, scope: Mapping[str, Any], /) -> Principal | Challenge | None:
         name = dict(scope["headers"]).get(b"x-name", b"").decode()
@@ -298,7 +298,7 @@ async def test_session_beyond_the_limit_per_principal_is_rejected(configure: Con
     assert statuses == [200, 200, 429]
 
 
-# Versions in headers.
+# Version headers.
 
 
 @pytest.mark.parametrize("version", SESSIONS)
@@ -395,7 +395,7 @@ async def test_errors_are_reported_in_order_of_precedence() -> None:
     assert await code(good, {}, "initialize") == -32601
 
 
-# Verbs and media types.
+# Methods and media types.
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "OPTIONS", "HEAD"])
@@ -459,7 +459,7 @@ async def test_client_that_accepts_only_json_receives_no_notifications(version: 
     assert reply.json()["result"]["content"][0]["text"] == "done"
 
 
-# Who calls, and from where.
+# Hosts, origins and authentication.
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://testserver.evil", "x"])
@@ -599,15 +599,15 @@ async def test_disconnect_before_the_body_is_complete_starts_no_response() -> No
         exchange.send(b"{", more=True)
         exchange.disconnect()
         with pytest.raises(asyncio.CancelledError):
-            await exchange.ended()
-        assert not exchange.has_begun
+            await exchange.wait_closed()
+        assert not exchange.has_started
 
 
 # Streams.
 
 
 class SlowServer:
-    """A server whose only tool says something, and waits until it may go on."""
+    """A server whose only tool sends a log message, and waits until the test releases it."""
 
     def __init__(self) -> None:
         self.server = Server("slow")
@@ -648,7 +648,7 @@ async def test_stream_is_opened_by_the_first_notification(version: str) -> None:
 
     async with wire.exchange(wire.call("work")) as exchange:
         await slow.until(slow.began)
-        assert not exchange.has_begun
+        assert not exchange.has_started
 
         slow.may_report.set()
         assert await exchange.status() == 200
@@ -718,7 +718,7 @@ async def test_async_handler_waits_for_a_slow_client(version: str) -> None:
         for _ in range(100):
             await asyncio.sleep(0)
         assert len(said) < 5
-        exchange.go_on_reading()
+        exchange.resume_reading()
         numbers = [
             jsonrpc.decode(event.data)["params"]["progress"]
             async for event in exchange.events()
@@ -750,13 +750,13 @@ async def test_sync_handler_waits_for_a_slow_client(version: str) -> None:
         for _ in range(1000):
             await asyncio.sleep(0)
         assert len(said) < 5000
-        exchange.go_on_reading()
+        exchange.resume_reading()
         body = await exchange.body()
 
     assert body.count(b"notifications/progress") == 5000
 
 
-# Going away.
+# Disconnects.
 
 
 async def test_stateless_request_is_cancelled_when_the_client_disconnects() -> None:
@@ -767,8 +767,8 @@ async def test_stateless_request_is_cancelled_when_the_client_disconnects() -> N
         await slow.until(slow.began)
         exchange.disconnect()
         await slow.until(slow.ended)
-        await exchange.ended()
-        assert not exchange.has_begun
+        await exchange.wait_closed()
+        assert not exchange.has_started
 
     assert slow.was_cancelled
 
@@ -782,8 +782,8 @@ async def test_stateless_stream_is_cancelled_when_the_client_disconnects() -> No
         assert await exchange.event() is not None
         exchange.disconnect()
         await slow.until(slow.ended)
-        await exchange.ended()
-        with pytest.raises(ConnectionError, match="without ending its response"):
+        await exchange.wait_closed()
+        with pytest.raises(ConnectionError, match="without completing its response"):
             await exchange.read()
 
     assert slow.was_cancelled
@@ -812,7 +812,7 @@ async def test_session_call_continues_after_a_disconnect(version: str, by_the_se
             slow.may_report.set()
             slow.go_on.set()
             await slow.until(slow.ended)
-            await exchange.ended()
+            await exchange.wait_closed()
     slow.may_report.set()
     slow.go_on.set()
     await slow.until(slow.ended)
@@ -842,16 +842,16 @@ async def test_error_raised_by_send_does_not_block_the_handler(version: str) -> 
     async def send(message: dict[str, Any]) -> None:
         raise OSError("The client has gone")
 
-    with suppress(OSError):  # As the ASGI specification lets it.
+    with suppress(OSError):  # Allowed by the ASGI specification.
         await wire.application(wire.scope(message), receive, send)
     await slow.until(slow.ended)
 
 
-# Mounting.
+# Routing.
 
 
 def mounted() -> tuple[Any, list[str]]:
-    """A site with the default server, and the paths which reached Django."""
+    """A site with the default server, and the paths that Django received."""
     reached: list[str] = []
 
     async def pages(scope: Any, receive: Any, send: Any) -> None:
@@ -911,18 +911,18 @@ async def test_url_patterns_resolve_to_every_endpoint() -> None:
         assert pattern.resolve(f"{path}/x") is None
 
 
-# When something of ours breaks.
+# Internal failures.
 
 
 class UnreachableSessionStore(MemorySessionStore):
-    """A store whose place cannot be reached."""
+    """A store whose backend is unreachable."""
 
     async def load(self, session_id: str) -> Session | None:
         raise ConnectionRefusedError("the password is xyzzy")
 
 
 class FailingAuthentication:
-    """An authenticator which cannot find out."""
+    """An authenticator whose backend is unreachable."""
 
     async def authenticate(self, scope: Mapping[str, Any], /) -> Principal:
         raise RuntimeError("the password is xyzzy")

@@ -1,4 +1,4 @@
-"""Listen streams of the stateless era: acknowledged, filtered, told, and ended properly."""
+"""Listen streams of the stateless revision: acknowledgement, filters, events, and the end."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ async def test_concurrent_subscriptions_are_independent(desk: Desk) -> None:
         assert (await message_of(one))["params"]["_meta"][ID] == 1
         assert (await message_of(two))["params"]["_meta"][ID] == "1"
         one.disconnect()
-        await one.ended()
+        await one.wait_closed()
         await desk.server.anotify_tools_list_changed()
         assert (await message_of(two))["params"]["_meta"][ID] == "1"
 
@@ -130,7 +130,7 @@ async def test_disconnect_releases_subscriptions_and_streams(desk: Desk) -> None
         await message_of(stream)
         assert bus.here()._receivers
         stream.disconnect()
-        await stream.ended()
+        await stream.wait_closed()
     assert bus.here()._receivers == {}
     assert sse_stream.end_all() == 0
 
@@ -163,7 +163,7 @@ async def test_listen_stream_is_not_limited_by_the_handler_timeout(
     async with peer.posting(peer.listen(id=1, toolsListChanged=True)) as stream:
         await message_of(stream)
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(stream.ended(), 0.2)
+            await asyncio.wait_for(stream.wait_closed(), 0.2)
         await desk.server.anotify_tools_list_changed()
         assert (await message_of(stream))["method"] == "notifications/tools/list_changed"
 
@@ -206,7 +206,7 @@ async def test_stream_of_a_client_that_does_not_read_is_closed(
         for _ in range(50):
             await desk.server.anotify_tools_list_changed()
             await asyncio.sleep(0)
-        stream.go_on_reading()
+        stream.resume_reading()
         assert len([event async for event in stream.events()]) < 50
     assert "does not read" in caplog.text
 

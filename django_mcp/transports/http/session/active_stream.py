@@ -1,160 +1,140 @@
-"""Which of a session's standalone streams may speak: the newest that is open, on any worker.
+"""The lease which decides which GET stream of a session sends: the newest, on any worker.
 
-Every message belongs to exactly one stream (T-HTTP-51, -52). Streams of a session agree over
-its group: a new one asks for the word and is given it, with how far the client was told; one
-that closes passes it back. A stream whose worker died is noticed when it does not answer.
+Every message is sent on exactly one stream (T-HTTP-51, -52). The newest stream becomes active.
+The previous one flushes its pending event and hands over its position. The lease is a field of
+the session, which is changed by compare-and-set; hints on the message bus make it quick. A stream
+that does not hand over in time loses the lease, and the lease of a dead worker expires.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+from django_mcp import stores
+from django_mcp.frame.session import Change, Session, address
 from django_mcp.pubsub import bus, publisher
 
-PATIENCE = 0.3
-"""Seconds in which a stream on another worker says that it has the word."""
-LONG_PATIENCE = 5.0
-"""Seconds in which it then finishes what it was saying."""
+LEASE = 150.0
+"""Seconds for which the lease is valid. It is renewed with each check of an open stream, every
+60 seconds, by the store operation which keeps the session from expiring: no other one is made."""
+HANDOVER = 3.0
+"""Seconds which the previous stream has for its pending event."""
+
+REQUESTED, RELEASED = "stream_requested", "stream_released"
+"""The hints: a newer stream waits for the lease, and the lease was released or handed over."""
 
 LogPosition = int | None
 
 
 class ActiveStream:
-    """The part of one stream in that agreement."""
+    """The lease, as one stream sees it."""
 
     def __init__(
         self,
-        session: str,
+        session_id: str,
         name: str,
         *,
-        speak: Callable[[LogPosition], None],
-        fall_silent: Callable[[], Awaitable[LogPosition]],
+        activate: Callable[[dict[str, Any]], None],
+        drain: Callable[[], Awaitable[None]],
+        retry: Callable[[], None],
     ) -> None:
-        """``speak`` is called with how far the client was told, if that is known here."""
-        self.has_word = False
-        self._at = time.time_ns()
-        self._session = session
+        """``activate`` receives the lease, ``drain`` waits until everything written is sent.
+
+        ``retry`` is called when the lease may be available: it has to call ``renew``.
+        """
+        self.is_active = False
+        self.position: LogPosition = None
+        """The last number of the server's log which this stream has sent."""
+        self._session_id = session_id
         self._name = name
-        self._speak = speak
-        self._fall_silent = fall_silent
-        self._newer: dict[str, None] = {}
+        self._activate = activate
+        self._drain = drain
+        self._retry = retry
+        self._may_hold = False
+        self._lock = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
-        self._is_waiting = False
 
-    async def open(self) -> None:
-        """Ask for the word; it is taken when nobody answers."""
-        self._is_waiting = True
-        await self._tell("opened", at=self._at)
-        if self._is_waiting and self._timer is None:
-            self._wait(PATIENCE if bus.shared_layer() is not None else 0)
+    async def open(self) -> Session | None:
+        """Take the lease, or request it from its holder; return the session as it is now."""
+        return await self._update(is_new=True)
 
-    async def close(self, position: LogPosition) -> None:
-        """Pass the word back."""
-        had_word, self.has_word = self.has_word or self._is_waiting, False
-        self._stop_waiting()
-        await self._tell("closed", had_word=had_word, heard=position)
+    async def renew(self) -> Session | None:
+        """Renew the lease, take a free one, or hand over; return the session as it is now."""
+        return await self._update(is_new=False)
 
-    def probe(self) -> None:
-        """Ask whether there is still a newer stream, unless this one is the newest."""
-        if not self.has_word and not self._is_waiting:
-            self._newer.clear()
-            self._is_waiting = True
-            self._wait(PATIENCE)
-            self._tell_soon("probed")
+    async def close(self) -> None:
+        """Release the lease, or withdraw the request for it."""
+        self._stop_timer()
+        async with self._lock:
+            was_active, self.is_active = self.is_active, False
+            if self._may_hold:
+                await self._hand_over(self.position if was_active else None)
 
-    def hear(self, message: bus.Message) -> None:
-        """Take what another stream of the session says."""
-        if message["stream"] != self._name and message.get("to", self._name) == self._name:
-            STEPS[message["standing"]](self, message)
-
-    # What another stream says.
-
-    def _opened(self, message: bus.Message) -> None:
-        other = message["stream"]
-        if self._is_waiting and (message["at"], other) < (self._at, self._name):
-            # Both have only just opened, and this one is the newer.
-            self._tell_soon("present", to=other)
-            return
-        self._newer[other] = None
-        if self.has_word:
-            self.has_word = False
-            self._tell_soon("yielding", to=other)
-            bus.spawn(self._yield(other))
-        elif self._is_waiting:
-            # The word is on its way to us: let the other one wait until we can pass it on.
-            self._tell_soon("yielding", to=other)
-
-    def _yielding(self, _: bus.Message) -> None:
-        if self._is_waiting:
-            self._wait(LONG_PATIENCE)
-
-    def _yielded(self, message: bus.Message) -> None:
-        self._newer.pop(message["stream"], None)
-        if not self.has_word:
-            self._stop_waiting()
-            self._take_or_pass_on(message["heard"])
-
-    def _closed(self, message: bus.Message) -> None:
-        self._newer.pop(message["stream"], None)
-        if message["had_word"] and not self._newer and not self.has_word:
-            self._stop_waiting()
-            self._take_or_pass_on(message["heard"])
-
-    def _probed(self, message: bus.Message) -> None:
-        if message["stream"] not in self._newer:
-            self._tell_soon("present", to=message["stream"])
-
-    def _present(self, message: bus.Message) -> None:
-        self._newer[message["stream"]] = None
-        self._stop_waiting()
-
-    # What this one does.
-
-    async def _yield(self, to: str) -> None:
-        await self._tell("yielded", to=to, heard=await self._fall_silent())
-
-    def _take_or_pass_on(self, position: LogPosition) -> None:
-        if self._newer:
-            self._tell_soon("yielded", to=[*self._newer][-1], heard=position)
+    def receive(self, hint: bus.Message) -> None:
+        """Look at the lease again if the hint of another stream concerns this one."""
+        if hint["event"] == REQUESTED:
+            concerns_this = self._may_hold and hint["by"] != self._name
         else:
-            self.has_word = True
-            self._speak(position)
+            concerns_this = hint["to"] in ("", self._name)
+        if concerns_this:
+            self._retry()
 
-    def _wait(self, seconds: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._waited)
+    async def _update(self, *, is_new: bool) -> Session | None:
+        async with self._lock:
+            self._may_hold = True  # Also if this is cancelled while the store is at work.
+            store = stores.sessions()
+            now = store.now()
+            value = {"now": now, "until": now + LEASE}
+            if is_new:
+                value["limit"] = now + HANDOVER
+            if self.is_active and self.position is not None:
+                value["position"] = self.position
+            change = Change("active_stream", "activate", self._name, value)
+            session = await store.update(self._session_id, [change])
+            if session is not None:
+                await self._apply(dict(session.active_stream), now, is_new=is_new)
+            return session
 
-    def _waited(self) -> None:
-        self._stop_waiting()
-        self._take_or_pass_on(None)
+    async def _apply(self, lease: dict[str, Any], now: float, *, is_new: bool) -> None:
+        self._stop_timer()
+        was_active, self.is_active = self.is_active, lease["by"] == self._name
+        is_next = lease.get("next") == self._name
+        self._may_hold = self.is_active or is_next
+        if is_next:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(max(0.0, lease["until"] - now), self._retry)
+            if is_new:
+                await self._publish(REQUESTED, by=self._name)
+        elif self.is_active and "next" in lease:
+            self.is_active = False
+            await self._yield(was_active=was_active)
+        elif self.is_active and not was_active:
+            self._activate(lease)
 
-    def _stop_waiting(self) -> None:
-        self._is_waiting = False
+    async def _yield(self, *, was_active: bool) -> None:
+        """Flush the pending event and hand over, unless the client does not read it in time."""
+        try:
+            async with asyncio.timeout(HANDOVER):
+                await self._drain()
+        except TimeoutError:
+            return
+        await self._hand_over(self.position if was_active else None)
+
+    async def _hand_over(self, position: LogPosition) -> None:
+        store = stores.sessions()
+        value = {"until": store.now() + LEASE, "position": position}
+        change = Change("active_stream", "hand_over", self._name, value)
+        session = await store.update(self._session_id, [change])
+        self._may_hold = False
+        if session is not None:
+            await self._publish(RELEASED, to=session.active_stream.get("by", ""))
+
+    async def _publish(self, hint: str, **facts: str) -> None:
+        await publisher.send_to_session(address(self._session_id), hint, **facts)
+
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    async def _tell(self, what: str, **facts: Any) -> None:
-        await publisher.send_to_session(self._session, "standing", **self._told(what, facts))
-
-    def _tell_soon(self, what: str, **facts: Any) -> None:
-        told = {"event": "standing", **self._told(what, facts)}
-        bus.publish_soon(publisher.of_session(self._session), told)
-
-    def _told(self, what: str, facts: dict[str, Any]) -> dict[str, Any]:
-        return {"standing": what, "stream": self._name, **facts}
-
-
-STEPS: Mapping[str, Callable[[ActiveStream, bus.Message], None]] = {
-    "opened": ActiveStream._opened,
-    "yielding": ActiveStream._yielding,
-    "yielded": ActiveStream._yielded,
-    "closed": ActiveStream._closed,
-    "probed": ActiveStream._probed,
-    "present": ActiveStream._present,
-}
-"""What a stream does when it hears this of another one."""

@@ -1,7 +1,7 @@
-"""What the stream of a call has said, kept for a client that may have to come back for it.
+"""The event log of a call's stream, for a client that has to resume it.
 
-An event has its number at once and is kept soon: the call, and the client that is still
-connected, do not wait for the store. Each stream has one writer, so that the numbers agree.
+An event has its number at once and is stored soon: neither the call nor a connected client waits
+for the store. Each stream has one writer, so that the numbers agree.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from django_mcp.pubsub import publisher
 logger = logging.getLogger("django_mcp")
 
 PREFIX = "p"
-"""How the names of these streams begin, which are born from a POST."""
+"""The first letter of the names of these streams, which are opened by a POST."""
 MAX_BACKLOG = 10_000
-"""How many events may wait for the store before some are left out."""
+"""How many events may wait for the store. Further ones are dropped."""
 
 
 class StreamLog:
@@ -27,66 +27,66 @@ class StreamLog:
 
     def __init__(self, session: str) -> None:
         self.name = PREFIX + secrets.token_urlsafe(12)
-        self.is_read_elsewhere = False
-        """Whether somebody else may be reading, who must be told of what is kept."""
+        self.has_other_readers = False
+        """Whether another connection may read the stream, and is notified of new events."""
         self._session = session
         self._last = 0
-        self._unkept: list[str] = []
-        self._keeping: asyncio.Task[None] | None = None
-        self._broken = False
-        self._keep()
+        self._backlog: list[str] = []
+        self._writer: asyncio.Task[None] | None = None
+        self._is_broken = False
+        self._start_writing()
 
     @property
     def last(self) -> EventId:
-        """The id of the last event; before the first one, the one to begin after."""
+        """The id of the last event, or the id before the first one."""
         return EventId(self.name, self._last)
 
-    def add(self, text: str) -> EventId:
-        """Keep an event; its id."""
-        if len(self._unkept) >= MAX_BACKLOG:
-            logger.warning("A handler says more than the store takes; some of it is left out")
+    def append(self, text: str) -> EventId:
+        """Append an event; return its id."""
+        if len(self._backlog) >= MAX_BACKLOG:
+            logger.warning("Events are dropped: a handler sends more than the store takes")
             return self.last
         self._last += 1
-        self._unkept.append(text)
-        self._keep()
+        self._backlog.append(text)
+        self._start_writing()
         return self.last
 
-    async def kept(self) -> None:
-        """Wait until everything added so far is kept, or cannot be."""
-        while self._keeping is not None:
-            await asyncio.shield(self._keeping)
+    async def flush(self) -> None:
+        """Wait until all events are stored, or have failed to be."""
+        while self._writer is not None:
+            await asyncio.shield(self._writer)
 
     async def close(self) -> None:
-        """Note, when all is kept, that nothing more comes."""
-        await self.kept()
+        """Store all events, and that there will be no more."""
+        await self.flush()
         try:
             await stores.events().close(self._session, self.name)
         except Exception:
-            logger.exception("The end of a stream cannot be kept")
-        if self.is_read_elsewhere:
-            await self.tell()
+            logger.exception("A stream cannot be closed in the event store")
+        if self.has_other_readers:
+            await self.notify_readers()
 
-    async def tell(self) -> None:
-        """Let whoever reads elsewhere look again."""
+    async def notify_readers(self) -> None:
+        """Let other connections read the stream."""
         await publisher.send_to_session(self._session, "appended", stream=self.name)
 
-    def _keep(self) -> None:
-        if self._keeping is None and not self._broken:
-            self._keeping = asyncio.ensure_future(self._keep_all())
+    def _start_writing(self) -> None:
+        if self._writer is None and not self._is_broken:
+            self._writer = asyncio.ensure_future(self._write_all())
 
-    async def _keep_all(self) -> None:
+    async def _write_all(self) -> None:
         try:
             while True:
-                texts, self._unkept = self._unkept, []
+                texts, self._backlog = self._backlog, []
                 await stores.events().append(self._session, self.name, texts)
-                if self.is_read_elsewhere:
-                    await self.tell()
-                if not self._unkept:
+                if self.has_other_readers:
+                    await self.notify_readers()
+                if not self._backlog:
                     return
         except Exception:
-            # The call goes on; a client that loses its connection has lost what was said.
-            logger.warning("A stream cannot be kept, and so not be resumed", exc_info=True)
-            self._broken = True
-            self._unkept = []
+            # The call goes on, but a client that disconnects loses the events.
+            logger.warning("A stream cannot be stored, and so not be resumed", exc_info=True)
+            self._is_broken = True
+            self._backlog = []
         finally:
-            self._keeping = None
+            self._writer = None

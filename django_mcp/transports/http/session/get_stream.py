@@ -1,9 +1,8 @@
 """GET in a session: its standalone stream, and the rest of a stream that was interrupted.
 
-What belongs to a session alone waits in its outbox; the stream which has the word moves it to
-a log of its own, so that each message has one stream and one number there. What every session
-of a server is told stays in the server's log: how far a session has read it is a part of its
-event ids, so that the client itself brings back where it was.
+Messages for one session wait in its outbox; the active stream moves them to an event log of its
+own, so that each message has one stream and one number there. Messages for every session of a
+server stay in the server's log: the position of a session in it is a part of the event ids.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import asyncio
 import logging
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +27,12 @@ from django_mcp.server.server import Server
 from django_mcp.stores.base import Event, StoreFull
 from django_mcp.transports.http.request import HttpError
 from django_mcp.transports.http.session import event_log
-from django_mcp.transports.http.session.active_stream import ActiveStream, LogPosition
+from django_mcp.transports.http.session.active_stream import (
+    RELEASED,
+    REQUESTED,
+    ActiveStream,
+    LogPosition,
+)
 from django_mcp.transports.http.session.response import RETRY
 from django_mcp.transports.http.sse_stream import SseStream
 from django_mcp.transports.keepalive import Keepalive
@@ -36,65 +40,70 @@ from django_mcp.transports.keepalive import Keepalive
 logger = logging.getLogger("django_mcp")
 
 MayRead = Callable[[Principal, Session, str], Awaitable[bool]]
-"""Whether a resource may be read by the principal of a session."""
+"""Whether the principal of a session may read a resource."""
 
 PREFIX = "g"
-"""How the names of standalone streams begin, which are born from a GET."""
-CLAIM_AGAIN = 0.3
-"""Seconds after which a stream that was resumed says so a second time."""
-NOTHING = "n"
-"""What stands in an event id for a client that was told nothing yet."""
+"""The first letter of the names of standalone streams, which are opened by a GET."""
+RESUME_AGAIN = 0.3
+"""Seconds after which a resumed stream publishes a second time that it was resumed: a call
+subscribes to its session only when it has been running for a moment."""
+NO_POSITION = "n"
+"""The position in an event id before the first message of the server's log."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamPosition:
-    """Where a client is on a standalone stream: the events of the stream's own, and the log."""
+    """A position in a standalone stream: the number of its own event, and the log position."""
 
     stream: str
     number: int
-    heard: LogPosition
+    log: LogPosition
 
     def __str__(self) -> str:
-        heard = NOTHING if self.heard is None else str(self.heard)
-        return str(EventId(f"{self.stream}~{heard}", self.number))
+        log = NO_POSITION if self.log is None else str(self.log)
+        return str(EventId(f"{self.stream}~{log}", self.number))
 
     @classmethod
-    def parse(cls, identity: EventId) -> StreamPosition | None:
-        """The place which an event id of a standalone stream names, or None."""
-        stream, tilde, heard = identity.stream.partition("~")
+    def parse(cls, event_id: EventId) -> StreamPosition | None:
+        """The position in an event id of a standalone stream, or None for another id."""
+        stream, tilde, log = event_id.stream.partition("~")
         if not tilde or not stream.startswith(PREFIX):
             return None
-        if heard == NOTHING:
-            return cls(stream, identity.sequence, None)
-        return cls(stream, identity.sequence, int(heard)) if heard.isdecimal() else None
+        if log == NO_POSITION:
+            return cls(stream, event_id.sequence, None)
+        return cls(stream, event_id.sequence, int(log)) if log.isdecimal() else None
 
 
 class SessionStream(SseStream, ABC):
-    """A GET of a session. It reads whenever it is woken, one reader at a time."""
-
-    __slots__ = ("_dirty", "_reader", "_session", "_store")
+    """A GET of a session. One task at a time reads from the stores, whenever there is news."""
 
     def __init__(self, *, session: Session, **facts: Any) -> None:
         super().__init__(**facts)
         self._session = session
         self._reader: asyncio.Task[None] | None = None
-        self._dirty = False
-
-    @property
-    def _is_primed(self) -> bool:
-        return BY_VERSION[self._session.version].has(Feature.PRIMING_EVENTS)
+        self._has_news = False
 
     async def check(self) -> None:
-        """End the stream of a session that has ended; an open stream is use of it."""
+        """Close the stream of a session that has ended; an open stream counts as activity."""
         await super().check()
-        await self._look_again()
+        await self._reload()
 
-    async def _look_again(self) -> None:
-        """Take the session as it is now: it may have begun or ended while nobody listened here.
+    @abstractmethod
+    async def serve(self) -> None:
+        """Keep the stream open, and send its messages."""
 
-        Clients do open their stream at the moment at which they say that they are ready.
-        """
-        session = await stores.sessions().load(self._session.id)
+    @abstractmethod
+    async def _read(self) -> None:
+        """Send what the stores have for this stream."""
+
+    async def _load(self) -> Session | None:
+        return await stores.sessions().load(self._session.id)
+
+    async def _reload(self) -> None:
+        self._use(await self._load())
+
+    def _use(self, session: Session | None) -> None:
+        """Read for the session as it is now: clients open streams while they initialize."""
         if session is None:
             self.end()
         else:
@@ -102,52 +111,30 @@ class SessionStream(SseStream, ABC):
             self._wake()
 
     def _wake(self) -> None:
-        """Read what there is, now or once more after what is being read."""
-        self._dirty = True
+        """Read now, or once more after the reading in progress."""
+        self._has_news = True
         if self._reader is None and not self.gone:
             self._reader = asyncio.ensure_future(self._read_all())
 
     async def _read_all(self) -> None:
         try:
-            while self._dirty and not self.gone:
-                self._dirty = False
+            while self._has_news and not self.gone:
+                self._has_news = False
                 await self._read()
                 await self.flush()
         except Exception:
-            # What is kept is found again by the next stream, or by this one when it is checked.
-            logger.exception("A stream cannot read what it should send")
+            # The messages stay in the store: the next check or the next stream finds them.
+            logger.exception("A stream cannot read its messages from the store")
         finally:
             self._reader = None
 
-    @abstractmethod
-    async def serve(self) -> None:
-        """Keep the stream open, and send on it what is its own."""
-
-    @abstractmethod
-    async def _read(self) -> None:
-        """Send what there is to be sent."""
-
-    async def _silent(self) -> None:
-        """Wait until nothing is being read."""
+    async def _wait_for_reader(self) -> None:
         while self._reader is not None:
             await asyncio.wait([self._reader])
 
 
 class StandaloneStream(SessionStream):
-    """A stream for what belongs to no request; it sends while it has the word."""
-
-    __slots__ = (
-        "_catch_up",
-        "_heard",
-        "_keepalive",
-        "_kept_heard",
-        "_last",
-        "_may_read",
-        "_name",
-        "_resumed",
-        "_server",
-        "_standing",
-    )
+    """A stream for messages which belong to no request; it sends while it is active."""
 
     def __init__(
         self,
@@ -164,215 +151,192 @@ class StandaloneStream(SessionStream):
         self._may_read = may_read
         self._resumed = resumed
         self._name = PREFIX + secrets.token_urlsafe(12)
-        self._heard = self._session.heard if resumed is None else resumed.heard
-        self._kept_heard = self._session.heard
         self._last = 0
-        self._catch_up = True
-        self._standing = ActiveStream(
-            self._session.address, self._name, speak=self._speak, fall_silent=self._fall_silent
+        self._has_log_news = True
+        self._active = ActiveStream(
+            self._session.id,
+            self._name,
+            activate=self._activate,
+            drain=self._drain_reader,
+            retry=lambda: bus.spawn(self._reload()),
         )
+        stored: LogPosition = self._session.active_stream.get("position")
+        self._active.position = stored if resumed is None else resumed.log
 
     async def serve(self) -> None:
-        """Keep the stream open, and send on it what is its own."""
-        session, ears = self._session.address, bus.here()
-        groups = (publisher.of_session(session), publisher.of_server(self._server))
-        await self._make_known()
+        """Keep the stream open, and send its messages while it is active."""
+        here = bus.here()
+        subscriptions = (
+            (publisher.of_session(self._session.address), self._receive_event),
+            (publisher.of_server(self._server), self._receive_broadcast),
+        )
+        await self._register()
         try:
-            self._greet()
-            for group, receiver in zip(groups, (self._hear, self._hear_log), strict=True):
-                await ears.join(group, receiver)
-            await self._look_again()
-            await self._standing.open()
+            self.write(sse.priming(self._id, retry=RETRY) if self._is_primed else sse.KEEP_ALIVE)
+            for group, receiver in subscriptions:
+                await here.subscribe(group, receiver)
+            self._use(await self._active.open())
             self._keepalive.start()
-            await self.hold()
-            await self._silent()
-            await self.finish(self._farewell())
+            await self.wait_until_closed()
+            await self._wait_for_reader()
+            # The client may come back: when to do so (T-HTTP-46).
+            await self.finish(sse.retry(RETRY) if self._is_primed else b"")
         finally:
             self._keepalive.stop()
-            for group, receiver in zip(groups, (self._hear, self._hear_log), strict=True):
-                ears.leave(group, receiver)
-            # The server may cancel this task, which would leave the session's word with us.
+            for group, receiver in subscriptions:
+                here.unsubscribe(group, receiver)
+            # The server may cancel this task, and the lease has to be released all the same.
             bus.spawn(self._close())
 
-    def beat(self, now: float, *, sign: bool) -> None:
-        """One look; a stream without the word also looks whether it is still somebody's."""
-        due = self._checked_at
-        super().beat(now, sign=sign)
-        if self._checked_at != due:
-            self._catch_up = True
-            self._standing.probe()
+    def tick(self, now: float, *, ping: bool) -> None:
+        """Check the stream now and then, and read the log in case a hint was lost."""
+        checked_at = self._checked_at
+        super().tick(now, ping=ping)
+        self._has_log_news |= self._checked_at != checked_at
 
-    # Statefulness and closing.
+    @property
+    def _is_primed(self) -> bool:
+        return BY_VERSION[self._session.version].has(Feature.PRIMING_EVENTS)
 
-    async def _make_known(self) -> None:
+    @property
+    def _may_send(self) -> bool:
+        # Before a client is initialized it should be sent nothing (LIFE-10).
+        return self._active.is_active and self._session.initialized and not self.gone
+
+    @property
+    def _id(self) -> str:
+        return str(StreamPosition(self._name, self._last, self._active.position))
+
+    async def _register(self) -> None:
         try:
             await stores.events().append(self._session.address, self._name, ())
         except StoreFull as error:
             raise HttpError(429, f"{error}: close one of them first") from error
 
-    def _greet(self) -> None:
-        """Begin the response: with an id to come back to, where the revision has that."""
-        if self._is_primed:
-            self.write(sse.priming(self._id, retry=RETRY))
-        else:
-            self.write(sse.KEEP_ALIVE)
-
-    def _farewell(self) -> bytes:
-        """When we end the stream of a client that may come back: when to do so (T-HTTP-46)."""
-        return sse.retry(RETRY) if self._is_primed else b""
-
     async def _close(self) -> None:
         self.gone = True
-        await self._silent()
-        await self._standing.close(self._heard)
+        await self._wait_for_reader()
+        await self._active.close()
         await stores.events().close(self._session.address, self._name)
-        await self._keep_heard()
 
-    async def _keep_heard(self) -> None:
-        """Let the session know how far it was told, for a stream that begins anew."""
-        if self._heard is not None and self._heard != self._kept_heard:
-            self._kept_heard = self._heard
-            change = Change("heard", "set", value=self._heard)
-            await stores.sessions().update(self._session.id, [change])
+    # The lease.
 
-    # The word.
+    async def _load(self) -> Session | None:
+        return await self._active.renew()
 
-    def _speak(self, heard: LogPosition) -> None:
-        """Begin to send: from where the stream was which had the word, if that is known."""
-        if heard is not None:
-            self._heard = heard if self._heard is None else max(heard, self._heard)
-        self._catch_up = True
+    def _activate(self, lease: dict[str, Any]) -> None:
+        """Start to send at the position in the lease, unless the client named its own."""
+        position, own = lease.get("position"), self._active.position
+        is_own = self._resumed and lease.get("previous") in (None, self._resumed.stream)
+        if position is not None and not is_own:
+            self._active.position = position if own is None else max(own, position)
+        self._has_log_news = True
         self._wake()
 
-    async def _fall_silent(self) -> LogPosition:
-        await self._silent()
-        return self._heard
+    async def _drain_reader(self) -> None:
+        await self._wait_for_reader()
+        await self.flush()
 
-    # Hearing.
+    # Messages of the bus.
 
-    def _hear(self, message: bus.Message) -> None:
-        step = HEARD.get(message["event"])
-        if step is not None:
-            step(self, message)
+    def _receive_event(self, message: bus.Message) -> None:
+        match message["event"]:
+            case "posted":
+                self._wake()
+            case "ended":
+                self.end()
+            case "initialized":
+                self._session = self._session.apply([Change("initialized", "set", value=True)])
+                self._wake()
+            case event if event in (REQUESTED, RELEASED):
+                self._active.receive(message)
 
-    def _hear_posted(self, _: bus.Message) -> None:
-        self._wake()
-
-    def _hear_standing(self, message: bus.Message) -> None:
-        self._standing.hear(message)
-
-    def _hear_ended(self, _: bus.Message) -> None:
-        self.end()
-
-    def _hear_initialized(self, _: bus.Message) -> None:
-        self._session = self._session.apply([Change("initialized", "set", value=True)])
-        self._wake()
-
-    def _hear_log(self, message: bus.Message) -> None:
-        """Send what every session is told; where something before it is missing, read it up."""
-        number = message["number"]
-        if not self._may_speak or not publisher.supports(self._session, message["method"]):
+    def _receive_broadcast(self, message: bus.Message) -> None:
+        """Send a message for every session; if earlier ones are missing, read them first."""
+        number, position = message["number"], self._active.position
+        if not self._may_send or not publisher.supports(self._session, message["method"]):
             return
         if number is None:
-            self._say(message["text"], identity=None)
-        elif self._reader is not None or self._heard is None or number != self._heard + 1:
-            self._catch_up = True
+            self._write_event(message["text"], event_id=None)
+        elif self._reader is not None or position is None or number != position + 1:
+            self._has_log_news = True
             self._wake()
         else:
-            self._heard = number
-            self._say(message["text"], identity=self._id)
-
-    @property
-    def _may_speak(self) -> bool:
-        # Before a client is ready it should be sent nothing (LIFE-10).
-        return self._standing.has_word and self._session.initialized and not self.gone
+            self._active.position = number
+            self._write_event(message["text"], event_id=self._id)
 
     # Sending.
 
     async def _read(self) -> None:
-        if not self._may_speak:
+        if not self._may_send:
             return
         if self._resumed is not None:
             await self._replay(self._resumed)
             self._resumed = None
-        if self._catch_up:
-            self._catch_up = False
+        if self._has_log_news:
+            self._has_log_news = False
             await self._read_log()
-        await self._take_from_outbox()
+        await self._read_outbox()
 
-    async def _replay(self, place: StreamPosition) -> None:
-        """Send what the interrupted stream said since, under the ids which it had there."""
-        events = await stores.events().after(self._session.address, place.stream, place.number)
-        for event in events or ():
-            identity = StreamPosition(place.stream, event.number, place.heard)
-            self.write(sse.event(event.data, id=str(identity)))
+    async def _replay(self, position: StreamPosition) -> None:
+        """Send the later events of the interrupted stream, with their ids."""
+        stream, number = position.stream, position.number
+        for event in await stores.events().after(self._session.address, stream, number) or ():
+            event_id = StreamPosition(stream, event.number, position.log)
+            self.write(sse.event(event.data, id=str(event_id)))
 
     async def _read_log(self) -> None:
-        store = stores.events()
-        events = await store.after(publisher.log_of(self._server), publisher.LOG, 0) or []
-        if self._heard is None:
-            await self._begin(events[-1].number if events else 0)
+        log, position = publisher.log_of(self._server), self._active.position
+        events = await stores.events().after(log, publisher.LOG, 0) or []
+        newest = events[-1].number if events else None
+        if position is None:
+            self._active.position = newest or 0
+            self._write_initial_notifications()
             return
-        for event in deduplicate(_since(events, self._heard)):
-            self._heard = event.number
+        for event in deduplicate(_since(events, position)):
+            self._active.position = event.number
             if publisher.supports(self._session, method_of(event.data)):
-                self._say(event.data, identity=self._id)
-        self._heard = events[-1].number if events else self._heard
+                self._write_event(event.data, event_id=self._id)
+        self._active.position = position if newest is None else newest
 
-    async def _begin(self, heard: int) -> None:
-        """Tell a new session what it is told first, which stands for all that was said before."""
-        methods = (
-            publisher.advertised(self._server) if self._server.notify_lists_on_initialize else []
-        )
-        self._heard = heard
+    def _write_initial_notifications(self) -> None:
+        """Send the first notifications of a session, which replace everything before them."""
+        server = self._server
+        methods = publisher.advertised(server) if server.notify_lists_on_initialize else []
         for method in methods:
-            # Only the last one is a place to come back to: before it, all are told again.
-            identity = self._id if method == methods[-1] else None
-            self._say(jsonrpc.encode(jsonrpc.notification(method)).decode(), identity=identity)
-        await self._keep_heard()
+            # Only the last one is a position to resume at: before it, all are sent again.
+            event_id = self._id if method == methods[-1] else None
+            text = jsonrpc.encode(jsonrpc.notification(method)).decode()
+            self._write_event(text, event_id=event_id)
 
-    async def _take_from_outbox(self) -> None:
+    async def _read_outbox(self) -> None:
         events = await stores.events().move(self._session.address, publisher.OUTBOX, self._name)
         for event in deduplicate(events):
             self._last = event.number
-            if await self._may_hear(event.data):
-                self._say(event.data, identity=self._id)
+            if await self._is_permitted(event.data):
+                self._write_event(event.data, event_id=self._id)
 
-    async def _may_hear(self, text: str) -> bool:
-        """Whether the client may know what a message is about, now that it is sent (RES-18)."""
+    async def _is_permitted(self, text: str) -> bool:
+        """Whether the client may still read the resource that a message names (RES-18)."""
         if method_of(text) != UPDATED:
             return True
         uri: str = jsonrpc.decode(text)["params"]["uri"]
         return await self._may_read(self.principal, self._session, uri)
 
-    def _say(self, text: str, *, identity: str | None) -> None:
-        self.write(sse.event(text, id=identity))
+    def _write_event(self, text: str, *, event_id: str | None) -> None:
+        self.write(sse.event(text, id=event_id))
 
     def _send_keepalive(self, message: bytes) -> bool:
-        """Send it if it is for this stream to speak; whether the client takes what it is sent."""
+        """Send it if this stream is active; return whether the client reads its stream."""
         if self.is_stuck:
             return False
-        if self._may_speak:
+        if self._may_send:
             self.write(sse.event(message))
         return True
 
-    @property
-    def _id(self) -> str:
-        return str(StreamPosition(self._name, self._last, self._heard))
-
-
-HEARD: Mapping[str, Callable[[StandaloneStream, bus.Message], None]] = {
-    "posted": StandaloneStream._hear_posted,
-    "standing": StandaloneStream._hear_standing,
-    "ended": StandaloneStream._hear_ended,
-    "initialized": StandaloneStream._hear_initialized,
-}
-
 
 class ResumedStream(SessionStream):
-    """The rest of a POST's stream, up to the response, for a client that lost the beginning."""
-
-    __slots__ = ("_name", "_number", "_token")
+    """The rest of a POST's stream, up to the response, for a client that lost its connection."""
 
     def __init__(self, *, name: str, number: int, **facts: Any) -> None:
         super().__init__(**facts)
@@ -382,35 +346,35 @@ class ResumedStream(SessionStream):
 
     async def serve(self) -> None:
         """Send what was missed, and go on until the response is sent."""
-        group, ears = publisher.of_session(self._session.address), bus.here()
+        group, here = publisher.of_session(self._session.address), bus.here()
         try:
             self.write(sse.KEEP_ALIVE)
-            await ears.join(group, self._hear)
-            self._claim()
-            # Once more, since a call listens only when it has been running for a moment.
-            asyncio.get_running_loop().call_later(CLAIM_AGAIN, self._claim)
-            await self._look_again()
-            await self.hold()
-            await self._silent()
+            await here.subscribe(group, self._receive_event)
+            self._replace_others()
+            asyncio.get_running_loop().call_later(RESUME_AGAIN, self._replace_others)
+            await self._reload()
+            await self.wait_until_closed()
+            await self._wait_for_reader()
             await self.finish()
         finally:
-            ears.leave(group, self._hear)
+            here.unsubscribe(group, self._receive_event)
 
-    def _claim(self) -> None:
-        """Let whoever else has the stream leave it to this one, and read what there is."""
+    def _replace_others(self) -> None:
+        """Close other connections of the same stream, and read."""
         if not self.gone:
-            told = {"event": "resumed", "stream": self._name, "by": self._token}
-            bus.publish_soon(publisher.of_session(self._session.address), told)
+            event = {"event": "resumed", "stream": self._name, "by": self._token}
+            bus.publish_soon(publisher.of_session(self._session.address), event)
             self._wake()
 
-    def _hear(self, message: bus.Message) -> None:
-        if message["event"] == "appended" and message["stream"] == self._name:
-            self._wake()
-        elif message["event"] == "resumed" and message["stream"] == self._name:
-            if message["by"] != self._token:
+    def _receive_event(self, message: bus.Message) -> None:
+        is_mine = message.get("stream") == self._name
+        match message["event"]:
+            case "appended" if is_mine:
+                self._wake()
+            case "resumed" if is_mine and message["by"] != self._token:
                 self.end()
-        elif message["event"] == "ended":
-            self.end()
+            case "ended":
+                self.end()
 
     async def _read(self) -> None:
         session, store = self._session.address, stores.events()
@@ -424,31 +388,31 @@ class ResumedStream(SessionStream):
 
 
 async def open_stream(last_event_id: str | None, **facts: Any) -> SessionStream:
-    """The stream which a GET opens: a new one, unless the client names a place that we know.
+    """The stream which a GET opens: a new one, unless the client names a position that we know.
 
-    A place of another session, or one that was never given, is as good as none.
+    A position of another session, or an unknown one, is ignored.
     """
     session: Session = facts["session"]
-    named = EventId.parse(last_event_id) if last_event_id else None
-    if named is not None and named.stream.startswith(event_log.PREFIX):
-        if await stores.events().after(session.address, named.stream, named.sequence) is not None:
-            wanted = {name: facts[name] for name in COMMON}
-            return ResumedStream(name=named.stream, number=named.sequence, **wanted)
+    after = stores.events().after
+    event_id = EventId.parse(last_event_id) if last_event_id else None
+    if event_id is None:
         return StandaloneStream(resumed=None, **facts)
-    place = StreamPosition.parse(named) if named is not None else None
-    if (
-        place is not None
-        and await stores.events().after(session.address, place.stream, place.number) is None
-    ):
-        place = None
-    return StandaloneStream(resumed=place, **facts)
+    if event_id.stream.startswith(event_log.PREFIX):
+        if await after(session.address, event_id.stream, event_id.sequence) is None:
+            return StandaloneStream(resumed=None, **facts)
+        common = {name: facts[name] for name in COMMON}
+        return ResumedStream(name=event_id.stream, number=event_id.sequence, **common)
+    position = StreamPosition.parse(event_id)
+    if position and await after(session.address, position.stream, position.number) is None:
+        position = None
+    return StandaloneStream(resumed=position, **facts)
 
 
 COMMON = ("session", "send", "receive", "principal", "reauthenticate")
 
 
 def deduplicate(events: Iterable[Event]) -> list[Event]:
-    """The events, those which say nothing more the second time only where they come last."""
+    """The events; of those which add nothing when repeated, only the last one."""
     found: dict[Any, Event] = {}
     for event in events:
         repeats = method_of(event.data) in publisher.METHODS | {UPDATED}
@@ -458,13 +422,12 @@ def deduplicate(events: Iterable[Event]) -> list[Event]:
     return list(found.values())
 
 
-def _since(events: list[Event], heard: int) -> list[Event]:
-    """The events after ``heard``, or all of them when the log has begun anew since."""
-    begun_anew = bool(events) and events[-1].number < heard
-    return [event for event in events if begun_anew or event.number > heard]
+def _since(events: list[Event], position: int) -> list[Event]:
+    """The events after ``position``, or all of them if the log has started anew since."""
+    is_anew = bool(events) and events[-1].number < position
+    return [event for event in events if is_anew or event.number > position]
 
 
 def method_of(text: str) -> str:
-    """The method of a message that we encoded, or "" for a response."""
-    method = jsonrpc.decode(text).get("method", "")
-    return str(method)
+    """The method of an encoded message, or "" for a response."""
+    return str(jsonrpc.decode(text).get("method", ""))

@@ -1,4 +1,4 @@
-"""The Exchange of a request in a session: it can ask the client, and outlive its connection."""
+"""The Exchange of a request in a session: it sends requests, and outlives its connection."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from django_mcp.transports.http.response import HttpExchange, Send
 from django_mcp.transports.http.session.event_log import StreamLog
 
 RETRY = 1000
-"""Milliseconds after which a client comes back whose connection ended."""
+"""Milliseconds after which a client reconnects."""
 
 
 class SessionExchange(HttpExchange):
-    """One request in a session, and its response: plain, or a stream which may be resumed.
+    """One request in a session. Its response is JSON, or a stream which may be resumed.
 
-    Where the revision has priming events, the stream opens with one, and each event has an id.
+    In revisions with priming events the stream starts with one, and each event has an id.
     """
 
     def __init__(self, send: Send, *, may_stream: bool, response_route: ResponseRoute) -> None:
@@ -31,85 +31,73 @@ class SessionExchange(HttpExchange):
         self.may_stream = may_stream
         self._resumable = may_stream and revision.has(Feature.PRIMING_EVENTS)
         self._log: StreamLog | None = None
-        self._questions: PendingRequests | None = None
-        self._over: asyncio.Future[None] | None = None
-
-    # The Exchange, as handlers use it.
+        self._requests = PendingRequests()
+        self._released: asyncio.Future[None] | None = None
 
     def write(self, message: dict[str, Any], /) -> None:
-        """Send a notification before the answer, or keep it for when the client comes back."""
-        if not self._may_stream:
-            return
-        text = jsonrpc.encode(message)
-        if self._is_here():
-            self._say(text)
-            return
-        self._hand_over(self._say, text)
+        """Send a notification before the result, or log it for a client that reconnects."""
+        if self._may_stream:
+            self._write_from_any_thread(self._write_event, jsonrpc.encode(message))
 
     async def flush(self) -> None:
-        """Wait until what was written has been handed to the server or, without one, is kept."""
+        """Wait until all events have been passed to the ASGI server, or are in the event store."""
         await super().flush()
         if self.gone and self._log is not None:
-            await self._log.kept()
+            await self._log.flush()
 
-    async def ask(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
-        """Ask on this request's stream, or where it has none on the session's own."""
+    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+        """Send a request on this stream, or on the session's own stream if there is none."""
         if self.gone and self._log is None and self._may_stream:
-            raise ConnectionError("The client has gone, and cannot come back to this request")
+            raise ConnectionError("The client has disconnected and cannot resume this request")
         write = self.write if self._may_stream else self._post
-        self._questions = self._questions or PendingRequests()
-        return await self._questions.ask(
-            self._response_route, write, method, params, timeout=timeout
-        )
+        route = self._response_route
+        return await self._requests.send_request(route, write, method, params, timeout=timeout)
 
     async def close_stream(self, retry: int, /) -> None:
-        """Let go of the connection, once the client knows where to go on (T-HTTP-19, -20)."""
+        """Close the connection once the client can resume the stream (T-HTTP-19, -20)."""
         if not self._resumable or self.gone:
             return
         self._open()
         self._enqueue(sse.retry(retry))
-        await self._let_go()
-
-    # The response, as the transport uses it.
+        await self._close_connection()
 
     @property
     def stream(self) -> str | None:
-        """The name of the stream, if there is one to come back to."""
+        """The name of the stream, if it can be resumed."""
         return None if self._log is None else self._log.name
 
     def abandon(self, reason: str) -> None:
-        """Let no handler wait for an answer any more."""
-        if self._questions is not None:
-            self._questions.abandon(reason)
+        """Cancel the pending requests to the client."""
+        self._requests.abandon(reason)
 
     def keep_alive(self) -> None:
-        """Send a sign of life; the first one opens the stream."""
+        """Send a keepalive comment; the first one opens the stream."""
         if self._resumable and self._log is None and not self.gone:
             self._open()
         else:
             super().keep_alive()
 
     def disconnected(self) -> None:
-        """Note that the client has gone; it may come back for what is said from now on."""
+        """Note that the client has disconnected; later events are only logged."""
         super().disconnected()
-        self._leave_to_others()
         if self._log is not None:
-            bus.spawn(self._log.tell())
+            self._log.has_other_readers = True
+            bus.spawn(self._log.notify_readers())
         self.release()
 
     async def detach(self) -> None:
-        """Let go of the connection: the client has come back over another one."""
-        await self._let_go()
+        """Close the connection: the client has resumed the stream over another one."""
+        await self._close_connection()
         if self._log is not None:
-            await self._log.tell()
+            await self._log.notify_readers()
 
     async def finish(self, message: dict[str, Any], status: int = 200) -> None:
-        """Send the answer, as the last event of the stream or as plain JSON."""
+        """Send the response message, as the last event of the stream or as JSON."""
         if self._log is None:
             await super().finish(message, status)
             return
         text = dispatcher.encode(message)
-        event = sse.event(text, id=str(self._log.add(text.decode())))
+        event = sse.event(text, id=str(self._log.append(text.decode())))
         await super().flush()
         if not self.gone:
             self.gone = True
@@ -117,7 +105,7 @@ class SessionExchange(HttpExchange):
         await self._log.close()
 
     async def finish_all(self, messages: Sequence[bytes]) -> None:
-        """Send the answers to a batch, each as an event or all in one array."""
+        """Send the responses to a batch, each as an event or all in one array."""
         await super().flush()
         if self.gone:
             return
@@ -134,83 +122,75 @@ class SessionExchange(HttpExchange):
             self._enqueue(event)
 
     async def until_over(self, answering: asyncio.Task[None]) -> None:
-        """Wait until the connection is not needed any more; the answering may go on.
-
-        Whoever answers says by ``release`` that it is over.
-        """
-        self._over = self.loop.create_future()
+        """Wait until ``release`` is called; the task which answers may go on after it."""
+        self._released = self.loop.create_future()
         try:
-            await self._over
+            await self._released
         except asyncio.CancelledError:
-            # Servers cancel the task of a connection that was closed, not what it started.
+            # ASGI servers cancel the task of a closed connection, but not tasks created by it.
             self.disconnected()
             raise
         if answering.done():
             answering.result()
 
-    def _say(self, text: bytes) -> None:
+    def _write_event(self, text: bytes) -> None:
         if self._resumable and self._log is None and not self.gone:
             self._open()
         if self._log is not None:
-            identity = str(self._log.add(text.decode()))
-            if not self.gone:
-                self._enqueue(sse.event(text, id=identity))
-        elif not self.gone:
+            event_id = str(self._log.append(text.decode()))
+            self._enqueue(sse.event(text, id=event_id))
+        else:
             self._enqueue(sse.event(text))
 
     def _open(self) -> None:
-        """Begin the stream with its priming event, unless it has begun (T-HTTP-18)."""
+        """Start the stream with its priming event, unless it has started (T-HTTP-18)."""
         if self._log is None:
             self._log = StreamLog(self._response_route.session.address)
             self._enqueue(sse.priming(str(self._log.last), retry=RETRY))
 
-    def _begin_to_drain(self) -> asyncio.Task[None] | None:
-        # It may have to wait for the store first, which is the business of a task of its own.
+    def _start_draining(self) -> asyncio.Task[None] | None:
+        # It may wait for the store first, which must not depend on the handler's task.
         return self.loop.create_task(self._drain())
 
     async def _drain(self) -> None:
         if self._log is not None and not self.streaming:
-            # The client may come back at once, and then the store has to know the stream.
-            await self._log.kept()
+            # The client may reconnect at once, and then the store has to know the stream.
+            await self._log.flush()
         await super()._drain()
 
     def _post(self, message: dict[str, Any]) -> None:
         bus.spawn(publisher.post_to_outbox(self._response_route.session.address, message))
 
-    async def _let_go(self) -> None:
-        """End the response, not the stream; what is said from now on is kept for later."""
+    async def _close_connection(self) -> None:
+        """End the response, but not the stream: later events are only logged."""
         await super().flush()
         if self.gone:
             return
-        # From here on nothing more is enqueued, so that the end is sent last.
+        # From here on nothing is enqueued, so that the end is sent last.
         self.gone = True
-        self._leave_to_others()
         if self._log is not None:
-            await self._log.kept()
+            self._log.has_other_readers = True
+            await self._log.flush()
         await self._send_body(b"", more=False)
         self.release()
 
-    def _leave_to_others(self) -> None:
-        if self._log is not None:
-            self._log.is_read_elsewhere = True
-
     def release(self) -> None:
-        """Let go of whoever waits ``until_over``."""
-        if self._over is not None and not self._over.done():
-            self._over.set_result(None)
+        """Let ``until_over`` return."""
+        if self._released is not None and not self._released.done():
+            self._released.set_result(None)
 
 
 class NotificationExchange(SessionExchange):
-    """The Exchange of a notification, whose response can say nothing.
+    """The Exchange of a notification, whose response has no body.
 
-    What is said, and what is asked, goes to the session's own stream.
+    Notifications and requests of its handler are sent on the session's own stream.
     """
 
     def __init__(self, send: Send, *, response_route: ResponseRoute) -> None:
         super().__init__(send, may_stream=False, response_route=response_route)
 
     def write(self, message: dict[str, Any], /) -> None:
-        """Leave a notification for the session's own stream."""
+        """Append a notification to the session's outbox."""
         if self._is_here():
             self._post(message)
         else:

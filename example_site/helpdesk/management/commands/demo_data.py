@@ -1,4 +1,4 @@
-"""``manage.py demo_data``: makes the site worth looking at."""
+"""``manage.py demo_data``: fill the site with data."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ PERMISSIONS = ["view_customer", "view_ticket", "change_ticket", "view_comment", 
 
 
 class Command(BaseCommand):
-    """Makes what is missing, and leaves alone what is there."""
+    """Creates missing data, and does not change existing data."""
 
     help = "Makes demo data: users, customers, tickets and comments. Run again, it changes nothing."
 
     @transaction.atomic
     def handle(self, *args: Any, **options: Any) -> None:
-        """Make the users which are missing, and the helpdesk's data where there is none."""
+        """Create missing users, and the helpdesk's data if there is none."""
         admin, agent = _admin(), _agent()
         if Customer.objects.exists():
             self.stdout.write("The demo data is there already.")
@@ -29,13 +29,13 @@ class Command(BaseCommand):
 
 
 def _admin() -> User:
-    """The superuser; one who is there keeps the password that she has."""
+    """The superuser; the password of an existing one is not changed."""
     found = User.objects.filter(username="admin").first()
     return found or User.objects.create_superuser("admin", "admin@site.example", "admin")
 
 
 def _agent() -> User:
-    """Somebody who works at the helpdesk: may answer and close tickets, and nothing else."""
+    """A helpdesk agent: may answer and close tickets, and nothing else."""
     found = User.objects.filter(username="agent").first()
     return found or _new_agent()
 

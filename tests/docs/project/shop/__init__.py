@@ -1,1 +1,1 @@
-"""The app of which the documentation speaks."""
+"""The app of the documentation's examples."""

@@ -1,1 +1,1 @@
-"""An app which says much on standard output, where nothing but messages belongs."""
+"""An app that prints to standard output, which is reserved for messages."""

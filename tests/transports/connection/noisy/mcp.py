@@ -1,4 +1,4 @@
-"""Tools which print, wait and block."""
+"""Tools that print, wait and block."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ noisy = Server("noisy", notify_lists_on_initialize=False)
 
 @noisy.tool
 def shout() -> str:
-    """Says something in every way there is."""
+    """Prints in each possible way."""
     print("shout: printed")
     print("shout: flushed", flush=True)
     sys.stdout.write("shout: written\n")
@@ -30,7 +30,7 @@ def shout() -> str:
 
 @noisy.tool
 async def wait(frame: Frame) -> str:
-    """Waits until it is given up."""
+    """Waits until it is cancelled."""
     frame.client.log("info", "waiting")
     try:
         await asyncio.Event().wait()
@@ -41,7 +41,7 @@ async def wait(frame: Frame) -> str:
 
 @noisy.tool
 def block(frame: Frame) -> str:
-    """Blocks its thread until it is given up."""
+    """Blocks its thread until it is cancelled."""
     frame.client.log("info", "blocking")
     frame.cancellation.wait(60)
     print(f"block: ended because {frame.cancellation.reason}", file=sys.stderr, flush=True)
@@ -50,6 +50,6 @@ def block(frame: Frame) -> str:
 
 @noisy.tool
 def environment(frame: Frame) -> str:
-    """What the Frame knows of the process."""
+    """Returns the transport of the Frame."""
     transport = frame.transport
     return f"{getattr(transport, 'pid', None)} {getattr(transport, 'env', {}).get('SHOP')}"

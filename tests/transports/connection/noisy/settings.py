@@ -1,4 +1,4 @@
-"""The example site with the noisy app in it."""
+"""The example site with the noisy app."""
 
 from example_site.settings import *  # noqa: F403
 from example_site.settings import INSTALLED_APPS as SITE_APPS

@@ -1,4 +1,4 @@
-"""GET in a session, and streams that are interrupted: bytes, ids, replay, and who may speak."""
+"""GET in a session, and interrupted streams: bytes, ids, replay, and the active stream."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ async def ready(desk: Desk, **options: Any) -> Peer:
 
 
 async def read_initial_notifications(peer: Peer) -> None:
-    """Let the session be told what it is told first."""
+    """Wait until the pending notifications of the session are sent."""
     async with peer.stream() as stream:
         await methods_of(stream, 3)
 
 
 def has_receivers(peer: Peer) -> bool:
-    """Whether something of the client's session listens, such as a call that takes long."""
+    """Whether the client's session has a subscriber, such as a running call."""
     assert peer.session is not None
-    return bus.here().hears(publisher.of_session(address(peer.session)))
+    return bus.here().has_subscribers(publisher.of_session(address(peer.session)))
 
 
 async def has_no_output(*streams: Any) -> bool:
-    """Whether nothing is on these streams, after everything had its chance."""
+    """Whether these streams have no events, after all pending work is done."""
     for _ in range(20):
         await asyncio.sleep(0)
     return all(stream._outgoing.empty() for stream in streams)
 
 
-# Statefulness.
+# Requests and headers.
 
 
 @pytest.mark.parametrize("version", SESSION_VERSIONS)
@@ -131,7 +131,7 @@ async def test_get_in_the_session_of_another_principal_is_not_found(
 
 
 class NameHeaderAuthentication:
-    """Believes what the caller says."""
+    """Trusts the header of the caller."""
 
     async def authenticate(self, scope: Any, /) -> Any:
         name = dict(scope["headers"])[b"x-name"].decode()
@@ -147,7 +147,7 @@ async def test_get_stream_beyond_the_limit_is_rejected(desk: Desk, configure: An
         pass
 
 
-# What is told first.
+# Notifications after initialization.
 
 
 @pytest.mark.parametrize("version", SESSION_VERSIONS)
@@ -197,7 +197,7 @@ async def test_initial_notifications_can_be_disabled() -> None:
 async def test_invalid_notification_is_not_sent_in_strict_mode(
     desk: Desk, configure: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    configure(VALIDATION="strict")
+    configure(VALIDATE_OUTPUT="strict")
     peer = await ready(desk)
     async with peer.stream() as stream:
         await methods_of(stream, 3)
@@ -207,7 +207,7 @@ async def test_invalid_notification_is_not_sent_in_strict_mode(
     assert "uri is missing" in caplog.text
 
 
-# One stream for each message.
+# One stream per message.
 
 
 async def test_notification_is_sent_only_on_the_newest_stream(desk: Desk) -> None:
@@ -254,10 +254,10 @@ async def test_event_ids_are_unique_across_streams(desk: Desk) -> None:
                 await desk.server.anotify_tools_list_changed()
                 await desk.server.asend_notification(f"x/{number}", session_id=peer.session)
             seen += [(await event_of(stream)).id for _ in range(4)]
-    assert len(set(seen)) >= len(seen) - 2  # Those told first have one id together.
+    assert len(set(seen)) >= len(seen) - 2  # The first notifications share one event id.
 
 
-# Coming back to a standalone stream.
+# Resumption of a standalone stream.
 
 
 async def test_get_stream_resumes_after_the_last_event_id(desk: Desk) -> None:
@@ -394,7 +394,7 @@ async def test_stream_closed_by_the_handler_can_be_resumed(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.posting(peer.call("let_go")) as stream:
         body = await stream.body()
-        await stream.ended()
+        await stream.wait_closed()
     (primed,) = Parser().feed(body)
     assert body.endswith(b"retry: 250\n\n")
     assert desk.ended == []
@@ -495,7 +495,7 @@ async def test_repeated_list_changes_are_merged_for_a_slow_client(desk: Desk) ->
             await desk.server.anotify_tools_list_changed()
             await asyncio.sleep(0)
         await desk.server.asend_notification("x/y")
-        stream.go_on_reading()
+        stream.resume_reading()
         heard = []
         while "x/y" not in heard:
             heard += await methods_of(stream, 1)
@@ -541,7 +541,7 @@ async def test_events_are_sent_even_if_the_event_store_fails(
     async with peer.posting(peer.call("work")) as call:
         heard = [event async for event in call.events() if event.data]
     assert len(heard) == 3
-    assert "cannot be kept, and so not be resumed" in caplog.text
+    assert "cannot be stored, and so not be resumed" in caplog.text
 
 
 # Batches.
@@ -579,7 +579,7 @@ async def test_batch_continues_after_a_disconnect(desk: Desk) -> None:
     peer = await ready(desk, version="2025-03-26")
     async with peer.posting([peer.call("work", id=1), peer.call("work_silently", id=2)]) as stream:
         await message_of(stream)
-        await until(lambda: has_receivers(peer))  # From then on, the calls look for their client.
+        await until(lambda: has_receivers(peer))  # From now on, calls search for their client.
         stream.disconnect()
         await until(stream._incoming.empty)
     assert desk.ended == []

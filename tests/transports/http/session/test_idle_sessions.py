@@ -1,4 +1,4 @@
-"""A session ends when nobody uses it for long: requests, notifications and streams are use."""
+"""Idle sessions expire: requests, notifications and streams count as activity."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TIMEOUT = 60.0
 
 @pytest.fixture
 def clock(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time, which passes when the test says so."""
+    """The clock, which the test advances."""
     configure(SESSION_IDLE_TIMEOUT=TIMEOUT)
     time = [1000.0]
     monkeypatch.setattr(stores.sessions(), "now", lambda: time[0])

@@ -1,4 +1,4 @@
-"""Asking a client in its session: the question on the call's stream, the answer by another POST."""
+"""Input requests in a session: sent on the call's stream, answered by another POST."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp.testing.asgi import PATIENCE
+from django_mcp.testing.asgi import TIMEOUT
 from tests.transports.http.session.test_get_stream import NameHeaderAuthentication
 from tests.transports.http_peer import Peer, message_of
 from tests.transports.sample_server import Desk
@@ -48,7 +48,7 @@ async def test_input_request_is_sent_on_the_stream_of_its_call(
 
 
 async def _read_pending(stream: Any) -> bytes:
-    """What is on the stream by now."""
+    """The methods on the stream so far."""
     pieces = []
     while not stream._outgoing.empty():
         pieces.append(await stream.read() or b"")
@@ -155,7 +155,7 @@ async def test_cancelled_call_cancels_its_input_request(desk: Desk, tool: str) -
             {"code": -32603, "message": "Cancelled"}
         ]
     if tool == "ask_in_a_thread":
-        assert await asyncio.to_thread(desk.thread.wait, PATIENCE)
+        assert await asyncio.to_thread(desk.thread.wait, TIMEOUT)
         assert desk.ended == ["ConnectionError"]
 
 
@@ -206,7 +206,7 @@ async def test_server_can_ping_a_session_by_its_id(desk: Desk) -> None:
         await desk.server.aping("unknown")
 
 
-# Cancelling.
+# Cancellation.
 
 
 async def test_cancelled_call_is_stopped_and_answered_with_an_error(desk: Desk) -> None:

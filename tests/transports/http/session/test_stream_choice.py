@@ -1,4 +1,4 @@
-"""Each message travels on one stream: an answer on its own, and what belongs to none on another."""
+"""Each message is sent on one stream: responses on their own, others on another one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def counting_server() -> Server:
 
 
 async def read_stream(exchange: Any) -> list[Any]:
-    """What a stream says until it ends: texts of log messages, and results."""
+    """The messages of a stream to its end: texts of log messages, and results."""
     messages = [json.loads(event.data) async for event in exchange.events() if event.data]
     return [
         message["params"]["data"]

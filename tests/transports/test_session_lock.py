@@ -1,4 +1,4 @@
-"""One after the other: servers which answer the requests of a session in turn."""
+"""The session lock: ``serialize_requests`` runs the requests of a session in sequence."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pytest
 
 from django_mcp import Frame, Server, stores
 from django_mcp.frame.session import Change, Session
+from django_mcp.stores.base import SessionStore
 from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
-from django_mcp.transports.http.session import session_lock
+from django_mcp.transports import session_lock
 from tests.http_errors import refusal
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
@@ -32,7 +33,7 @@ def counting(**options: Any) -> Server:
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    """Wait for what nothing tells of, for a bounded while."""
+    """Wait for a condition without an event, with a time limit."""
     async with asyncio.timeout(10):
         while not condition():
             await asyncio.sleep(0.001)
@@ -144,32 +145,32 @@ async def test_call_cancelled_while_it_waits_for_the_session_lock_is_never_run(
 
 
 async def wait_for_polls(polls: list[str]) -> None:
-    """Wait until somebody has looked a few times more."""
+    """Wait until the lock was polled several times more."""
     seen = len(polls)
     await until(lambda: len(polls) > seen + 5)
 
 
 class TestLeaseBetweenWorkers:
-    """Another worker is somebody who has the lease in the session."""
+    """A lease in the session stands for another worker."""
 
     @pytest.fixture(autouse=True)
     def polls(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-        """Every look whether the session is free, or is kept."""
+        """The results of all polls of the session."""
         polls: list[str] = []
-        ask = session_lock._ask
+        update = session_lock._update_lease
 
-        async def look(session_id: str, token: str) -> Session | None:
+        async def poll(session_id: str, token: str, store: SessionStore) -> Session | None:
             polls.append(token)
-            return await ask(session_id, token)
+            return await update(session_id, token, store)
 
-        monkeypatch.setattr(session_lock, "_ask", look)
+        monkeypatch.setattr(session_lock, "_update_lease", poll)
         monkeypatch.setattr(session_lock, "PAUSES", (0.001,))
         monkeypatch.setattr(session_lock, "RENEWAL", 0.001)
         return polls
 
     @pytest.fixture
     def clock(self, monkeypatch: pytest.MonkeyPatch) -> list[float]:
-        """The time, which passes when the test says so."""
+        """The clock, which the test advances."""
         time = [1000.0]
         monkeypatch.setattr(stores.sessions(), "now", lambda: time[0])
         return time
@@ -182,7 +183,7 @@ class TestLeaseBetweenWorkers:
         store = stores.sessions()
         held = {"now": store.now(), "until": store.now() + seconds}
         session = await store.update(
-            client.session_id, [Change("turn", "lease", OTHER_WORKER, held)]
+            client.session_id, [Change("lock", "lease", OTHER_WORKER, held)]
         )
         assert session is not None
         return session
@@ -194,7 +195,7 @@ class TestLeaseBetweenWorkers:
             await wait_for_polls(polls)
             was_done = waiting.done()
             finished = [
-                Change("turn", "give_back", OTHER_WORKER),
+                Change("lock", "release", OTHER_WORKER),
                 Change("assigns", "put", "count", 41),
             ]
             await stores.sessions().update(client.session_id or "", finished)
@@ -235,8 +236,8 @@ class TestLeaseBetweenWorkers:
             await waiting
             after = await self.lease(client, seconds=60)
 
-        assert during.turn["by"] != OTHER_WORKER
-        assert after.turn["by"] == OTHER_WORKER
+        assert during.lock["by"] != OTHER_WORKER
+        assert after.lock["by"] == OTHER_WORKER
 
     async def test_waiting_call_is_rejected_when_its_session_is_deleted(
         self, polls: list[str]

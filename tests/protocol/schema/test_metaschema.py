@@ -1,4 +1,4 @@
-"""JSON Schemas which are seen to be valid without their metaschema."""
+"""JSON Schemas that are recognized as valid without jsonschema."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from django_mcp.protocol.well_formed import KEYWORDS, TYPES, is_well_formed
+from django_mcp.protocol.schema.metaschema import KEYWORDS, TYPES, is_usual
 
 METASCHEMA = Draft202012Validator(Draft202012Validator.META_SCHEMA)
 
@@ -41,8 +41,8 @@ VALUES = st.recursive(
         {"anyOf": [{"const": None}], "if": {"not": True}, "then": {"default": {"any": "thing"}}},
     ],
 )
-def test_usual_schema_is_recognized_as_well_formed(schema: Any) -> None:
-    assert is_well_formed(schema)
+def test_usual_schema_is_recognized_as_usual(schema: Any) -> None:
+    assert is_usual(schema)
 
 
 @pytest.mark.parametrize(
@@ -69,22 +69,20 @@ def test_usual_schema_is_recognized_as_well_formed(schema: Any) -> None:
         {"uniqueItems": 1},
     ],
 )
-def test_invalid_schema_is_not_recognized_as_well_formed(schema: Any) -> None:
-    assert not is_well_formed(schema)
+def test_invalid_schema_is_not_recognized_as_usual(schema: Any) -> None:
+    assert not is_usual(schema)
     assert not METASCHEMA.is_valid(schema)
 
 
 @pytest.mark.parametrize("schema", [{"x-own": 1}, {"multipleOf": 2}, {"minLength": 1.0}])
 def test_valid_schema_with_rare_keywords_is_not_recognized(schema: Any) -> None:
-    assert not is_well_formed(schema)
+    assert not is_usual(schema)
     assert METASCHEMA.is_valid(schema)
 
 
 @settings(max_examples=100, deadline=None)
 @pytest.mark.parametrize("keyword", sorted(KEYWORDS))
 @given(data=st.data())
-def test_well_formed_schema_is_always_valid_in_the_metaschema(
-    keyword: str, data: st.DataObject
-) -> None:
+def test_usual_schema_is_always_valid_in_the_metaschema(keyword: str, data: st.DataObject) -> None:
     schema = {keyword: data.draw(VALUES)}
-    assert METASCHEMA.is_valid(schema) or not is_well_formed(schema)
+    assert METASCHEMA.is_valid(schema) or not is_usual(schema)

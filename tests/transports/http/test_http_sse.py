@@ -1,4 +1,4 @@
-"""The two endpoints of the first revision: a stream to read, and a place to post to."""
+"""HTTP+SSE, the transport with two endpoints: an event stream, and a URI for POST requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JSON = {"content-type": "application/json"}
 
 @dataclass
 class HttpSseClient:
-    """A client of the first revision on its open connection."""
+    """A client of revision 2024-11-05 with an open stream."""
 
     application: Application
     stream: Exchange
@@ -72,7 +72,7 @@ class HttpSseClient:
 
 @pytest.fixture
 def application(desk: Desk, configure: Any, monkeypatch: pytest.MonkeyPatch) -> Application:
-    """The site, which serves the desk alone."""
+    """The site, which mounts the desk server only."""
     configure(HTTP_SSE=True)
     monkeypatch.setattr(registry, "mountable", lambda: (desk.server,))
     return routing.mount(_not_found)

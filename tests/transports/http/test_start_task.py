@@ -1,4 +1,4 @@
-"""A coroutine which is begun at once: what ends, what waits, what fails, what is cancelled."""
+"""start_task: coroutines that end, wait, fail or are cancelled."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from django_mcp.transports.eager import begin
+from django_mcp.transports.http.response import start_task
 
 
 async def test_coroutine_that_never_waits_runs_without_a_task() -> None:
@@ -15,7 +15,7 @@ async def test_coroutine_that_never_waits_runs_without_a_task() -> None:
     async def work() -> None:
         done.append("all")
 
-    assert begin(work(), asyncio.get_running_loop()) is None
+    assert start_task(work(), asyncio.get_running_loop()) is None
     assert done == ["all"]
 
 
@@ -30,7 +30,7 @@ async def test_coroutine_that_waits_continues_in_a_task() -> None:
             await asyncio.sleep(0)
         done.append("all")
 
-    task = begin(work(), asyncio.get_running_loop())
+    task = start_task(work(), asyncio.get_running_loop())
     assert done == [0]
     for gate in gates:
         gate.set()
@@ -45,7 +45,7 @@ async def test_error_before_the_first_wait_is_raised_to_the_caller() -> None:
         raise ConnectionError
 
     with pytest.raises(ConnectionError):
-        begin(work(), asyncio.get_running_loop())
+        start_task(work(), asyncio.get_running_loop())
 
 
 async def test_error_after_the_first_wait_is_raised_by_the_task() -> None:
@@ -53,7 +53,7 @@ async def test_error_after_the_first_wait_is_raised_by_the_task() -> None:
         await asyncio.sleep(0)
         raise ConnectionError
 
-    task = begin(work(), asyncio.get_running_loop())
+    task = start_task(work(), asyncio.get_running_loop())
 
     assert task is not None
     with pytest.raises(ConnectionError):
@@ -71,7 +71,7 @@ async def test_error_of_an_awaited_future_can_be_caught() -> None:
             caught.append(error)
             await asyncio.sleep(0)
 
-    task = begin(work(), asyncio.get_running_loop())
+    task = start_task(work(), asyncio.get_running_loop())
     error = ConnectionError()
     failing.set_exception(error)
     assert task is not None
@@ -90,7 +90,7 @@ async def test_cancelled_coroutine_runs_its_cleanup() -> None:
             await asyncio.sleep(0)
             tidied.append("all")
 
-    task = begin(work(), asyncio.get_running_loop())
+    task = start_task(work(), asyncio.get_running_loop())
     assert task is not None
     await asyncio.sleep(0)
     task.cancel()

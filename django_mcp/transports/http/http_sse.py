@@ -1,8 +1,8 @@
-"""The two HTTP endpoints of the first revision: a stream to read from, and a place to post to.
+"""HTTP+SSE, the transport of the first revision: a stream to read from, an endpoint to post to.
 
 The connection is the session (T-SSE-07): it has no id, cannot be resumed, and ends with its
-stream. Where to post to is a sealed address, so that whichever worker a POST reaches can take
-it to the one that has the stream.
+stream. The URI to post to contains a signed mailbox address, so that any worker which receives a
+POST can forward it to the worker that has the stream.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from django_mcp.transports.http.response import HttpExchange
 from django_mcp.transports.http.sse_stream import SseStream
 
 KEY = "key"
-"""The query parameter which says to which connection a POST belongs."""
+"""The query parameter with the signed mailbox address of the connection."""
 GRACE = 0.0
-"""Seconds that calls are given to end when the stream has ended: nobody can read their answers."""
+"""Seconds in which calls may finish after the stream has ended: nothing reads their responses."""
 
 
 class HttpSseConsumer(AsyncConsumer):
-    """One HTTP request to one of the two endpoints, which are beside each other."""
+    """One HTTP request to one of the two endpoints, which share a path prefix."""
 
     def __init__(
         self, *, server: Server, authenticators: tuple[Authenticator, ...], endpoint: str
@@ -44,7 +44,7 @@ class HttpSseConsumer(AsyncConsumer):
         self.endpoint = endpoint
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer the request; whatever goes wrong becomes an answer as well."""
+        """Answer the request; errors are answered as well."""
         self.request = HttpRequest(scope, receive)
         self.send_message = send
         method, verb = VERBS[self.endpoint]
@@ -54,10 +54,10 @@ class HttpSseConsumer(AsyncConsumer):
             self.request.check_origin()
             self.principal = await self._authenticate()
             await verb(self)
-        except HttpError as refused:
-            await self._refuse(refused.status, InvalidRequest(refused.message), refused.headers)
+        except HttpError as error:
+            await self._reject(error.status, InvalidRequest(error.message), error.headers)
         except McpError as error:
-            await self._refuse(400, error)
+            await self._reject(400, error)
 
     async def _authenticate(self) -> Principal:
         for authenticator in self.authenticators:
@@ -85,8 +85,7 @@ class HttpSseConsumer(AsyncConsumer):
         )
 
     def _uri(self, address: str) -> str:
-        """Where the client of this connection is to post to."""
-        assert self.server.signer is not None
+        """The URI to which the client of this connection posts."""
         key = self.server.signer.sign(self._purpose, address)
         root, path = self.request.scope.get("root_path", ""), self.request.scope["path"]
         beside = path.rstrip("/").rpartition("/")[0]
@@ -94,7 +93,7 @@ class HttpSseConsumer(AsyncConsumer):
         return f"{prefix}{beside}/{MESSAGES}?{KEY}={quote(key, safe='')}"
 
     async def take(self) -> None:
-        """Take a message to its connection; what answers it travels on the stream (T-SSE-04)."""
+        """Forward a message to its connection; the response is sent on the stream (T-SSE-04)."""
         self.request.check_media_types()
         address = self._address()
         body = await self.request.body(conf.get().max_body_size)
@@ -104,7 +103,6 @@ class HttpSseConsumer(AsyncConsumer):
         await self._plain().respond(202, b"", ())
 
     def _address(self) -> str:
-        assert self.server.signer is not None
         query = self.request.scope.get("query_string", b"").decode("latin-1")
         key = dict(parse_qsl(query)).get(KEY)
         if key is None:
@@ -116,13 +114,13 @@ class HttpSseConsumer(AsyncConsumer):
 
     @property
     def _purpose(self) -> str:
-        """What the address is sealed for: nobody else can post to a connection."""
+        """What the address is signed for, so that no other principal can post to a connection."""
         return f"http_sse:{self.server.name}:{self.principal.key}"
 
     def _plain(self) -> HttpExchange:
         return HttpExchange(self.send_message, may_stream=False)
 
-    async def _refuse(
+    async def _reject(
         self, status: int, error: McpError, headers: tuple[tuple[bytes, bytes], ...] = ()
     ) -> None:
         body = jsonrpc.encode(jsonrpc.error(None, NEWEST.error(error)))
@@ -135,28 +133,28 @@ class Stream(SseStream):
 
     __slots__ = ()
 
-    async def serve(self, conversation: Connection, uri: Callable[[str], str]) -> None:
-        """Say where to post to, and carry messages until the client goes."""
-        ears = bus.here()
-        address = await ears.open_mailbox(lambda posted: conversation.receive(posted["body"]))
+    async def serve(self, connection: Connection, uri: Callable[[str], str]) -> None:
+        """Send the URI to post to, and carry messages until the client disconnects."""
+        mailboxes = bus.here()
+        address = await mailboxes.open_mailbox(lambda posted: connection.receive(posted["body"]))
         try:
             self.write(sse.event(uri(address), event="endpoint"))
-            await self.hold()
+            await self.wait_until_closed()
             await self.finish()
         finally:
-            ears.close_mailbox(address)
-            bus.spawn(conversation.close(grace=GRACE))
+            mailboxes.close_mailbox(address)
+            bus.spawn(connection.close(grace=GRACE))
 
 
 class SseSink:
-    """A stream as the way out of a conversation."""
+    """The stream as the MessageSink of a connection."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
 
     @property
     def is_stuck(self) -> bool:
-        """Whether the client does not take what it is sent."""
+        """Whether the client does not read what it is sent."""
         return self._stream.is_stuck
 
     def end(self) -> None:
@@ -173,4 +171,4 @@ VERBS: Mapping[str, tuple[str, Callable[[HttpSseConsumer], Coroutine[Any, Any, N
     STREAM: ("GET", HttpSseConsumer.open),
     MESSAGES: ("POST", HttpSseConsumer.take),
 }
-"""How each endpoint is used, and what it does."""
+"""The HTTP method of each endpoint, and its handler."""

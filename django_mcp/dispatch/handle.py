@@ -1,0 +1,93 @@
+"""The one way of every message, from every transport.
+
+Frame processors, the start of the server, the answer, the commit and the publication of what the
+handler changed, and the call log. What touches the site is handed in as functions: this module
+knows neither stores, nor Channels, nor Django.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from logging import INFO
+from typing import TYPE_CHECKING
+
+from django_mcp.dispatch import call_log, dispatcher
+from django_mcp.dispatch.call_log import Signal
+from django_mcp.dispatch.dispatcher import Reply
+from django_mcp.protocol.errors import InternalError, InvalidParams
+
+if TYPE_CHECKING:
+    from django_mcp.frame.frame import Frame
+    from django_mcp.frame.session import Change, Session
+    from django_mcp.server.server import Server
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What handling a message needs of the site."""
+
+    start: Callable[[Server], Awaitable[None]]
+    """Starts a server that is not running in this process."""
+    process: Callable[[Frame], Awaitable[Frame]] | None
+    """Runs the frame processors; None where there are none."""
+    claim_request_state: Callable[[str], bool] | None
+    """Whether a request state was not used before; None where it may be used repeatedly."""
+    commit: Callable[[str, Sequence[Change]], Awaitable[Session | None]]
+    """Applies changes to a session, by its id: the new session, or None if it does not exist."""
+    publish: Callable[[Server, str, Sequence[Change]], Awaitable[None]]
+    """Notifies the client of a session of the changes that it has to know."""
+    signals: Mapping[str, Signal]
+    """The signals which are sent when a call of a method is over."""
+
+
+async def answer(frame: Frame, site: Site) -> Reply:
+    """The reply to the request on ``frame``; only cancellation is raised.
+
+    What the handler changed in its session is committed before the reply is returned.
+    """
+    if site.claim_request_state and not await _is_first_use(frame, site.claim_request_state):
+        return dispatcher.error_reply(frame, InvalidParams("params.requestState was used before"))
+    if site.process or not frame.server.is_running:
+        try:
+            frame = await prepare(frame, site)
+        except Exception as error:
+            frame.server.report("A message could not be prepared", error)
+            return dispatcher.error_reply(frame, InternalError())
+    signal = site.signals.get(frame.message.method)
+    # An empty list needs no check which receivers are still alive.
+    if signal is None or not (signal.receivers or call_log.calls.isEnabledFor(INFO)):
+        return await _answer(frame, site)
+    return await call_log.logged(frame, signal, _answer(frame, site))
+
+
+async def prepare(frame: Frame, site: Site) -> Frame:
+    """Start the server, and run the frame processors: the Frame with their assigns."""
+    if not frame.server.is_running:
+        await site.start(frame.server)
+    return await site.process(frame) if site.process else frame
+
+
+async def _is_first_use(frame: Frame, claim: Callable[[str], bool]) -> bool:
+    state = frame.message.params.get("requestState")
+    return state is None or await frame.exchange.run(claim, state)
+
+
+async def _answer(frame: Frame, site: Site) -> Reply:
+    reply = await dispatcher.answer(frame)
+    if not reply.frame.changes:
+        return reply
+    try:
+        await commit(reply.frame, site)
+    except Exception as error:
+        frame.server.report("What a handler changed in its session could not be committed", error)
+        return dispatcher.error_reply(frame, InternalError())
+    return reply
+
+
+async def commit(frame: Frame, site: Site) -> None:
+    """Keep the changes that the Frame records in its session, if it has one."""
+    session_id = frame.get_mcp_session_id()
+    if session_id is not None:
+        await site.commit(session_id, frame.changes)
+        await site.publish(frame.server, session_id, frame.changes)

@@ -1,0 +1,37 @@
+"""Input requests on the open stream of a request, or of its session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from django_mcp.frame.client.base import Client
+from django_mcp.frame.client.input_requests import InputRequest, InvalidClientResponse
+
+
+class BidirectionalClient(Client):
+    """A client which receives requests of the server and responds to them."""
+
+    __slots__ = ()
+
+    async def _answers(
+        self, requests: Mapping[str, InputRequest[Any]], timeout: float
+    ) -> dict[str, Any]:
+        found = await asyncio.gather(*(self._answer(item, timeout) for item in requests.values()))
+        return dict(zip(requests, found, strict=True))
+
+    async def _answer(self, request: InputRequest[Any], timeout: float) -> Any:
+        """Return the response; an invalid one is requested again."""
+        params = self._params(request)
+        for attempt in range(1, ATTEMPTS + 1):
+            result = await self._exchange.send_request(request.method, params, timeout=timeout)
+            try:
+                return request.read(result)
+            except InvalidClientResponse:
+                if attempt == ATTEMPTS:
+                    raise
+
+
+ATTEMPTS = 3
+"""How often input is requested while the responses are invalid."""

@@ -1,0 +1,49 @@
+"""Log levels of RFC 5424, their spellings, and the limit on log messages per second."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+LEVELS: Mapping[str, int] = {
+    name: severity
+    for severity, name in enumerate(
+        ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+    )
+}
+"""The levels, least severe first."""
+
+LEAST_SEVERE = "debug"
+
+ALIASES: Mapping[str, str] = {"warn": "warning", "fatal": "critical"}
+"""Other spellings, from the seeds, which authors and clients may use in any case."""
+
+
+def level_name(spelling: str) -> str | None:
+    """Return the level that a spelling means, or None."""
+    name = spelling.lower()
+    name = ALIASES.get(name, name)
+    return name if name in LEVELS else None
+
+
+class LogRateLimiter:
+    """Limits log messages per second; messages above the limit are dropped. Thread-safe."""
+
+    __slots__ = ("_ends", "_left", "_lock", "_now", "_per_second")
+
+    def __init__(self, per_second: int, *, now: Callable[[], float] = time.monotonic) -> None:
+        self._per_second = per_second
+        self._now = now
+        self._lock = threading.Lock()
+        self._ends = 0.0
+        self._left = 0
+
+    def take(self) -> bool:
+        """Count one message and return whether it may be sent."""
+        with self._lock:
+            now = self._now()
+            if now >= self._ends:
+                self._ends, self._left = now + 1, self._per_second
+            self._left -= 1
+            return self._left >= 0

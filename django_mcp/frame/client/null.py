@@ -1,0 +1,38 @@
+"""The client of a Frame made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django_mcp.frame.client.bidirectional import BidirectionalClient
+from django_mcp.frame.client.input_requests import InputRequest
+from django_mcp.frame.exchange import NULL_EXCHANGE
+from django_mcp.protocol.revisions import NEWEST
+
+
+class NullClient(BidirectionalClient):
+    """Drops what it is sent; an input request raises ConnectionError."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(None, NEWEST, {}, NULL_EXCHANGE)  # type: ignore[arg-type]
+        self.close()
+
+    def log(
+        self, level: str, message: str | None = None, *, data: Any = None, logger: str | None = None
+    ) -> None:
+        """Do nothing."""
+
+    def _require(self, requests: Mapping[str, InputRequest[Any]]) -> None:
+        raise ConnectionError(
+            "This Frame was made by hand and has no client: use django_mcp.testing.Client to test "
+            "a handler which requests input"
+        )
+
+    def __reduce__(self) -> str:
+        return "NULL_CLIENT"
+
+
+NULL_CLIENT = NullClient()

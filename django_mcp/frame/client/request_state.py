@@ -1,0 +1,78 @@
+"""The state which a client carries from an input request to its next call.
+
+It is signed, short-lived, and bound to the caller and to the request (MRTR).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.protocol.errors import InvalidParams, Json
+
+if TYPE_CHECKING:
+    from django_mcp.frame.client.multi_round_trip import InputRequired
+    from django_mcp.server.server import Server
+
+
+@dataclass(frozen=True, slots=True)
+class RetryInput:
+    """What a repeated call brings: responses, and what was assigned before the input request."""
+
+    responses: Mapping[str, Json] = field(default_factory=dict)
+    assigns: Json = field(default_factory=dict)
+
+
+FIRST = RetryInput()
+"""What a first call brings."""
+
+
+def read(server: Server, principal: str, method: str, params: Json) -> RetryInput:
+    """Return what the call brings; raises InvalidParams for an invalid state.
+
+    Responses may come without a state, and responses to unknown input requests are ignored.
+    """
+    if "inputResponses" not in params and "requestState" not in params:
+        return FIRST
+    responses = params.get("inputResponses", {})
+    if type(responses) is not dict or not all(type(item) is dict for item in responses.values()):
+        raise InvalidParams("params.inputResponses must be an object of result objects")
+    state = _read_state(server, principal, method, params)
+    return RetryInput({**state.get("given", {}), **responses}, state.get("assigns", {}))
+
+
+def _read_state(server: Server, principal: str, method: str, params: Json) -> Json:
+    if "requestState" not in params:
+        return {}
+    signed = params["requestState"]
+    purpose, lifetime = _purpose(principal, method, params), server.options.request_state_lifetime
+    is_text = isinstance(signed, str)
+    text = server.signer.unsign(purpose, signed, max_age=lifetime) if is_text else None
+    if text is None:
+        raise InvalidParams(
+            "params.requestState is not one that this request was given, or too old"
+        )
+    state: Json = json.loads(text)
+    return state
+
+
+def result(
+    server: Server, principal: str, method: str, params: Json, required: InputRequired
+) -> dict[str, Any]:
+    """Return the result which lists the input requests and carries the signed state."""
+    purpose = _purpose(principal, method, params)
+    return {
+        "resultType": "input_required",
+        "inputRequests": dict(required.requests),
+        "requestState": server.signer.sign(purpose, json.dumps(required.state)),
+    }
+
+
+def _purpose(principal: str, method: str, params: Json) -> str:
+    """Return what a state is bound to: the caller, the method and the arguments."""
+    defining = {name: params.get(name) for name in ("name", "uri", "arguments")}
+    text = json.dumps([principal, method, defining], sort_keys=True)
+    return f"request_state:{sha256(text.encode()).hexdigest()}"

@@ -1,0 +1,76 @@
+"""What configures a Server from outside: the site's options, its signer, the keepalive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
+
+from django_mcp.protocol.revisions import REVISIONS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """The limits and switches which a site sets for its servers; see the settings reference."""
+
+    versions: tuple[str, ...] = tuple(revision.version for revision in REVISIONS)
+    page_size: int = 50
+    client_response_timeout: float = 60.0
+    request_state_lifetime: float = 600.0
+    handler_timeout: float | None = None
+    cache_ttl_ms: int = 0
+    log_rate_limit: int | None = None
+    subscriptions: int = 1000
+    notify_lists_on_initialize: bool = True
+    strict: bool = False
+    """Whether messages of the server are validated against the revision before they are sent."""
+    debug: bool = False
+    """Whether the client may see the text of an unexpected exception."""
+
+
+class Signer(Protocol):
+    """Signs strings which travel through the client, so that a change is detected."""
+
+    def sign(self, purpose: str, text: str, /) -> str:
+        """Return ``text`` signed for this purpose alone."""
+
+    def unsign(self, purpose: str, signed: str, /, max_age: float | None = None) -> str | None:
+        """Return the text that ``sign`` signed for this purpose, or None for anything else."""
+
+
+class UnconfiguredSigner:
+    """The Signer of a Server to which no site has given one yet."""
+
+    def sign(self, purpose: str, text: str, /) -> NoReturn:
+        """Raise RuntimeError."""
+        raise RuntimeError(UNCONFIGURED)
+
+    def unsign(self, purpose: str, signed: str, /, max_age: float | None = None) -> NoReturn:
+        """Raise RuntimeError."""
+        raise RuntimeError(UNCONFIGURED)
+
+
+UNCONFIGURED = (
+    "This Server is not configured: mount it (django_mcp.routing), or call "
+    "django_mcp.registry.configure(server) after django.setup()"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Keepalive:
+    """The interval and the failure threshold of the experimental ``notifications/keepalive``."""
+
+    interval_ms: int
+    failure_threshold: int = 3
+    """How many may fail in succession before the session is ended."""
+
+    def __post_init__(self) -> None:
+        if self.interval_ms < 1 or self.failure_threshold < 1:
+            raise ValueError("A keepalive requires an interval and a threshold of at least 1")
+
+    def to_protocol(self) -> dict[str, Any]:
+        """Return the experimental capability which advertises it."""
+        return {
+            "enabled": True,
+            "intervalMs": self.interval_ms,
+            "failureThreshold": self.failure_threshold,
+        }

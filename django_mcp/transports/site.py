@@ -1,0 +1,72 @@
+"""What handling a message needs of the Django site, as functions (see ``dispatch.handle``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from inspect import isawaitable
+from typing import Any
+
+from django.core.signals import setting_changed
+from django.utils.module_loading import import_string
+
+from django_mcp import conf, signals, stores
+from django_mcp.dispatch.call_log import Signal
+from django_mcp.dispatch.handle import Site
+from django_mcp.frame.frame import Frame
+from django_mcp.frame.session import Change, Session, address
+from django_mcp.pubsub import publisher
+from django_mcp.runtime import lifespan, signing
+from django_mcp.server.server import Server
+
+SIGNALS: Mapping[str, Signal] = {
+    "tools/call": signals.tool_called,
+    "resources/read": signals.resource_read,
+    "prompts/get": signals.prompt_got,
+}
+
+
+@cache
+def get() -> Site:
+    """The functions of this site, for sessions that are kept in its store."""
+    settings = conf.get()
+    claim = partial(signing.claim_single_use, lifetime=settings.request_state_lifetime)
+    return Site(
+        start=lifespan.start,
+        process=_process if settings.frame_processors else None,
+        claim_request_state=claim if settings.request_state_single_use else None,
+        commit=_commit,
+        publish=_publish,
+        signals=SIGNALS,
+    )
+
+
+async def _process(frame: Frame) -> Frame:
+    """The Frame with the values of FRAME_PROCESSORS, which are never stored."""
+    assigns: dict[str, Any] = {}
+    for path in conf.get().frame_processors:
+        values = await frame.exchange.run(_processor(path), frame)
+        assigns |= await values if isawaitable(values) else values
+    return frame.with_request_assigns(assigns)
+
+
+@cache
+def _processor(path: str) -> Callable[[Frame], Any]:
+    processor: Callable[[Frame], Any] = import_string(path)
+    return processor
+
+
+async def _commit(session_id: str, changes: Sequence[Change]) -> Session | None:
+    return await stores.sessions().update(session_id, changes)
+
+
+async def _publish(server: Server, session_id: str, changes: Sequence[Change]) -> None:
+    await publisher.components_changed(server, address(session_id), changes)
+
+
+def _forget(*, setting: str, **_: Any) -> None:
+    if setting in conf.READ:
+        get.cache_clear()
+
+
+setting_changed.connect(_forget, dispatch_uid="django_mcp.site")
