@@ -18,6 +18,7 @@ from django.db import connections
 from django.test import AsyncClient
 
 from django_mcp import Frame, Server, registry, routing, signals
+from django_mcp.components.tool import ToolComponent
 from tests.databases import scratch_database
 from tests.faults.peer import (
     ACCEPT,
@@ -336,31 +337,27 @@ async def test_descriptor_that_is_made_while_its_tool_is_replaced_is_not_kept() 
     async def add(a: int) -> int:
         return a
 
-    peer = Peer(server)
-    former = server.find("tool", "add")
-    assert former is not None
-    described = type(former).descriptor
+    async def later(a: int) -> int:
+        return a
+
+    described = ToolComponent.descriptor
 
     def descriptor(component: Any) -> Any:
-        """Describe, while another thread replaces the tool."""
+        """Describe the former tool, while another thread replaces it."""
         found = described(component)
-        if component is former and not replaced:
+        if component.description == "the former" and not replaced:
             replaced.append("yes")
-            other = Server("other")
-
-            @other.tool(name="add", description="the later")
-            async def later(a: int) -> int:
-                return a
-
-            component = other.find("tool", "add")
-            assert component is not None
-            thread = threading.Thread(target=server.replace, args=(component,))
+            options = {"description": "the later"}
+            thread = threading.Thread(
+                target=server.register_tool, args=("add", later), kwargs=options
+            )
             thread.start()
             thread.join()
         return found
 
+    peer = Peer(server)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(former), "descriptor", descriptor)
+        patch.setattr(ToolComponent, "descriptor", descriptor)
         await peer.send(peer.request("tools/list"))
     listed = (await peer.send(peer.request("tools/list"))).result["tools"]
 
