@@ -74,8 +74,8 @@ class Stdio:
                 if id is not None and "method" not in message and message.get("id") == id:
                     return message
 
-    async def ask(self, id: Any, method: str, params: Any = None, **envelope: Any) -> Message:
-        self.write(request(id, method, params, **envelope))
+    async def ask(self, id: Any, method: str, params: Any = None, **meta: Any) -> Message:
+        self.write(request(id, method, params, **meta))
         return await self.until(id=id)
 
     async def initialize(self, version: str = NEWEST_SESSION, **capabilities: Any) -> None:
@@ -113,8 +113,8 @@ def request(
     return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
 
 
-def call(id: Any, tool: str, arguments: Any = None, **envelope: Any) -> Message:
-    return request(id, "tools/call", {"name": tool, "arguments": arguments or {}}, **envelope)
+def call(id: Any, tool: str, arguments: Any = None, **meta: Any) -> Message:
+    return request(id, "tools/call", {"name": tool, "arguments": arguments or {}}, **meta)
 
 
 @asynccontextmanager

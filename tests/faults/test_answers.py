@@ -38,7 +38,7 @@ from tests.memory_stores import Configure
 ELICITS: dict[str, Any] = {"elicitation": {"form": {}}}
 
 
-# Row 1. A handler that asks in a task group.
+# Row 1. A handler that requests input in a task group.
 
 
 async def test_input_request_in_a_task_group_is_sent_over_http() -> None:
@@ -173,15 +173,15 @@ async def test_answer_that_cannot_be_delivered_is_rejected(
     tmp_path: Path, database: dict[str, Any]
 ) -> None:
     async with (
-        worker(tmp_path, database=database) as asking,
+        worker(tmp_path, database=database) as first,
         worker(tmp_path, database=database) as other,
     ):
-        session = await asking.initialize(elicitation={})
-        async with asking.stream(call(7, "confirm"), session) as stream:
-            asked = await stream.message()
-            assert asked is not None
-            assert asked["method"] == "elicitation/create"
-            answer = {"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "accept"}}
+        session = await first.initialize(elicitation={})
+        async with first.stream(call(7, "confirm"), session) as stream:
+            sent = await stream.message()
+            assert sent is not None
+            assert sent["method"] == "elicitation/create"
+            answer = {"jsonrpc": "2.0", "id": sent["id"], "result": {"action": "accept"}}
             response = await other.post(answer, session)
 
         assert response.status == 503

@@ -547,12 +547,12 @@ async def test_answer_for_a_full_channel_is_answered_503(tmp_path: Path) -> None
     database = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(tmp_path / "db.sqlite3")}
     await migrate(database)
     full: dict[str, Any] = {"database": database, "layer": "tests.faults.layers.FullLayer"}
-    async with worker(tmp_path, **full) as asking, worker(tmp_path, **full) as other:
-        opened = await asking.initialize(elicitation={})
-        async with asking.stream(call(7, "confirm"), opened) as stream:
-            asked = await stream.message()
-            assert asked is not None
-            answer = {"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "accept"}}
+    async with worker(tmp_path, **full) as first, worker(tmp_path, **full) as other:
+        opened = await first.initialize(elicitation={})
+        async with first.stream(call(7, "confirm"), opened) as stream:
+            sent = await stream.message()
+            assert sent is not None
+            answer = {"jsonrpc": "2.0", "id": sent["id"], "result": {"action": "accept"}}
             response = await other.post(answer, opened)
 
     assert response.status == 503

@@ -302,7 +302,7 @@ def quick_checks(configure: Configure) -> None:
 
 @pytest.mark.usefixtures("quick_checks")
 @pytest.mark.parametrize("version", [STATELESS, NEWEST_SESSION])
-async def test_stream_whose_caller_cannot_be_recognised_ends(version: str) -> None:
+async def test_stream_whose_caller_cannot_be_authenticated_ends(version: str) -> None:
     unsteady = Unsteady()
     server = Server("shop", authenticators=[unsteady])
     peer = Peer(server, version)

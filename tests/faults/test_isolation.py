@@ -87,7 +87,7 @@ def bearer(user: int) -> list[tuple[str, str]]:
 # Row 13. States and cursors.
 
 
-def asking(name: str, tier: str | None = None) -> Server:
+def ordering(name: str, tier: str | None = None) -> Server:
     """A server whose tool remembers something and asks."""
     server = Server(name)
 
@@ -101,27 +101,27 @@ def asking(name: str, tier: str | None = None) -> Server:
     return server
 
 
-def retried(peer: Peer, asked: Message, tool: str = "order") -> Message:
-    return peer.call(tool, requestState=asked["requestState"], inputResponses={"sure": YES})
+def retried(peer: Peer, required: Message, tool: str = "order") -> Message:
+    return peer.call(tool, requestState=required["requestState"], inputResponses={"sure": YES})
 
 
 async def test_state_of_one_server_is_rejected_by_another() -> None:
-    office, shop = Peer(asking("office", "gold")), Peer(asking("shop"))
+    office, shop = Peer(ordering("office", "gold")), Peer(ordering("shop"))
     office.capabilities = shop.capabilities = ELICITS
-    asked = (await office.tool("order")).result
+    required = (await office.tool("order")).result
 
-    response = await shop.send(retried(shop, asked))
+    response = await shop.send(retried(shop, required))
 
     assert response.error["code"] == -32602
 
 
 async def test_state_of_a_server_at_another_path_is_rejected() -> None:
-    first, second = asking("office", "gold"), asking("office")
+    first, second = ordering("office", "gold"), ordering("office")
     first.path, second.path = "/first", "/second"
     one, other = Peer(first, capabilities=ELICITS), Peer(second, capabilities=ELICITS)
-    asked = (await one.tool("order")).result
+    required = (await one.tool("order")).result
 
-    response = await other.send(retried(other, asked))
+    response = await other.send(retried(other, required))
 
     assert response.error["code"] == -32602
 
@@ -138,22 +138,22 @@ def readable(text: str) -> str:
 
 
 async def test_state_cannot_be_read_by_its_client() -> None:
-    peer = Peer(asking("office", "secret-tier"), capabilities=ELICITS)
+    peer = Peer(ordering("office", "secret-tier"), capabilities=ELICITS)
 
-    asked = (await peer.tool("order")).result
+    required = (await peer.tool("order")).result
 
-    assert "secret-tier" not in readable(asked["requestState"])
+    assert "secret-tier" not in readable(required["requestState"])
 
 
 async def test_answers_without_a_state_are_not_accepted() -> None:
-    peer = Peer(asking("office"), capabilities=ELICITS)
+    peer = Peer(ordering("office"), capabilities=ELICITS)
 
     response = await peer.tool("order", inputResponses={"sure": YES})
 
     assert "accept" not in str(response.answer.get("result", {}).get("content"))
 
 
-async def test_answer_that_was_not_asked_for_is_not_accepted() -> None:
+async def test_answer_that_was_not_requested_is_not_accepted() -> None:
     server = Server("shop")
 
     @server.tool(requests_input=True)
@@ -163,11 +163,11 @@ async def test_answer_that_was_not_asked_for_is_not_accepted() -> None:
         return f"{first.action} {second.action}"
 
     peer = Peer(server, capabilities=ELICITS)
-    asked = (await peer.tool("order")).result
-    assert [*asked["inputRequests"]] == ["sure"]
+    required = (await peer.tool("order")).result
+    assert [*required["inputRequests"]] == ["sure"]
 
     both = {"sure": YES, "really": YES}
-    response = await peer.tool("order", requestState=asked["requestState"], inputResponses=both)
+    response = await peer.tool("order", requestState=required["requestState"], inputResponses=both)
 
     answer = response.answer
     assert "error" in answer or [*answer["result"].get("inputRequests", ())] == ["really"]
@@ -186,14 +186,14 @@ async def test_state_of_a_call_that_was_cut_off_can_be_used_again(configure: Con
         return f"{answer.action}"
 
     peer = Peer(server, capabilities=ELICITS)
-    asked = (await peer.tool("order")).result
-    async with peer.open(retried(peer, asked)) as first:
+    required = (await peer.tool("order")).result
+    async with peer.open(retried(peer, required)) as first:
         await begun.wait()
         first.disconnect()
         await first.whole()
     go_on.set()
-    second = await peer.send(retried(peer, asked))
-    third = await peer.send(retried(peer, asked))
+    second = await peer.send(retried(peer, required))
+    third = await peer.send(retried(peer, required))
 
     assert text_of(second.result) == "accept"
     assert third.error["code"] == -32602
@@ -341,7 +341,7 @@ async def test_users_without_a_subject_are_not_one_principal() -> None:
         return "done", frame.assign("secret", "of user 1")
 
     @server.tool
-    async def tell(frame: Frame) -> str:
+    async def recall(frame: Frame) -> str:
         return str(frame.assigns.get("secret"))
 
     one = Peer(server, NEWEST_SESSION, headers=bearer(1))
@@ -350,7 +350,7 @@ async def test_users_without_a_subject_are_not_one_principal() -> None:
         return  # The absence of a subject is an error.
     await one.tool("remember")
     other = Peer(server, NEWEST_SESSION, headers=bearer(2), session=one.session)
-    response = await other.tool("tell")
+    response = await other.tool("recall")
 
     assert response.status == 404
 
@@ -502,9 +502,9 @@ async def test_lost_permission_ends_the_news_of_a_listen_stream_within_a_minute(
             await asyncio.sleep(66)
             await server.anotify_resource_updated("vault://fn")
             await asyncio.sleep(4)
-            told = [message["method"] for message in second.response.messages[1:]]
+            received = [message["method"] for message in second.response.messages[1:]]
 
-    assert told == []
+    assert received == []
 
 
 @pytest.mark.parametrize("kind", ["tool", "prompt", "resource"])

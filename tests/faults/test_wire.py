@@ -247,12 +247,12 @@ async def test_cancellation_before_initialize_does_not_swallow_it() -> None:
 
 @pytest.mark.parametrize("version", [STATELESS, NEWEST_SESSION])
 async def test_cancellation_after_the_answer_swallows_no_request_over_stdio(version: str) -> None:
-    envelope = {"version": version} if version == STATELESS else {}
+    meta = {"version": version} if version == STATELESS else {}
     async with stdio() as server:
         if version != STATELESS:
             await server.initialize()
         for _ in range(2):
-            server.write(call(5, "add", {"a": 1, "b": 2}, **envelope))
+            server.write(call(5, "add", {"a": 1, "b": 2}, **meta))
             answer = await server.until(id=5)
             server.write(cancelled(5))
 
@@ -525,7 +525,7 @@ def test_icon_with_a_source_that_is_no_https_or_data_uri_is_rejected(source: str
 
 @pytest.mark.parametrize("version", [NEWEST_SESSION, STATELESS])
 @pytest.mark.parametrize("capabilities", [{}, ELICITS])
-async def test_client_without_sampling_is_never_asked_for_a_message(
+async def test_client_without_sampling_is_never_sent_a_sampling_request(
     version: str, capabilities: Message
 ) -> None:
     server = Server("shop")
@@ -536,7 +536,7 @@ async def test_client_without_sampling_is_never_asked_for_a_message(
             await frame.client.acreate_message("Hello", 50, timeout=0.5)
         except McpError as error:
             return f"rejected {error.code}"
-        return "asked"
+        return "sent"
 
     peer = Peer(server, version, capabilities=capabilities)
     if version != STATELESS:
@@ -588,11 +588,11 @@ async def test_resumed_stream_of_a_request_leaves_the_outbox_to_the_session_stre
         assert await resumed.status() == 200
         await server.asend_notification("x/for-the-session", session_id=peer.session)
         await asyncio.sleep(0.3)
-        told = str(resumed.response.messages)
+        received = str(resumed.response.messages)
     async with peer.open(method="GET") as own:
         message = await own.message()
 
-    assert "x/for-the-session" not in told
+    assert "x/for-the-session" not in received
     assert message["method"] == "x/for-the-session"
 
 

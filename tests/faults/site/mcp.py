@@ -29,7 +29,7 @@ def add(a: int, b: int) -> int:
 
 @tool(requests_input=True)
 async def confirm_in_a_group(frame: Frame) -> str:
-    """Asks in a task group."""
+    """Requests input in a task group."""
     async with asyncio.TaskGroup() as group:
         group.create_task(frame.client.aelicit("Sure?", FORM))
     return "done"
@@ -95,7 +95,7 @@ async def touch(path: str) -> str:
 
 @tool(requests_input=True)
 async def confirm(frame: Frame) -> str:
-    """Asks."""
+    """Requests input."""
     answer = await frame.client.aelicit("Sure?", FORM)
     return f"{answer.action}"
 
