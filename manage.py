@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Runs the example site's management commands."""
+"""Run management commands of the example site."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Every test on each Python with the newest Django it can have, and on the lowest dependencies."""
+"""Runs the tests on each Python with the newest Django for it, and with the lowest dependencies."""
 
 import os
 

@@ -1,6 +1,6 @@
-"""Prints how to reach the example site which scripts/serve is about to serve.
+"""Prints the URLs of the example site before scripts/serve starts it.
 
-It refuses when the port is taken, for daphne only logs that, and goes on without listening.
+It fails if the port is in use, because daphne only logs that and runs without listening.
 """
 
 import json
@@ -19,7 +19,7 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "example_site.settings")
     django.setup()
     host, port = os.environ["HOST"], os.environ["PORT"]
-    _refuse_taken(host, port)
+    _check_port(host, port)
     site = f"http://{host}:{port}"
     urls = _urls(site)
     print("MCP servers:")
@@ -30,15 +30,15 @@ def main() -> None:
     print(f"Admin: {site}/admin/ (admin / admin)", flush=True)
 
 
-def _refuse_taken(host: str, port: str) -> None:
+def _check_port(host: str, port: str) -> None:
     try:
         socket.create_server((host, int(port))).close()
     except OSError as fault:
-        sys.exit(f"{host}:{port} cannot be used ({fault}). Say PORT=8001 scripts/serve, perhaps.")
+        sys.exit(f"{host}:{port} cannot be used ({fault}). Try PORT=8001 scripts/serve.")
 
 
 def _urls(site: str) -> dict[str, str]:
-    # Only now: the registry needs the apps to be ready.
+    # Imported late: the registry requires django.setup().
     from django_mcp import registry
 
     servers = [registry.configure(server) for server in registry.servers()]

@@ -10,7 +10,7 @@ import pytest
 from django_mcp.testing import ErrorResponse
 
 
-async def refusal(answer: Awaitable[Any]) -> ErrorResponse:
+async def error_of(answer: Awaitable[Any]) -> ErrorResponse:
     """Return the error response to a request."""
     with pytest.raises(ErrorResponse) as caught:
         await answer

@@ -83,7 +83,7 @@ SESSION: Mapping[str, Requirement] = {
     "LIFE-07": MAY(
         "basic/lifecycle#error-handling",
         "The server may reject an unsupported version with -32602 and a list of its versions.",
-        because="A version that is not served is answered with another one, as LIFE-05 has it.",
+        because="The response to an unsupported version contains a supported one, as LIFE-05 requires.",
     ),
     "LIFE-08": CLIENT(
         "basic/lifecycle#version-negotiation",
@@ -184,7 +184,7 @@ SESSION: Mapping[str, Requirement] = {
     "LIFE-26": MAY(
         "basic/lifecycle#timeouts",
         "The server may restart the timeout of a request when progress arrives for it (from 2025-03-26).",
-        because="The time of a question is not begun anew: no progress is asked for.",
+        because="The timeout of a request to the client is not restarted: the server requests no progress.",
     ),
     "LIFE-27": SHOULD(
         "basic/lifecycle#timeouts",
@@ -329,7 +329,7 @@ SESSION: Mapping[str, Requirement] = {
     "RPC-B2": MAY(
         "basic/index#batching",
         "The server may send batches (2025-03-26).",
-        because="The answers to a batch travel together; nothing else is sent in one.",
+        because="The responses to a batch are sent as one array; nothing else is sent as a batch.",
     ),
     "RPC-B3": MUST(
         "basic/transports#sending-messages-to-the-server",
@@ -384,7 +384,7 @@ SESSION: Mapping[str, Requirement] = {
     "META-04": SHOULD(
         "basic/index#meta",
         "A _meta prefix uses reverse DNS notation (2025-11-25).",
-        because="The author's choice; whoever writes a key that is none is told to do so.",
+        because="The author's choice; an invalid key raises an error with this remedy.",
     ),
     "META-05": MUST(
         "basic/index#meta",
@@ -463,7 +463,7 @@ SESSION: Mapping[str, Requirement] = {
     "ICON-04": MUST(
         "basic/index#icons",
         "A consumer of icons treats them as untrusted input (2025-11-25).",
-        because="No icon of a client is fetched or shown anywhere.",
+        because="Icons of clients are neither fetched nor shown.",
     ),
     # 3. Transport: stdio
     "T-STDIO-01": MUST(
@@ -546,7 +546,7 @@ SESSION: Mapping[str, Requirement] = {
     "T-HTTP-05": SHOULD(
         "basic/transports#security-warning",
         "A local server binds only to localhost.",
-        because="Whoever runs the site's server binds it; scripts/serve binds 127.0.0.1.",
+        because="The ASGI server binds the address; scripts/serve binds 127.0.0.1.",
     ),
     "T-HTTP-06": SHOULD(
         "basic/transports#security-warning",
@@ -814,13 +814,13 @@ SESSION: Mapping[str, Requirement] = {
     "T-HTTP-69": MAY(
         "basic/transports#session-management",
         "The server may reject DELETE with 405.",
-        because="DELETE is never refused: every client may end its own session.",
+        because="DELETE is never rejected: every client may end its own session.",
     ),
     "T-HTTP-6A": MUST(
         "RFC 9110 §5.1",
         "The server compares header names without regard to case.",
         "frame/test_frame.py::TestTransport::test_header_lookup_ignores_case",
-        "clients/test_uses.py::test_assigns_are_kept_in_a_session_but_not_between_stateless_requests",
+        "clients/test_results.py::test_assigns_are_kept_in_a_session_but_not_between_stateless_requests",
     ),
     "T-HTTP-6B": CLIENT(
         "basic/transports#session-management",
@@ -862,7 +862,7 @@ SESSION: Mapping[str, Requirement] = {
     "T-HTTP-81": MAY(
         "basic/transports#backwards-compatibility",
         "The server may combine the old POST endpoint with the MCP endpoint.",
-        because="The old endpoints stand beside the new one, each of them simple.",
+        because="The endpoints of both transports are separate.",
     ),
     "T-HTTP-82": CLIENT(
         "basic/transports#backwards-compatibility",
@@ -925,7 +925,7 @@ SESSION: Mapping[str, Requirement] = {
         "basic/transports#security-warning",
         "A local server binds to localhost; the server authenticates all connections.",
         "transports/http/test_http_sse.py::test_post_by_another_principal_is_not_found",
-        because="Whoever runs the site's server binds it; scripts/serve binds 127.0.0.1.",
+        because="The ASGI server binds the address; scripts/serve binds 127.0.0.1.",
     ),
     "T-SSE-07": MUST(
         "basic/transports#http-with-sse",
@@ -970,7 +970,7 @@ SESSION: Mapping[str, Requirement] = {
         "basic/utilities/cancellation#behavior-requirements",
         "The server sends no response to a cancelled request.",
         "dispatch/test_cancellation.py::test_cancelled_request_over_stdio_receives_no_response",
-        because="An HTTP request cannot stay unanswered: there it is answered with an error that says Cancelled.",
+        because="An HTTP request requires a response: a cancelled one returns the error Cancelled.",
     ),
     "CANC-07": MAY(
         "basic/utilities/cancellation#behavior-requirements",
@@ -1020,7 +1020,7 @@ SESSION: Mapping[str, Requirement] = {
     "PROG-02": MUST(
         "basic/utilities/progress#progress-flow",
         "Progress tokens of the server are unique across its active requests.",
-        because="The server asks clients for no progress, so that it issues no tokens.",
+        because="The server requests no progress from clients, so it issues no tokens.",
     ),
     "PROG-03": MAY(
         "basic/utilities/progress#progress-flow",
@@ -1099,7 +1099,7 @@ SESSION: Mapping[str, Requirement] = {
         "basic/utilities/ping#implementation-considerations",
         "The server pings periodically to detect lost connections.",
         "transports/http/session/test_get_stream.py::test_open_streams_send_keepalive_comments",
-        because="Open streams are kept alive by comments, and their end is noticed; whoever wants an answer pings with Server.aping.",
+        because="Keepalive comments detect closed streams; Server.aping sends a ping with a response.",
     ),
     "PING-04": SHOULD(
         "basic/utilities/ping#implementation-considerations",
@@ -1114,7 +1114,7 @@ SESSION: Mapping[str, Requirement] = {
     "PING-06": MAY(
         "basic/utilities/ping#error-handling",
         "The server may reset the connection after several failed pings.",
-        because="What follows from a ping that is not answered is for whoever sent it to say.",
+        because="The caller of aping decides what follows from a missing response.",
     ),
     # 9. Tools
     "TOOL-01": MUST(
@@ -1238,7 +1238,7 @@ SESSION: Mapping[str, Requirement] = {
     "TOOL-23": SHOULD(
         "server/tools#embedded-resources",
         "A server that embeds resources declares the resources capability (from 2025-06-18).",
-        because="A server which embeds resources without having any may: nobody could read them, and a link says that.",
+        because="Embedding resources without the capability is allowed, because nobody could read them.",
     ),
     "TOOL-24": MAY(
         "schema.ts#TextContent",
@@ -1293,7 +1293,7 @@ SESSION: Mapping[str, Requirement] = {
         "The server sanitizes tool outputs.",
         "dispatch/test_bad_input.py::test_result_violating_the_output_schema_returns_internal_error",
         "dispatch/methods/test_tools.py::test_exception_is_logged_and_its_message_is_not_sent_to_the_client",
-        because="What a result may say is its author's to decide; it is sent only when it is what the tool promised, and of failures nothing is told.",
+        because="The author decides on the content; output is validated against the schema, and errors reveal no details.",
     ),
     "TOOL-34": MAY(
         "server/tools#tool",
@@ -1379,7 +1379,7 @@ SESSION: Mapping[str, Requirement] = {
     "RES-12": MAY(
         "server/resources#common-uri-schemes",
         "A file URI of a directory may have the MIME type inode/directory.",
-        because="A MIME type is taken as its author writes it, also one of these.",
+        because="The author's MIME type is sent unchanged, also one of these.",
     ),
     "RES-13": MUST(
         "server/resources#custom-uri-schemes",
@@ -1533,7 +1533,7 @@ SESSION: Mapping[str, Requirement] = {
         "The server sorts values by relevance, limits the rate, and validates inputs.",
         "dispatch/methods/test_completion.py::test_literal_type_is_completed_from_its_choices",
         "test_middleware.py::test_calls_and_completions_share_one_rate_limit",
-        because="The order of what a completer proposes is its author's.",
+        because="The author decides on the order of completions.",
     ),
     "COMP-08": MUST(
         "server/utilities/completion#security",
@@ -1587,13 +1587,13 @@ SESSION: Mapping[str, Requirement] = {
         "server/utilities/logging#security",
         "Log messages contain no credentials or secrets.",
         "dispatch/methods/test_log_level.py::TestClientHandler::test_records_of_the_django_mcp_logger_are_not_sent_to_the_client",
-        because="What a handler says is its author's; the framework itself says nothing to a client's log.",
+        because="The author decides on log messages; the framework sends none of its own.",
     ),
     "LOG-08": MUST(
         "server/utilities/logging#security",
         "Log messages contain no personal data.",
         "dispatch/methods/test_log_level.py::TestClientHandler::test_records_of_the_django_mcp_logger_are_not_sent_to_the_client",
-        because="What a handler says is its author's; the framework itself says nothing to a client's log.",
+        because="The author decides on log messages; the framework sends none of its own.",
     ),
     "LOG-09": MUST(
         "server/utilities/logging#security",
@@ -1696,12 +1696,12 @@ SESSION: Mapping[str, Requirement] = {
     "SAMP-10": SHOULD(
         "client/sampling#security-considerations",
         "The server limits the iterations of a tool loop (2025-11-25).",
-        because="The loop over a model's tool uses is the author's, and so is its bound; CALL_TIMEOUT bounds the call.",
+        because="The author writes and limits the tool use loop; HANDLER_TIMEOUT limits the call.",
     ),
     "SAMP-11": SHOULD(
         "schema.ts#ToolResultContent",
         "structuredContent of a tool result conforms to the outputSchema of the tool (2025-11-25).",
-        because="What a tool that the author offered to a model answers is the author's to check.",
+        because="The author validates the results of tools in a sampling request.",
     ),
     "SAMP-12": SHOULD(
         "client/sampling#security-considerations",
@@ -1712,7 +1712,7 @@ SESSION: Mapping[str, Requirement] = {
     "SAMP-13": MUST(
         "client/sampling#security-considerations",
         "Both sides handle sensitive data appropriately.",
-        because="What is asked and answered is neither logged nor kept; what an author puts into it is the author's.",
+        because="Requests and responses are neither logged nor stored; the author decides on their content.",
     ),
     "SAMP-14": CLIENT(
         "client/sampling#error-handling",
@@ -1729,7 +1729,7 @@ SESSION: Mapping[str, Requirement] = {
     "ROOT-01": SHOULD(
         "client/roots#implementation-guidelines",
         "The server checks the roots capability before it sends roots/list.",
-        "clients/test_asking.py::test_tool_receives_the_roots_of_the_client",
+        "clients/test_input_requests.py::test_tool_receives_the_roots_of_the_client",
         "frame/client/test_multi_round_trip.py::TestInputRequest::test_missing_client_capability_can_be_caught_by_the_handler",
     ),
     "ROOT-02": CLIENT(
@@ -1750,12 +1750,12 @@ SESSION: Mapping[str, Requirement] = {
     "ROOT-05": SHOULD(
         "client/roots#security-considerations",
         "The server respects root boundaries and validates paths against the roots.",
-        because="What is done with a root is the author's: the framework opens no file.",
+        because="The author decides how roots are used: the framework opens no file.",
     ),
     "ROOT-06": SHOULD(
         "client/roots#implementation-guidelines",
         "The server caches root information appropriately.",
-        because="Roots are asked for when they are needed and never kept, so that they are never stale.",
+        because="Roots are requested when they are needed and never stored, so they cannot be stale.",
     ),
     "ROOT-07": CLIENT(
         "client/roots#error-handling",
@@ -1773,7 +1773,7 @@ SESSION: Mapping[str, Requirement] = {
         "The server does not request sensitive information (2025-06-18).",
         "protocol/test_elicitation.py::TestFormSchema::test_secret_field_is_rejected",
         "runtime/test_django_forms.py::TestFormSchema::test_password_field_raises_configuration_error",
-        because="What a question is about is its author's; fields which say of themselves that they are secret are refused.",
+        because="The author decides on the content; fields that are marked as secret are rejected.",
     ),
     "ELIC-03": MUST(
         "client/elicitation#user-interaction-model",
@@ -1914,32 +1914,32 @@ SESSION: Mapping[str, Requirement] = {
     "ELIC-28": MUST(
         "client/elicitation#url-mode-elicitation-for-oauth-flows",
         "The server does not use URL mode to authorize access to itself (2025-11-25).",
-        because="The page is the author's; callers are recognised by authenticators, never by a page.",
+        because="The page belongs to the author; authenticators identify callers, never a page.",
     ),
     "ELIC-29": MUST(
         "client/elicitation#understanding-the-distinction",
         "Third-party credentials never pass through the MCP client (2025-11-25).",
-        because="The page is the author's; nothing of it passes through the framework.",
+        because="The page belongs to the author; the framework receives no data of it.",
     ),
     "ELIC-30": MUST(
         "client/elicitation#understanding-the-distinction",
         "The server never uses credentials of the client for third-party services (2025-11-25).",
-        because="The page is the author's; the framework calls no third party, and hands no credentials on.",
+        because="The page belongs to the author; the framework calls no third party and forwards no credentials.",
     ),
     "ELIC-31": MUST(
         "client/elicitation#understanding-the-distinction",
         "The user authorizes the server directly, and the server stores the third-party tokens (2025-11-25).",
-        because="The page is the author's; the framework calls no third party.",
+        because="The page belongs to the author; the framework calls no third party.",
     ),
     "ELIC-32": MUST(
         "client/elicitation#safe-url-handling",
         "The URL contains no sensitive information about the user (2025-11-25).",
-        because="The address is the author's; the framework adds nothing to it.",
+        because="The author chooses the URL; the framework adds nothing to it.",
     ),
     "ELIC-33": MUST(
         "client/elicitation#safe-url-handling",
         "The URL gives no pre-authenticated access (2025-11-25).",
-        because="The address is the author's; the framework adds nothing to it.",
+        because="The author chooses the URL; the framework adds nothing to it.",
     ),
     "ELIC-34": SHOULD(
         "client/elicitation#safe-url-handling",
@@ -1954,17 +1954,17 @@ SESSION: Mapping[str, Requirement] = {
     "ELIC-36": MUST(
         "client/elicitation#phishing",
         "The server verifies who opens the URL before it accepts any data (2025-11-25).",
-        because="The page is a view of the site, which knows its user by Django's own login.",
+        because="The page is a view of the site, where Django's login identifies the user.",
     ),
     "ELIC-37": MUST(
         "client/elicitation#phishing",
         "The user who opens the URL is the user who started the elicitation (2025-11-25).",
-        because="The page is a view of the site, which knows its user by Django's own login; frame.user says who asked.",
+        because="The page is a view of the site, where Django's login identifies the user; frame.user is the caller.",
     ),
     "ELIC-38": MUST(
         "client/elicitation#phishing",
         "The identity check resists changes to the URL (2025-11-25).",
-        because="The page is a view of the site, which knows its user by Django's own login and not by the address.",
+        because="The page is a view of the site, where Django's login, not the URL, identifies the user.",
     ),
     "ELIC-39": CLIENT(
         "client/elicitation#error-handling",
@@ -1980,7 +1980,7 @@ SESSION: Mapping[str, Requirement] = {
     "SEC-01": MUST(
         "tutorials/security/security_best_practices#token-passthrough",
         "The server accepts only tokens that were issued for it.",
-        because="Tokens are read by no authenticator yet: authorization has an issue of its own.",
+        because="No authenticator reads tokens yet: authorization has an issue of its own.",
     ),
     "SEC-02": MUST(
         "tutorials/security/security_best_practices#session-hijacking",
@@ -2025,38 +2025,38 @@ SESSION: Mapping[str, Requirement] = {
     "SEC-09": MUST(
         "tutorials/security/security_best_practices#confused-deputy-problem",
         "An OAuth proxy records for each user which client ids the user has approved.",
-        because="No OAuth proxy is offered.",
+        because="The package contains no OAuth proxy.",
     ),
     "SEC-10": MUST(
         "tutorials/security/security_best_practices#confused-deputy-problem",
         "The consent page of an OAuth proxy names client, scopes, and redirect URI, and prevents CSRF.",
-        because="No OAuth proxy is offered.",
+        because="The package contains no OAuth proxy.",
     ),
     "SEC-11": MUST(
         "tutorials/security/security_best_practices#confused-deputy-problem",
         "Consent cookies of an OAuth proxy are secure, signed, and bound to the client id.",
-        because="No OAuth proxy is offered.",
+        because="The package contains no OAuth proxy.",
     ),
     "SEC-12": MUST(
         "tutorials/security/security_best_practices#confused-deputy-problem",
         "An OAuth proxy accepts only an exact match of the redirect URI.",
-        because="No OAuth proxy is offered.",
+        because="The package contains no OAuth proxy.",
     ),
     "SEC-13": MUST(
         "tutorials/security/security_best_practices#confused-deputy-problem",
         "The state of an OAuth proxy is random, single-use, short-lived, and validated.",
-        because="No OAuth proxy is offered.",
+        because="The package contains no OAuth proxy.",
     ),
     "SEC-14": MUST(
         "tutorials/security/security_best_practices#confused-deputy-problem",
         "An OAuth proxy stores the state only after consent.",
-        because="No OAuth proxy is offered.",
+        because="The package contains no OAuth proxy.",
     ),
     "SEC-15": MUST(
         "tutorials/security/security_best_practices#server-side-request-forgery-ssrf",
         "Code that fetches OAuth URLs prevents server-side request forgery.",
         "protocol/schema/test_compiler.py::test_unusable_schema_is_rejected_at_compile_time",
-        because="The server fetches nothing, neither metadata nor schemas.",
+        because="The server fetches neither metadata nor schemas.",
     ),
     "SEC-16": SHOULD(
         "index#implementation-guidelines",
@@ -2099,12 +2099,12 @@ STATELESS: Mapping[str, Requirement] = {
         "basic/versioning#extension-negotiation",
         "The server uses core behavior or rejects the request if the client lacks an extension.",
         "dispatch/test_messages.py::test_unknown_members_and_notifications_are_ignored",
-        because="No extension is offered yet, so that every client is served as the core has it.",
+        because="No extension is supported yet, so every client gets the behavior of the core.",
     ),
     "VER-07": SHOULD(
         "basic/versioning#extension-negotiation",
         "Every extension documents its fallback behavior.",
-        because="No extension is offered yet.",
+        because="No extension is supported yet.",
     ),
     "VER-08": SHOULD(
         "basic/versioning#backward-compatibility-with-initialization-based-versions",
@@ -2347,7 +2347,7 @@ STATELESS: Mapping[str, Requirement] = {
         "server/tools#stateful-tools",
         "Handles of a tool are opaque, expire, and are authorized on every call.",
         "frame/client/test_request_state.py::test_expired_request_state_is_rejected",
-        because="Handles of its own a tool makes as its author likes.",
+        because="The author decides on the handles of a tool.",
     ),
     # 2.6 JSON Schema
     "SCH-01": MUST(
@@ -2380,7 +2380,7 @@ STATELESS: Mapping[str, Requirement] = {
         "basic/index#ref-resolution",
         "An option to fetch a $ref is disabled by default and limited.",
         "protocol/schema/test_compiler.py::test_unusable_schema_is_rejected_at_compile_time",
-        because="Nothing is ever fetched, and nobody can switch that on.",
+        because="References are never fetched, and there is no setting for it.",
     ),
     "SCH-07": SHOULD(
         "basic/index#ref-resolution",
@@ -2480,7 +2480,7 @@ STATELESS: Mapping[str, Requirement] = {
         "basic/transports/streamable-http#security-endpoint",
         "A local server binds only to localhost.",
         "transports/http/test_consumer.py::test_own_or_missing_origin_is_accepted",
-        because="Whoever runs the site's server binds it; scripts/serve binds 127.0.0.1.",
+        because="The ASGI server binds the address; scripts/serve binds 127.0.0.1.",
     ),
     "HTTP-04": SHOULD(
         "basic/transports/streamable-http#security-endpoint",
@@ -2754,7 +2754,7 @@ STATELESS: Mapping[str, Requirement] = {
     "MRTR-16": PRACTICE(
         "basic/patterns/mrtr#client-requirements-basic-workflow",
         "A result with requestState alone lets the client retry immediately.",
-        because="A handler which asks nothing has its answer; whoever needs more time reports progress, or later makes a task.",
+        because="A handler without input requests returns its result; a long call reports progress.",
     ),
     # 2.11 Patterns: subscriptions
     "SUB-01": MUST(
@@ -2888,7 +2888,7 @@ STATELESS: Mapping[str, Requirement] = {
         "basic/patterns/progress#implementation-notes",
         "The server limits the rate of progress; message is readable text.",
         "transports/http/test_consumer.py::test_async_handler_waits_for_a_slow_client",
-        because="What is said is its author's; who says much waits for the network.",
+        because="The author decides on the messages; a handler that sends many waits for the client.",
     ),
     "PRG-05": MAY(
         "basic/patterns/progress#behavior-requirements",
@@ -2952,7 +2952,7 @@ STATELESS: Mapping[str, Requirement] = {
         "A cursor is valid in every worker and is signed.",
         "dispatch/test_pagination.py::test_cursor_of_another_server_is_rejected",
         "dispatch/test_visibility.py::test_pages_are_filled_with_permitted_components",
-        because="A cursor names a place in the list and is bound to nobody: who may see what is asked again for each page.",
+        because="A cursor identifies a position and no principal: permissions are checked for each page.",
     ),
     "LOG-01": MUST(
         "server/utilities/logging#capabilities",
@@ -2981,13 +2981,13 @@ STATELESS: Mapping[str, Requirement] = {
         "Log messages contain no credentials, personal data, or internal details.",
         "dispatch/methods/test_log_level.py::TestClientHandler::test_records_of_the_django_mcp_logger_are_not_sent_to_the_client",
         "dispatch/methods/test_log_level.py::TestClientHandler::test_traceback_is_not_sent_to_the_client",
-        because="What a handler says is its author's; the framework itself says nothing to a client's log.",
+        because="The author decides on log messages; the framework sends none of its own.",
     ),
     "LOG-06": SHOULD(
         "deprecated#deprecated",
         "New implementations use stderr or OpenTelemetry instead of log messages.",
         "dispatch/methods/test_log_level.py::TestClientHandler::test_log_record_emitted_in_a_call_is_sent_to_its_client",
-        because="Offered for the clients there are, and authors are warned once that it is deprecated.",
+        because="Supported for existing clients; authors are warned once that it is deprecated.",
     ),
     "CMP-01": MUST(
         "server/utilities/completion#capabilities",
@@ -3017,7 +3017,7 @@ STATELESS: Mapping[str, Requirement] = {
         "server/utilities/completion#implementation-considerations",
         "The server sorts values by relevance and uses context.arguments.",
         "dispatch/methods/test_completion.py::test_completer_receives_context_arguments_since_2025_06_18",
-        because="The order of what a completer proposes is its author's.",
+        because="The author decides on the order of completions.",
     ),
     # 2.14 Tools
     "TOOL-01": MUST(
@@ -3105,7 +3105,7 @@ STATELESS: Mapping[str, Requirement] = {
     "TOOL-15": SHOULD(
         "server/tools#tool-names",
         "A server that combines other servers makes colliding tool names unique.",
-        because="No server that puts others together is offered.",
+        because="The package contains no server that aggregates others.",
     ),
     # 2.15 Resources
     "RES-01": MUST(
@@ -3169,7 +3169,7 @@ STATELESS: Mapping[str, Requirement] = {
     "RES-11": MAY(
         "server/resources#file",
         "A file URI of a directory may have the MIME type inode/directory.",
-        because="A MIME type is taken as its author writes it, also this one.",
+        because="The author's MIME type is sent unchanged, also this one.",
     ),
     # 2.16 Prompts
     "PRM-01": MUST(
@@ -3214,7 +3214,7 @@ STATELESS: Mapping[str, Requirement] = {
         "The server requests sensitive information only in URL mode.",
         "protocol/test_elicitation.py::TestFormSchema::test_secret_field_is_rejected",
         "runtime/test_django_forms.py::TestFormSchema::test_password_field_raises_configuration_error",
-        because="What a question is about is its author's; fields which say of themselves that they are secret are refused.",
+        because="The author decides on the content; fields that are marked as secret are rejected.",
     ),
     "ELI-02": MUST(
         "client/elicitation#capabilities",
@@ -3250,17 +3250,17 @@ STATELESS: Mapping[str, Requirement] = {
     "ELI-07": MUST(
         "client/elicitation#safe-url-handling",
         "The URL contains no sensitive data and gives no pre-authenticated access.",
-        because="The address is the author's; the framework adds nothing to it.",
+        because="The author chooses the URL; the framework adds nothing to it.",
     ),
     "ELI-08": MUST(
         "client/elicitation#phishing",
         "The server verifies that the user who opens the URL started the elicitation.",
-        because="The page is a view of the site, which knows its user by Django's own login and not by the address.",
+        because="The page is a view of the site, where Django's login, not the URL, identifies the user.",
     ),
     "ELI-09": MUST(
         "client/elicitation#url-mode-elicitation-for-oauth-flows",
         "URL mode does not authorize access to the server; credentials do not pass through the client.",
-        because="The page is the author's; the framework calls no third party, and hands no credentials on.",
+        because="The page belongs to the author; the framework calls no third party and forwards no credentials.",
     ),
     "ELI-10": SHOULD(
         "client/elicitation#form-mode-security",
@@ -3287,13 +3287,13 @@ STATELESS: Mapping[str, Requirement] = {
         "client/sampling#security-considerations",
         "The server limits tool loops and treats sampled content as untrusted.",
         "frame/client/test_input_requests.py::test_sampling_is_repeated_after_an_invalid_response",
-        because="The loop over a model's tool uses is the author's, and so is its bound; authors are warned once that sampling is deprecated.",
+        because="The author writes and limits the tool use loop; authors are warned once that sampling is deprecated.",
     ),
     "ROO-01": SHOULD(
         "client/roots#implementation-guidelines",
         "The server checks the roots capability and validates paths against the roots.",
         "frame/client/test_input_requests.py::test_roots_request_is_repeated_when_a_root_is_not_a_file_uri",
         "frame/client/test_multi_round_trip.py::TestInputRequest::test_missing_client_capability_can_be_caught_by_the_handler",
-        because="What is done with a root is the author's; authors are warned once that roots are deprecated.",
+        because="The author decides how roots are used; authors are warned once that roots are deprecated.",
     ),
 }

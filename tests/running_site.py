@@ -59,7 +59,7 @@ def serving(
 ) -> Iterator[RunningSite]:
     """Run a Django project with daphne within the block."""
     log: list[str] = []
-    with _listening() as listener:
+    with _listen() as listener:
         port: int = listener.getsockname()[1]
         process = subprocess.Popen(
             [python, "-m", "daphne", "--fd", str(listener.fileno()), application],
@@ -71,7 +71,7 @@ def serving(
             text=True,
         )
     site = RunningSite(port=port, python=python, folder=folder, environment=environment, log=log)
-    with process, _keeping(process, log):
+    with process, _terminated(process, log):
         _wait_for_answer(site)
         yield site
 
@@ -90,7 +90,7 @@ def manage(python: Path, folder: Path, environment: Mapping[str, str], *argument
         raise RuntimeError(f"manage.py {' '.join(arguments)} failed:\n{done.stdout}")
 
 
-def _listening() -> socket.socket:
+def _listen() -> socket.socket:
     """Return a listening socket: it queues connections until daphne is ready."""
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setblocking(False)
@@ -98,7 +98,7 @@ def _listening() -> socket.socket:
 
 
 @contextmanager
-def _keeping(process: subprocess.Popen[str], log: list[str]) -> Iterator[None]:
+def _terminated(process: subprocess.Popen[str], log: list[str]) -> Iterator[None]:
     """Read the log of the process, which blocks on a full pipe, and terminate it."""
     assert process.stderr is not None
     reader = threading.Thread(target=log.extend, args=(process.stderr,))

@@ -199,7 +199,7 @@ def test_long_component_list_is_paginated(browser: Browser, shop: Server) -> Non
 
 def test_component_list_does_not_evaluate_descriptions(browser: Browser, shop: Server) -> None:
     def explode() -> str:
-        raise AssertionError("asked")
+        raise AssertionError("called")
 
     shop.tool(name="lazy", description=explode)(lambda: None)
     assert "lazy" in names(page(browser, COMPONENTS))
@@ -281,13 +281,11 @@ def test_components_are_read_only(admin_client: Browser) -> None:
 
 def test_component_pages_use_no_component_table(browser: Browser) -> None:
     assert "django_mcp_component" not in connection.introspection.table_names()
-    with CaptureQueriesContext(
-        connection,
-    ) as queries:
+    with CaptureQueriesContext(connection) as queries:
         page(browser, f"{COMPONENTS}?kind=tool&q=a&o=1")
         page(browser, detail("shop:tool:stock"))
-    asked = [query["sql"] for query in queries if "mcp_component" in query["sql"]]
-    assert asked == []
+    selects = [query["sql"] for query in queries if "mcp_component" in query["sql"]]
+    assert selects == []
 
 
 # Sessions.
@@ -355,8 +353,8 @@ def end(browser: Browser, *sessions: Session) -> Any:
         "action": "delete_selected",
         "_selected_action": [made.address for made in sessions],
     }
-    question = browser.post(SESSIONS, chosen).content.decode()
-    assert "Are you sure" in question
+    page = browser.post(SESSIONS, chosen).content.decode()
+    assert "Are you sure" in page
     return browser.post(SESSIONS, {**chosen, "post": "yes"}, follow=True)
 
 

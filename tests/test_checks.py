@@ -252,8 +252,15 @@ def recursive(frame: Frame) -> None:
 
 @pytest.mark.parametrize(
     "handler",
-    [elicit, elicit_in_nested_function, elicit_through_helper, decorated(elicit), Confirm],
-    ids=["call", "nested function", "helper", "decorator", "method"],
+    [
+        elicit,
+        elicit_in_nested_function,
+        elicit_through_helper,
+        decorated(elicit),
+        functools.partial(elicit),
+        Confirm,
+    ],
+    ids=["call", "nested function", "helper", "decorator", "partial", "method"],
 )
 def test_undeclared_input_request_is_reported(server: Server, handler: Any) -> None:
     server.register_tool("confirm", handler, description="Confirm.", read_only=True)

@@ -98,9 +98,9 @@ def test_unknown_key_is_rejected_with_the_nearest_name(
     settings: Settings, key: object, remedy: str
 ) -> None:
     settings.DJANGO_MCP = {key: 1}
-    with pytest.raises(ImproperlyConfigured) as refusal:
+    with pytest.raises(ImproperlyConfigured) as caught:
         conf.get()
-    assert f"DJANGO_MCP has no key {key!r}. {remedy}" in str(refusal.value)
+    assert f"DJANGO_MCP has no key {key!r}. {remedy}" in str(caught.value)
 
 
 @pytest.mark.parametrize(("former", "current"), conf.RENAMED.items())
@@ -158,10 +158,10 @@ def test_invalid_value_is_rejected_with_a_description_of_valid_ones(
     settings: Settings, key: str, value: Any, remedy: str
 ) -> None:
     settings.DJANGO_MCP = {key: value}
-    with pytest.raises(ImproperlyConfigured) as refusal:
+    with pytest.raises(ImproperlyConfigured) as caught:
         conf.get()
-    assert str(refusal.value).startswith(f'DJANGO_MCP["{key}"] is {value!r}; it must be ')
-    assert remedy in str(refusal.value)
+    assert str(caught.value).startswith(f'DJANGO_MCP["{key}"] is {value!r}; it must be ')
+    assert remedy in str(caught.value)
 
 
 def test_setting_that_is_not_a_dict_is_rejected(settings: Settings) -> None:

@@ -13,7 +13,7 @@ from django_mcp.auth.base import Principal
 from django_mcp.frame import HttpTransport, StdioTransport
 from django_mcp.middleware import RateLimit, caller_of
 from django_mcp.testing.plugin import ClientFor
-from tests.http_errors import refusal
+from tests.http_errors import error_of
 from tests.memory_stores import configure
 
 __all__ = ["configure"]
@@ -57,8 +57,8 @@ async def test_calls_and_completions_share_one_rate_limit(client_for: ClientFor)
         await client.call_tool("buy")
         await client.complete("order", "size")
         errors = [
-            await refusal(client.call_tool("buy")),
-            await refusal(client.complete("order", "size")),
+            await error_of(client.call_tool("buy")),
+            await error_of(client.complete("order", "size")),
         ]
         listed = await client.list_tools()
 
@@ -72,7 +72,7 @@ async def test_rate_limit_resets_in_the_next_period(
 ) -> None:
     async with client_for(shop(RateLimit(1, per=60))) as client:
         await client.call_tool("buy")
-        await refusal(client.call_tool("buy"))
+        await error_of(client.call_tool("buy"))
         monkeypatch.setattr("django_mcp.middleware.time.time", lambda: 1_000_020.0)
         assert not (await client.call_tool("buy")).get("isError")
 
@@ -83,9 +83,9 @@ async def test_rate_limit_is_counted_per_user(client_for: ClientFor) -> None:
     for user in (Member(1), Member(2)):
         async with client_for(server, user=user) as client:
             await client.call_tool("buy")
-            await refusal(client.call_tool("buy"))
+            await error_of(client.call_tool("buy"))
     async with client_for(server, user=Member(1)) as client:
-        await refusal(client.call_tool("buy"))
+        await error_of(client.call_tool("buy"))
 
 
 async def test_rate_limit_uses_custom_key_and_methods(client_for: ClientFor) -> None:
@@ -99,7 +99,7 @@ async def test_rate_limit_uses_custom_key_and_methods(client_for: ClientFor) -> 
         await client.call_tool("buy")
         await client.get_prompt("order", {"size": "s"})
     async with client_for(server, user=Member(2)) as client:
-        error = await refusal(client.get_prompt("order", {"size": "s"}))
+        error = await error_of(client.get_prompt("order", {"size": "s"}))
 
     assert error.code == TOO_MANY_REQUESTS
 

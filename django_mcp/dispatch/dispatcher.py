@@ -24,7 +24,7 @@ from django_mcp.protocol.revisions import NEWEST, Feature
 from django_mcp.protocol.strict import messages as strict
 
 if TYPE_CHECKING:
-    from django_mcp.dispatch.methods import Answer
+    from django_mcp.dispatch.invocation import Answer
     from django_mcp.frame.frame import Frame
     from django_mcp.server.server import CallNext, Middleware
 

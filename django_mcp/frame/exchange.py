@@ -5,7 +5,6 @@ It runs functions on threads and writes to the client. Each transport implements
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -80,6 +79,16 @@ class Exchange(Protocol):
         ...
 
 
+def run_in_place(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine which never waits for anything, without an event loop."""
+    try:
+        while True:
+            coroutine.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+
+
 class NullExchange:
     """The exchange of a Frame made by hand: it runs functions in place and sends nothing."""
 
@@ -98,8 +107,8 @@ class NullExchange:
     run_handler_async = run_async
 
     def wait(self, coroutine: Coroutine[Any, Any, T], /) -> T:
-        """Run ``coroutine`` in an event loop of its own."""
-        return asyncio.run(coroutine)
+        """Run ``coroutine`` in place."""
+        return run_in_place(coroutine)
 
     def write(self, message: dict[str, Any], /) -> None:
         """Drop ``message``."""

@@ -55,8 +55,8 @@ def _property(name: str, member: Json, definitions: Json) -> Property:
     items = _items(resolved.get("items", {}), definitions) if kind == "array" else None
     if kind not in KEYWORDS or items == {}:
         raise ValueError(
-            f"{name!r} cannot be asked in a form, which is flat: ask for texts, numbers, "
-            "booleans, or choices among texts"
+            f"{name!r} cannot be a field of a form: use strings, numbers, booleans, or choices "
+            "of strings"
         )
     known = KEYWORDS[kind] | COMMON
     kept = {key: value for key, value in resolved.items() if key in known and value is not None}
@@ -118,6 +118,6 @@ def url_elicitation_params(url: str, message: str, identity: str | None = None) 
     """Return the parameters of a URL elicitation; raise ValueError for a relative URL."""
     parts = urlsplit(url)
     if not (parts.scheme and parts.netloc):
-        raise ValueError(f"{url!r} is no page: give a whole address, https://…")
+        raise ValueError(f"{url!r} is not an absolute URL: write https://…")
     identity = identity or secrets.token_urlsafe(16)
     return {"mode": "url", "elicitationId": identity, "url": url, "message": message}

@@ -7,19 +7,14 @@ them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django_mcp.protocol import elicitation
 
+if TYPE_CHECKING:
+    from django_mcp.protocol.revisions import Revision
+
 Json = Mapping[str, Any]
-
-
-class ErrorCodes(Protocol):
-    """A revision, as far as an error uses it."""
-
-    def error(self, error: McpError, /) -> dict[str, Any]:
-        """Return the JSON-RPC error object for ``error``."""
-        ...
 
 
 class ToolError(Exception):
@@ -98,7 +93,9 @@ class McpError(Exception):
     @staticmethod
     def transport(reason: str, *, data: Any = None) -> TransportError:
         """Return an error of the transport: a sentence, or a name such as "send_failure"."""
-        return TransportError(_humanised(reason), data=data)
+        is_name = reason.isidentifier()
+        message = reason.replace("_", " ").capitalize() if is_name else reason
+        return TransportError(message, data=data)
 
     @staticmethod
     def resource(reason: str = "not_found", *, data: Any = None) -> ResourceNotFound:
@@ -125,7 +122,7 @@ class McpError(Exception):
         wrapped.__cause__ = reason if isinstance(reason, BaseException) else None
         return wrapped
 
-    def to_json_rpc(self, request_id: str | int | None, revision: ErrorCodes) -> dict[str, Any]:
+    def to_json_rpc(self, request_id: str | int | None, revision: Revision) -> dict[str, Any]:
         """Return the error response, without an id if ``request_id`` is None."""
         identified = {} if request_id is None else {"id": request_id}
         return {"jsonrpc": "2.0", **identified, "error": revision.error(self)}
@@ -196,14 +193,9 @@ class InvalidRequest(ProtocolError):
     default_message = "Invalid request"
 
     def __init__(
-        self,
-        message: str | None = None,
-        *,
-        data: Any = None,
-        code: int | None = None,
-        request_id: str | int | None = None,
+        self, message: str | None = None, *, request_id: str | int | None = None, **facts: Any
     ) -> None:
-        super().__init__(message, data=data, code=code)
+        super().__init__(message, **facts)
         self.request_id = request_id
 
 
@@ -300,10 +292,6 @@ def _paths(capabilities: Json) -> list[str]:
         below = _paths(inner) if isinstance(inner, Mapping) else []
         paths += [f"{name}.{path}" for path in below] or [name]
     return paths
-
-
-def _humanised(reason: str) -> str:
-    return reason.replace("_", " ").capitalize() if reason.isidentifier() else reason
 
 
 PROTOCOL_ERRORS: Mapping[str, type[McpError]] = {

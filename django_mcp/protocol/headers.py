@@ -11,13 +11,11 @@ from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal
 
 from django_mcp.protocol.errors import HeaderMismatch, Json
 from django_mcp.protocol.schema import walk
 
 Headers = Mapping[bytes, Sequence[bytes]]
-Kind = Literal["string", "integer", "boolean"]
 
 PREFIX = b"mcp-"
 PROTOCOL_VERSION = b"mcp-protocol-version"
@@ -36,7 +34,7 @@ NAME_SOURCES: Mapping[str, str] = {
 MAX_INTEGER = 2**53 - 1
 
 _ANNOTATION = "x-mcp-header"
-_KINDS: Mapping[object, Kind] = {"string": "string", "integer": "integer", "boolean": "boolean"}
+_TYPES = ("string", "integer", "boolean")
 _OPEN, _CLOSE = "=?base64?", "?="
 _VALUE = re.compile(rb"[\t\x20-\x7e]*")
 _PLAIN = re.compile(r"(?! )[\x20-\x7e]*(?<! )")
@@ -132,11 +130,10 @@ def check(method: str, name: str | None, version: str, headers: Headers) -> None
 
 @dataclass(frozen=True, slots=True)
 class ParamHeader:
-    """An argument that a client repeats in a header: its path, header and type."""
+    """An argument that a client repeats in a header."""
 
     path: tuple[str, ...]
     header: bytes
-    kind: Kind
 
 
 def param_headers(schema: Json) -> tuple[ParamHeader, ...]:
@@ -211,15 +208,14 @@ def _param_header(location: walk.Location, schema: Json) -> ParamHeader:
     token = schema[_ANNOTATION]
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):
         raise _misplaced(location, "is no header name: use letters, digits and hyphens")
-    kind = schema.get("type")
-    if not isinstance(kind, str) or kind not in _KINDS:
+    if schema.get("type") not in _TYPES:
         raise _misplaced(
             location,
             'needs a property with one "type" of string, integer or boolean: '
             "leave an optional one out of required instead of allowing null",
         )
     path = tuple(map(str, location[1::2]))
-    return ParamHeader(path, PARAM_PREFIX + token.lower().encode(), _KINDS[kind])
+    return ParamHeader(path, PARAM_PREFIX + token.lower().encode())
 
 
 def _misplaced(location: walk.Location, problem: str) -> ValueError:

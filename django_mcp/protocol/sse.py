@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 KEEP_ALIVE = b":\n\n"
+"""An empty comment, which clients ignore."""
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _INVALID_IN_FIELD = re.compile(r"[\0\r\n]")
@@ -41,13 +42,6 @@ def priming(id: str, *, retry: int | None = None) -> bytes:
 def retry(milliseconds: int) -> bytes:
     """Return a reconnection time without an event: the client keeps its last event id."""
     return _fields(None, milliseconds, None) + b"\n"
-
-
-def comment(text: str = "") -> bytes:
-    """Return a comment, which clients ignore; an empty comment keeps a connection alive."""
-    if not text:
-        return KEEP_ALIVE
-    return b"".join(b": %b\n" % line for line in _LINE_END.split(text.encode())) + b"\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from functools import partial
 from os import register_at_fork
 from typing import Any, ParamSpec, TypeVar
 
-from asgiref.sync import ThreadSensitiveContext, sync_to_async
+from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
@@ -101,29 +101,24 @@ async def run_async(coroutine: Coroutine[Any, Any, T], /) -> T:
 
     Otherwise all calls of the process would share the one thread of asgiref, and the
     connections which they open there would never be closed. Django also enters a
-    ThreadSensitiveContext for each request.
+    ThreadSensitiveContext for each request. Here it is entered through attributes of asgiref's
+    class, and exited only if it has a thread: ``async with`` and a list of opened connections
+    would take 2.6 µs more, 3 % of a stateless call.
     """
-    if _is_sensitive.get() or _opened.get() is not None:
+    if _is_sensitive.get() or _asgiref_context.get(None) is not None:
         return await coroutine
-    opened: list[BaseDatabaseWrapper] = []
-    token = _opened.set(opened)
+    context = ThreadSensitiveContext()
+    context.token = _asgiref_context.set(context)
     try:
-        async with ThreadSensitiveContext():
-            try:
-                return await coroutine
-            finally:
-                if opened:
-                    await sync_to_async(_close)(opened)
+        return await coroutine
     finally:
-        _opened.reset(token)
-
-
-def _close(opened: Sequence[BaseDatabaseWrapper]) -> None:
-    """Close those connections of this thread which a coroutine opened."""
-    for connection in connections.all(initialized_only=True):
-        # A transaction belongs to synchronous code which waits for the coroutine.
-        if connection in opened and not connection.in_atomic_block:
-            connection.close()
+        # asgiref creates the thread when it is first needed. Under ``async_to_sync`` there is
+        # none: the calls run on the thread of the waiting code, whose connections stay open.
+        if _asgiref_threads and context in _asgiref_threads:
+            await sync_to_async(connections.close_all)()
+            await context.__aexit__(None, None, None)  # type: ignore[no-untyped-call]
+        else:
+            _asgiref_context.reset(context.token)
 
 
 class _Pool(ThreadPoolExecutor):
@@ -188,11 +183,8 @@ def _close_old_connections(excluded: Sequence[BaseDatabaseWrapper]) -> None:
 
 def _record_connection(*, connection: BaseDatabaseWrapper, **_: Any) -> None:
     _thread.may_have_connections = True
-    opened = _opened.get()
     if _thread.pool is not None:
         _thread.pool.connections.add(connection)
-    elif opened is not None:
-        opened.append(connection)
 
 
 def _pool(purpose: str, size: int) -> _Pool:
@@ -201,12 +193,10 @@ def _pool(purpose: str, size: int) -> _Pool:
 
 
 _thread = _Thread()
+_asgiref_context = SyncToAsync.thread_sensitive_context
+_asgiref_threads = SyncToAsync.context_to_thread_executor
 _pools: dict[tuple[str, int], _Pool] = {}
 _is_sensitive = ContextVar("django_mcp.thread_sensitive", default=False)
-_opened: ContextVar[list[BaseDatabaseWrapper] | None] = ContextVar(
-    "django_mcp.opened_connections", default=None
-)
-"""The connections which the coroutine of ``run_async`` has opened outside the pools."""
 _thread_sensitive_bridge: Bridge = sync_to_async(_call, thread_sensitive=True)
 
 connection_created.connect(_record_connection, dispatch_uid="django_mcp.threads")

@@ -77,9 +77,9 @@ def _checked(capabilities: Json | None) -> Json | None:
     return capabilities
 
 
-def _has_components(server: Server, hook: str, *kinds: str) -> bool:
-    """Whether there are or were such components, or a hook may register them for one session."""
-    return server.components.had(*kinds) or server.has_hook(hook) or server.has_hook("init")
+def _may_register(server: Server, hook: str) -> bool:
+    """Whether a hook may register components for one session."""
+    return server.has_hook(hook) or server.has_hook("init")
 
 
 def _completes(server: Server) -> bool:
@@ -90,11 +90,17 @@ def _completes(server: Server) -> bool:
 
 AVAILABLE: Mapping[str, Callable[[Server], bool]] = {
     "logging": lambda server: True,
-    "tools": lambda server: _has_components(server, "handle_tool_call", "tool"),
-    "resources": lambda server: _has_components(
-        server, "handle_resource_read", "resource", "resource_template"
+    "tools": lambda server: (
+        server.components.had("tool") or _may_register(server, "handle_tool_call")
     ),
-    "prompts": lambda server: _has_components(server, "handle_prompt_get", "prompt"),
+    "resources": lambda server: (
+        server.components.had("resource")
+        or server.components.had("resource_template")
+        or _may_register(server, "handle_resource_read")
+    ),
+    "prompts": lambda server: (
+        server.components.had("prompt") or _may_register(server, "handle_prompt_get")
+    ),
     "completions": _completes,
 }
 """The capabilities, and whether a server has the feature."""

@@ -108,9 +108,9 @@ class ComponentCollection:
         """Return the components of this kind in the order in which they are listed."""
         return self._kinds[kind].ordered
 
-    def had(self, *kinds: str) -> bool:
-        """Return whether there is or was a component of one of these kinds."""
-        return any(self._kinds[kind].is_used for kind in kinds)
+    def had(self, kind: str) -> bool:
+        """Return whether there is or was a component of this kind."""
+        return self._kinds[kind].is_used
 
     def all(self) -> Iterator[Component]:
         """Iterate over all components, kind by kind."""

@@ -85,7 +85,7 @@ class Server(Hooks):
         **hooks: Unpack[HookOptions],
     ) -> None:
         _check_options({*hooks})
-        self.components = ComponentCollection(self)
+        self.components: ComponentCollection = ComponentCollection(self)
         self.capabilities = Capabilities(self, capabilities)
         self.notifications = Notifications(self)
         self.in_process = InProcessCalls(self)

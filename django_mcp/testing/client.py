@@ -14,17 +14,10 @@ from collections.abc import (
     Callable,
     Coroutine,
     Iterable,
-    Iterator,
     Mapping,
     Sequence,
 )
-from contextlib import (
-    AbstractContextManager,
-    AsyncExitStack,
-    asynccontextmanager,
-    contextmanager,
-    nullcontext,
-)
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from functools import update_wrapper
 from inspect import isawaitable
@@ -183,7 +176,7 @@ class Client(ReceivedNotifications):
     async def connect(self) -> None:
         """Open the connection without ``initialize``: for tests of the initialization itself."""
         self._open = AsyncExitStack()
-        self._open.enter_context(_output_validation(self.server, self._is_strict))
+        self._open.callback(_request_validation(self.server, strict=self._is_strict))
         self._open.push_async_callback(self._disconnect)
         with self._threads():
             await self.connection.open()
@@ -509,19 +502,20 @@ def _capabilities(answers: Mapping[str, Answer]) -> Message:
 _validation: WeakKeyDictionary[Server, dict[object, bool]] = WeakKeyDictionary()
 
 
-@contextmanager
-def _output_validation(server: Server, is_strict: bool) -> Iterator[None]:
+def _request_validation(server: Server, *, strict: bool) -> Callable[[], None]:
+    """Apply the choice of a client until it calls the returned function."""
     requested = _validation.setdefault(server, {None: server.options.strict})
     client = object()
-    requested[client] = is_strict
+    requested[client] = strict
     _apply_validation(server)
-    try:
-        yield
-    finally:
+
+    def withdraw() -> None:
         del requested[client]
         _apply_validation(server)
         if len(requested) == 1:
             del _validation[server]
+
+    return withdraw
 
 
 def _apply_validation(server: Server) -> None:

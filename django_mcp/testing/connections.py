@@ -214,15 +214,15 @@ class MemoryConnection(Connection):
             *(publisher.of_resource(self.facts.server, uri) for uri in session.subscriptions),
         ]
         for group in groups:
-            await bus.here().subscribe(group, self._hear)
+            await bus.here().subscribe(group, self._receive)
         try:
             ready()
             await _for_ever()
         finally:
             for group in groups:
-                bus.here().unsubscribe(group, self._hear)
+                bus.here().unsubscribe(group, self._receive)
 
-    def _hear(self, message: bus.Message) -> None:
+    def _receive(self, message: bus.Message) -> None:
         """Take what is announced to everybody, to this session, or of a resource."""
         if "text" in message:
             self.listener.receive_notification(json.loads(message["text"]))
@@ -361,7 +361,7 @@ class HttpConnection(Connection):
             "accept": "application/json, text/event-stream",
         }
         if self.listener.revision.has(Feature.REQUEST_HEADERS):
-            usual |= mirrored(self.facts.server, self.listener.revision.version, message)
+            usual |= request_headers(self.facts.server, self.listener.revision.version, message)
         return usual
 
     async def _answer(self, exchange: Exchange) -> Message | None:
@@ -426,7 +426,7 @@ def _endpoint(facts: Facts) -> Application:
     return application
 
 
-def mirrored(server: Server, version: str, message: Any) -> dict[str, str]:
+def request_headers(server: Server, version: str, message: Any) -> dict[str, str]:
     """The headers by which a client of a stateless revision repeats parts of its message."""
     found = {"mcp-protocol-version": version}
     if not isinstance(message, dict) or not isinstance(message.get("method"), str):
@@ -437,11 +437,11 @@ def mirrored(server: Server, version: str, message: Any) -> dict[str, str]:
     name = params.get(headers.NAME_SOURCES.get(message["method"], ""))
     if isinstance(name, str):
         found["mcp-name"] = headers.encode_value(name)
-        found |= _mirrored_arguments(server, name, params.get("arguments"))
+        found |= _argument_headers(server, name, params.get("arguments"))
     return found
 
 
-def _mirrored_arguments(server: Server, tool: str, arguments: Any) -> dict[str, str]:
+def _argument_headers(server: Server, tool: str, arguments: Any) -> dict[str, str]:
     """Those for arguments, of the tools which ask for them."""
     component = server.components.find(ToolComponent.kind, tool)
     found: dict[str, str] = {}

@@ -27,17 +27,12 @@ class LoopExchange:
         """Run a synchronous function in a thread of the pool."""
         return threads.run(function, *args)
 
-    def run_async(self, coroutine: Coroutine[Any, Any, T], /) -> Awaitable[T]:
-        """Await ``coroutine``, with database connections of its own."""
-        return threads.run_async(coroutine)
-
-    def run_handler(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
-        """Run a synchronous handler; its writes before an input request are rolled back."""
-        return rollback.run(function, *args)
-
-    def run_handler_async(self, coroutine: Coroutine[Any, Any, T], /) -> Awaitable[T]:
-        """Await a handler; its writes before an input request are rolled back."""
-        return rollback.run_async(coroutine)
+    run_async = staticmethod(threads.run_async)
+    """Await a coroutine, with database connections of its own."""
+    run_handler = staticmethod(rollback.run)
+    """Run a synchronous handler; its writes before an input request are rolled back."""
+    run_handler_async = staticmethod(rollback.run_async)
+    """Await a handler; its writes before an input request are rolled back."""
 
     def wait(self, coroutine: Coroutine[Any, Any, T], /) -> T:
         """Run ``coroutine`` on the event loop from a handler's thread."""

@@ -57,7 +57,7 @@ PROBLEMS = [
 ]
 
 # The comments of a ticket in order: an agent writes the first, the customer replies.
-SAID = [
+COMMENTS = [
     "Thank you for telling us. How many people does this concern?",
     "Everybody in the office.",
     "We are looking into it, and will call you in the afternoon.",
@@ -116,9 +116,9 @@ def _status(number: int, chance: Random) -> Ticket.Status:
 
 def _comments(ticket: Ticket, chance: Random) -> Iterator[Comment]:
     """Create the first comments of a ticket, or all of them; customers have no user account."""
-    said = ticket.created
-    turns = chance.randint(1, len(SAID)) if ticket.assignee else 0
-    for turn, text in enumerate(SAID[:turns]):
-        said += timedelta(minutes=chance.randint(10, 900))
-        author = ticket.assignee if turn % 2 == 0 else None
-        yield Comment(ticket=ticket, author=author, text=text, created=said)
+    written = ticket.created
+    number = chance.randint(1, len(COMMENTS)) if ticket.assignee else 0
+    for index, text in enumerate(COMMENTS[:number]):
+        written += timedelta(minutes=chance.randint(10, 900))
+        author = ticket.assignee if index % 2 == 0 else None
+        yield Comment(ticket=ticket, author=author, text=text, created=written)

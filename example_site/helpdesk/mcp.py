@@ -12,11 +12,12 @@ from django.utils import timezone
 from pydantic import BaseModel, Field
 
 from django_mcp import Frame, ResourceNotFound, Response, ToolError, prompt, resource, tool
-from example_site.helpdesk import announcing, asking
+from example_site.helpdesk import input_requests, notifications
 from example_site.helpdesk.models import Comment, Ticket
 from example_site.helpdesk.summaries import TicketSummary
 
-__all__ = ["announcing", "asking"]  # They register their components when they are imported.
+# Imported because these modules register components and signal receivers.
+__all__ = ["input_requests", "notifications"]
 
 REPORT_EVERY = 10  # Tickets per progress notification.
 
@@ -80,7 +81,7 @@ async def add_comment(
         raise no_ticket(number)
     author = frame.user if frame.user and frame.user.is_authenticated else None
     comment = await Comment.objects.acreate(ticket=ticket, author=author, text=text)
-    return f"Added to {ticket} as the comment of {comment.said_by}."
+    return f"Added to {ticket} as the comment of {comment.author_name}."
 
 
 @tool(
@@ -164,10 +165,10 @@ def open_tickets() -> list[TicketSummary]:
 @prompt(title="Summarise a ticket", complete={"number": ticket_numbers})
 def summarise_ticket(number: Number, length: Literal["short", "full"] = "short") -> Response:
     """Summarize a ticket for the colleague who takes it over."""
-    wish = {"short": "in at most three sentences", "full": "with every step that was taken"}
+    lengths = {"short": "in at most three sentences", "full": "with every step that was taken"}
     return (
         Response.prompt(f"Summary of ticket {number}")
-        .user(f"Summarise this ticket {wish[length]}. End with what has to be done next.")
+        .user(f"Summarise this ticket {lengths[length]}. End with what has to be done next.")
         .user(read_ticket(number))
     )
 
@@ -194,9 +195,9 @@ def late_answer(ticket: Ticket, answered: datetime) -> LateAnswer:
 def as_markdown(ticket: Ticket) -> str:
     """Return a ticket and its comments as text."""
     comments = ticket.comments.select_related("author")
-    said = [f"**{c.said_by}**, {c.created:%Y-%m-%d %H:%M}:\n{c.text}" for c in comments]
+    written = [f"**{c.author_name}**, {c.created:%Y-%m-%d %H:%M}:\n{c.text}" for c in comments]
     head = (
         f"# {ticket}\n\n{ticket.customer}, {ticket.get_status_display()}, "
         f"priority {ticket.priority}, assigned to {ticket.assignee or 'nobody'}"
     )
-    return "\n\n".join([head, ticket.description, *said])
+    return "\n\n".join([head, ticket.description, *written])

@@ -92,6 +92,6 @@ class Comment(models.Model):
         return self.text[:60]
 
     @property
-    def said_by(self) -> str:
+    def author_name(self) -> str:
         """Return the name of the author."""
         return self.author.get_username() if self.author else "a guest"

@@ -49,7 +49,7 @@ def test_protocol_versions_are_written_only_under_revisions(path: Path) -> None:
 
     found = [(line, text) for line, text in constants(tree) if VERSION.search(text)]
 
-    assert found == [], "Ask the revision a question instead"
+    assert found == [], "Use a field or a feature of the revision instead"
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_module_docstring_has_a_complete_first_sentence(path: Path) -> None:
 
     if text:
         first = (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
-        assert first.endswith((".", "?", ":")), f"It opens with {first!r}"
+        assert first.endswith((".", "?", ":")), f"The module docstring starts with {first!r}"
 
 
 @pytest.mark.parametrize("path", path_params(sources()))

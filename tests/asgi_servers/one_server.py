@@ -47,9 +47,9 @@ async def count(frame: Frame) -> str:
 
 
 @tool
-async def wait(begun: str, ended: str) -> None:
+async def wait(started: str, ended: str) -> None:
     """Waits until it is cancelled; files record its start and its cancellation."""
-    Path(begun).touch()
+    Path(started).touch()
     try:
         await asyncio.Event().wait()
     finally:

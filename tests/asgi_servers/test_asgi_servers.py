@@ -129,12 +129,12 @@ def test_other_paths_are_answered_by_django(port: int) -> None:
 
 
 def test_disconnect_cancels_the_call(port: int, tmp_path: Path) -> None:
-    begun, ended = tmp_path / "begun", tmp_path / "ended"
-    body, headers = message("wait", {"begun": str(begun), "ended": str(ended)})
+    started, ended = tmp_path / "started", tmp_path / "ended"
+    body, headers = message("wait", {"started": str(started), "ended": str(ended)})
     headers |= {"Host": f"127.0.0.1:{port}", "Content-Length": str(len(body))}
     head = ["POST /mcp HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
     with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT) as client:
         client.sendall("\r\n".join([*head, "", body]).encode())
-        until(begun.exists)
+        until(started.exists)
         assert not ended.exists()
     until(ended.exists)

@@ -200,8 +200,8 @@ def test_session_deleted_in_the_admin_is_not_found(visitor: Visitor, site: Runni
     visitor.follow("#content input[type=submit]")
     assert "Successfully deleted 1 MCP session" in visitor.one(".messagelist .success").text
     assert visitor.texts("#result_list tbody tr") == []
-    refused = httpx.post(site.url("/mcp"), json=PING, headers=headers, timeout=TIMEOUT)
-    assert refused.status_code == 404
+    response = httpx.post(site.url("/mcp"), json=PING, headers=headers, timeout=TIMEOUT)
+    assert response.status_code == 404
     assert visitor.console_errors() == []
 
 

@@ -33,7 +33,7 @@ def _python_2(target: Command) -> Command:
     return [environments.python("sdk2"), "-m", "tests.clients.sdks.python_2", "auto", *target]
 
 
-def _python_2_handshake(target: Command) -> Command:
+def _python_2_legacy(target: Command) -> Command:
     return [environments.python("sdk2"), "-m", "tests.clients.sdks.python_2", "legacy", *target]
 
 
@@ -54,10 +54,8 @@ class Kind:
 KINDS = {
     "python_2_http": Kind(command=_python_2, over="http", version="2026-07-28", sessions=False),
     "python_2_stdio": Kind(command=_python_2, over="stdio", version="2026-07-28", sessions=False),
-    "python_2_handshake_http": Kind(command=_python_2_handshake, over="http", version="2025-11-25"),
-    "python_2_handshake_stdio": Kind(
-        command=_python_2_handshake, over="stdio", version="2025-11-25"
-    ),
+    "python_2_legacy_http": Kind(command=_python_2_legacy, over="http", version="2025-11-25"),
+    "python_2_legacy_stdio": Kind(command=_python_2_legacy, over="stdio", version="2025-11-25"),
     "python_1_http": Kind(command=_python_1, over="http", version="2025-11-25"),
     "python_1_stdio": Kind(command=_python_1, over="stdio", version="2025-11-25"),
     "typescript_http": Kind(command=_typescript, over="http", version="2025-11-25"),

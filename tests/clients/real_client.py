@@ -46,46 +46,46 @@ class RealClient:
     """The process and its output lines."""
 
     _process: subprocess.Popen[str]
-    _said: Queue[Json] = field(default_factory=Queue)
-    _passed: list[Json] = field(default_factory=list)
+    _lines: Queue[Json] = field(default_factory=Queue)
+    _notifications: list[Json] = field(default_factory=list)
     _ids: Iterator[int] = field(default_factory=lambda: count(1))
     connected: Json = field(default_factory=dict)
     """The SDK's view of the server after connecting."""
 
     def start(self, method: str, **params: Any) -> int:
         """Start a request without waiting; its id is in every line about it."""
-        identity = next(self._ids)
-        self._tell({"id": identity, "method": method, "params": params})
-        return identity
+        request_id = next(self._ids)
+        self._send({"id": request_id, "method": method, "params": params})
+        return request_id
 
-    def answer(self, question: Json, result: Json) -> None:
+    def answer(self, request: Json, result: Json) -> None:
         """Answer a request of the server."""
-        self._tell({"answer": question["question"], "result": result})
+        self._send({"answer": request["request"], "result": result})
 
-    def cancel(self, identity: int) -> None:
+    def cancel(self, request_id: int) -> None:
         """Cancel a request."""
-        self._tell({"cancel": identity})
+        self._send({"cancel": request_id})
 
-    def asked(self) -> Json:
+    def next_request(self) -> Json:
         """Return the next request of the server."""
-        line = self._until(lambda line: "asked" in line or _is_outcome(line))[-1]
-        assert "asked" in line, line
+        line = self._until(lambda line: "method" in line or _is_outcome(line))[-1]
+        assert "method" in line, line
         return line
 
-    def heard(self, method: str) -> Json:
+    def next_notification(self, method: str) -> Json:
         """Return the next notification of this method; one outside of a request may be older."""
-        for line in self._passed:
-            if line["heard"] == method:
-                self._passed.remove(line)
+        for line in self._notifications:
+            if line["notification"] == method:
+                self._notifications.remove(line)
                 return line
-        line = self._until(lambda line: line.get("heard") == method)[-1]
-        if line in self._passed:
-            self._passed.remove(line)
+        line = self._until(lambda line: line.get("notification") == method)[-1]
+        if line in self._notifications:
+            self._notifications.remove(line)
         return line
 
-    def until_done(self, *identities: int) -> list[Json]:
+    def until_done(self, *request_ids: int) -> list[Json]:
         """Return all lines until these requests are complete; an error raises `SdkError`."""
-        waiting = set(identities)
+        waiting = set(request_ids)
         lines = self._until(lambda line: _is_outcome(line) and not _without(waiting, line))
         if "error" in lines[-1]:
             raise SdkError(lines[-1]["error"])
@@ -103,30 +103,30 @@ class RealClient:
         """Return the result of a tool call."""
         return self.request("tools/call", name=tool, arguments=arguments)
 
-    def _until(self, found: Callable[[Json], bool]) -> list[Json]:
+    def _until(self, is_last: Callable[[Json], bool]) -> list[Json]:
         lines = [self._next()]
-        while not found(lines[-1]):
+        while not is_last(lines[-1]):
             lines.append(self._next())
         return lines
 
     def _next(self) -> Json:
-        line = self._said.get(timeout=TIMEOUT)
+        line = self._lines.get(timeout=TIMEOUT)
         if "ended" in line:
-            raise RuntimeError("The client has ended")
-        if "heard" in line and "id" not in line:
-            self._passed.append(line)
+            raise RuntimeError("The client has exited")
+        if "notification" in line and "id" not in line:
+            self._notifications.append(line)
         return line
 
-    def _tell(self, line: Json) -> None:
+    def _send(self, line: Json) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(line) + "\n")
         self._process.stdin.flush()
 
-    def _hear(self) -> None:
+    def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self._said.put(json.loads(line))
-        self._said.put({"ended": True})
+            self._lines.put(json.loads(line))
+        self._lines.put({"ended": True})
 
 
 def _is_outcome(line: Json) -> bool:
@@ -152,9 +152,9 @@ def real_client(
         text=True,
     )
     client = RealClient(process)
-    hearing = threading.Thread(target=client._hear)
+    reader = threading.Thread(target=client._read)
     with process:
-        hearing.start()
+        reader.start()
         try:
             client.connected = client._next()
             yield client
@@ -163,4 +163,4 @@ def real_client(
             assert process.wait(TIMEOUT) == 0
         finally:
             process.kill()
-            hearing.join()
+            reader.join()

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.clients.breakable import BreakableProxy, breakable_proxy
 from tests.clients.conftest import KINDS, Kind, connected
+from tests.clients.proxy import BreakableProxy, breakable_proxy
 from tests.clients.real_client import RealClient
 from tests.running_site import RunningSite
 
@@ -28,14 +28,14 @@ def test_call_resumes_after_its_connection_is_cut(
 ) -> None:
     with connected(kind, site, port=proxy.port) as client:
         timer = client.start("tools/call", name="timer", arguments={"seconds": 2})
-        said = [client.heard("notifications/progress")]
+        lines = [client.next_notification("notifications/progress")]
 
         proxy.cut()
-        said += client.until_done(timer)
+        lines += client.until_done(timer)
 
-    heard = [each for each in said if each.get("heard") == "notifications/progress"]
-    assert [each["params"]["message"] for each in heard] == ["2 s to go", "1 s to go"]
-    assert said[-1]["result"]["content"][0]["text"] == "2 s are over."
+    notified = [each for each in lines if each.get("notification") == "notifications/progress"]
+    assert [each["params"]["message"] for each in notified] == ["2 s to go", "1 s to go"]
+    assert lines[-1]["result"]["content"][0]["text"] == "2 s are over."
 
 
 @with_resumable_streams

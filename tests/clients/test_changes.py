@@ -10,7 +10,7 @@ LISTS = ["tools", "resources", "prompts"]
 @with_sessions
 def test_session_receives_initial_list_changed_notifications(client: RealClient) -> None:
     for name in LISTS:
-        client.heard(f"notifications/{name}/list_changed")
+        client.next_notification(f"notifications/{name}/list_changed")
 
 
 @with_sessions
@@ -32,7 +32,7 @@ def test_session_receives_no_updates_after_unsubscribe(client: RealClient) -> No
     client.request("resources/subscribe", uri="ticket://22")
     client.request("resources/unsubscribe", uri="ticket://21")
 
-    client.call("add_comment", number=21, text="Not heard.")
+    client.call("add_comment", number=21, text="Not notified.")
     client.call("add_comment", number=22, text="Heard.")
 
     assert updated(client) == "ticket://22"
@@ -41,45 +41,45 @@ def test_session_receives_no_updates_after_unsubscribe(client: RealClient) -> No
 
 @stateless
 def test_listen_stream_receives_resource_updates_until_cancelled(client: RealClient) -> None:
-    listening = client.start("subscriptions/listen", resource_subscriptions=["ticket://23"])
-    agreed = client.heard("acknowledged")["params"]
+    listener = client.start("subscriptions/listen", resource_subscriptions=["ticket://23"])
+    agreed = client.next_notification("acknowledged")["params"]
 
     client.call("add_comment", number=19, text="Nobody wants to hear of this.")
     client.call("add_comment", number=23, text="Something new.")
 
     assert agreed == {"resourceSubscriptions": ["ticket://23"]}
-    assert client.heard("ResourceUpdated")["params"] == {"uri": "ticket://23"}
-    client.cancel(listening)
+    assert client.next_notification("ResourceUpdated")["params"] == {"uri": "ticket://23"}
+    client.cancel(listener)
     assert client.call("calculator", operation="add", a=1, b=1)["content"][0]["text"] == "2"
 
 
 @stateless
 def test_listen_stream_receives_only_requested_list_changes(suite_client: RealClient) -> None:
-    listening = suite_client.start("subscriptions/listen", tools_list_changed=True)
-    agreed = suite_client.heard("acknowledged")["params"]
+    listener = suite_client.start("subscriptions/listen", tools_list_changed=True)
+    agreed = suite_client.next_notification("acknowledged")["params"]
 
     suite_client.call("test_trigger_prompt_change")
     suite_client.call("test_trigger_tool_change")
 
     assert agreed == {"toolsListChanged": True}
-    suite_client.heard("ToolsListChanged")
-    suite_client.cancel(listening)
+    suite_client.next_notification("ToolsListChanged")
+    suite_client.cancel(listener)
 
 
 def test_resource_updates_reach_other_clients(site: RunningSite) -> None:
     newest, older = KINDS["python_2_http"], KINDS["typescript_http"]
-    with connected(newest, site) as listening, connected(older, site) as in_session:
-        listening.start("subscriptions/listen", resource_subscriptions=["ticket://24"])
-        listening.heard("acknowledged")
+    with connected(newest, site) as listener, connected(older, site) as in_session:
+        listener.start("subscriptions/listen", resource_subscriptions=["ticket://24"])
+        listener.next_notification("acknowledged")
         in_session.request("resources/subscribe", uri="ticket://25")
 
         in_session.call("add_comment", number=24, text="From the one to the other.")
-        listening.call("add_comment", number=25, text="And back.")
+        listener.call("add_comment", number=25, text="And back.")
 
-        assert listening.heard("ResourceUpdated")["params"] == {"uri": "ticket://24"}
+        assert listener.next_notification("ResourceUpdated")["params"] == {"uri": "ticket://24"}
         assert updated(in_session) == "ticket://25"
 
 
 def updated(client: RealClient) -> str:
-    uri: str = client.heard("notifications/resources/updated")["params"]["uri"]
+    uri: str = client.next_notification("notifications/resources/updated")["params"]["uri"]
     return uri

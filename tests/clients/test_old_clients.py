@@ -52,18 +52,22 @@ def test_audio_content_is_sent_to_an_old_client_as_a_resource(old_suite_client: 
 
 
 def test_progress_arrives_before_the_result(old_client: RealClient) -> None:
-    said = old_client.conversation("tools/call", name="check_answer_times", arguments={})
+    lines = old_client.conversation("tools/call", name="check_answer_times", arguments={})
 
-    progress = [line["params"] for line in said if line.get("heard") == "notifications/progress"]
+    progress = [
+        line["params"] for line in lines if line.get("notification") == "notifications/progress"
+    ]
     assert progress[0].keys() == {"progressToken", "progress", "total"}
     assert {params["progressToken"] for params in progress} == {PROGRESS_TOKEN}
     assert [params["progress"] for params in progress][:3] == [10, 20, 30]
 
 
 def test_log_messages_arrive_before_the_result(old_client: RealClient) -> None:
-    said = old_client.conversation("tools/call", name="check_answer_times", arguments={})
+    lines = old_client.conversation("tools/call", name="check_answer_times", arguments={})
 
-    logged = [line["params"] for line in said if line.get("heard") == "notifications/message"]
+    logged = [
+        line["params"] for line in lines if line.get("notification") == "notifications/message"
+    ]
     assert {params["level"] for params in logged} == {"warning"}
 
 
@@ -92,17 +96,17 @@ def test_ping_is_answered(old_client: RealClient) -> None:
 
 
 def test_an_unknown_tool_is_an_error(old_client: RealClient) -> None:
-    with pytest.raises(SdkError) as refused:
+    with pytest.raises(SdkError) as caught:
         old_client.call("nonsense")
 
-    assert refused.value.code == INVALID_PARAMS
+    assert caught.value.code == INVALID_PARAMS
 
 
 def test_an_unknown_resource_is_an_error(old_client: RealClient) -> None:
-    with pytest.raises(SdkError) as refused:
+    with pytest.raises(SdkError) as caught:
         old_client.request("resources/read", uri="ticket://99999")
 
-    assert refused.value.code == RESOURCE_NOT_FOUND
+    assert caught.value.code == RESOURCE_NOT_FOUND
 
 
 def test_invalid_arguments_are_reported_as_a_tool_error(old_client: RealClient) -> None:
@@ -115,11 +119,11 @@ def test_tool_receives_the_roots_of_an_old_client(old_suite_client: RealClient) 
     call = old_suite_client.start(
         "tools/call", name="test_input_required_result_list_roots", arguments={}
     )
-    question = old_suite_client.asked()
-    old_suite_client.answer(question, {"roots": [{"uri": "file:///home/ada", "name": "Home"}]})
+    request = old_suite_client.next_request()
+    old_suite_client.answer(request, {"roots": [{"uri": "file:///home/ada", "name": "Home"}]})
     result = old_suite_client.until_done(call)[-1]["result"]
 
-    assert question["asked"] == "roots/list"
+    assert request["method"] == "roots/list"
     assert result["content"][0]["text"] == "Roots: file:///home/ada"
 
 
@@ -135,5 +139,5 @@ def test_old_client_receives_updates_of_a_subscribed_resource(old_client: RealCl
 
     old_client.call("add_comment", number=30, text="Something new.")
 
-    heard = old_client.heard("notifications/resources/updated")
-    assert heard["params"]["uri"] == "ticket://30"
+    notified = old_client.next_notification("notifications/resources/updated")
+    assert notified["params"]["uri"] == "ticket://30"

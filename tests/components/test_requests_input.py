@@ -1,4 +1,4 @@
-"""Whether a handler requests input: as declared, and as its code shows."""
+"""The option ``requests_input``, and the handler of a component."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from django_mcp import Frame, Tool
-from django_mcp.components.asking import calls_client
 from django_mcp.components.declaration import completer
 from django_mcp.components.prompt import prompt_component
 from django_mcp.components.resource import resource_component
@@ -20,27 +19,12 @@ def requests_confirmation(frame: Frame) -> str:
     return str(frame.client.elicit("Sure?", {}))
 
 
-async def requests_input_in_nested_function(frame: Frame) -> str:
-    async def inside() -> str:
-        return (await frame.client.acreate_message("Hi", 10)).text
-
-    return await inside()
-
-
-def requests_input_through_helper(frame: Frame) -> str:
-    return requests_confirmation(frame)
-
-
 def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def wrapper(*args: Any) -> Any:
         return function(*args)
 
     return wrapper
-
-
-def calls_itself(frame: Frame) -> str:
-    return calls_itself(frame)
 
 
 def only_logs(frame: Frame) -> str:
@@ -60,30 +44,6 @@ class Confirm(Tool):
 
     def _sure(self, frame: Frame) -> str:
         return str(frame.client.list_roots())
-
-
-class TestInputRequestDetection:
-    @pytest.mark.parametrize(
-        "handler",
-        [
-            requests_confirmation,
-            requests_input_in_nested_function,
-            requests_input_through_helper,
-            decorated(requests_confirmation),
-            functools.partial(requests_confirmation),
-        ],
-        ids=["call", "function inside", "helper", "decorator", "partial"],
-    )
-    def test_input_request_in_a_called_function_is_detected(
-        self, handler: Callable[..., Any]
-    ) -> None:
-        assert calls_client(handler)
-
-    @pytest.mark.parametrize("handler", [only_logs, calls_itself, len])
-    def test_handler_without_input_request_is_not_detected(
-        self, handler: Callable[..., Any]
-    ) -> None:
-        assert not calls_client(handler)
 
 
 class TestRequestsInputOption:

@@ -116,7 +116,7 @@ def _required(name: str) -> set[str]:
     path = PACKAGE / "requirements" / f"{name}.yaml"
     if not path.exists():
         known = ", ".join(sorted(each.stem for each in path.parent.glob("*.yaml")))
-        raise SystemExit(f"The suite knows no requirement set {name!r}; it knows {known}.")
+        raise SystemExit(f"The suite has no requirement set {name!r}; it has {known}.")
     listed = re.search(r"^server:\n((?:  - .+\n)+)", path.read_text(), re.MULTILINE)
     if listed is None:
         raise SystemExit(f"{path} has no list of server scenarios.")
@@ -142,10 +142,10 @@ def _run_singly(site: RunningSite, name: str, scenarios: Iterable[str]) -> list[
     for scenario in scenarios:
         with tempfile.TemporaryDirectory() as folder:
             # An extension belongs to no revision, so it has to be forced.
-            said = _suite(
+            output = _suite(
                 site, "--scenario", scenario, "--spec-version", name, "--force", output=folder
             )
-            outcomes += _read(Path(folder)) or [_nothing(scenario, said)]
+            outcomes += _read(Path(folder)) or [_nothing(scenario, output)]
     return outcomes
 
 
@@ -196,8 +196,8 @@ def _message(check: Mapping[str, Any]) -> str:
     return str(check.get("errorMessage") or details.get("message") or check.get("description"))
 
 
-def _nothing(scenario: str, said: str) -> Outcome:
-    message = "the suite wrote no result; it said:\n" + said
+def _nothing(scenario: str, output: str) -> Outcome:
+    message = "the suite wrote no result; its output:\n" + output
     return Outcome(scenario=scenario, successes=0, failures=(message,), warnings=(), notes=())
 
 

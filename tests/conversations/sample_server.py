@@ -54,7 +54,7 @@ def desk() -> Server:
         page_size=4,
     )
     _add_tools(server)
-    _add_asking(server)
+    _add_input_requests(server)
 
     @server.resource("desk://hours", title="Opening hours", mime_type="text/plain")
     def hours() -> str:
@@ -125,7 +125,7 @@ def _add_tools(server: Server) -> None:
         return "never"
 
 
-def _add_asking(server: Server) -> None:
+def _add_input_requests(server: Server) -> None:
     paid: list[bool] = []
 
     @server.tool(order=7)
@@ -145,8 +145,8 @@ def _add_asking(server: Server) -> None:
     @server.tool(order=9)
     async def think(frame: Frame) -> str:
         """Let the client's model think."""
-        said = await frame.client.acreate_message("Is it late?", 20, key="late")
-        return said.text
+        sampled = await frame.client.acreate_message("Is it late?", 20, key="late")
+        return sampled.text
 
     @server.tool(order=10)
     def enter() -> str:

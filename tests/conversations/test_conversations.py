@@ -56,8 +56,8 @@ def read(path: Path) -> Iterator[Line]:
         elif text == END.strip():
             texts.append((f"{END}null", number))
         elif text.startswith(" "):
-            before, begun = texts.pop()
-            texts.append((f"{before} {text.strip()}", begun))
+            before, started = texts.pop()
+            texts.append((f"{before} {text.strip()}", started))
         else:
             assert not text or text.startswith("#"), f"{path.name}:{number}: {text}"
     for text, number in texts:
@@ -97,16 +97,16 @@ class Placeholders:
             return [self.fill(item) for item in written]
         return self.values.get(written, written) if isinstance(written, str) else written
 
-    def learn(self, written: Any, said: Any) -> None:
+    def learn(self, written: Any, received: Any) -> None:
         """Store the values of the unknown placeholders."""
-        if isinstance(written, dict) and isinstance(said, dict):
-            for name in written.keys() & said.keys():
-                self.learn(written[name], said[name])
-        elif isinstance(written, list) and isinstance(said, list):
-            for one, other in zip(written, said, strict=False):
+        if isinstance(written, dict) and isinstance(received, dict):
+            for name in written.keys() & received.keys():
+                self.learn(written[name], received[name])
+        elif isinstance(written, list) and isinstance(received, list):
+            for one, other in zip(written, received, strict=False):
                 self.learn(one, other)
-        elif isinstance(written, str) and isinstance(said, str) and PLACEHOLDER.fullmatch(written):
-            self.values.setdefault(written, said)
+        elif isinstance(received, str) and PLACEHOLDER.fullmatch(str(written)):
+            self.values.setdefault(written, received)
 
 
 async def replay(path: Path) -> None:
@@ -118,10 +118,10 @@ async def replay(path: Path) -> None:
     for line in read(path):
         if line.side == SERVER:
             async with asyncio.timeout(TIMEOUT):
-                said = await pipes.answers.get()
-            known.learn(line.message, said)
-            assert said == known.fill(line.message), line.where
-            _check_schema(path.parent.name, said, methods)
+                received = await pipes.answers.get()
+            known.learn(line.message, received)
+            assert received == known.fill(line.message), line.where
+            _check_schema(path.parent.name, received, methods)
         elif line.side == END:
             pipes.lines.put_nowait(None)
         else:
@@ -139,9 +139,9 @@ def _record_methods(methods: dict[str, str], message: Any) -> None:
             methods[str(each.get("id"))] = each["method"]
 
 
-def _check_schema(version: str, said: Any, methods: dict[str, str]) -> None:
+def _check_schema(version: str, received: Any, methods: dict[str, str]) -> None:
     """Validate a message against the official schema of the revision."""
-    for each in said if isinstance(said, list) else [said]:
+    for each in received if isinstance(received, list) else [received]:
         spec_schemas.check(BY_VERSION[version], each, methods.get(str(each.get("id"))))
 
 

@@ -16,7 +16,7 @@ from django_mcp import McpError, Response, Server
 from django_mcp.components.responses import ToolResponse
 from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
-from tests.http_errors import refusal
+from tests.http_errors import error_of
 from tests.memory_stores import Configure
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
@@ -60,7 +60,7 @@ async def error_for(client: Client, data: Any) -> dict[str, Any]:
         b'{"a": "\\ud800"}',
         b"[" * 10_000,
     ],
-    ids=["open", "words", "NaN", "no UTF-8", "half a surrogate", "nested too deeply"],
+    ids=["unclosed", "text", "NaN", "invalid UTF-8", "lone surrogate", "nested too deeply"],
 )
 async def test_invalid_json_returns_parse_error(client_for: ClientFor, data: bytes) -> None:
     async with client_for(shop()) as client:
@@ -131,7 +131,7 @@ async def test_batch_is_rejected_by_revisions_without_batches(
 @pytest.mark.parametrize("method", ["tools/forget", "", "tools", "notifications/x"])
 async def test_unknown_method_returns_method_not_found(client_for: ClientFor, method: str) -> None:
     async with client_for(shop()) as client:
-        error = await refusal(client.request(method))
+        error = await error_of(client.request(method))
         assert await works(client)
 
     assert error.code == METHOD_NOT_FOUND
@@ -154,7 +154,7 @@ async def test_server_discover_returns_method_not_found_before_2026_07_28(
 ) -> None:
     async with client_for(shop()) as client:
         if mcp_version != "2026-07-28":
-            error = await refusal(client.request("server/discover"))
+            error = await error_of(client.request("server/discover"))
             assert error.code == METHOD_NOT_FOUND
 
 
@@ -175,7 +175,7 @@ async def test_tool_call_with_invalid_name_or_arguments_returns_invalid_params(
     client_for: ClientFor, params: dict[str, Any], expected_message: str
 ) -> None:
     async with client_for(shop()) as client:
-        error = await refusal(client.request("tools/call", params))
+        error = await error_of(client.request("tools/call", params))
         assert await works(client)
 
     assert (error.code, error.message) == (INVALID_PARAMS, expected_message)
@@ -212,7 +212,7 @@ async def test_resource_uri_that_is_not_a_string_is_rejected(
     server.resource("shop://hours", name="hours")(lambda: "9 to 5")
 
     async with client_for(server) as client:
-        error = await refusal(client.request("resources/read", {"uri": uri}))
+        error = await error_of(client.request("resources/read", {"uri": uri}))
 
     assert (error.code, error.message) == (INVALID_PARAMS, "params.uri must be a string")
 
@@ -222,7 +222,7 @@ async def test_progress_token_of_invalid_type_is_rejected(
     client_for: ClientFor, token: Any
 ) -> None:
     async with client_for(shop()) as client:
-        error = await refusal(client.request("tools/list", meta={"progressToken": token}))
+        error = await error_of(client.request("tools/list", meta={"progressToken": token}))
         assert await works(client)
 
     assert error.code == INVALID_PARAMS
@@ -248,7 +248,7 @@ async def test_result_violating_the_output_schema_returns_internal_error(
         return {"password": "xyzzy"}
 
     async with client_for(server) as client:
-        error = await refusal(client.call_tool("check"))
+        error = await error_of(client.call_tool("check"))
         assert await works(client)
 
     assert (error.code, error.data) == (INTERNAL_ERROR, None)
@@ -268,7 +268,7 @@ async def test_unserializable_return_value_returns_internal_error(
     server.tool(name="check")(lambda: value)
 
     async with client_for(server) as client:
-        error = await refusal(client.call_tool("check"))
+        error = await error_of(client.call_tool("check"))
         assert await works(client)
 
     assert error.code == INTERNAL_ERROR
@@ -282,7 +282,7 @@ async def test_unserializable_response_meta_returns_internal_error(client_for: C
         return Response.tool().text("fine").meta({"com.example/key": object()})
 
     async with client_for(server) as client:
-        error = await refusal(client.call_tool("check"))
+        error = await error_of(client.call_tool("check"))
         assert await works(client)
 
     assert error.code == INTERNAL_ERROR
@@ -296,7 +296,7 @@ async def test_unserializable_error_data_returns_internal_error(client_for: Clie
         raise McpError("Sorry", data=object())
 
     async with client_for(server) as client:
-        error = await refusal(client.call_tool("check"))
+        error = await error_of(client.call_tool("check"))
         assert await works(client)
 
     assert (error.code, error.data) == (INTERNAL_ERROR, None)
@@ -313,7 +313,7 @@ async def test_exception_in_middleware_returns_internal_error(
     server = Server("shop", middleware=[raise_on_tool_call], capabilities={"tools": {}})
 
     async with client_for(server) as client:
-        error = await refusal(client.call_tool("add"))
+        error = await error_of(client.call_tool("add"))
         assert (await client.request("tools/list"))["tools"] == []
 
     assert (error.code, error.message) == (INTERNAL_ERROR, "Internal error")
@@ -332,7 +332,7 @@ async def test_exception_in_frame_processor_returns_internal_error(
     configure(FRAME_PROCESSORS=[f"{__name__}.raise_on_tool_call"])
 
     async with client_for(shop()) as client:
-        error = await refusal(client.call_tool("add"))
+        error = await error_of(client.call_tool("add"))
         assert await client.list_tools()
 
     assert (error.code, error.message) == (INTERNAL_ERROR, "Internal error")

@@ -22,7 +22,7 @@ def server() -> Server:
     shop = Server("shop")
 
     @shop.tool
-    async def say(word: str, frame: Frame) -> str:
+    async def echo(word: str, frame: Frame) -> str:
         if word == "wrong":
             raise ToolError("No such word")
         if word == "ask":
@@ -66,27 +66,27 @@ async def test_tool_call_signal_carries_the_outcome(
 ) -> None:
     async with Client(server(), roots=[]) as client:
         await client.send(
-            client.message("tools/call", {"name": "say", "arguments": {"word": word}})
+            client.message("tools/call", {"name": "echo", "arguments": {"word": word}})
         )
     ((signal, facts),) = sent_signals
     assert signal is signals.tool_called
-    assert (facts["name"], facts["outcome"]) == ("say", outcome)
+    assert (facts["name"], facts["outcome"]) == ("echo", outcome)
     assert facts["duration"] >= 0
     assert SECRET not in str(facts)
 
 
 async def test_cancelled_call_sends_a_signal(sent_signals: Any) -> None:
-    shop, begun = Server("shop"), asyncio.Event()
+    shop, started = Server("shop"), asyncio.Event()
 
     @shop.tool
     async def wait() -> None:
-        begun.set()
+        started.set()
         await asyncio.Event().wait()
 
     async with Client(shop) as client:
         call = asyncio.ensure_future(client.call_tool("wait"))
         async with asyncio.timeout(10):
-            await begun.wait()
+            await started.wait()
         call.cancel()
         await asyncio.wait([call])
     assert [facts["outcome"] for _, facts in sent_signals] == ["cancelled"]
@@ -110,19 +110,19 @@ async def test_session_start_and_end_send_signals(sent_signals: Any) -> None:
     shop = server()
     async with Client(shop, version="2025-11-25", transport="http") as client:
         session_id = client.session_id
-    (first, begun), (last, ended) = sent_signals
+    (first, started), (last, ended) = sent_signals
     assert (first, last) == (signals.session_started, signals.session_ended)
-    assert begun["address"] == ended["address"]
+    assert started["address"] == ended["address"]
     assert str(session_id) not in str(sent_signals)
-    assert begun["version"] == "2025-11-25"
+    assert started["version"] == "2025-11-25"
 
 
 async def test_call_log_has_one_record_per_call(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="django_mcp.calls"):
         async with Client(server()) as client:
-            await client.call_tool("say", {"word": SECRET})
+            await client.call_tool("echo", {"word": SECRET})
     (record,) = [each for each in caplog.records if each.name == "django_mcp.calls"]
-    assert record.getMessage().startswith("tools/call say: ok after")
+    assert record.getMessage().startswith("tools/call echo: ok after")
     assert vars(record)["mcp_outcome"] == "ok"
     assert SECRET not in str(vars(record))
 
@@ -131,4 +131,4 @@ async def test_call_log_has_one_record_per_call(caplog: pytest.LogCaptureFixture
 def test_mcp_prune_prints_the_number_of_deleted_rows() -> None:
     output = StringIO()
     call_command("mcp_prune", stdout=output)
-    assert output.getvalue() == "Forgot 0 sessions and 0 events.\n"
+    assert output.getvalue() == "Deleted 0 sessions and 0 events.\n"

@@ -11,7 +11,7 @@ import pytest
 from django_mcp import Frame, Server
 from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
-from tests.http_errors import refusal
+from tests.http_errors import error_of
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 TIMEOUT = 5.0
@@ -28,7 +28,7 @@ class BlockingServer:
         self.began = asyncio.Event()
         self.stopped = asyncio.Event()
         self.loop = asyncio.get_running_loop()
-        self.go_on = threading.Event()
+        self.proceed = threading.Event()
         self.reasons: list[str | None] = []
         self.seen: list[bool] = []
 
@@ -168,7 +168,7 @@ async def test_call_exceeding_the_handler_timeout_is_cancelled(
     desk = BlockingServer()
 
     async with client_for(desk.server) as client:
-        error = await refusal(client.call_tool("wait"))
+        error = await error_of(client.call_tool("wait"))
         assert (await client.call_tool("remembered"))["content"][0]["text"] == "{}"
 
     assert (error.code, error.message) == (-32603, "Cancelled")

@@ -43,22 +43,22 @@ async def test_response_repeats_the_request_id_with_its_type(
     async with client_for(shop()) as client:
         request = {**client.message("tools/list"), "id": identity}
         found = await response_to(client, request)
-        refused = await response_to(client, {**request, "method": "tools/forget"})
+        unknown = await response_to(client, {**request, "method": "tools/forget"})
 
-    assert [type(each["id"]) for each in (found, refused)] == [type(identity)] * 2
-    assert found["id"] == refused["id"] == identity
+    assert [type(each["id"]) for each in (found, unknown)] == [type(identity)] * 2
+    assert found["id"] == unknown["id"] == identity
     assert ("result" in found, "error" in found) == (True, False)
-    assert ("result" in refused, "error" in refused) == (False, True)
+    assert ("result" in unknown, "error" in unknown) == (False, True)
 
 
 async def test_two_clients_can_use_the_same_request_id_concurrently(client_for: ClientFor) -> None:
-    started, go_on = asyncio.Event(), asyncio.Event()
+    started, proceed = asyncio.Event(), asyncio.Event()
     server = Server("shop")
 
     @server.tool
     async def wait(name: str) -> str:
         started.set()
-        await go_on.wait()
+        await proceed.wait()
         return name
 
     async with client_for(server) as one, client_for(server) as other:
@@ -70,7 +70,7 @@ async def test_two_clients_can_use_the_same_request_id_concurrently(client_for: 
         async with asyncio.timeout(10):
             await started.wait()
         second = asyncio.ensure_future(other.send(messages[1]))
-        go_on.set()
+        proceed.set()
         answers = [await first, await second]
 
     texts = [answer and answer["result"]["content"][0]["text"] for answer in answers]
@@ -125,11 +125,11 @@ def test_encoded_message_contains_no_line_breaks(value: Any) -> None:
 async def test_initialize_request_cannot_be_cancelled(
     client_for: ClientFor, mcp_version: str
 ) -> None:
-    hook_called, go_on = asyncio.Event(), asyncio.Event()
+    hook_called, proceed = asyncio.Event(), asyncio.Event()
 
     async def on_initialize(info: Any, capabilities: Any, frame: Frame) -> None:
         hook_called.set()
-        await go_on.wait()
+        await proceed.wait()
 
     client = client_for(shop(on_initialize=on_initialize))
     await client.connect()
@@ -144,7 +144,7 @@ async def test_initialize_request_cannot_be_cancelled(
     async with asyncio.timeout(10):
         await hook_called.wait()
     await client.notify("notifications/cancelled", {"requestId": 1})
-    go_on.set()
+    proceed.set()
     answer = await opening
     await client.close()
 
@@ -162,13 +162,13 @@ async def test_cancellation_of_unknown_ids_does_not_affect_a_running_request(
     async def think(frame: Frame) -> str:
         return (await frame.client.acreate_message("Well?", 50)).text
 
-    asked: list[Any] = []
+    received: list[Any] = []
 
     async def answer(params: dict[str, Any]) -> dict[str, Any]:
         # The ids of both sides are independent: this one refers to none of the client's requests.
         for identity in ("question-1", 1, 2, "1"):
             await client.notify("notifications/cancelled", {"requestId": identity})
-        asked.append(params)
+        received.append(params)
         return {"role": "assistant", "content": {"type": "text", "text": "Hm."}, "model": "m"}
 
     client = client_for(server, sampling=answer, log_level=None)
@@ -178,4 +178,4 @@ async def test_cancellation_of_unknown_ids_does_not_affect_a_running_request(
 
     assert result is not None
     assert result["result"]["content"][0]["text"] == "Hm."
-    assert len(asked) == 1
+    assert len(received) == 1

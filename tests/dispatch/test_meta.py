@@ -23,10 +23,10 @@ async def test_frame_trace_contains_the_trace_context_of_the_request(client_for:
     def trace(frame: Frame) -> dict[str, str]:
         return frame.trace
 
-    told = {"traceparent": PARENT, "tracestate": "a=1", "baggage": "b=2"}
+    trace_meta = {"traceparent": PARENT, "tracestate": "a=1", "baggage": "b=2"}
 
     async with client_for(server) as client:
-        with_trace = await client.call_tool("trace", meta=told)
+        with_trace = await client.call_tool("trace", meta=trace_meta)
         without = await client.call_tool("trace")
 
     assert PARENT in with_trace["content"][0]["text"]
@@ -49,12 +49,12 @@ async def test_unknown_request_meta_is_passed_to_the_handler(
     server = Server("shop")
 
     @server.tool
-    def told(frame: Frame) -> list[str]:
+    def trace_meta(frame: Frame) -> list[str]:
         assert frame.request is not None
         return sorted(frame.request.params["_meta"])
 
     async with client_for(server) as client:
-        result = await client.call_tool("told", meta=meta)
+        result = await client.call_tool("trace_meta", meta=meta)
 
     assert not result.get("isError")
     assert all(f'"{key}"' in result["content"][0]["text"] for key in meta)
@@ -67,12 +67,12 @@ async def test_meta_of_tools_and_blocks_is_omitted_before_2025_06_18(
     server = Server("shop")
 
     @server.tool(meta=mine)
-    def look() -> ToolResponse:
+    def inspect() -> ToolResponse:
         return Response.tool().add(TextContent("Hm.", meta=mine)).meta(mine)
 
     async with client_for(server) as client:
         (tool,) = await client.list_tools()
-        result = await client.call_tool("look")
+        result = await client.call_tool("inspect")
 
     has_meta = mcp_version not in WITHOUT_META_ON_BLOCKS
     assert result["_meta"]["com.example/mine"] == 1

@@ -10,7 +10,7 @@ import pytest
 from django_mcp import Frame, Server, registry
 from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
-from tests.http_errors import refusal
+from tests.http_errors import error_of
 from tests.memory_stores import Configure
 
 
@@ -42,7 +42,7 @@ async def test_invalid_result_returns_internal_error_and_logs_the_violations(
 ) -> None:
     async with client_for(careless(), validation="strict") as client:
         with caplog.at_level(logging.ERROR, "django_mcp"):
-            error = await refusal(client.call_tool("greet"))
+            error = await error_of(client.call_tool("greet"))
 
     assert error.code == -32603
     assert "perhaps" not in str(error)

@@ -10,7 +10,7 @@ from django_mcp import CacheHint, ConfigurationError, Frame, Server
 from django_mcp.components.tool import tool_component
 from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
-from tests.http_errors import refusal
+from tests.http_errors import error_of
 from tests.memory_stores import Configure
 
 LISTS = {
@@ -107,7 +107,7 @@ async def test_cursor_remains_valid_after_components_change(
 @pytest.mark.parametrize("cursor", ["", "forged", 7, None, {}, "x" * 5000])
 async def test_forged_or_malformed_cursor_is_rejected(client_for: ClientFor, cursor: Any) -> None:
     async with client_for(many(1)) as client:
-        error = await refusal(client.request("tools/list", {"cursor": cursor}))
+        error = await error_of(client.request("tools/list", {"cursor": cursor}))
         assert names(await client.list_tools()) == ["tool_0"]
 
     assert (error.code, error.message) == (-32602, "Invalid cursor")
@@ -116,7 +116,7 @@ async def test_forged_or_malformed_cursor_is_rejected(client_for: ClientFor, cur
 async def test_cursor_of_another_list_is_rejected(client_for: ClientFor) -> None:
     async with client_for(many(2, page_size=1)) as client:
         cursor = (await client.request("tools/list"))["nextCursor"]
-        error = await refusal(client.request("prompts/list", {"cursor": cursor}))
+        error = await error_of(client.request("prompts/list", {"cursor": cursor}))
 
     assert error.code == -32602
 
@@ -128,7 +128,7 @@ async def test_cursor_of_another_server_is_rejected(client_for: ClientFor) -> No
 
     async with client_for(many(2, page_size=1)) as client, client_for(other) as another:
         cursor = (await client.request("tools/list"))["nextCursor"]
-        error = await refusal(another.request("tools/list", {"cursor": cursor}))
+        error = await error_of(another.request("tools/list", {"cursor": cursor}))
 
     assert error.code == -32602
 
@@ -137,7 +137,7 @@ async def test_empty_server_declares_only_logging_and_rejects_list_methods(
     client_for: ClientFor,
 ) -> None:
     async with client_for(Server("empty")) as client:
-        errors = [await refusal(client.request(method)) for method in LISTS]
+        errors = [await error_of(client.request(method)) for method in LISTS]
         welcome = client.initialize_result or await client.request("server/discover")
 
     assert {error.code for error in errors} == {-32601}
@@ -162,7 +162,7 @@ async def test_methods_of_a_removed_capability_return_method_not_found(
     server.tool(name="hidden")(lambda: None)
 
     async with client_for(server) as client:
-        errors = [await refusal(client.list_tools()), await refusal(client.call_tool("hidden"))]
+        errors = [await error_of(client.list_tools()), await error_of(client.call_tool("hidden"))]
 
     assert {error.code for error in errors} == {-32601}
 
@@ -321,7 +321,7 @@ async def test_component_names_are_case_sensitive(client_for: ClientFor) -> None
     async with client_for(server) as client:
         listed = [tool["name"] for tool in await client.list_tools()]
         found = [(await client.call_tool(name))["content"][0]["text"] for name in ("find", "Find")]
-        await refusal(client.call_tool("FIND"))
+        await error_of(client.call_tool("FIND"))
 
     assert (listed, found) == (["Find", "find"], ["other", "one"])
 

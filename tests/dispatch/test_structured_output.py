@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from django_mcp import Response, Server
 from django_mcp.components.responses import ToolResponse
 from django_mcp.testing.plugin import ClientFor
-from tests.http_errors import refusal
+from tests.http_errors import error_of
 
 UNSTRUCTURED = ("2024-11-05", "2025-03-26")
 OBJECTS_ONLY = ("2025-06-18", "2025-11-25")
@@ -160,7 +160,7 @@ async def test_response_violating_the_output_schema_returns_internal_error(
         if fits:
             assert (await client.call_tool("ticket"))["content"]
         else:
-            assert (await refusal(client.call_tool("ticket"))).code == -32603
+            assert (await error_of(client.call_tool("ticket"))).code == -32603
 
 
 async def test_error_response_is_not_checked_against_the_output_schema(

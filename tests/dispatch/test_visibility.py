@@ -10,7 +10,7 @@ from django.contrib.auth.models import AnonymousUser
 
 from django_mcp import Frame, Server, Tool
 from django_mcp.testing.plugin import ClientFor
-from tests.http_errors import refusal
+from tests.http_errors import error_of
 
 
 class Member(AnonymousUser):
@@ -102,10 +102,10 @@ async def test_forbidden_component_returns_the_same_error_as_a_missing_one(
     async def refusals(server: Server) -> list[tuple[int | None, str]]:
         async with client_for(server, user=UNPRIVILEGED) as client:
             errors = [
-                await refusal(client.call_tool("close")),
-                await refusal(client.read_resource("desk://tickets")),
-                await refusal(client.read_resource("desk://tickets/7")),
-                await refusal(client.get_prompt("summarise", {"number": "7"})),
+                await error_of(client.call_tool("close")),
+                await error_of(client.read_resource("desk://tickets")),
+                await error_of(client.read_resource("desk://tickets/7")),
+                await error_of(client.get_prompt("summarise", {"number": "7"})),
             ]
         return [(error.code, error.message) for error in errors]
 
@@ -121,8 +121,8 @@ async def test_completion_of_a_forbidden_prompt_returns_the_error_of_a_missing_o
     client_for: ClientFor,
 ) -> None:
     async with client_for(desk("desk.view_ticket"), user=UNPRIVILEGED) as client:
-        hidden = await refusal(client.complete("summarise", "number"))
-        missing = await refusal(client.complete("nobody", "number"))
+        hidden = await error_of(client.complete("summarise", "number"))
+        missing = await error_of(client.complete("nobody", "number"))
 
     assert (hidden.code, hidden.message) == (missing.code, missing.message)
 
@@ -151,7 +151,7 @@ async def test_component_requires_all_of_its_scopes(client_for: ClientFor) -> No
 
     async with client_for(server, scopes=["tickets:read"]) as client:
         assert await client.list_tools() == []
-        assert (await refusal(client.call_tool("close"))).message == "Unknown tool: close"
+        assert (await error_of(client.call_tool("close"))).message == "Unknown tool: close"
     async with client_for(server, scopes=["tickets:read", "tickets:write", "more"]) as client:
         assert (await client.call_tool("close"))["content"][0]["text"] == "closed"
 
@@ -203,7 +203,7 @@ async def test_exception_in_permission_returns_internal_error(
         return "closed"
 
     async with client_for(server) as client:
-        error = await refusal(client.call_tool("close"))
+        error = await error_of(client.call_tool("close"))
 
     assert (error.code, error.message) == (-32603, "Internal error")
     assert "xyzzy" in caplog.text

@@ -52,7 +52,7 @@ GIVEN: Mapping[str, Any] = {"client_for": Client}
 class Block:
     """A fenced block of a page."""
 
-    place: str
+    location: str
     label: str
     text: str
 
@@ -64,7 +64,7 @@ class Block:
 
     def fail(self, why: str) -> AssertionError:
         """An error message with the location of the block."""
-        return AssertionError(f"{self.place}: {why}")
+        return AssertionError(f"{self.location}: {why}")
 
 
 def blocks(page: Path) -> Iterator[Block]:
@@ -102,7 +102,7 @@ class Project:
             try:
                 TAKE[block.label](self, block)
             except Exception as error:
-                error.add_note(f"This is shown at {block.place}")
+                error.add_note(f"This is shown at {block.location}")
                 raise
 
     def python(self, block: Block) -> None:
@@ -110,7 +110,7 @@ class Project:
         self.file = block.file or self.file
         present = PROJECT / f"{self.file.replace('.', '/')}.py"
         if present.exists() and present.read_text().strip() not in block.text:
-            raise block.fail(f"show what stands in {present.relative_to(ROOT)}")
+            raise block.fail(f"show the contents of {present.relative_to(ROOT)}")
         if not present.exists() and self.file not in ELSEWHERE:
             self._continue(sys.modules.setdefault(self.file, ModuleType(self.file)), block.text)
 

@@ -53,7 +53,7 @@ def _rules(field: str) -> Iterator[list[str]]:
 def _entries(field: str) -> Iterator[list[str]]:
     values = [getattr(each, field) for each in REVISIONS]
     for name in sorted({name for each in values for name in each}):
-        yield [f"`{name}`", *(_told(each, getattr(each, field), name) for each in REVISIONS)]
+        yield [f"`{name}`", *(_cell(each, getattr(each, field), name) for each in REVISIONS)]
 
 
 def _members(field: str) -> Iterator[list[str]]:
@@ -65,7 +65,7 @@ def _members(field: str) -> Iterator[list[str]]:
             yield [f"`{name}` of `{kind}`", *cells]
 
 
-def _told(revision: Revision, value: Any, name: str) -> str:
+def _cell(revision: Revision, value: Any, name: str) -> str:
     if name in revision.deprecated:
         return "deprecated"
     if isinstance(value, Mapping) and isinstance(value.get(name), int):

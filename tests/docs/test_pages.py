@@ -75,8 +75,8 @@ def project(
     public = ["django_mcp.auth.anonymous.AnonymousAuthentication"]
     settings.DJANGO_MCP = {"AUTHENTICATORS": public, "STORES": MEMORY}
     product = importlib.import_module("shop.models").Product
-    for number, shelf in enumerate(PRODUCTS, start=1):
-        product.objects.create(pk=number, **shelf)
+    for number, fields in enumerate(PRODUCTS, start=1):
+        product.objects.create(pk=number, **fields)
     project = Project(settings)
     yield project
     for name in project.written:
@@ -91,11 +91,11 @@ def test_code_examples_of_the_page_run(page: Path, project: Project) -> None:
 @every_page
 def test_links_of_the_page_have_existing_targets(page: Path) -> None:
     for link in LINK.findall(page.read_text()):
-        place, _, part = link.partition("#")
-        if "://" in place:
+        path, _, part = link.partition("#")
+        if "://" in path:
             continue
-        target = (page.parent / place).resolve() if place else page
-        assert target.exists(), f"{title(page)} points to {link}, which is not there: correct it"
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{title(page)} points to {link}, which does not exist: correct it"
         if part:
             assert part in anchors(target), f"{title(page)}: {link} names no heading of that page"
 

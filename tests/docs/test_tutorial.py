@@ -58,7 +58,7 @@ class Reader:
                 self._serve()
             elif not any(each in line for each in SETUP_COMMANDS):
                 printed = self._run(words)
-                assert not shown or printed.strip() == shown, f"{block.place}: {line}: {printed}"
+                assert not shown or printed.strip() == shown, f"{block.location}: {line}: {printed}"
 
     def _serve(self) -> None:
         python = Path(sys.executable)

@@ -14,7 +14,7 @@ def page_modules(page: str, *files: str) -> list[ModuleType]:
     sys.modules |= made
     for block in blocks(ROOT / "docs" / page):
         if block.file in made:
-            code = compile(block.text, block.place, "exec", dont_inherit=True)
+            code = compile(block.text, block.location, "exec", dont_inherit=True)
             exec(code, vars(made[block.file]))
     for name in files:
         del sys.modules[name]

@@ -94,7 +94,7 @@ class CancelsOnProgress(Client):
 
     def __init__(self, cancellation: Cancellation) -> None:
         self.cancellation = cancellation
-        self.heard: list[float] = []
+        self.progress_values: list[float] = []
 
     def log(self, *args: Any, **options: Any) -> None:
         """Ignore the message."""
@@ -102,10 +102,10 @@ class CancelsOnProgress(Client):
     def progress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
-        self.heard.append(progress)
+        self.progress_values.append(progress)
         self.cancellation.request()
 
-    async def _answers(self, asked: Any, timeout: float) -> dict[str, Any]:
+    async def _answers(self, completed: Any, timeout: float) -> dict[str, Any]:
         return {}
 
 
@@ -116,7 +116,7 @@ def test_a_synchronous_tool_stops_when_its_call_is_cancelled() -> None:
     client = CancelsOnProgress(cancellation)
     with pytest.raises(Cancelled):
         check_answer_times(Frame(client=client, cancellation=cancellation))
-    assert client.heard == [10]
+    assert client.progress_values == [10]
 
 
 # The servers over HTTP.
@@ -152,7 +152,7 @@ class Caller:
         form = {"username": username, "password": username, "csrfmiddlewaretoken": token[1]}
         assert self.http.post(url, data=form).status_code == 302
 
-    def ask(self, method: str, **params: Any) -> list[dict[str, Any]]:
+    def request(self, method: str, **params: Any) -> list[dict[str, Any]]:
         """The messages of a response stream, the response last."""
         if self.session is not None:
             response = self.post(method, params, self.session)
@@ -162,7 +162,7 @@ class Caller:
 
     def result(self, method: str, **params: Any) -> Any:
         """The result of a request."""
-        response = self.ask(method, **params)[-1]
+        response = self.request(method, **params)[-1]
         assert "result" in response, response
         return response["result"]
 
@@ -252,7 +252,7 @@ def test_comment_on_a_missing_ticket_is_a_tool_error(caller: Caller) -> None:
 
 def test_close_ticket_is_hidden_without_the_permission(caller: Caller) -> None:
     assert "close_ticket" not in names(caller)
-    error = caller.ask("tools/call", name="close_ticket", arguments={"number": 5})[-1]["error"]
+    error = caller.request("tools/call", name="close_ticket", arguments={"number": 5})[-1]["error"]
     assert error["message"] == "Unknown tool: close_ticket"
 
 
@@ -270,13 +270,13 @@ def names(caller: Caller) -> list[str]:
 
 
 def test_progress_and_log_messages_come_before_the_result(caller: Caller) -> None:
-    told = caller.ask(
+    messages = caller.request(
         "tools/call",
         name="check_answer_times",
         arguments={},
         _meta={"progressToken": "here", f"{META}logLevel": "warning"},
     )
-    *before, response = told
+    *before, response = messages
     progress = [m["params"] for m in before if m["method"] == "notifications/progress"]
     assert [step["progress"] for step in progress] == list(range(10, 201, 10))
     logged = [m["params"] for m in before if m["method"] == "notifications/message"]
@@ -310,8 +310,8 @@ def test_prompt_includes_the_ticket(caller: Caller) -> None:
 def test_arguments_are_completed(
     caller: Caller, ref: dict[str, str], argument: str, typed: str, values: list[str]
 ) -> None:
-    asked = {"name": argument, "value": typed}
-    result = caller.result("completion/complete", ref=ref, argument=asked)
+    completed = {"name": argument, "value": typed}
+    result = caller.result("completion/complete", ref=ref, argument=completed)
     assert result["completion"]["values"] == values
 
 
@@ -328,8 +328,8 @@ def test_completion_uses_the_other_arguments(caller: Caller) -> None:
 def test_units_are_converted_only_within_a_quantity(caller: Caller) -> None:
     result = caller.call("convert_units", amount=2, source="mile", target="kilometre")
     assert result["structuredContent"]["amount"] == pytest.approx(3.218688)
-    refused = caller.call("convert_units", amount=2, source="mile", target="gram")
-    assert refused["isError"]
+    result = caller.call("convert_units", amount=2, source="mile", target="gram")
+    assert result["isError"]
     assert json.loads(caller.read("units://mass"))["gram"] == 0.001
 
 
@@ -367,11 +367,11 @@ def test_take_note_without_a_session_is_a_tool_error(caller: Caller) -> None:
 
 
 def test_the_timer_reports_each_second(caller: Caller) -> None:
-    told = caller.ask(
+    messages = caller.request(
         "tools/call", name="timer", arguments={"seconds": 1}, _meta={"progressToken": 0}
     )
-    assert [m["params"]["progress"] for m in told[:-1]] == [0]
-    assert told[-1]["result"]["content"][0]["text"] == "1 s are over."
+    assert [m["params"]["progress"] for m in messages[:-1]] == [0]
+    assert messages[-1]["result"]["content"][0]["text"] == "1 s are over."
 
 
 def test_conformance_server_lists_the_components_called_first_at_the_top(connect: Connect) -> None:

@@ -23,23 +23,23 @@ class FrameChangingServer:
     """A server whose handlers change the Frame when they are cancelled."""
 
     def __init__(self) -> None:
-        self.begun = threading.Event()
+        self.started = threading.Event()
         self.ended = threading.Event()
         self.server = Server("changing", notify_lists_on_initialize=False)
         self.server.tool(self.change)
         self.server.tool(self.achange)
-        self.server.tool(self.look)
+        self.server.tool(self.inspect)
 
     def change(self, frame: Frame) -> Any:
         """Wait, and change the Frame on cancellation."""
-        self.begun.set()
+        self.started.set()
         frame.cancellation.wait(TIMEOUT)
         self.ended.set()
         return "changed", self.changed(frame)
 
     async def achange(self, frame: Frame) -> Any:
         """The same, without raising CancelledError again."""
-        self.begun.set()
+        self.started.set()
         try:
             await asyncio.sleep(TIMEOUT)
         except asyncio.CancelledError:
@@ -49,7 +49,7 @@ class FrameChangingServer:
     def changed(self, frame: Frame) -> Frame:
         return frame.assign(changed=True).put_pagination_limit(1).register_tool("own")
 
-    def look(self, frame: Frame) -> str:
+    def inspect(self, frame: Frame) -> str:
         """Return the stored changes."""
         return f"{frame.assigns} {frame.private.get('pagination_limit')} {frame.get_components()}"
 
@@ -64,14 +64,14 @@ async def test_frame_changes_of_a_cancelled_call_are_discarded(
     changing = FrameChangingServer()
     async with client_for(changing.server, sync_execution="threads") as client:
         call = asyncio.ensure_future(client.call_tool(tool))
-        assert await asyncio.to_thread(changing.begun.wait, TIMEOUT)
+        assert await asyncio.to_thread(changing.started.wait, TIMEOUT)
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
         assert await asyncio.to_thread(changing.ended.wait, TIMEOUT)
-        seen = text(await client.call_tool("look"))
+        seen = text(await client.call_tool("inspect"))
         listed = [each["name"] for each in await client.list_tools()]
         notified = [each["method"] for each in client.notifications]
 
     assert seen == "{} None []"
-    assert listed == ["achange", "change", "look"]
+    assert listed == ["achange", "change", "inspect"]
     assert notified == []

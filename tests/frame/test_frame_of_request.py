@@ -12,7 +12,7 @@ from django.contrib.auth.models import AnonymousUser
 from django_mcp import Frame, McpError, Server
 from django_mcp.frame import HttpTransport, StdioTransport
 from django_mcp.testing.plugin import ClientFor
-from tests.http_errors import refusal
+from tests.http_errors import error_of
 from tests.memory_stores import Configure
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
@@ -28,9 +28,9 @@ class FrameRecorder:
     def __init__(self) -> None:
         self.frames: list[Frame] = []
         self.server = Server("desk", path="/desk/mcp")
-        self.server.tool(name="look")(self.look)
+        self.server.tool(name="record")(self.record)
 
-    def look(self, frame: Frame, number: int = 0) -> None:
+    def record(self, frame: Frame, number: int = 0) -> None:
         self.frames.append(frame)
 
     @property
@@ -46,7 +46,7 @@ async def test_frame_request_contains_the_message_as_received(client_for: Client
     seen = FrameRecorder()
 
     async with client_for(seen.server) as client:
-        await client.call_tool("look", {"number": 7}, meta={"com.example/key": [1]})
+        await client.call_tool("record", {"number": 7}, meta={"com.example/key": [1]})
 
     request = seen.frame.request
     assert request is not None
@@ -62,7 +62,7 @@ async def test_frame_exposes_client_and_protocol_version(
     seen = FrameRecorder()
 
     async with client_for(seen.server, capabilities={"roots": {}}) as client:
-        await client.call_tool("look")
+        await client.call_tool("record")
 
     frame = seen.frame
     assert frame.get_protocol_version() == mcp_version
@@ -78,8 +78,8 @@ async def test_session_id_is_set_in_sessions_and_none_in_stateless_requests(
     seen = FrameRecorder()
 
     async with client_for(seen.server) as client:
-        await client.call_tool("look")
-        await client.call_tool("look")
+        await client.call_tool("record")
+        await client.call_tool("record")
 
     ids = [frame.get_mcp_session_id() for frame in seen.frames]
     assert ids[0] == ids[1]
@@ -100,9 +100,9 @@ async def test_initialize_meta_and_initialized_state_are_stored_in_the_session(
     await client.connect()
 
     await client.request("initialize", params, meta={"com.example/tenant": "acme"})
-    await client.call_tool("look")
+    await client.call_tool("record")
     await client.notify("notifications/initialized")
-    await client.call_tool("look")
+    await client.call_tool("record")
     await client.close()
 
     assert seen.frames[0].private["init_meta"] == {"com.example/tenant": "acme"}
@@ -118,7 +118,7 @@ async def test_user_is_anonymous_without_authentication(
     seen = FrameRecorder()
 
     async with client_for(seen.server) as client:
-        await client.call_tool("look")
+        await client.call_tool("record")
 
     assert isinstance(seen.frame.user, AnonymousUser)
 
@@ -128,7 +128,7 @@ async def test_frame_exposes_the_authenticated_user_and_scopes(client_for: Clien
     user = AnonymousUser()
 
     async with client_for(seen.server, user=user, scopes=["read"]) as client:
-        await client.call_tool("look")
+        await client.call_tool("record")
 
     assert seen.frame.user is user
     assert seen.frame.auth is not None
@@ -144,7 +144,7 @@ async def test_http_transport_exposes_headers_query_and_remote_ip(client_for: Cl
     sent = {"X-Tenant": "acme", "Host": "localhost:8443"}
 
     async with client_for(seen.server, headers=sent, query="a=1&b=&c=caf%C3%A9&a=2") as client:
-        await client.call_tool("look")
+        await client.call_tool("record")
 
     frame = seen.frame
     assert isinstance(frame.transport, HttpTransport)
@@ -164,7 +164,7 @@ async def test_http_port_defaults_to_the_port_of_the_scheme(client_for: ClientFo
     seen = FrameRecorder()
 
     async with client_for(seen.server) as client:
-        await client.call_tool("look")
+        await client.call_tool("record")
 
     assert isinstance(seen.frame.transport, HttpTransport)
     assert (seen.frame.transport.host, seen.frame.transport.port) == ("testserver", 80)
@@ -178,7 +178,7 @@ async def test_stdio_transport_exposes_environment_and_process_id(
     monkeypatch.setenv("SHOP_TENANT", "acme")
 
     async with client_for(seen.server) as client:
-        await client.call_tool("look")
+        await client.call_tool("record")
 
     frame = seen.frame
     assert isinstance(frame.transport, StdioTransport)
@@ -251,8 +251,8 @@ async def test_frame_is_stored_with_a_returned_error_but_not_with_a_raised_error
     client_for: ClientFor,
 ) -> None:
     async with client_for(assigns_server()) as client:
-        await refusal(client.call_tool("refuse"))
-        await refusal(client.call_tool("explode"))
+        await error_of(client.call_tool("refuse"))
+        await error_of(client.call_tool("explode"))
         assert text_of(await client.call_tool("everything")) == "{'refused': 1}"
 
 
@@ -292,8 +292,8 @@ async def test_call_is_answered_when_its_handler_clears_the_frame(
 
     async with client_for(server) as client:
         assert text_of(await client.call_tool("clear")) == "cleared"
-        assert (await refusal(client.call_tool("refuse"))).message == "No"
-        assert (await refusal(client.call_tool("pretend"))).message == "No"
+        assert (await error_of(client.call_tool("refuse"))).message == "No"
+        assert (await error_of(client.call_tool("pretend"))).message == "No"
 
 
 @in_sessions
@@ -307,7 +307,7 @@ async def test_unserializable_assign_returns_internal_error_and_is_not_stored(
         return frame.assign("it", object())
 
     async with client_for(server) as client:
-        error = await refusal(client.call_tool("hoard"))
+        error = await error_of(client.call_tool("hoard"))
         assert text_of(await client.call_tool("everything")) == "{}"
 
     assert error.code == -32603

@@ -11,7 +11,7 @@ from django_mcp import Frame, McpError, Server
 from django_mcp.testing import Client
 from django_mcp.testing.client import Transport
 from django_mcp.testing.plugin import ClientFor
-from tests.http_errors import refusal
+from tests.http_errors import error_of
 from tests.transports.http_peer import Peer, methods_of
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
@@ -104,9 +104,9 @@ def text(result: dict[str, Any]) -> str:
 async def changes(client: Client) -> list[str]:
     """The notifications received since the last call, once all pending work is done."""
     await client.request("ping")
-    told = [each["method"] for each in client.notifications]
+    methods = [each["method"] for each in client.notifications]
     client.notifications.clear()
-    return [method for method in told if method.endswith("list_changed")]
+    return [method for method in methods if method.endswith("list_changed")]
 
 
 class TestSessionComponents:
@@ -163,7 +163,7 @@ class TestSessionComponents:
         async with client_for(server, scopes=["none"]) as one:
             await one.call_tool("register")
             hidden = names(await one.list_tools())
-            error = await refusal(one.call_tool("secret"))
+            error = await error_of(one.call_tool("secret"))
         async with client_for(server, scopes=["secrets"]) as other:
             await other.call_tool("register")
             seen = names(await other.list_tools())
@@ -195,9 +195,9 @@ class TestSessionComponents:
         self, client_for: ClientFor
     ) -> None:
         async with client_for(shop()) as client:
-            await refusal(client.call_tool("fail"))
+            await error_of(client.call_tool("fail"))
             after_raising = names(await client.list_tools())
-            await refusal(client.call_tool("refuse"))
+            await error_of(client.call_tool("refuse"))
             after_returning = names(await client.list_tools())
 
         assert after_raising == DECLARED
@@ -241,7 +241,7 @@ class TestListChangedNotifications:
             await changes(client)
             await client.call_tool("register_all")
             await client.call_tool("count")
-            await refusal(client.call_tool("fail"))
+            await error_of(client.call_tool("fail"))
             assert await changes(client) == []
 
     @in_sessions
@@ -352,7 +352,7 @@ class TestServerComponents:
         server.register_resource("a://{which}", reader, name="which")
 
         async with client_for(server) as client:
-            gone = [
+            unregistered = [
                 server.unregister_tool("count"),
                 server.unregister_prompt("declared"),
                 server.unregister_resource("declared://one"),
@@ -364,10 +364,10 @@ class TestServerComponents:
                 server.unregister_resource("declared://one"),
                 server.unregister_resource_template("a://{which}"),
             ]
-            error = await refusal(client.call_tool("count"))
+            error = await error_of(client.call_tool("count"))
             left = [await client.list_prompts(), await client.list_resources()]
 
-        assert (gone, again) == ([True] * 4, [False] * 4)
+        assert (unregistered, again) == ([True] * 4, [False] * 4)
         assert error.code == -32602
         assert left == [[], []]
 
@@ -392,21 +392,21 @@ class TestServerComponents:
         # Notifications use the name of the server, which other tests share.
         server = shop("changing")
         async with Client(server, version=mcp_version, transport="stdio") as client:
-            assert await self.told(client) == []
+            assert await self.received(client) == []
             server.register_tool("new", handler)
-            assert await self.told(client) == [TOOLS]
+            assert await self.received(client) == [TOOLS]
             server.register_tool("new", handler)
             server.register_tool("new", lambda: "another handler", description=handler.__doc__)
             server.unregister_tool("unknown")
-            assert await self.told(client) == []
+            assert await self.received(client) == []
             server.register_tool("new", handler, description="Now described differently")
-            assert await self.told(client) == [TOOLS]
+            assert await self.received(client) == [TOOLS]
             server.unregister_tool("new")
             server.register_resource_template("t://{a}", reader, name="t")
             server.unregister_prompt("declared")
-            assert sorted(await self.told(client)) == sorted([TOOLS, RESOURCES, PROMPTS])
+            assert sorted(await self.received(client)) == sorted([TOOLS, RESOURCES, PROMPTS])
 
-    async def told(self, client: Client) -> list[str]:
+    async def received(self, client: Client) -> list[str]:
         """The notifications received, once all pending work is done."""
         for _ in range(20):
             await asyncio.sleep(0)

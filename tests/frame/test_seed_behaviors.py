@@ -24,7 +24,7 @@ from django_mcp.protocol.revisions import BY_VERSION
 from django_mcp.testing import Client, accept
 from django_mcp.testing.plugin import ClientFor
 from django_mcp.transports.http.consumer import StreamableHttpConsumer
-from tests.http_errors import refusal
+from tests.http_errors import error_of
 from tests.memory_stores import Configure
 from tests.transports.http_peer import Peer, methods_of
 
@@ -33,14 +33,14 @@ LISTS = [f"notifications/{name}/list_changed" for name in ("tools", "resources",
 in_sessions = pytest.mark.parametrize(
     "mcp_version", ["2024-11-05", "2025-03-26", "2025-06-18", LAST]
 )
-asking = pytest.mark.parametrize("mcp_version", ["2025-06-18", LAST, "2026-07-28"])
+input_request_versions = pytest.mark.parametrize("mcp_version", ["2025-06-18", LAST, "2026-07-28"])
 
 
 def text(result: dict[str, Any]) -> str:
     return str(result["content"][0]["text"])
 
 
-def said() -> str:
+def handler() -> str:
     """A handler that every worker can import."""
     return "said"
 
@@ -54,7 +54,7 @@ def test_frame_registration_accepts_task_support_meta_and_templates() -> None:
 
     frame = (
         Frame()
-        .register_tool("t", task_support="required", meta={"example.com/a": 1}, handler=said)
+        .register_tool("t", task_support="required", meta={"example.com/a": 1}, handler=handler)
         .register_resource("a://{b}", name="old way")
         .register_resource_template("c://{d}", name="new way")
     )
@@ -95,13 +95,13 @@ async def test_frame_processor_assigns_are_not_mixed_between_serialized_calls(
     configure: Configure,
 ) -> None:
     configure(FRAME_PROCESSORS=["tests.frame.test_seed_behaviors.tenant"])
-    began, go_on = asyncio.Event(), asyncio.Event()
+    began, proceed = asyncio.Event(), asyncio.Event()
     server = Server("queueing", serialize_requests=True, notify_lists_on_initialize=False)
 
     @server.tool
     async def whose(frame: Frame) -> Any:
         began.set()
-        await go_on.wait()
+        await proceed.wait()
         mine = str(frame.assigns["tenant"])
         seen = frame.assigns.get("seen", "")
         return f"{mine} after {seen}", frame.assign(seen=mine, tenant="of the session")
@@ -113,10 +113,10 @@ async def test_frame_processor_assigns_are_not_mixed_between_serialized_calls(
         caller = Peer(server, session=peer.session, headers={"x-tenant": name})
         calls.append(asyncio.ensure_future(caller.post(peer.call("whose", id=name))))
         await began.wait()
-    go_on.set()
-    said = [json.loads((await call).body)["result"] for call in calls]
+    proceed.set()
+    results = [json.loads((await call).body)["result"] for call in calls]
 
-    assert [text(result) for result in said] == ["acme after ", "globex after acme"]
+    assert [text(result) for result in results] == ["acme after ", "globex after acme"]
 
 
 @in_sessions
@@ -152,7 +152,7 @@ async def test_empty_results_are_answered_and_their_frames_are_stored(
         kept.append(text(await client.call_tool("last")))
         got = await client.get_prompt("prompt")
         kept.append(text(await client.call_tool("last")))
-        await refusal(client.call_tool("error"))
+        await error_of(client.call_tool("error"))
         kept.append(text(await client.call_tool("last")))
 
     assert (called["content"], called.get("isError", False)) == ([], False)
@@ -185,10 +185,10 @@ async def test_mcp_error_is_a_jsonrpc_error_and_error_response_is_a_result(
         return answers[how]
 
     async with client_for(server) as client:
-        error = await refusal(client.call_tool("for_the_program"))
+        error = await error_of(client.call_tool("for_the_program"))
         result = await client.call_tool("for_the_model")
-        wrong = await refusal(client.call_tool("promise", {"how": "wrong"}))
-        nothing = await refusal(client.call_tool("promise", {"how": "unstructured"}))
+        wrong = await error_of(client.call_tool("promise", {"how": "wrong"}))
+        nothing = await error_of(client.call_tool("promise", {"how": "unstructured"}))
         failed = await client.call_tool("promise", {"how": "failed"})
 
     assert (error.code, error.message) == (-32600, "Not so")
@@ -200,7 +200,7 @@ async def test_mcp_error_is_a_jsonrpc_error_and_error_response_is_a_result(
 @pytest.mark.parametrize("support", ["forbidden", "optional", "required"])
 async def test_task_support_is_ignored_without_tasks_capability(support: Any) -> None:
     server = Server("taskless")
-    server.register_tool("work", said, task_support=support)
+    server.register_tool("work", handler, task_support=support)
 
     async with Client(server, version=LAST) as client:
         (listed,) = await client.list_tools()
@@ -300,28 +300,28 @@ async def test_declared_and_session_tools_are_merged_into_one_list(client_for: C
     @server.tool
     def grow(frame: Frame) -> Frame:
         return (
-            frame.register_tool("apple", handler=said)
-            .register_tool("zebra", handler=said)
-            .register_tool("hidden", handler=said, scopes=["never"])
+            frame.register_tool("apple", handler=handler)
+            .register_tool("zebra", handler=handler)
+            .register_tool("hidden", handler=handler, scopes=["never"])
         )
 
-    server.tool(name="middle")(said)
+    server.tool(name="middle")(handler)
     async with client_for(server) as client:
         await client.call_tool("grow")
         first = await client.request("tools/list")
         second = await client.request("tools/list", {"cursor": first["nextCursor"]})
-        forged = await refusal(client.request("tools/list", {"cursor": "MTIz"}))
-        told = [each["method"] for each in client.notifications]
+        forged = await error_of(client.request("tools/list", {"cursor": "MTIz"}))
+        received = [each["method"] for each in client.notifications]
 
     pages = [[tool["name"] for tool in page["tools"]] for page in (first, second)]
     assert pages == [["apple", "grow"], ["middle", "zebra"]]
     assert "nextCursor" not in second
     assert forged.code == -32602
     if client.connection.name != "http":
-        assert told == LISTS[:1]
+        assert received == LISTS[:1]
 
 
-@asking
+@input_request_versions
 async def test_running_tool_can_send_notifications_and_input_requests(
     client_for: ClientFor,
 ) -> None:
@@ -383,14 +383,14 @@ async def test_cancelled_call_stores_nothing_and_returns_cancelled_error() -> No
 
 async def test_initialize_sends_list_changed_once_per_list_and_local_calls_never() -> None:
     server = Server("beginning", notify_lists_on_initialize=True)
-    server.register_tool("say", said)
-    server.register_prompt("say", said)
-    server.register_resource("say://it", said)
+    server.register_tool("say", handler)
+    server.register_prompt("say", handler)
+    server.register_resource("say://it", handler)
     peer = Peer(server)
     await peer.initialize()
 
     async with peer.stream() as stream:
-        told = await methods_of(stream, 3)
+        received = await methods_of(stream, 3)
         frame = server.handle_initialize({"name": "c", "version": "1"}, {})
         called = await server.acall_tool("say", frame=frame)
         read = await server.aread_resource("say://it")
@@ -400,7 +400,7 @@ async def test_initialize_sends_list_changed_once_per_list_and_local_calls_never
         await server.asend_notification("example/end")
         after = await methods_of(stream, 1)
 
-    assert sorted(told) == sorted(LISTS)
+    assert sorted(received) == sorted(LISTS)
     assert after == ["example/end"]
     assert text(called) == read["contents"][0]["text"] == "said"
     assert got["messages"][0]["content"]["text"] == "said"
@@ -430,8 +430,8 @@ async def test_experimental_capabilities_follow_keepalive_and_log_rate_limit(
     server.set_keepalive(60_000, failure_threshold=2)
     server.set_log_rate_limit(2)
     both = await advertised()
-    wish = {"experimental": {"logLevel": "WARN"}}
-    async with Client(server, version=LAST, log_level=None, capabilities=wish) as client:
+    log_capability = {"experimental": {"logLevel": "WARN"}}
+    async with Client(server, version=LAST, log_level=None, capabilities=log_capability) as client:
         await client.call_tool("chat")
     server.set_keepalive(None)
     server.set_log_rate_limit(0)
@@ -463,7 +463,7 @@ async def test_session_is_bound_to_its_owner_and_loaded_by_every_worker(
     @server.tool(complete={"n": lambda typed: ["1"]})
     def remember(n: int, frame: Frame) -> Any:
         frame.client.log("info", f"remembering {n}")
-        return "kept", frame.assign(n=n).register_tool("own", handler=said)
+        return "kept", frame.assign(n=n).register_tool("own", handler=handler)
 
     Client(server)  # This applies the settings of the site to the server.
     one_worker, another = (
@@ -488,7 +488,7 @@ async def test_session_is_bound_to_its_owner_and_loaded_by_every_worker(
     assert (await mallory.post(mallory.request("ping"))).status == 404
     assert (await fixated.post(fixated.request("ping"))).status == 404
     assert (await foreign.post(foreign.request("ping"))).status == 403
-    async with nobody.getting() as stream:
+    async with nobody.open_get() as stream:
         assert await stream.status() == 401
 
     await ada.post(ada.call("remember", n=5))

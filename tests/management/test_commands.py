@@ -52,7 +52,7 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Server:
         """Count."""
         return [1, 2]
 
-    @server.resource("shop://item/{number}", permission=may_look)
+    @server.resource("shop://item/{number}", permission=is_visible)
     def item(number: int) -> str:
         """One item."""
         if number > 9:
@@ -68,7 +68,7 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Server:
     return server
 
 
-def may_look(frame: Frame) -> bool:
+def is_visible(frame: Frame) -> bool:
     """Everybody may."""
     return True
 
@@ -95,7 +95,7 @@ def test_mcp_show_prints_one_row_per_component(capsys: pytest.CaptureFixture[str
     ]
     assert rows[4][:5] == ["shop", "/our/shop", "tool", "stock", "auth.view_user"]
     assert rows[4][5].startswith(f"{__name__}:")
-    assert rows[6][-2] == f"{__name__}.may_look()"
+    assert rows[6][-2] == f"{__name__}.is_visible()"
     assert len({line.index(row[-1]) for line, row in zip(lines, rows, strict=True)}) == 1
 
 
@@ -149,9 +149,9 @@ def test_mcp_call_runs_as_the_given_user(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_mcp_call_checks_permissions(capsys: pytest.CaptureFixture[str]) -> None:
     user = get_user_model().objects.create_user("alice")
-    refusal = r"Unknown tool: stock \(It is not for everybody: see --user and --scope\)"
+    message = r"Unknown tool: stock \(It is not for everybody: see --user and --scope\)"
     for caller in ({}, {"user": "alice"}):
-        with pytest.raises(CommandError, match=refusal):
+        with pytest.raises(CommandError, match=message):
             call(capsys, "stock", '{"item": "tea"}', **caller)
     user.user_permissions.add(Permission.objects.get(codename="view_user"))
     assert call(capsys, "stock", '{"item": "tea"}', user="alice") == "3"
@@ -177,8 +177,8 @@ def test_mcp_call_selects_log_messages_by_verbosity(
     capsys: pytest.CaptureFixture[str], verbosity: int, working: bool, thinking: bool
 ) -> None:
     call_command("mcp_call", "work", server="shop", verbosity=verbosity)
-    said = capsys.readouterr().err
-    assert ("working" in said, "thinking" in said) == (working, thinking)
+    output = capsys.readouterr().err
+    assert ("working" in output, "thinking" in output) == (working, thinking)
 
 
 def test_mcp_call_raises_command_error_for_an_input_request(

@@ -66,7 +66,7 @@ class TestFormSchema:
         ids=["object", "free list", "two types", "anything"],
     )
     def test_field_type_not_allowed_in_a_form_is_rejected(self, member: Any) -> None:
-        with pytest.raises(ValueError, match="'a' cannot be asked in a form"):
+        with pytest.raises(ValueError, match="'a' cannot be a field of a form"):
             elicitation.to_form_schema({"properties": {"a": member}})
 
     @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ class TestUrlElicitation:
 
     @pytest.mark.parametrize("url", ["", "/pay", "example.com/pay", "https:", "pay me"])
     def test_url_elicitation_rejects_a_relative_url(self, url: str) -> None:
-        with pytest.raises(ValueError, match="is no page"):
+        with pytest.raises(ValueError, match="is not an absolute URL"):
             elicitation.url_elicitation_params(url, "Pay")
 
 

@@ -254,9 +254,9 @@ SCHEMA = properties(
 )
 
 PARAMS = (
-    ParamHeader(("region",), b"mcp-param-region", "string"),
-    ParamHeader(("limits", "rows"), b"mcp-param-x-rows", "integer"),
-    ParamHeader(("limits", "properties"), b"mcp-param-odd", "boolean"),
+    ParamHeader(("region",), b"mcp-param-region"),
+    ParamHeader(("limits", "rows"), b"mcp-param-x-rows"),
+    ParamHeader(("limits", "properties"), b"mcp-param-odd"),
 )
 
 

@@ -25,10 +25,10 @@ def test_pre_encoded_result_equals_the_plainly_encoded_result(
     json = encoded(structure)
     result = {**members, "structuredContent": PreEncodedResult(json, b'{"result":%b}' % json)}
 
-    travelling = jsonrpc.decode(encode(jsonrpc.result(identity, result)))
+    sent = jsonrpc.decode(encode(jsonrpc.result(identity, result)))
 
-    assert travelling == jsonrpc.decode(jsonrpc.encode(jsonrpc.result(identity, plain(result))))
-    assert travelling["result"]["content"] == [{"type": "text", "text": json.decode()}]
+    assert sent == jsonrpc.decode(jsonrpc.encode(jsonrpc.result(identity, plain(result))))
+    assert sent["result"]["content"] == [{"type": "text", "text": json.decode()}]
 
 
 def test_result_without_pre_encoded_structure_is_returned_unchanged() -> None:

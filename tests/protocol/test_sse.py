@@ -18,9 +18,6 @@ WRITTEN = [
     (sse.event(b"a\nb\r\nc\rd"), b"data: a\ndata: b\ndata: c\ndata: d\n\n"),
     (sse.priming("s.0"), b"id: s.0\ndata:\n\n"),
     (sse.priming("s.0", retry=0), b"id: s.0\nretry: 0\ndata:\n\n"),
-    (sse.comment(), b":\n\n"),
-    (sse.comment("still here"), b": still here\n\n"),
-    (sse.comment("two\nlines"), b": two\n: lines\n\n"),
 ]
 
 
@@ -143,7 +140,7 @@ def test_serialized_events_are_parsed_back_from_chunks_of_any_size(
     texts: list[list[str]], size: int
 ) -> None:
     datas = ["\n".join(lines) for lines in texts]
-    stream = b"".join(sse.event(data, id=f"s.{i}") + sse.comment() for i, data in enumerate(datas))
+    stream = b"".join(sse.event(data, id=f"s.{i}") + sse.KEEP_ALIVE for i, data in enumerate(datas))
     parser = Parser()
     events = [e for i in range(0, len(stream), size) for e in parser.feed(stream[i : i + size])]
     assert [(e.data, e.id) for e in events] == [(d, f"s.{i}") for i, d in enumerate(datas)]

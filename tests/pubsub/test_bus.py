@@ -87,15 +87,15 @@ def remote_message(group: str, **message: Any) -> dict[str, Any]:
 
 async def test_receivers_share_one_channel(layer: FakeLayer) -> None:
     local_bus = bus.here()
-    heard: list[Any] = []
-    receivers = [lambda message, number=number: heard.append(number) for number in range(3)]
+    received: list[Any] = []
+    receivers = [lambda message, number=number: received.append(number) for number in range(3)]
     for receiver in receivers:
         await local_bus.subscribe("one", receiver)
     await local_bus.subscribe("two", receivers[0])
     assert layer.channels == ["channel-0"]
     assert layer.groups == {"one": {"channel-0"}, "two": {"channel-0"}}
     layer.incoming.put_nowait(remote_message("one"))
-    await until(lambda: heard == [0, 1, 2])
+    await until(lambda: received == [0, 1, 2])
     for receiver in receivers:
         local_bus.unsubscribe("one", receiver)
     await until(lambda: layer.groups == {"one": set(), "two": {"channel-0"}})
@@ -107,16 +107,16 @@ async def test_receivers_share_one_channel(layer: FakeLayer) -> None:
 
 async def test_local_message_is_delivered_once(layer: FakeLayer) -> None:
     local_bus = bus.here()
-    heard: list[Any] = []
-    await local_bus.subscribe("one", heard.append)
+    received: list[Any] = []
+    await local_bus.subscribe("one", received.append)
     await bus.publish("one", {"a": 1})
     ((group, sent),) = layer.sent
     assert (group, sent["message"]) == ("one", {"a": 1})
     layer.incoming.put_nowait(sent)
     layer.incoming.put_nowait(remote_message("one", a=2))
-    await until(lambda: len(heard) > 1)
-    assert heard == [{"a": 1}, {"a": 2}]
-    local_bus.unsubscribe("one", heard.append)
+    await until(lambda: len(received) > 1)
+    assert received == [{"a": 1}, {"a": 2}]
+    local_bus.unsubscribe("one", received.append)
 
 
 async def test_mailbox_receives_local_and_remote_messages(layer: FakeLayer) -> None:
@@ -149,32 +149,32 @@ async def test_messages_stay_in_the_process_without_a_shared_layer() -> None:
 
 async def test_failing_layer_is_retried(layer: FakeLayer, caplog: pytest.LogCaptureFixture) -> None:
     local_bus = bus.here()
-    heard: list[Any] = []
+    received: list[Any] = []
     with caplog.at_level(logging.WARNING, "django_mcp"):
-        await local_bus.subscribe("one", heard.append)
+        await local_bus.subscribe("one", received.append)
         layer.groups.clear()
         for _ in range(3):
             layer.incoming.put_nowait(ConnectionError("gone"))
         layer.incoming.put_nowait(remote_message("one", a=1))
-        await until(lambda: heard)
+        await until(lambda: received)
         await until(lambda: layer.groups == {"one": {"channel-0"}})
     assert len([each for each in caplog.records if "fails" in each.message]) == 1
-    local_bus.unsubscribe("one", heard.append)
+    local_bus.unsubscribe("one", received.append)
 
 
 async def test_receive_timeout_is_not_logged_as_a_failure(
     layer: FakeLayer, caplog: pytest.LogCaptureFixture
 ) -> None:
     local_bus = bus.here()
-    heard: list[Any] = []
+    received: list[Any] = []
     with caplog.at_level(logging.WARNING, "django_mcp"):
-        await local_bus.subscribe("one", heard.append)
+        await local_bus.subscribe("one", received.append)
         for _ in range(3):
             layer.incoming.put_nowait(TimeoutError_())
         layer.incoming.put_nowait(remote_message("one", a=1))
-        await until(lambda: heard)
+        await until(lambda: received)
     assert caplog.records == []
-    local_bus.unsubscribe("one", heard.append)
+    local_bus.unsubscribe("one", received.append)
 
 
 async def test_failed_group_join_is_retried(
@@ -182,30 +182,32 @@ async def test_failed_group_join_is_retried(
 ) -> None:
     local_bus = bus.here()
     layer.is_broken = True
-    heard: list[Any] = []
+    received: list[Any] = []
     with caplog.at_level(logging.WARNING, "django_mcp"):
-        await local_bus.subscribe("one", heard.append)
+        await local_bus.subscribe("one", received.append)
         await bus.publish("one", {"a": 1})
         bus.publish_soon("one", {"a": 2})
-    assert heard == [{"a": 1}, {"a": 2}]
+    assert received == [{"a": 1}, {"a": 2}]
     assert "Cannot join the channel layer" in caplog.text
     layer.is_broken = False
     await until(lambda: layer.groups == {"one": {"channel-0"}})
-    local_bus.unsubscribe("one", heard.append)
+    local_bus.unsubscribe("one", received.append)
 
 
 async def test_messages_reach_other_event_loops_of_the_process() -> None:
     local_bus = bus.here()
-    heard: list[Any] = []
-    await local_bus.subscribe("one", lambda message: heard.append((message, threading.get_ident())))
-    address = await local_bus.open_mailbox(lambda message: heard.append((message, "mail")))
+    received: list[Any] = []
+    await local_bus.subscribe(
+        "one", lambda message: received.append((message, threading.get_ident()))
+    )
+    address = await local_bus.open_mailbox(lambda message: received.append((message, "mail")))
 
     def elsewhere() -> None:
         asyncio.run(bus.publish("one", {"a": 1}))
         assert asyncio.run(bus.send(address, {"a": 2})) is True
 
     await asyncio.to_thread(elsewhere)
-    await until(lambda: len(heard) == 2)
-    assert heard == [({"a": 1}, threading.get_ident()), ({"a": 2}, "mail")]
+    await until(lambda: len(received) == 2)
+    assert received == [({"a": 1}, threading.get_ident()), ({"a": 2}, "mail")]
     local_bus.close_mailbox(address)
     bus._buses.pop(asyncio.get_running_loop())

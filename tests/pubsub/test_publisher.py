@@ -63,7 +63,7 @@ async def open_listen_stream(server: Server) -> AsyncIterator[Exchange]:
         "resourcesListChanged": True,
         "resourceSubscriptions": ["shop://news"],
     }
-    async with peer.posting(peer.listen(id=1, **wanted)) as stream:
+    async with peer.open_post(peer.listen(id=1, **wanted)) as stream:
         await message_of(stream)
         yield stream
 
@@ -95,10 +95,10 @@ async def test_notification_from_async_code_is_sent(shop: Server) -> None:
 async def test_notification_from_a_signal_receiver_is_sent(shop: Server) -> None:
     saved = Signal()
 
-    def announce(**_: Any) -> None:
+    def notify(**_: Any) -> None:
         shop.notify_resource_updated("shop://news")
 
-    saved.connect(announce)
+    saved.connect(notify)
     async with open_listen_stream(shop) as stream:
         await sync_to_async(saved.send)(None)
         assert await next_method(stream) == UPDATED
@@ -156,15 +156,15 @@ async def test_concurrent_sync_handlers_that_notify_do_not_deadlock(
     meeting = threading.Barrier(2)
 
     @shop.tool
-    def tell(frame: Frame) -> str:
+    def notify_list_changed(frame: Frame) -> str:
         """Occupies a thread, and then uses the store."""
         meeting.wait(TIMEOUT)
         shop.send_notification("x/y", session_id=frame.get_mcp_session_id())
-        return "told"
+        return "sent"
 
     peer = Peer(shop)
     await peer.initialize()
-    replies = await asyncio.gather(*(peer.post(peer.call("tell")) for _ in range(2)))
+    replies = await asyncio.gather(*(peer.post(peer.call("notify_list_changed")) for _ in range(2)))
     assert [reply.json()["result"]["content"][0]["text"] for reply in replies] == ["told"] * 2
 
 

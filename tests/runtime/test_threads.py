@@ -101,20 +101,20 @@ class TestRun:
         assert await threads.run(async_to_sync(where)) is asyncio.get_running_loop()
 
     async def test_cancelled_call_runs_to_completion(self) -> None:
-        begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+        started, proceed, ended = threading.Event(), threading.Event(), threading.Event()
 
         def slow() -> None:
-            begun.set()
-            go_on.wait(TIMEOUT)
+            started.set()
+            proceed.wait(TIMEOUT)
             ended.set()
 
         call = asyncio.create_task(threads.run(slow))
-        await asyncio.to_thread(begun.wait, TIMEOUT)
+        await asyncio.to_thread(started.wait, TIMEOUT)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
         assert not ended.is_set()
-        go_on.set()
+        proceed.set()
         assert await asyncio.to_thread(ended.wait, TIMEOUT)
 
     # The thread may still have the connection of an earlier test, which is closed first.
@@ -209,18 +209,18 @@ class TestConnections:
         assert opened[0].connection is None
 
     async def test_a_connection_of_a_cancelled_call_is_closed(self, database: str) -> None:
-        begun, go_on = threading.Event(), threading.Event()
+        started, proceed = threading.Event(), threading.Event()
         opened: list[BaseDatabaseWrapper] = []
 
         def slow() -> None:
-            begun.set()
-            go_on.wait(TIMEOUT)
+            started.set()
+            proceed.wait(TIMEOUT)
             opened.append(query(database))
 
         call = asyncio.create_task(threads.run(slow))
-        await asyncio.to_thread(begun.wait, TIMEOUT)
+        await asyncio.to_thread(started.wait, TIMEOUT)
         call.cancel()
-        go_on.set()
+        proceed.set()
         await asyncio.to_thread(threads.shutdown)
         assert opened[0].connection is None
         assert call.cancelling()

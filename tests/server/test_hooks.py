@@ -24,7 +24,7 @@ from django_mcp.runtime import lifespan
 from django_mcp.testing import Client, ErrorResponse
 from django_mcp.testing.client import Transport
 from django_mcp.testing.plugin import ClientFor
-from tests.http_errors import refusal
+from tests.http_errors import error_of
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 in_sessions = pytest.mark.parametrize("mcp_version", SESSIONS)
@@ -234,7 +234,7 @@ class TestOnInitialize:
             raise McpError("Not you", code=1001)
 
         client = client_for(server)
-        error = await refusal(client.open())
+        error = await error_of(client.open())
         await client.close()
 
         assert (error.code, error.message) == (1001, "Not you")
@@ -306,7 +306,7 @@ class TestFallbackHooks:
             await client.call_tool("register")
             one = await client.read_resource("book://one")
             some = await client.read_resource("book://a/b")
-            error = await refusal(client.read_resource("book://a/nothing"))
+            error = await error_of(client.read_resource("book://a/nothing"))
 
         assert one["contents"][0]["text"] == "Contents of book://one"
         assert some["contents"][0]["text"] == "Contents of book://a/b"
@@ -346,8 +346,8 @@ class TestFallbackHooks:
         async with client_for(server) as client:
             with caplog.at_level(logging.ERROR, "django_mcp"):
                 called = await client.call_tool("nobody")
-                got = await refusal(client.get_prompt("nobody"))
-                read = await refusal(client.read_resource("nobody://here"))
+                got = await error_of(client.get_prompt("nobody"))
+                read = await error_of(client.read_resource("nobody://here"))
 
         assert called["isError"] is True
         assert (got.code, read.code) == (-32603, -32603)
@@ -373,23 +373,23 @@ class TestHandleNotification:
     async def test_handle_notification_receives_unhandled_notifications(
         self, client_for: ClientFor
     ) -> None:
-        heard, reported = asyncio.Event(), []
+        received, reported = asyncio.Event(), []
         server = Server("shop")
 
         @server.hook
         def handle_notification(method: str, params: Any, frame: Frame) -> Frame:
             reported.append((method, params, frame.user.is_anonymous))
-            heard.set()
-            return frame.assign(heard=method)
+            received.set()
+            return frame.assign(received=method)
 
         @server.tool
         def last(frame: Frame) -> str:
-            return str(frame.assigns.get("heard"))
+            return str(frame.assigns.get("received"))
 
         async with client_for(server, sync_execution="thread_sensitive") as client:
             await client.notify("notifications/roots/list_changed")
             async with asyncio.timeout(10):
-                await heard.wait()
+                await received.wait()
                 while text(await client.call_tool("last")) == "None":
                     await asyncio.sleep(0)
             remembered = text(await client.call_tool("last"))
@@ -442,7 +442,7 @@ class TestHandleError:
             handle_error=lambda message, error: reported.append(error),
         )
         client = client_for(server, log_level=None)
-        error = await refusal(client.request("tools/list"))
+        error = await error_of(client.request("tools/list"))
         await client.close()
 
         assert error.code == -32603
@@ -518,8 +518,8 @@ class TestStartAndStop:
                 raise error
 
         async with Client(server, transport=mcp_transport) as client:
-            first = await refusal(client.request("tools/list"))
-            second = await refusal(client.request("tools/list"))
+            first = await error_of(client.request("tools/list"))
+            second = await error_of(client.request("tools/list"))
             third = await client.request("tools/list")
 
         assert (first.code, second.code, third["tools"]) == (-32603, -32603, [])

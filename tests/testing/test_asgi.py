@@ -103,14 +103,14 @@ async def test_incomplete_response_raises_connection_error() -> None:
 
 
 async def test_exit_disconnects_and_cancels_the_application() -> None:
-    heard: list[str] = []
+    received: list[str] = []
 
     async def application(scope: Any, receive: Any, send: Any) -> None:
         try:
             while True:
-                heard.append((await receive())["type"])
+                received.append((await receive())["type"])
         finally:
-            heard.append("ended")
+            received.append("ended")
 
     async with Exchange(application, http_scope()) as exchange:
         exchange.disconnect()
@@ -118,7 +118,7 @@ async def test_exit_disconnects_and_cancels_the_application() -> None:
         for _ in range(3):
             await asyncio.sleep(0)
 
-    assert heard == ["http.request", "http.disconnect", "ended"]
+    assert received == ["http.request", "http.disconnect", "ended"]
 
 
 async def test_application_waits_for_a_client_that_does_not_read() -> None:

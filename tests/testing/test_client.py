@@ -23,7 +23,7 @@ from django_mcp.testing import (
 )
 from django_mcp.testing.plugin import ClientFor
 from django_mcp.testing.spec_schemas import SchemaMismatch
-from tests.http_errors import refusal
+from tests.http_errors import error_of
 from tests.memory_stores import Configure, configure
 
 __all__ = ["configure"]
@@ -83,18 +83,18 @@ async def test_input_requests_are_answered_with_the_given_values(
 
 @pytest.mark.parametrize("mcp_version", ["2025-11-25", "2026-07-28"])
 async def test_elicitation_answer_can_be_a_function(client_for: ClientFor) -> None:
-    asked: list[str] = []
+    received: list[str] = []
 
     async def answer(params: dict[str, Any]) -> Any:
-        asked.append(params["message"])
-        return accept(name="Ada") if len(asked) == 1 else decline()
+        received.append(params["message"])
+        return accept(name="Ada") if len(received) == 1 else decline()
 
     async with client_for(curious(), elicitation=answer) as client:
         first = text_of(await client.call_tool("name"))
         second = text_of(await client.call_tool("name"))
 
     assert (first, second) == ("accept {'name': 'Ada'}", "decline None")
-    assert asked == ["Your name?", "Your name?"]
+    assert received == ["Your name?", "Your name?"]
 
 
 @pytest.mark.parametrize("mcp_version", ["2025-11-25", "2026-07-28"])
@@ -105,7 +105,7 @@ async def test_elicitation_can_be_cancelled(client_for: ClientFor) -> None:
 
 async def test_capability_without_a_given_answer_is_not_declared(client_for: ClientFor) -> None:
     async with client_for(curious(), roots=ROOTS) as client:
-        error = await refusal(client.call_tool("sample"))
+        error = await error_of(client.call_tool("sample"))
         assert text_of(await client.call_tool("roots")) == "file:///home"
 
     assert error.data == {"requiredCapabilities": {"sampling": {}}}
@@ -136,7 +136,7 @@ async def test_endless_input_requests_fail_the_test() -> None:
 # Validation and notifications.
 
 with_schemas = pytest.mark.skipif(
-    spec_schemas.FOLDER not in os.environ, reason="the official schemas are not here"
+    spec_schemas.FOLDER not in os.environ, reason="the official schemas are not available"
 )
 
 
@@ -145,7 +145,7 @@ async def test_result_that_violates_the_official_schema_fails_the_test(
     client_for: ClientFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with client_for(small(), validation="off") as client:
-        monkeypatch.setattr(Revision, "finish", lambda *_, **__: {"tools": "none"})
+        monkeypatch.setattr(Revision, "serialize_result", lambda *_, **__: {"tools": "none"})
         with pytest.raises(SchemaMismatch, match="tools"):
             await client.list_tools()
 
@@ -157,12 +157,12 @@ async def test_notification_that_violates_the_official_schema_fails_the_test(
     server = Server("odd")
 
     @server.tool
-    def speak(frame: Frame) -> None:
+    def report(frame: Frame) -> None:
         frame.client.notify("notifications/progress", {"progress": "half"})
 
     async with client_for(server, validation="off") as client:
         with pytest.raises(SchemaMismatch, match="ProgressNotification"):
-            await client.call_tool("speak")
+            await client.call_tool("report")
 
 
 async def test_results_are_not_validated_without_the_official_schemas(
@@ -171,7 +171,7 @@ async def test_results_are_not_validated_without_the_official_schemas(
     monkeypatch.delenv("DJANGO_MCP_SPEC_SCHEMAS", raising=False)
 
     async with Client(small(), validation="off") as client:
-        monkeypatch.setattr(Revision, "finish", lambda *_, **__: {"tools": ["anything"]})
+        monkeypatch.setattr(Revision, "serialize_result", lambda *_, **__: {"tools": ["anything"]})
         listed: list[Any] = await client.list_tools()
 
     assert listed == ["anything"]
@@ -219,7 +219,7 @@ async def test_client_that_fails_to_open_restores_the_server_options(
 
     with pytest.raises(ErrorResponse):
         async with Client(server, version="2025-11-25", validation="strict"):
-            raise AssertionError("It was opened")
+            raise AssertionError("The client was opened")
 
     assert server.options.strict is False
 
@@ -273,7 +273,7 @@ async def test_http_error_is_raised_with_its_status(version: str) -> None:
     )
     client = Client(server, version=version, transport="http")
 
-    error = await refusal(client.list_tools())
+    error = await error_of(client.list_tools())
 
     assert error.status == 401
 

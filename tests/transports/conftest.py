@@ -17,7 +17,7 @@ async def desk() -> AsyncIterator[Desk]:
     """A server whose handlers wait until the test releases them. No listener outlives the test."""
     desk = Desk()
     yield desk
-    desk.go_on.set()
+    desk.proceed.set()
     for _ in range(20):
         await asyncio.sleep(0)
     assert bus.here()._receivers == {}

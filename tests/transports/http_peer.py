@@ -50,12 +50,12 @@ class Peer:
     # Requests.
 
     async def initialize(self, *, ready: bool = True) -> None:
-        hello = {
+        params = {
             "protocolVersion": self.version,
             "capabilities": dict(self.capabilities),
             "clientInfo": {"name": "by hand", "version": "1"},
         }
-        reply = await self.post(self.request("initialize", hello))
+        reply = await self.post(self.request("initialize", params))
         self.session = reply.headers["mcp-session-id"]
         if ready:
             await self.notify("notifications/initialized")
@@ -69,10 +69,10 @@ class Peer:
     async def delete(self) -> Reply:
         return await perform(self._application, self._scope("DELETE", None))
 
-    def posting(self, message: Any) -> Exchange:
+    def open_post(self, message: Any) -> Exchange:
         return Exchange(self._application, self._scope("POST", message), _body(message))
 
-    def getting(self, *, last: str | None = None, **headers: str) -> Exchange:
+    def open_get(self, *, last: str | None = None, **headers: str) -> Exchange:
         resumed = {} if last is None else {"last-event-id": last}
         scope = self._scope("GET", None, {"accept": "text/event-stream", **resumed, **headers})
         return Exchange(self._application, scope)
@@ -80,7 +80,7 @@ class Peer:
     @asynccontextmanager
     async def stream(self, *, last: str | None = None) -> AsyncIterator[Exchange]:
         """Open a standalone stream; yields it after the response has started."""
-        async with self.getting(last=last) as stream:
+        async with self.open_get(last=last) as stream:
             assert await stream.status() == 200
             yield stream
 

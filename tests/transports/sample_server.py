@@ -17,16 +17,16 @@ class Desk:
 
     def __init__(self, name: str = "desk", **options: Any) -> None:
         self.server = Server(name, **{"notify_lists_on_initialize": True, **options})
-        self.begun = asyncio.Event()
-        self.go_on = asyncio.Event()
+        self.started = asyncio.Event()
+        self.proceed = asyncio.Event()
         self.ended: list[str] = []
         """The exceptions that ended handlers."""
         self.thread = threading.Event()
         self._offer()
 
-    async def until_begun(self) -> None:
+    async def wait_started(self) -> None:
         async with asyncio.timeout(TIMEOUT):
-            await self.begun.wait()
+            await self.started.wait()
 
     def _offer(self) -> None:
         server = self.server
@@ -34,7 +34,7 @@ class Desk:
         @server.tool
         async def work(frame: Frame) -> str:
             """Sends a log message, and waits."""
-            frame.client.log("error", "begun")
+            frame.client.log("error", "started")
             await self._wait()
             frame.client.log("error", "going on")
             return "done"
@@ -100,9 +100,9 @@ class Desk:
             return "Shh"
 
     async def _wait(self) -> None:
-        self.begun.set()
+        self.started.set()
         try:
-            await self.go_on.wait()
+            await self.proceed.wait()
         except asyncio.CancelledError:
             self.ended.append("cancelled")
             raise

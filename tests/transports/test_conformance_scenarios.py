@@ -28,13 +28,13 @@ LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "e
 async def test_closed_stream_cancels_only_its_own_call() -> None:
     server = Server("shop")
     ended: list[str] = []
-    go_on = asyncio.Event()
+    proceed = asyncio.Event()
 
     @server.tool
     async def slow(name: str, frame: Frame) -> str:
         await frame.client.aprogress(1)
         try:
-            await go_on.wait()
+            await proceed.wait()
         except asyncio.CancelledError:
             ended.append(f"{name} was cancelled")
             raise
@@ -53,7 +53,7 @@ async def test_closed_stream_cancels_only_its_own_call() -> None:
         first.disconnect()
         await first.wait_closed()
         fast = await wire.post(wire.call("fast"))
-        go_on.set()
+        proceed.set()
         done = await message_of(second)
 
     assert json.loads(fast.body)["result"]["content"][0]["text"] == "fast"
@@ -63,12 +63,12 @@ async def test_closed_stream_cancels_only_its_own_call() -> None:
 
 async def test_stateless_cancellation_notification_is_accepted_and_ignored() -> None:
     server = Server("shop")
-    go_on = asyncio.Event()
+    proceed = asyncio.Event()
 
     @server.tool
     async def slow(frame: Frame) -> str:
         await frame.client.aprogress(1)
-        await go_on.wait()
+        await proceed.wait()
         return "done"
 
     wire, stranger = Wire(server), Wire(server)
@@ -77,7 +77,7 @@ async def test_stateless_cancellation_notification_is_accepted_and_ignored() -> 
     async with wire.exchange(call) as exchange:
         await message_of(exchange)
         accepted = [await each.post(cancelled) for each in (wire, stranger)]
-        go_on.set()
+        proceed.set()
         done = await message_of(exchange)
 
     assert [(reply.status, reply.body) for reply in accepted] == [(202, b"")] * 2
@@ -91,16 +91,16 @@ def logging_server() -> Server:
     server = Server("shop")
 
     @server.tool
-    async def tell(frame: Frame) -> str:
+    async def log_all(frame: Frame) -> str:
         for level in LEVELS:
             await frame.client.alog(level, level)
-        return "told"
+        return "sent"
 
     return server
 
 
 def at_level(wire: Wire, level: Any) -> dict[str, Any]:
-    message = wire.call("tell")
+    message = wire.call("log_all")
     del message["params"]["_meta"][LOG_LEVEL]
     if level is not None:
         message["params"]["_meta"][LOG_LEVEL] = level
@@ -114,8 +114,8 @@ async def test_log_messages_below_the_level_of_the_request_are_not_sent(level: s
     async with wire.exchange(at_level(wire, level)) as exchange:
         messages = [json.loads(event.data) async for event in exchange.events()]
 
-    told = [message["params"]["level"] for message in messages[:-1]]
-    assert told == LEVELS[LEVELS.index(level) :]
+    levels = [message["params"]["level"] for message in messages[:-1]]
+    assert levels == LEVELS[LEVELS.index(level) :]
     assert {message["method"] for message in messages[:-1]} == {"notifications/message"}
     assert "result" in messages[-1]
 
@@ -123,12 +123,12 @@ async def test_log_messages_below_the_level_of_the_request_are_not_sent(level: s
 async def test_concurrent_requests_have_independent_log_levels() -> None:
     wire = Wire(logging_server())
 
-    async def told(level: str | None) -> int:
+    async def count_logs(level: str | None) -> int:
         reply = await wire.post(at_level(wire, level))
         return reply.body.count(b"notifications/message")
 
     levels = ["debug", None, "error", "emergency", None]
-    counts = await asyncio.gather(*map(told, levels))
+    counts = await asyncio.gather(*map(count_logs, levels))
 
     assert counts == [8, 0, 4, 1, 0]
 
@@ -217,7 +217,7 @@ async def test_initialize_negotiates_the_version_regardless_of_the_header(
 ) -> None:
     wire = Wire(Server("shop"), version)
 
-    reply = await wire.post(wire.hello(), {"mcp-protocol-version": header})
+    reply = await wire.post(wire.initialize_request(), {"mcp-protocol-version": header})
 
     assert reply.status == 200
     assert reply.json()["result"]["protocolVersion"] == version
@@ -229,9 +229,9 @@ async def test_initialize_with_a_deleted_session_id_is_not_found(version: str) -
     await wire.open()
     await wire.request("DELETE")
 
-    reply = await wire.post(wire.hello())
+    reply = await wire.post(wire.initialize_request())
     wire.session = {}
-    again = await wire.post(wire.hello())
+    again = await wire.post(wire.initialize_request())
 
     assert (reply.status, again.status) == (404, 200)
 

@@ -232,7 +232,7 @@ def database_stores(
 
 async def _run_session(wire: Wire) -> AsyncIterator[str]:
     """One session, request by request."""
-    reply = await wire.post(wire.hello())
+    reply = await wire.post(wire.initialize_request())
     yield "initialize"
     wire.session = {"mcp-session-id": reply.headers["mcp-session-id"]}
     await wire.post(jsonrpc.notification("notifications/initialized"))

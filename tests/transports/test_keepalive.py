@@ -38,8 +38,8 @@ class ErrorRecorder:
 class TestDeclaration:
     async def declared(self, server: Server, version: str) -> dict[str, Any]:
         async with Client(server, version=version) as client:
-            welcome = client.initialize_result or await client.request("server/discover")
-        found: dict[str, Any] = welcome["capabilities"]
+            response = client.initialize_result or await client.request("server/discover")
+        found: dict[str, Any] = response["capabilities"]
         return found
 
     async def test_keepalive_is_declared_only_while_enabled(self, mcp_version: str) -> None:
@@ -70,8 +70,8 @@ class TestDeclaration:
 
 async def run_keepalive(threshold: int, outcomes: list[bool | None]) -> tuple[int, list[str]]:
     """The number of pings, and the errors, when sending succeeds, fails or (None) raises."""
-    told, ended, sent = ErrorRecorder(), asyncio.Event(), []
-    alive = server(handle_error=told)
+    recorder, ended, sent = ErrorRecorder(), asyncio.Event(), []
+    alive = server(handle_error=recorder)
     alive.set_keepalive(1, failure_threshold=threshold)
 
     def send(message: bytes) -> bool:
@@ -91,7 +91,7 @@ async def run_keepalive(threshold: int, outcomes: list[bool | None]) -> tuple[in
     Keepalive(alive, send=send, give_up=give_up).start()
     async with asyncio.timeout(TIMEOUT):
         await ended.wait()
-    return len(sent), told.messages
+    return len(sent), recorder.messages
 
 
 class TestDeliveryFailure:
@@ -116,28 +116,28 @@ class TestOverHttp:
         peer = Peer(server(keepalive_ms=1))
         await peer.initialize()
         async with peer.stream() as stream:
-            heard = [await message_of(stream) for _ in range(3)]
+            received = [await message_of(stream) for _ in range(3)]
 
-        assert heard == [{"jsonrpc": "2.0", "method": METHOD}] * 3
+        assert received == [{"jsonrpc": "2.0", "method": METHOD}] * 3
 
     async def test_session_ends_when_keepalives_cannot_be_delivered(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        told = ErrorRecorder()
-        alive = server(handle_error=told, keepalive_ms=1)
+        recorder = ErrorRecorder()
+        alive = server(handle_error=recorder, keepalive_ms=1)
         peer = Peer(alive)
         await peer.initialize()
         async with peer.stream() as stream:
             await message_of(stream)
             monkeypatch.setattr(StandaloneStream, "is_stuck", True)
             async with asyncio.timeout(TIMEOUT):
-                await told.once.wait()
+                await recorder.once.wait()
                 await stream.wait_closed()
-            gone = await stores.sessions().load(peer.session or "")
+            session = await stores.sessions().load(peer.session or "")
             reply = await peer.post(peer.request("ping"))
 
-        assert told.messages == [GIVEN_UP]
-        assert gone is None
+        assert recorder.messages == [GIVEN_UP]
+        assert session is None
         assert reply.status == 404
 
 
@@ -160,10 +160,10 @@ class StubStdout:
 
 class TestOverStdio:
     async def test_connection_ends_when_keepalives_cannot_be_written(self) -> None:
-        told, out = ErrorRecorder(), StubStdout()
-        alive = server(handle_error=told, keepalive_ms=1)
+        recorder, out = ErrorRecorder(), StubStdout()
+        alive = server(handle_error=recorder, keepalive_ms=1)
         conversation = stdio.StdioConnection(alive, cast(BinaryIO, out))
-        hello = {
+        params = {
             "protocolVersion": "2025-11-25",
             "capabilities": {},
             "clientInfo": {"name": "c", "version": "1"},
@@ -172,7 +172,7 @@ class TestOverStdio:
         greeted = asyncio.Event()
 
         async def lines() -> AsyncIterator[bytes]:
-            yield _line({"id": 1, "method": "initialize", "params": hello})
+            yield _line({"id": 1, "method": "initialize", "params": params})
             await greeted.wait()
             yield _line({"method": "notifications/initialized"})
             await asyncio.Event().wait()
@@ -181,12 +181,12 @@ class TestOverStdio:
         async with asyncio.timeout(TIMEOUT):
             assert "result" in await out.messages.get()
             greeted.set()
-            heard = [await out.messages.get() for _ in range(3)]
+            received = [await out.messages.get() for _ in range(3)]
             out.is_broken = True
             await serving
 
-        assert heard == [{"jsonrpc": "2.0", "method": METHOD}] * 3
-        assert told.messages == [GIVEN_UP]
+        assert received == [{"jsonrpc": "2.0", "method": METHOD}] * 3
+        assert recorder.messages == [GIVEN_UP]
 
 
 def _line(message: dict[str, Any]) -> bytes:

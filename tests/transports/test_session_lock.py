@@ -14,7 +14,7 @@ from django_mcp.stores.base import SessionStore
 from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
 from django_mcp.transports import session_lock
-from tests.http_errors import refusal
+from tests.http_errors import error_of
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 in_sessions = pytest.mark.parametrize("mcp_version", SESSIONS)
@@ -247,7 +247,7 @@ class TestLeaseBetweenWorkers:
             waiting = asyncio.ensure_future(client.call_tool("count"))
             await wait_for_polls(polls)
             await stores.sessions().delete(client.session_id or "")
-            error = await refusal(waiting)
+            error = await error_of(waiting)
 
         assert (error.code, error.message) == (-32600, "The session has ended")
 

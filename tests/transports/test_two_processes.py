@@ -45,12 +45,12 @@ class Client:
         self.urls = [worker.url("/mcp") for worker in workers]
         self.headers = {"accept": ACCEPT}
         self._ids = count(1)
-        hello = {
+        params = {
             "protocolVersion": PRIMED,
             "capabilities": {},
             "clientInfo": {"name": "two", "version": "1"},
         }
-        reply = self._post(0, "initialize", hello)
+        reply = self._post(0, "initialize", params)
         self.headers["mcp-session-id"] = reply.headers["mcp-session-id"]
 
     def result(self, worker: int, method: str, **params: Any) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def test_multi_round_trip_call_continues_on_alternating_workers(
         "mcp-method": "tools/call",
         "mcp-name": MULTI_ROUND_TRIP_TOOL,
     }
-    asked: list[str] = []
+    requested: list[str] = []
     for round_ in range(len(RESPONSES) + 1):
         message = {"jsonrpc": "2.0", "id": round_, "method": "tools/call", "params": params}
         url = workers[round_ % 2].url("/conformance")
@@ -151,11 +151,11 @@ def test_multi_round_trip_call_continues_on_alternating_workers(
         if result["resultType"] == "complete":
             break
         (key,) = result["inputRequests"]
-        asked.append(key)
+        requested.append(key)
         params["inputResponses"] = {key: accept_result(key)}
         params["requestState"] = result["requestState"]
 
-    assert asked == [*RESPONSES]
+    assert requested == [*RESPONSES]
     assert "Ada" in result["content"][0]["text"]
     assert "green" in result["content"][0]["text"]
 
@@ -165,12 +165,12 @@ def test_multi_round_trip_tool_sends_input_requests_in_a_session(
 ) -> None:
     url = workers[0].url("/conformance")
     headers = {"accept": ACCEPT}
-    hello = {
+    params = {
         "protocolVersion": "2025-06-18",
         "capabilities": {"elicitation": {}},
         "clientInfo": {"name": "live", "version": "1"},
     }
-    opening = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}
+    opening = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
     opened = httpx.post(url, json=opening, headers=headers, timeout=TIMEOUT)
     headers["mcp-session-id"] = opened.headers["mcp-session-id"]
     call = {"name": MULTI_ROUND_TRIP_TOOL, "arguments": {}}
@@ -180,12 +180,16 @@ def test_multi_round_trip_tool_sends_input_requests_in_a_session(
         for line in stream.iter_lines():
             if not line.startswith("data: {"):
                 continue
-            said = json.loads(line.removeprefix("data: "))
-            if said.get("method") == "elicitation/create":
-                reply = {"jsonrpc": "2.0", "id": said["id"], "result": accept_result(next(answers))}
+            message = json.loads(line.removeprefix("data: "))
+            if message.get("method") == "elicitation/create":
+                reply = {
+                    "jsonrpc": "2.0",
+                    "id": message["id"],
+                    "result": accept_result(next(answers)),
+                }
                 httpx.post(url, json=reply, headers=headers, timeout=TIMEOUT).raise_for_status()
-            elif said.get("id") == 1:
-                result = said["result"]
+            elif message.get("id") == 1:
+                result = message["result"]
 
     assert "Ada" in result["content"][0]["text"]
     assert "green" in result["content"][0]["text"]

@@ -31,6 +31,7 @@ pytestmark = pytest.mark.skipif(why_not_redis is not None, reason=str(why_not_re
 PATH = "/conformance"
 TIMEOUT = 10.0
 TOOLS_CHANGED = "notifications/tools/list_changed"
+PROMPTS_CHANGED = "notifications/prompts/list_changed"
 JSON = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 
 
@@ -67,12 +68,12 @@ class Client:
         return self.message("tools/call", {"name": tool, "arguments": arguments}, id=id)
 
     async def initialize(self) -> None:
-        hello = {
+        params = {
             "protocolVersion": PRIMED,
             "capabilities": {"elicitation": {}},
             "clientInfo": {"name": "two", "version": "1"},
         }
-        reply = await self.post(0, self.message("initialize", hello))
+        reply = await self.post(0, self.message("initialize", params))
         self.session = {"mcp-session-id": reply.headers["mcp-session-id"]}
         await self.post(1, {"jsonrpc": "2.0", "method": "notifications/initialized"})
 
@@ -82,7 +83,7 @@ class Client:
         return await self.http.post(url, json=message, headers=sent)
 
     @asynccontextmanager
-    async def posting(
+    async def open_post(
         self, worker: int, message: Any, **headers: str
     ) -> AsyncIterator[AsyncIterator[sse.Event]]:
         url = self.workers[worker].url(PATH)
@@ -91,7 +92,7 @@ class Client:
             yield _events(response)
 
     @asynccontextmanager
-    async def getting(
+    async def open_get(
         self, worker: int, path: str = PATH, **headers: str
     ) -> AsyncIterator[AsyncIterator[sse.Event]]:
         sent = {"accept": "text/event-stream", **self.session, **headers}
@@ -102,11 +103,13 @@ class Client:
 
     @asynccontextmanager
     async def active_stream(self, worker: int) -> AsyncIterator[AsyncIterator[sse.Event]]:
-        """An active standalone stream: it has received a notification."""
-        async with self.getting(worker) as events:
-            await self.post(1 - worker, self.call("test_trigger_prompt_change"))
-            while (await message_of(events))["method"] != "notifications/prompts/list_changed":
-                pass
+        """A standalone stream, once it is active: then it receives what the other worker sends."""
+        async with self.open_get(worker) as events:
+            received = asyncio.ensure_future(notification_of(events, PROMPTS_CHANGED))
+            while not received.done():
+                await self.post(1 - worker, self.call("test_trigger_prompt_change"))
+                await asyncio.wait([received], timeout=0.2)
+            await received
             yield events
 
 
@@ -124,6 +127,13 @@ async def message_of(events: AsyncIterator[sse.Event]) -> dict[str, Any]:
             if event.data:
                 message: dict[str, Any] = json.loads(event.data)
                 return message
+
+
+async def notification_of(events: AsyncIterator[sse.Event], method: str) -> dict[str, Any]:
+    """The next notification of this method."""
+    while (message := await message_of(events)).get("method") != method:
+        pass
+    return message
 
 
 @pytest.fixture
@@ -145,7 +155,7 @@ async def test_list_change_reaches_the_get_stream_on_another_worker(
 ) -> None:
     async with client.active_stream(1) as events:
         await client.post(0, client.call("test_trigger_tool_change"))
-        assert (await message_of(events))["method"] == TOOLS_CHANGED
+        assert await notification_of(events, TOOLS_CHANGED)
 
 
 async def test_list_change_reaches_listen_streams_on_both_workers(client: Client) -> None:
@@ -156,8 +166,8 @@ async def test_list_change_reaches_listen_streams_on_both_workers(client: Client
     ]
     one, two = (stateless_headers(each) for each in listens)
     async with (
-        client.posting(0, listens[0], **one) as here,
-        client.posting(1, listens[1], **two) as there,
+        client.open_post(0, listens[0], **one) as here,
+        client.open_post(1, listens[1], **two) as there,
     ):
         for events in (here, there):
             assert "acknowledged" in (await message_of(events))["method"]
@@ -169,24 +179,24 @@ async def test_list_change_reaches_listen_streams_on_both_workers(client: Client
             assert (await message_of(events))["method"] == TOOLS_CHANGED
 
 
-async def test_list_change_in_a_management_command_reaches_the_get_stream(client: Client) -> None:
+async def test_list_change_in_a_management_command_reaches_the_open_get(client: Client) -> None:
     async with client.active_stream(0) as events:
-        said = (
+        code = (
             "from example_site.conformance.server import conformance; "
             "conformance.notify_tools_list_changed()"
         )
-        await asyncio.to_thread(client.workers[0].manage, "shell", "-c", said)
-        assert (await message_of(events))["method"] == TOOLS_CHANGED
+        await asyncio.to_thread(client.workers[0].manage, "shell", "-c", code)
+        assert await notification_of(events, TOOLS_CHANGED)
 
 
 async def test_input_request_is_answered_through_another_worker(client: Client) -> None:
     call = client.call("test_elicitation", message="Who are you?")
-    async with client.posting(0, call) as events:
-        question = await message_of(events)
-        assert question["method"] == "elicitation/create"
+    async with client.open_post(0, call) as events:
+        request = await message_of(events)
+        assert request["method"] == "elicitation/create"
         content = {"username": "ann", "email": "ann@example.com"}
         result = {"action": "accept", "content": content}
-        answer = {"jsonrpc": "2.0", "id": question["id"], "result": result}
+        answer = {"jsonrpc": "2.0", "id": request["id"], "result": result}
         assert (await client.post(1, answer)).status_code == 202
         text = (await message_of(events))["result"]["content"][0]["text"]
         assert "ann@example.com" in text
@@ -194,7 +204,7 @@ async def test_input_request_is_answered_through_another_worker(client: Client) 
 
 async def test_call_is_cancelled_through_another_worker(client: Client) -> None:
     call = client.call("test_elicitation", message="Who are you?", id="long")
-    async with client.posting(0, call) as events:
+    async with client.open_post(0, call) as events:
         await message_of(events)
         cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
         reply = await client.post(1, {**cancelled, "params": {"requestId": "long"}})
@@ -211,22 +221,22 @@ async def test_early_cancellation_on_another_worker_prevents_the_call(client: Cl
 
 
 async def test_interrupted_response_is_replayed_by_another_worker(client: Client) -> None:
-    async with client.posting(0, client.call("test_reconnection", id=99)) as events:
+    async with client.open_post(0, client.call("test_reconnection", id=99)) as events:
         first = await anext(events)
         assert [event async for event in events if event.data] == []
-    async with client.getting(1, **{"last-event-id": first.id}) as events:
+    async with client.open_get(1, **{"last-event-id": first.id}) as events:
         assert (await message_of(events))["id"] == 99
         assert [event async for event in events] == []
 
 
 async def test_lost_stream_is_resumed_on_another_worker(client: Client) -> None:
     call = client.call("test_elicitation", message="Who are you?")
-    async with client.posting(0, call) as events:
+    async with client.open_post(0, call) as events:
         first = await anext(events)
-        question = await message_of(events)
-    async with client.getting(1, **{"last-event-id": first.id}) as events:
-        assert (await message_of(events))["id"] == question["id"]
-        answer = {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}}
+        request = await message_of(events)
+    async with client.open_get(1, **{"last-event-id": first.id}) as events:
+        assert (await message_of(events))["id"] == request["id"]
+        answer = {"jsonrpc": "2.0", "id": request["id"], "result": {"action": "decline"}}
         await client.post(1, answer)
         assert "decline" in (await message_of(events))["result"]["content"][0]["text"]
 
@@ -235,23 +245,23 @@ async def test_newest_stream_is_active_on_any_worker(client: Client) -> None:
     async with client.active_stream(0) as older:
         async with client.active_stream(1) as newer:
             await client.post(0, client.call("test_trigger_tool_change"))
-            assert (await message_of(newer))["method"] == TOOLS_CHANGED
+            assert await notification_of(newer, TOOLS_CHANGED)
         # Until the worker notices that the newer stream is closed, events belong to that one.
-        heard = asyncio.ensure_future(message_of(older))
-        while not heard.done():
+        received = asyncio.ensure_future(notification_of(older, TOOLS_CHANGED))
+        while not received.done():
             await client.post(1, client.call("test_trigger_tool_change"))
-            await asyncio.wait([heard], timeout=0.2)
-        assert (await heard)["method"] == TOOLS_CHANGED
+            await asyncio.wait([received], timeout=0.2)
+        assert await received
 
 
 async def test_delete_closes_streams_on_every_worker(client: Client) -> None:
-    async with client.active_stream(0) as one, client.getting(1) as two:
+    async with client.active_stream(0) as one, client.open_get(1) as two:
         url = client.workers[1].url(PATH)
         reply = await client.http.delete(url, headers=client.session)
         assert reply.status_code == 204
         async with asyncio.timeout(TIMEOUT):
-            assert [event async for event in one if event.data] == []
-            _ = [event async for event in two]
+            for events in (one, two):
+                _ = [event async for event in events]
     reply = await client.post(0, client.message("ping"))
     assert reply.status_code == 404
 
@@ -260,25 +270,26 @@ async def test_resource_update_reaches_the_get_stream_on_another_worker(client: 
     uri = "test://watched-resource"
     await client.post(0, client.message("resources/subscribe", {"uri": uri}))
     async with client.active_stream(1) as events:
-        said = (
+        code = (
             "from example_site.conformance.server import conformance; "
             f"conformance.notify_resource_updated({uri!r})"
         )
-        await asyncio.to_thread(client.workers[0].manage, "shell", "-c", said)
-        assert (await message_of(events))["params"] == {"uri": uri}
+        await asyncio.to_thread(client.workers[0].manage, "shell", "-c", code)
+        updated = await notification_of(events, "notifications/resources/updated")
+        assert updated["params"] == {"uri": uri}
 
 
 async def test_http_sse_message_is_accepted_by_another_worker(client: Client) -> None:
     client.session = {}
-    async with client.getting(0, f"{PATH}/sse") as events:
+    async with client.open_get(0, f"{PATH}/sse") as events:
         address = (await anext(events)).data
         url = client.workers[1].url(address)
-        hello = {
+        params = {
             "protocolVersion": "2024-11-05",
             "capabilities": {},
             "clientInfo": {"name": "old", "version": "1"},
         }
-        reply = await client.http.post(url, json=client.message("initialize", hello))
+        reply = await client.http.post(url, json=client.message("initialize", params))
         assert reply.status_code == 202
         assert (await message_of(events))["result"]["protocolVersion"] == "2024-11-05"
         await client.http.post(url, json=client.message("ping", id="p"))

@@ -9,7 +9,7 @@ from typing import Any
 from django_mcp import Server, routing
 from django_mcp.protocol import jsonrpc
 from django_mcp.testing.asgi import Application, Exchange, Message, Reply, http_scope, perform
-from django_mcp.testing.connections import mirrored
+from django_mcp.testing.connections import request_headers
 
 STATELESS = "2026-07-28"
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
@@ -50,7 +50,7 @@ class Wire:
         """Return a tool call."""
         return self.message("tools/call", {"name": tool, "arguments": arguments})
 
-    def hello(self) -> Message:
+    def initialize_request(self) -> Message:
         """Return an initialize request."""
         params = {
             "protocolVersion": self.version,
@@ -71,7 +71,7 @@ class Wire:
         """The headers of a message; a change to None removes one."""
         usual = {**JSON, **self.session, **self._always}
         if self.version == STATELESS:
-            usual |= mirrored(self.server, self.version, message)
+            usual |= request_headers(self.server, self.version, message)
         changed = {**usual, **(changes or {})}
         return {name: value for name, value in changed.items() if value is not None}
 
@@ -103,7 +103,7 @@ class Wire:
 
     async def open(self) -> Reply:
         """Open a session; all further requests carry its id."""
-        reply = await self.post(self.hello())
+        reply = await self.post(self.initialize_request())
         self.session = {"mcp-session-id": reply.headers["mcp-session-id"]}
         await self.post(jsonrpc.notification("notifications/initialized"))
         return reply

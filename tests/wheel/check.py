@@ -64,7 +64,7 @@ def _check_contents(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     strange = [name for name in names if not name.startswith(MAY_HAVE)]
     missing = [name for name in MUST_HAVE if name not in names]
-    assert not strange, f"The wheel should not have {strange}"
+    assert not strange, f"The wheel contains {strange}"
     assert not missing, f"The wheel lacks {missing}"
 
 

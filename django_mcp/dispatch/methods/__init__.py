@@ -7,7 +7,7 @@ error, and the Frame that the handler returned.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django_mcp.dispatch.methods import (
     completion,
@@ -20,10 +20,9 @@ from django_mcp.dispatch.methods import (
 )
 
 if TYPE_CHECKING:
+    from django_mcp.dispatch.invocation import Answer
     from django_mcp.frame.frame import Frame
-    from django_mcp.protocol.errors import McpError
 
-    Answer = tuple[dict[str, Any] | McpError, Frame]
     Method = Callable[[Frame], Awaitable[Answer]]
 
 METHODS: Mapping[str, Method] = {

@@ -14,7 +14,7 @@ from django_mcp.protocol.errors import InvalidParams
 from django_mcp.protocol.revisions import Feature
 
 if TYPE_CHECKING:
-    from django_mcp.dispatch.methods import Answer
+    from django_mcp.dispatch.invocation import Answer
     from django_mcp.frame.frame import Frame
 
 

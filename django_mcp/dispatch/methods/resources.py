@@ -14,7 +14,7 @@ from django_mcp.dispatch import invocation, pagination, visibility
 from django_mcp.protocol.errors import InternalError, McpError, ResourceNotFound
 
 if TYPE_CHECKING:
-    from django_mcp.dispatch.methods import Answer
+    from django_mcp.dispatch.invocation import Answer
     from django_mcp.frame.frame import Frame
 
 logger = logging.getLogger("django_mcp")

@@ -13,7 +13,7 @@ from django_mcp.protocol.errors import InvalidParams, Json, MethodNotFound, Reso
 from django_mcp.protocol.subscriptions import Filter
 
 if TYPE_CHECKING:
-    from django_mcp.dispatch.methods import Answer
+    from django_mcp.dispatch.invocation import Answer
     from django_mcp.frame.frame import Frame
 
 

@@ -22,7 +22,7 @@ from django_mcp.protocol.preencoded import PreEncodedResult
 from django_mcp.protocol.revisions import Structured
 
 if TYPE_CHECKING:
-    from django_mcp.dispatch.methods import Answer
+    from django_mcp.dispatch.invocation import Answer
     from django_mcp.frame.frame import Frame
     from django_mcp.protocol.revisions import Revision
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextvars import ContextVar
 from functools import wraps
 from math import inf, isfinite
@@ -21,6 +21,7 @@ from django_mcp.frame.client import input_requests
 from django_mcp.frame.client.input_requests import (
     ElicitResult,
     InputRequest,
+    InputRequests,
     Root,
     SamplingResult,
 )
@@ -301,34 +302,27 @@ class Client(ABC):
         return self
 
     def _one(self, request: InputRequest[T], key: str | None, timeout: float | None) -> T:
-        name = key or self._key(request)
-        answer: T = self._all({name: request}, timeout)[name]
-        return answer
+        return self._wait(self._aone(request, key, timeout))
 
     async def _aone(self, request: InputRequest[T], key: str | None, timeout: float | None) -> T:
         name = key or self._key(request)
         answer: T = (await self._aall({name: request}, timeout))[name]
         return answer
 
-    def _all(
-        self, requests: Mapping[str, InputRequest[Any]], timeout: float | None
-    ) -> dict[str, Any]:
-        self._require(requests)
-        return self._exchange.wait(self._answers(requests, self._seconds(timeout)))
+    def _all(self, requests: InputRequests, timeout: float | None) -> dict[str, Any]:
+        return self._wait(self._aall(requests, timeout))
 
-    async def _aall(
-        self, requests: Mapping[str, InputRequest[Any]], timeout: float | None
-    ) -> dict[str, Any]:
+    async def _aall(self, requests: InputRequests, timeout: float | None) -> dict[str, Any]:
         self._require(requests)
-        return await self._answers(requests, self._seconds(timeout))
+        if timeout is None:
+            timeout = self._server.options.client_response_timeout
+        return await self._answers(requests, timeout)
 
-    def _seconds(self, timeout: float | None) -> float:
-        return self._server.options.client_response_timeout if timeout is None else timeout
+    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return self._exchange.wait(coroutine)
 
     @abstractmethod
-    async def _answers(
-        self, requests: Mapping[str, InputRequest[Any]], timeout: float
-    ) -> dict[str, Any]:
+    async def _answers(self, requests: InputRequests, timeout: float) -> dict[str, Any]:
         """Return the responses to input requests which the client supports."""
 
     def _key(self, request: InputRequest[Any]) -> str:
@@ -345,7 +339,7 @@ class Client(ABC):
             raise InternalError("The server asked something unfit")
         return params
 
-    def _require(self, requests: Mapping[str, InputRequest[Any]]) -> None:
+    def _require(self, requests: InputRequests) -> None:
         """Raise MissingClientCapability for what the client or the revision does not support."""
         for request in requests.values():
             warn_deprecated(self._revision, request.method)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import Any
 
 from django_mcp.frame.client.base import Client
-from django_mcp.frame.client.input_requests import InputRequest, InvalidClientResponse
+from django_mcp.frame.client.input_requests import (
+    InputRequest,
+    InputRequests,
+    InvalidClientResponse,
+)
 
 
 class BidirectionalClient(Client):
@@ -15,9 +18,7 @@ class BidirectionalClient(Client):
 
     __slots__ = ()
 
-    async def _answers(
-        self, requests: Mapping[str, InputRequest[Any]], timeout: float
-    ) -> dict[str, Any]:
+    async def _answers(self, requests: InputRequests, timeout: float) -> dict[str, Any]:
         found = await asyncio.gather(*(self._answer(item, timeout) for item in requests.values()))
         return dict(zip(requests, found, strict=True))
 

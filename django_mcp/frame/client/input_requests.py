@@ -40,6 +40,10 @@ class InputRequest(Generic[Answer]):
     """Converts the client's result; raises InvalidClientResponse for an invalid one."""
 
 
+InputRequests = Mapping[str, InputRequest[Any]]
+"""Input requests by name."""
+
+
 @dataclass(frozen=True, slots=True)
 class ElicitResult(Generic[Content]):
     """A user's response to a form or a page.

@@ -9,14 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from copy import copy
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 from django_mcp.frame.client.base import Client
-from django_mcp.frame.client.input_requests import InputRequest, InvalidClientResponse
+from django_mcp.frame.client.input_requests import (
+    InputRequest,
+    InputRequests,
+    InvalidClientResponse,
+)
+from django_mcp.frame.exchange import run_in_place
 from django_mcp.protocol.errors import Json
+
+T = TypeVar("T")
 
 MISSING: Any = object()
 NO_RESPONSES: Mapping[str, Json] = {}
@@ -67,34 +74,19 @@ class MultiRoundTripClient(Client):
             self._missing[f"page-{number}"] = {"method": "elicitation/create", "params": params}
         return self._required()
 
-    def _all(
-        self, requests: Mapping[str, InputRequest[Any]], timeout: float | None
-    ) -> dict[str, Any]:
-        self._require(requests)
-        return self._look_up(requests)
+    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return run_in_place(coroutine)
 
-    async def _answers(
-        self, requests: Mapping[str, InputRequest[Any]], timeout: float
-    ) -> dict[str, Any]:
-        self._read_all(requests)
-        if self._missing:
-            # Concurrent input requests are sent to the client together.
-            await asyncio.sleep(0)
-        return self._look_up(requests)
-
-    def _look_up(self, requests: Mapping[str, InputRequest[Any]]) -> dict[str, Any]:
-        answers = self._read_all(requests)
-        if self._missing:
-            raise self._required()
-        return answers
-
-    def _read_all(self, requests: Mapping[str, InputRequest[Any]]) -> dict[str, Any]:
-        """Read the responses, and note which are missing."""
+    async def _answers(self, requests: InputRequests, timeout: float) -> dict[str, Any]:
         answers = {name: self._read(name, request) for name, request in requests.items()}
         for name, answer in answers.items():
             if answer is MISSING:
                 request = requests[name]
                 self._missing[name] = {"method": request.method, "params": self._params(request)}
+        if self._missing:
+            # Concurrent input requests are sent to the client together.
+            await asyncio.sleep(0)
+            raise self._required()
         return answers
 
     def _read(self, name: str, request: InputRequest[Any]) -> Any:

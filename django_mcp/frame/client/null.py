@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from django_mcp.frame.client.bidirectional import BidirectionalClient
-from django_mcp.frame.client.input_requests import InputRequest
+from django_mcp.frame.client.input_requests import InputRequests
 from django_mcp.frame.exchange import NULL_EXCHANGE
 from django_mcp.protocol.revisions import NEWEST
 
@@ -25,7 +24,7 @@ class NullClient(BidirectionalClient):
     ) -> None:
         """Do nothing."""
 
-    def _require(self, requests: Mapping[str, InputRequest[Any]]) -> None:
+    def _require(self, requests: InputRequests) -> None:
         raise ConnectionError(
             "This Frame was made by hand and has no client: use django_mcp.testing.Client to test "
             "a handler which requests input"

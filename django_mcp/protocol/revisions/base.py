@@ -178,7 +178,8 @@ class Revision:
     ) -> dict[str, Any]:
         """Return the result of ``method`` to be sent: trimmed, with type, meta and cache hints."""
         trim = RESULT_TRIMS.get(method)
-        if trim is not None:
+        # The newest revisions have every member; only older ones lack some.
+        if trim is not None and self.structured is not Structured.ANYTHING:
             result = trim(self, result)
         if Feature.RESULT_TYPES not in self.features:
             return result
@@ -267,7 +268,7 @@ REPLACEMENTS: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 
 
 def _trim_tool_result(revision: Revision, result: dict[str, Any]) -> dict[str, Any]:
-    if revision.structured is Structured.ANYTHING or "content" not in result:
+    if "content" not in result:
         return result
     trimmed = revision.known_fields("tools/call", result)
     trimmed["content"] = [trim_block(revision, block) for block in result["content"]]
@@ -275,8 +276,6 @@ def _trim_tool_result(revision: Revision, result: dict[str, Any]) -> dict[str, A
 
 
 def _trim_prompt_result(revision: Revision, result: dict[str, Any]) -> dict[str, Any]:
-    if revision.structured is Structured.ANYTHING:
-        return result
     messages = [
         {**message, "content": trim_block(revision, message["content"])}
         for message in result.get("messages", ())
@@ -285,8 +284,6 @@ def _trim_prompt_result(revision: Revision, result: dict[str, Any]) -> dict[str,
 
 
 def _trim_read_result(revision: Revision, result: dict[str, Any]) -> dict[str, Any]:
-    if revision.structured is Structured.ANYTHING:
-        return result
     contents = [revision.known_fields("contents", item) for item in result.get("contents", ())]
     # The cache hints that a resource may have are not known to this revision.
     kept = {name: member for name, member in result.items() if name == "_meta"}

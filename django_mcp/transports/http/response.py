@@ -62,7 +62,7 @@ class HttpExchange(LoopExchange):
         request_headers: RequestHeaders | None = None,
         headers: HeaderPairs = (),
     ) -> None:
-        super().__init__()
+        self.loop = asyncio.get_running_loop()
         self.request_headers = request_headers
         self._send = send
         self._may_stream = may_stream
@@ -115,7 +115,7 @@ class HttpExchange(LoopExchange):
     def keep_alive(self) -> None:
         """Send a keepalive comment, so that proxies keep the connection of a slow call open."""
         if self._may_stream and not self.gone:
-            self._enqueue(sse.comment())
+            self._enqueue(sse.KEEP_ALIVE)
 
     def disconnected(self) -> None:
         """Drop what is not sent yet."""

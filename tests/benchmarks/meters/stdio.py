@@ -53,7 +53,7 @@ def _ask(process: subprocess.Popen[bytes], line: bytes) -> bytes:
     process.stdin.flush()
     answer = process.stdout.readline()
     if not answer:
-        raise MeasurementError("The server has ended")
+        raise MeasurementError("The server has exited")
     return answer
 
 

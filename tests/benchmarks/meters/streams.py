@@ -43,7 +43,7 @@ def fan_out(contestant: Contestant, effort: Effort) -> Iterator[Ready]:
     """Open the streams once; each round sends several notifications to all of them."""
     with serving(contestant) as served:
         answer = _with_event(served)
-        with listening(served, effort.streams) as streams:
+        with open_streams(served, effort.streams) as streams:
             _time_to_notify(served, streams)
             yield Ready(
                 sample=lambda: _notifications(served, streams, effort.repeats), answer=answer
@@ -55,7 +55,7 @@ FAN_OUT = Meter(unit="ms", ready=fan_out)
 
 
 @contextmanager
-def listening(served: Served, count: int) -> Iterator[list[socket.socket]]:
+def open_streams(served: Served, count: int) -> Iterator[list[socket.socket]]:
     """Open this number of streams, and wait for the first event of each."""
     streams: list[socket.socket] = []
     call = served.contestant.call
@@ -73,9 +73,9 @@ def listening(served: Served, count: int) -> Iterator[list[socket.socket]]:
 
 
 def _memory(contestant: Contestant, effort: Effort) -> Sample:
-    with serving(contestant) as served, listening(served, WARM_UP):
+    with serving(contestant) as served, open_streams(served, WARM_UP):
         before = machine.memory_kb(served.pid)
-        with listening(served, effort.streams):
+        with open_streams(served, effort.streams):
             after = machine.memory_kb(served.pid)
     return Sample(value=max(1, after - before) / effort.streams)
 

@@ -1,4 +1,4 @@
-"""The official Python SDK 1.x, controlled over stdin (see orders).
+"""The official Python SDK 1.x, controlled over stdin (see control).
 
 python -m tests.clients.sdks.python_1 URL, or COMMAND ARGUMENT … for a server over stdio.
 """
@@ -27,7 +27,14 @@ from mcp.types import (
 )
 from pydantic import AnyUrl
 
-from tests.clients.sdks.orders import Json, ProgressCallback, as_json, ask, run_commands, say
+from tests.clients.sdks.control import (
+    Json,
+    ProgressCallback,
+    as_json,
+    ask,
+    run_commands,
+    write_line,
+)
 
 REFERENCES = {"ref/prompt": PromptReference, "ref/resource": ResourceTemplateReference}
 
@@ -46,7 +53,7 @@ async def main(*target: str) -> None:
         ) as client,
     ):
         opened = await client.initialize()
-        say(
+        write_line(
             connected=opened.protocolVersion,
             server=as_json(opened.serverInfo),
             capabilities=as_json(opened.capabilities),
@@ -73,7 +80,9 @@ def methods(client: ClientSession) -> dict[str, Any]:
         "ping": lambda _: client.send_ping(),
         "logging/setLevel": lambda _, level: client.set_logging_level(level),
         "tools/list": lambda _, cursor=None: client.list_tools(params=page(cursor)),
-        "tools/call": lambda heard, name, arguments: call(client, heard, name, arguments),
+        "tools/call": lambda on_progress, name, arguments: call(
+            client, on_progress, name, arguments
+        ),
         "resources/list": lambda _, cursor=None: client.list_resources(params=page(cursor)),
         "resources/templates/list": lambda _: client.list_resource_templates(),
         "resources/read": lambda _, uri: client.read_resource(AnyUrl(uri)),
@@ -89,8 +98,10 @@ def page(cursor: str | None) -> PaginatedRequestParams:
     return PaginatedRequestParams(cursor=cursor)
 
 
-async def call(client: ClientSession, heard: ProgressCallback, name: str, arguments: Json) -> Any:
-    return await client.call_tool(name, arguments, progress_callback=heard)
+async def call(
+    client: ClientSession, on_progress: ProgressCallback, name: str, arguments: Json
+) -> Any:
+    return await client.call_tool(name, arguments, progress_callback=on_progress)
 
 
 async def complete(
@@ -101,14 +112,14 @@ async def complete(
 
 
 async def logged(params: LoggingMessageNotificationParams) -> None:
-    say(heard="notifications/message", params=as_json(params))
+    write_line(notification="notifications/message", params=as_json(params))
 
 
 async def notified(message: Any) -> None:
     # Log messages and progress have their own callbacks.
-    told = as_json(message) if isinstance(message, ServerNotification) else {"method": None}
-    if told["method"] not in (None, "notifications/message", "notifications/progress"):
-        say(heard=told["method"], params=told.get("params", {}))
+    dumped = as_json(message) if isinstance(message, ServerNotification) else {"method": None}
+    if dumped["method"] not in (None, "notifications/message", "notifications/progress"):
+        write_line(notification=dumped["method"], params=dumped.get("params", {}))
 
 
 async def elicit(_: Any, params: ElicitRequestParams) -> ElicitResult:

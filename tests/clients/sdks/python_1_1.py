@@ -1,4 +1,4 @@
-"""The official Python SDK 1.1, which supports 2024-11-05 only, controlled over stdin (see orders).
+"""The official Python SDK 1.1, which supports 2024-11-05 only, controlled over stdin (see control).
 
 python -m tests.clients.sdks.python_1_1 URL, where the URL is one for HTTP+SSE,
 or COMMAND ARGUMENT … for a server over stdio.
@@ -29,7 +29,14 @@ from mcp.types import (
 )
 from pydantic import AnyUrl
 
-from tests.clients.sdks.orders import Json, ProgressCallback, as_json, ask, run_commands, say
+from tests.clients.sdks.control import (
+    Json,
+    ProgressCallback,
+    as_json,
+    ask,
+    run_commands,
+    write_line,
+)
 
 REFERENCES = {"ref/prompt": PromptReference, "ref/resource": ResourceReference}
 PROGRESS_TOKEN = 0
@@ -37,15 +44,15 @@ PROGRESS_TOKEN = 0
 
 async def main(*target: str) -> None:
     async with streams(*target) as (read, write), ClientSession(read, write) as client:
-        listening = asyncio.create_task(listen(client))
+        listener = asyncio.create_task(listen(client))
         opened = await client.initialize()
-        say(
+        write_line(
             connected=opened.protocolVersion,
             server=as_json(opened.serverInfo),
             capabilities=as_json(opened.capabilities),
         )
         await run_commands(methods(client))
-        listening.cancel()
+        listener.cancel()
 
 
 def streams(target: str, *arguments: str) -> AbstractAsyncContextManager[tuple[Any, Any]]:
@@ -63,7 +70,9 @@ def methods(client: ClientSession) -> dict[str, Any]:
         "ping": lambda _: client.send_ping(),
         "logging/setLevel": lambda _, level: client.set_logging_level(level),
         "tools/list": lambda _: client.list_tools(),
-        "tools/call": lambda heard, name, arguments: call(client, heard, name, arguments),
+        "tools/call": lambda on_progress, name, arguments: call(
+            client, on_progress, name, arguments
+        ),
         "resources/list": lambda _: client.list_resources(),
         "resources/templates/list": lambda _: list_templates(client),
         "resources/read": lambda _, uri: client.read_resource(AnyUrl(uri)),
@@ -95,14 +104,14 @@ async def listen(client: ClientSession) -> None:
     """Write the server's notifications; this SDK has one stream for all of them."""
     async for message in client.incoming_messages:
         if isinstance(message, ServerNotification):
-            told = as_json(message)
-            say(heard=told["method"], params=told.get("params", {}))
+            dumped = as_json(message)
+            write_line(notification=dumped["method"], params=dumped.get("params", {}))
         elif isinstance(message, RequestResponder):
-            told = as_json(message.request)
-            answer = ListRootsResult.model_validate(await ask(told["method"], None))
+            dumped = as_json(message.request)
+            answer = ListRootsResult.model_validate(await ask(dumped["method"], None))
             await message.respond(ClientResult(answer))
         else:
-            say(heard="nonsense", params={"raised": repr(message)})
+            write_line(notification="nonsense", params={"raised": repr(message)})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The official Python SDK 2.x, controlled over stdin (see orders).
+"""The official Python SDK 2.x, controlled over stdin (see control).
 
 python -m tests.clients.sdks.python_2 MODE URL, or MODE COMMAND ARGUMENT … for a server over stdio.
 MODE is `auto`, which starts with server/discover, or `legacy`, which starts with initialize.
@@ -22,7 +22,14 @@ from mcp_types import (
     ResourceTemplateReference,
 )
 
-from tests.clients.sdks.orders import Json, ProgressCallback, as_json, ask, run_commands, say
+from tests.clients.sdks.control import (
+    Json,
+    ProgressCallback,
+    as_json,
+    ask,
+    run_commands,
+    write_line,
+)
 
 REFERENCES = {"ref/prompt": PromptReference, "ref/resource": ResourceTemplateReference}
 
@@ -38,7 +45,7 @@ async def main(mode: str, *target: str) -> None:
         sampling_callback=sample,
         list_roots_callback=list_roots,
     ) as client:
-        say(
+        write_line(
             connected=client.protocol_version,
             server=as_json(client.server_info),
             capabilities=as_json(client.server_capabilities),
@@ -58,7 +65,9 @@ def methods(client: Client) -> dict[str, Any]:
         "ping": lambda _: client.send_ping(),
         "logging/setLevel": lambda _, level: client.set_logging_level(level),
         "tools/list": lambda _, cursor=None: client.list_tools(cursor=cursor),
-        "tools/call": lambda heard, name, arguments: call(client, heard, name, arguments),
+        "tools/call": lambda on_progress, name, arguments: call(
+            client, on_progress, name, arguments
+        ),
         "resources/list": lambda _, cursor=None: client.list_resources(cursor=cursor),
         "resources/templates/list": lambda _: client.list_resource_templates(),
         "resources/read": lambda _, uri: client.read_resource(uri),
@@ -71,8 +80,8 @@ def methods(client: Client) -> dict[str, Any]:
     }
 
 
-async def call(client: Client, heard: ProgressCallback, name: str, arguments: Json) -> Any:
-    return await client.call_tool(name, arguments, progress_callback=heard)
+async def call(client: Client, on_progress: ProgressCallback, name: str, arguments: Json) -> Any:
+    return await client.call_tool(name, arguments, progress_callback=on_progress)
 
 
 async def complete(client: Client, ref: Json, argument: Json, context: Json | None = None) -> Any:
@@ -83,9 +92,9 @@ async def complete(client: Client, ref: Json, argument: Json, context: Json | No
 async def listen(client: Client, **wanted: Any) -> Json:
     """Write the accepted filter, then every event, until the server ends the stream."""
     async with client.listen(**wanted) as subscription:
-        say(heard="acknowledged", params=as_json(subscription.honored))
+        write_line(notification="acknowledged", params=as_json(subscription.honored))
         async for event in subscription:
-            say(heard=type(event).__name__, params=vars(event))
+            write_line(notification=type(event).__name__, params=vars(event))
     return {}
 
 
@@ -93,11 +102,11 @@ async def notified(message: Any) -> None:
     """Write notifications outside of requests; logs and progress have their own callbacks."""
     method = getattr(message, "method", None)
     if method not in (None, "notifications/message", "notifications/progress"):
-        say(heard=method, params=as_json(message.params) if message.params else {})
+        write_line(notification=method, params=as_json(message.params) if message.params else {})
 
 
 async def logged(params: LoggingMessageNotificationParams) -> None:
-    say(heard="notifications/message", params=as_json(params))
+    write_line(notification="notifications/message", params=as_json(params))
 
 
 async def elicit(_: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:

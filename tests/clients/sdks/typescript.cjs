@@ -1,5 +1,5 @@
-// The official TypeScript SDK, told over stdin what to do (see orders.py): typescript.cjs URL
-// It is CommonJS because only then NODE_PATH says where the SDK is installed.
+// The official TypeScript SDK, controlled over stdin (see control.py): typescript.cjs URL
+// CommonJS, because only that searches NODE_PATH, where the SDK is installed.
 
 const { createInterface } = require("node:readline");
 const { Client } = require("@modelcontextprotocol/sdk/client/index.js");
@@ -14,7 +14,7 @@ const {
 } = require("@modelcontextprotocol/sdk/types.js");
 
 const CAPABILITIES = { elicitation: { form: {} }, sampling: {}, roots: { listChanged: true } };
-const ASKED = [ElicitRequestSchema, CreateMessageRequestSchema, ListRootsRequestSchema];
+const SERVER_REQUESTS = [ElicitRequestSchema, CreateMessageRequestSchema, ListRootsRequestSchema];
 
 const METHODS = {
   "ping": (client) => client.ping(),
@@ -34,25 +34,25 @@ const METHODS = {
 const answers = new Map();
 const running = new Map();
 
-function say(line) {
+function write(line) {
   process.stdout.write(JSON.stringify(line) + "\n");
 }
 
-function ask({ method, params = {} }) {
-  const question = answers.size + 1;
-  say({ question, asked: method, params });
-  return new Promise((resolve) => answers.set(question, resolve));
+function handle({ method, params = {} }) {
+  const request = answers.size + 1;
+  write({ request, method, params });
+  return new Promise((resolve) => answers.set(request, resolve));
 }
 
-async function obey(client, { id, method, params }) {
-  const onprogress = (params) => say({ id, heard: "notifications/progress", params });
+async function run(client, { id, method, params }) {
+  const onprogress = (params) => write({ id, notification: "notifications/progress", params });
   const abort = new AbortController();
   running.set(id, abort);
   try {
     const options = { onprogress, signal: abort.signal };
-    say({ id, result: await METHODS[method](client, params, options) });
+    write({ id, result: await METHODS[method](client, params, options) });
   } catch (error) {
-    say({ id, error: described(error) });
+    write({ id, error: described(error) });
   }
 }
 
@@ -68,21 +68,21 @@ async function main(url) {
     { name: "typescript", version: "1.0" },
     { capabilities: CAPABILITIES },
   );
-  for (const schema of ASKED) client.setRequestHandler(schema, ask);
-  client.fallbackNotificationHandler = async ({ method, params }) => say({ heard: method, params });
+  for (const schema of SERVER_REQUESTS) client.setRequestHandler(schema, handle);
+  client.fallbackNotificationHandler = async ({ method, params }) => write({ notification: method, params });
   const transport = new StreamableHTTPClientTransport(new URL(url));
   await client.connect(transport);
-  say({
+  write({
     connected: transport.protocolVersion,
     server: client.getServerVersion(),
     capabilities: client.getServerCapabilities(),
     instructions: client.getInstructions(),
   });
   for await (const line of createInterface({ input: process.stdin })) {
-    const order = JSON.parse(line);
-    if ("answer" in order) answers.get(order.answer)(order.result);
-    else if ("cancel" in order) running.get(order.cancel).abort();
-    else obey(client, order);
+    const command = JSON.parse(line);
+    if ("answer" in command) answers.get(command.answer)(command.result);
+    else if ("cancel" in command) running.get(command.cancel).abort();
+    else run(client, command);
   }
   await transport.terminateSession();
   await client.close();

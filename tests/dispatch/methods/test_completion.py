@@ -9,7 +9,7 @@ import pytest
 
 from django_mcp import Frame, Prompt, Server
 from django_mcp.testing.plugin import ClientFor
-from tests.http_errors import refusal
+from tests.http_errors import error_of
 
 CITIES = ["Berlin", "Bern", "Bonn"]
 
@@ -134,7 +134,7 @@ async def test_invalid_completion_params_are_rejected(
     client_for: ClientFor, params: dict[str, Any]
 ) -> None:
     async with client_for(shop()) as client:
-        error = await refusal(client.request("completion/complete", params))
+        error = await error_of(client.request("completion/complete", params))
         assert (await client.complete("travel", "city"))["values"] == CITIES
 
     assert error.code == -32602
@@ -144,7 +144,7 @@ async def test_completion_returns_method_not_found_without_completers(
     client_for: ClientFor,
 ) -> None:
     async with client_for(Server("empty")) as client:
-        error = await refusal(client.complete("travel", "city"))
+        error = await error_of(client.complete("travel", "city"))
 
     assert error.code == -32601
 
@@ -171,7 +171,7 @@ async def test_exception_in_completer_returns_internal_error(
         return city
 
     async with client_for(server) as client:
-        error = await refusal(client.complete("travel", "city"))
+        error = await error_of(client.complete("travel", "city"))
 
     assert error.code == -32603
     assert "xyzzy" not in error.message

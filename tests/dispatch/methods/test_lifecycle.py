@@ -10,7 +10,7 @@ from django_mcp import Frame, Server
 from django_mcp.protocol import jsonrpc
 from django_mcp.testing import Client
 from django_mcp.testing.plugin import TRANSPORTS, ClientFor
-from tests.http_errors import refusal
+from tests.http_errors import error_of
 from tests.memory_stores import Configure
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
@@ -164,7 +164,7 @@ async def test_second_initialize_in_a_session_is_rejected(
     client_for: ClientFor, mcp_version: str
 ) -> None:
     async with client_for(full_server()) as client:
-        error = await refusal(client.request("initialize", initialize_params(mcp_version)))
+        error = await error_of(client.request("initialize", initialize_params(mcp_version)))
         assert len(await client.list_tools()) == 1
 
     assert error.code == -32600
@@ -175,7 +175,7 @@ async def test_request_before_initialize_is_rejected(client_for: ClientFor) -> N
     client = client_for(full_server())
     await client.connect()
 
-    error = await refusal(client.list_tools())
+    error = await error_of(client.list_tools())
     await client.close()
 
     assert error.code == -32600
@@ -261,9 +261,9 @@ async def test_server_discover_returns_versions_and_instructions(
 
 @stateless
 async def test_instructions_are_computed_per_request_or_omitted(client_for: ClientFor) -> None:
-    said = iter(["first", "second"])
+    texts = iter(["first", "second"])
 
-    async with client_for(Server("desk", instructions=lambda: next(said))) as client:
+    async with client_for(Server("desk", instructions=lambda: next(texts))) as client:
         found = [(await client.request("server/discover"))["instructions"] for _ in range(2)]
     async with client_for(Server("desk")) as client:
         assert "instructions" not in await client.request("server/discover")
@@ -286,7 +286,7 @@ async def test_stateless_request_with_invalid_meta_is_rejected(
     client_for: ClientFor, meta: dict[str, Any]
 ) -> None:
     async with client_for(full_server()) as client:
-        error = await refusal(client.request("tools/list", meta=meta))
+        error = await error_of(client.request("tools/list", meta=meta))
         assert len(await client.list_tools()) == 1
 
     assert error.code == -32602
@@ -309,7 +309,7 @@ async def test_unsupported_stateless_version_is_rejected_with_supported_versions
     mcp_transport: Any, version: str
 ) -> None:
     async with Client(full_server(), transport=mcp_transport) as client:
-        error = await refusal(client.request("tools/list", meta={VERSION: version}))
+        error = await error_of(client.request("tools/list", meta={VERSION: version}))
 
     assert error.code == -32022
     assert error.data == {"supported": [STATELESS], "requested": version}
@@ -322,7 +322,7 @@ async def test_stateless_request_is_rejected_when_its_version_is_not_configured(
     configure(PROTOCOL_VERSIONS=["2025-11-25"])
 
     async with Client(full_server(), transport=mcp_transport) as client:
-        error = await refusal(client.request("tools/list"))
+        error = await error_of(client.request("tools/list"))
 
     assert (error.code, error.data) == (-32022, {"supported": [], "requested": STATELESS})
 
@@ -335,7 +335,7 @@ async def test_initialize_is_rejected_with_supported_versions_on_a_stateless_sit
     client = Client(full_server(), version="2025-11-25", transport=mcp_transport)
     await client.connect()
 
-    error = await refusal(client.request("initialize", initialize_params()))
+    error = await error_of(client.request("initialize", initialize_params()))
     await client.close()
     async with Client(full_server(), transport=mcp_transport) as another:
         assert len(await another.list_tools()) == 1
@@ -363,11 +363,11 @@ async def test_session_and_stateless_requests_share_one_stdio_connection(
     async with client_for(server) as client:
         in_session = await client.send(client.message("tools/call", params))
         message = jsonrpc.request("e", "tools/call", {**params, **described})
-        enveloped = await client.connection.send(jsonrpc.encode(message))
+        stateless = await client.connection.send(jsonrpc.encode(message))
 
     assert in_session is not None
-    assert enveloped is not None
-    texts = [answer["result"]["content"][0]["text"] for answer in (in_session, enveloped)]
+    assert stateless is not None
+    texts = [answer["result"]["content"][0]["text"] for answer in (in_session, stateless)]
     assert texts == [mcp_version, STATELESS]
 
 

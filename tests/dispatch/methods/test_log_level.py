@@ -150,7 +150,7 @@ class TestDeclaredCapabilities:
 class TestInitialLogLevel:
     @in_sessions
     @pytest.mark.parametrize(
-        ("wish", "expected_levels"),
+        ("level_option", "expected_levels"),
         [
             (None, ["info", "warning", "critical"]),
             ("WARN", ["warning", "critical"]),
@@ -161,7 +161,7 @@ class TestInitialLogLevel:
         ],
     )
     async def test_log_level_in_client_capabilities_sets_the_minimum_level(
-        self, client_for: ClientFor, wish: Any, expected_levels: list[str]
+        self, client_for: ClientFor, level_option: Any, expected_levels: list[str]
     ) -> None:
         server = Server("chatty", notify_lists_on_initialize=False)
 
@@ -171,8 +171,8 @@ class TestInitialLogLevel:
                 frame.client.log(level, level)
             return "chatted"
 
-        wished = {} if wish is None else {"experimental": {"logLevel": wish}}
-        async with client_for(server, log_level=None, capabilities=wished) as client:
+        capabilities = {} if level_option is None else {"experimental": {"logLevel": level_option}}
+        async with client_for(server, log_level=None, capabilities=capabilities) as client:
             await client.call_tool("chat")
 
         assert [log["level"] for log in client.logs] == expected_levels
@@ -312,12 +312,16 @@ class TestClientHandler:
     async def test_notifications_of_a_task_outliving_its_call_are_dropped(
         self, client_for: ClientFor, logger: logging.Logger
     ) -> None:
-        server, go_on, tasks = Server("shop", notify_lists_on_initialize=False), asyncio.Event(), []
+        server, proceed, tasks = (
+            Server("shop", notify_lists_on_initialize=False),
+            asyncio.Event(),
+            [],
+        )
 
         @server.tool
         async def order(frame: Frame) -> str:
             async def later() -> None:
-                await go_on.wait()
+                await proceed.wait()
                 frame.client.progress(1)
                 logger.info("too late")
 
@@ -326,7 +330,7 @@ class TestClientHandler:
 
         async with client_for(server) as client:
             await client.call_tool("order")
-            go_on.set()
+            proceed.set()
             await asyncio.gather(*tasks)
             await client.list_tools()
 

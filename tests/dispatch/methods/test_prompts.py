@@ -11,7 +11,7 @@ from django_mcp import Frame, McpError, Prompt, Response, Server
 from django_mcp.components.responses import PromptResponse
 from django_mcp.protocol.content import Message
 from django_mcp.testing.plugin import ClientFor
-from tests.http_errors import refusal
+from tests.http_errors import error_of
 
 
 async def prompt_messages(
@@ -119,7 +119,7 @@ async def test_invalid_prompt_name_or_arguments_are_rejected(
         return ""
 
     async with client_for(server) as client:
-        error = await refusal(client.request("prompts/get", params))
+        error = await error_of(client.request("prompts/get", params))
         assert (await client.get_prompt("summarise", {"number": "7"}))["messages"]
 
     assert error.code == -32602
@@ -136,7 +136,7 @@ async def test_exception_in_prompt_is_logged_and_returns_internal_error(
         raise RuntimeError("the password is xyzzy")
 
     async with client_for(server) as client:
-        error = await refusal(client.get_prompt("summarise"))
+        error = await error_of(client.get_prompt("summarise"))
 
     assert error.code == -32603
     assert "xyzzy" not in error.message
@@ -151,7 +151,7 @@ async def test_invalid_prompt_message_returns_internal_error(client_for: ClientF
         return {"role": "nobody", "content": "x"}
 
     async with client_for(server) as client:
-        error = await refusal(client.get_prompt("summarise"))
+        error = await error_of(client.get_prompt("summarise"))
 
     assert error.code == -32603
 
@@ -164,6 +164,6 @@ async def test_mcp_error_returned_by_a_prompt_is_sent_to_the_client(client_for: 
         return McpError("Not now", code=7)
 
     async with client_for(server) as client:
-        error = await refusal(client.get_prompt("summarise"))
+        error = await error_of(client.get_prompt("summarise"))
 
     assert (error.code, error.message) == (7, "Not now")

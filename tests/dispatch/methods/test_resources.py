@@ -19,7 +19,7 @@ from django_mcp import (
 )
 from django_mcp.components.responses import ResourceResponse
 from django_mcp.testing.plugin import ClientFor
-from tests.http_errors import refusal
+from tests.http_errors import error_of
 
 
 def not_found(version: str) -> int:
@@ -136,7 +136,7 @@ async def test_unconvertible_template_variable_returns_resource_not_found(
         return "never"
 
     async with client_for(server) as client:
-        error = await refusal(client.read_resource("ticket://seven"))
+        error = await error_of(client.read_resource("ticket://seven"))
 
     assert (error.code, error.data) == (not_found(mcp_version), {"uri": "ticket://seven"})
 
@@ -148,7 +148,7 @@ async def test_unknown_uri_is_rejected_with_the_uri_as_error_data(
     server.resource("shop://hours", name="hours")(lambda: "9 to 5")
 
     async with client_for(server) as client:
-        error = await refusal(client.read_resource("shop://nowhere"))
+        error = await error_of(client.read_resource("shop://nowhere"))
 
     assert (error.code, error.data) == (not_found(mcp_version), {"uri": "shop://nowhere"})
 
@@ -216,7 +216,7 @@ async def test_exception_in_resource_is_logged_and_returns_internal_error(
         raise RuntimeError("the password is xyzzy")
 
     async with client_for(server) as client:
-        error = await refusal(client.read_resource("shop://hours"))
+        error = await error_of(client.read_resource("shop://hours"))
 
     assert (error.code, error.data) == (-32603, None)
     assert "xyzzy" not in error.message
@@ -272,7 +272,7 @@ async def test_invalid_or_path_traversal_uri_is_rejected(client_for: ClientFor, 
         return name
 
     async with client_for(server) as client:
-        error = await refusal(client.read_resource(uri.replace("path=", "name=")))
+        error = await error_of(client.read_resource(uri.replace("path=", "name=")))
         fine = await client.read_resource("files://tree/a/..b/c..")
 
     assert error.code in (-32002, -32602)

@@ -11,7 +11,7 @@ from django_mcp import Frame, Header, McpError, ResourceNotFound, Response, Serv
 from django_mcp.components.responses import ToolResponse
 from django_mcp.protocol.errors import InvalidParams
 from django_mcp.testing.plugin import ClientFor
-from tests.http_errors import refusal
+from tests.http_errors import error_of
 from tests.memory_stores import Configure
 
 
@@ -116,12 +116,12 @@ async def test_explicit_input_schema_is_enforced(client_for: ClientFor) -> None:
 
     async with client_for(server) as client:
         fits = await client.call_tool("order", {"size": "large"})
-        misfit = await client.call_tool("order", {"size": "huge", "count": "many"})
+        invalid = await client.call_tool("order", {"size": "huge", "count": "many"})
 
     assert text_of(fits) == "{'size': 'large'}"
-    assert misfit["isError"] is True
-    assert "size" in text_of(misfit)
-    assert "count" in text_of(misfit)
+    assert invalid["isError"] is True
+    assert "size" in text_of(invalid)
+    assert "count" in text_of(invalid)
 
 
 async def test_frame_parameter_is_injected_and_omitted_from_the_input_schema(
@@ -237,7 +237,7 @@ async def test_mcp_error_is_returned_as_a_jsonrpc_error(
         return error
 
     async with client_for(server) as client:
-        error = await refusal(client.call_tool("order"))
+        error = await error_of(client.call_tool("order"))
 
     assert (error.code, error.message, error.data) == (1234, "Closed", {"opens": "tomorrow"})
 
@@ -256,8 +256,8 @@ async def test_resource_not_found_has_the_error_code_of_the_revision(
         return InvalidParams("No")
 
     async with client_for(server) as client:
-        not_found = await refusal(client.call_tool("find"))
-        invalid = await refusal(client.call_tool("check"))
+        not_found = await error_of(client.call_tool("find"))
+        invalid = await error_of(client.call_tool("check"))
 
     assert not_found.code == (-32602 if mcp_version == "2026-07-28" else -32002)
     assert invalid.code == -32602
@@ -313,7 +313,7 @@ async def test_call_after_an_exception_succeeds(client_for: ClientFor) -> None:
     async with client_for(server) as client:
         await client.call_tool("order")
         await client.call_tool("order")
-        await refusal(client.call_tool("order"))
+        await error_of(client.call_tool("order"))
         assert text_of(await client.call_tool("order")) == "tea"
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from django_mcp import ClientError, Frame, McpError, Server, UrlElicitationRequired
 from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
-from tests.http_errors import refusal
+from tests.http_errors import error_of
 from tests.memory_stores import Configure
 
 pytestmark = pytest.mark.usefixtures("configure")
@@ -115,17 +115,17 @@ async def test_elicitation_schema_is_flat_and_limited_to_the_revision(
     async with client_for(shop(), elicitation=user) as client:
         result = await client.call_tool("order")
 
-    (asked,) = user.received
-    properties = asked["requestedSchema"]["properties"]
+    (request,) = user.received
+    properties = request["requestedSchema"]["properties"]
     assert text(result) == "Bo: 2"
-    assert asked["message"] == "What would you like?"
-    assert asked["requestedSchema"]["required"] == ["mail"]
+    assert request["message"] == "What would you like?"
+    assert request["requestedSchema"]["required"] == ["mail"]
     assert properties["mail"] == {"type": "string", "format": "email"}
     assert properties["size"]["enum"] == ["s", "m"]
     assert properties["gift"] == {"type": "boolean", "default": True}
     has_defaults = {name for name, member in properties.items() if "default" in member}
     assert has_defaults == ({"gift"} if mcp_version == FORMS_ONLY else {*properties} - {"mail"})
-    assert ("mode" in asked) == (mcp_version != FORMS_ONLY)
+    assert ("mode" in request) == (mcp_version != FORMS_ONLY)
 
 
 @with_form_mode
@@ -155,7 +155,7 @@ async def test_multiple_choice_elicitation_is_rejected_before_2025_11_25(
         if mcp_version in WITH_URL_MODE:
             assert text(await client.call_tool("choose_several")) == "{'extras': ['box']}"
             return
-        error = await refusal(client.call_tool("choose_several"))
+        error = await error_of(client.call_tool("choose_several"))
 
     assert error.code == MISSING_CAPABILITY_CODE[mcp_version]
     assert user.received == []
@@ -188,7 +188,7 @@ async def test_elicitation_is_rejected_without_client_capability(
 
     async with client_for(shop(), elicitation=user, capabilities={}) as client:
         for name in ("order", "choose", "pay"):
-            error = await refusal(client.call_tool(name))
+            error = await error_of(client.call_tool(name))
             assert error.code == MISSING_CAPABILITY_CODE[mcp_version]
             assert "elicitation" in error.data["requiredCapabilities"]
 
@@ -203,7 +203,7 @@ async def test_empty_elicitation_capability_allows_only_forms(
 
     async with client_for(shop(), elicitation=user, capabilities={"elicitation": {}}) as client:
         await client.call_tool("choose")
-        error = await refusal(client.call_tool("pay"))
+        error = await error_of(client.call_tool("pay"))
 
     assert error.data == {"requiredCapabilities": {"elicitation": {"url": {}}}}
     assert len(user.received) == 1
@@ -217,7 +217,7 @@ async def test_form_elicitation_is_rejected_for_clients_with_only_url_mode(
     only_url_mode: dict[str, Any] = {"elicitation": {"url": {}}}
 
     async with client_for(shop(), elicitation=user, capabilities=only_url_mode) as client:
-        await refusal(client.call_tool("choose"))
+        await error_of(client.call_tool("choose"))
         assert text(await client.call_tool("pay")) == "accept None"
 
 
@@ -234,7 +234,7 @@ async def test_url_elicitation_has_a_unique_id_only_in_2025_11_25(
         results = [await client.call_tool("pay") for _ in range(2)]
 
     first, second = user.received
-    ids = {asked.pop("elicitationId", None) for asked in (first, second)}
+    ids = {request.pop("elicitationId", None) for request in (first, second)}
     page = {"mode": "url", "message": "Please pay", "url": "https://example.com/pay"}
     assert [text(result) for result in results] == ["accept None"] * 2
     assert first == second == page
@@ -245,7 +245,7 @@ async def test_url_elicitation_is_rejected_in_2025_06_18(client_for: ClientFor) 
     user = RecordingResponder({"action": "accept"})
 
     async with client_for(shop(), elicitation=user, version=FORMS_ONLY) as client:
-        error = await refusal(client.call_tool("pay"))
+        error = await error_of(client.call_tool("pay"))
 
     assert error.code == MISSING_CAPABILITY_CODE[FORMS_ONLY]
     assert user.received == []
@@ -279,10 +279,10 @@ async def test_url_elicitation_required_is_converted_to_the_revision(
     async with client_for(gate(), elicitation=user) as client:
         if mcp_version == STATELESS:
             assert text(await client.call_tool("enter", {"back": back})) == "Welcome."
-            asked = {"mode": "url", "url": "https://example.com/pay", "message": "Please pay first"}
-            assert user.received == [asked]
+            url = "https://example.com/pay"
+            assert user.received == [{"mode": "url", "url": url, "message": "Please pay first"}]
             return
-        error = await refusal(client.call_tool("enter", {"back": back}))
+        error = await error_of(client.call_tool("enter", {"back": back}))
         assert text(await client.call_tool("enter")) == "Welcome."
 
     if mcp_version != "2025-11-25":
@@ -304,7 +304,7 @@ async def test_url_elicitation_required_is_rejected_without_url_capability(
     client_for: ClientFor, mcp_version: str
 ) -> None:
     async with client_for(gate(), capabilities={"elicitation": {"form": {}}}) as client:
-        error = await refusal(client.call_tool("enter"))
+        error = await error_of(client.call_tool("enter"))
 
     assert error.code == MISSING_CAPABILITY_CODE[mcp_version]
     assert error.data == {"requiredCapabilities": {"elicitation": {"url": {}}}}
@@ -381,7 +381,7 @@ async def test_sampling_with_audio_is_rejected_in_2024_11_05(
     async with client_for(studio(), sampling=model) as client:
         call = client.call_tool("think", {"messages": [message(AUDIO)]})
         if mcp_version == "2024-11-05":
-            error = await refusal(call)
+            error = await error_of(call)
             assert error.code == MISSING_CAPABILITY_CODE[mcp_version]
         else:
             await call
@@ -401,7 +401,7 @@ async def test_sampling_with_tools_requires_the_sampling_tools_capability(
         if declared and mcp_version in WITH_URL_MODE:
             await call
         else:
-            error = await refusal(call)
+            error = await error_of(call)
             assert error.data == {"requiredCapabilities": {"sampling": {"tools": {}}}}
 
     assert len(model.received) == bool(declared and mcp_version in WITH_URL_MODE)
@@ -428,7 +428,7 @@ async def test_sampling_messages_with_unmatched_tool_use_are_rejected(
         for messages in wrong:
             assert (await client.call_tool("think", {"messages": messages}))["isError"]
 
-    assert [asked["messages"] for asked in model.received] == [right]
+    assert [request["messages"] for request in model.received] == [right]
     assert caplog.text.count("\nValueError: ") == len(wrong)
 
 
@@ -474,14 +474,14 @@ async def test_roots_request_is_repeated_when_a_root_is_not_a_file_uri(
     server = Server("files")
 
     @server.tool
-    async def places(frame: Frame) -> list[str]:
+    async def list_roots(frame: Frame) -> list[str]:
         return [root.uri for root in await frame.client.alist_roots()]
 
     misfits = {"roots": [{"uri": "https://example.com"}]}
     user = RecordingResponder(misfits, {"roots": [{"uri": "file:///home/ann", "name": "Home"}]})
 
     async with client_for(server, roots=user) as client:
-        result = await client.call_tool("places")
+        result = await client.call_tool("list_roots")
 
     assert text(result) == '["file:///home/ann"]'
     assert len(user.received) == 2
@@ -531,7 +531,7 @@ async def test_uncaught_client_error_code_is_not_returned_to_the_client(
 
     async with client_for(server, sampling=refuse) as client:
         result = await client.call_tool("think")
-        error = await refusal(client.get_prompt("think"))
+        error = await error_of(client.get_prompt("think"))
 
     assert result["isError"]
     assert "refused what it was asked: Method not found" in text(result)
@@ -549,7 +549,7 @@ async def test_input_request_in_a_completion_returns_internal_error(
     server.prompt(name="order")(lambda size: "Well")
 
     async with Client(server, elicitation=RecordingResponder(accepted(size="s"))) as client:
-        error = await refusal(client.complete("order", "size"))
+        error = await error_of(client.complete("order", "size"))
 
     assert error.code == -32603
     assert "may not ask" in caplog.text
@@ -582,9 +582,9 @@ async def test_input_request_timeout_raises_and_cancels_the_request(client_for: 
         result = await client.call_tool("think")
 
     (withdrawn,) = [
-        heard["params"]
-        for heard in client.notifications
-        if heard["method"] == "notifications/cancelled"
+        message["params"]
+        for message in client.notifications
+        if message["method"] == "notifications/cancelled"
     ]
     assert text(result) == "The client did not answer sampling/createMessage in 0.05 s"
     assert withdrawn["reason"] == "No answer came in time"

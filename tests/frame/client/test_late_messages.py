@@ -11,7 +11,7 @@ import pytest
 from django_mcp import Frame, Server
 from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
-from tests.http_errors import refusal
+from tests.http_errors import error_of
 
 pytestmark = pytest.mark.usefixtures("configure")
 
@@ -24,7 +24,7 @@ def server_retaining_frames() -> tuple[Server, list[Frame]]:
     kept: list[Frame] = []
 
     @server.tool
-    async def speak(frame: Frame) -> str:
+    async def send_messages(frame: Frame) -> str:
         frame.client.progress(1)
         kept.append(frame)
         return "spoken"
@@ -37,7 +37,7 @@ def server_retaining_frames() -> tuple[Server, list[Frame]]:
     return server, kept
 
 
-@pytest.mark.parametrize("tool", ["speak", "keep_quiet"])
+@pytest.mark.parametrize("tool", ["send_messages", "keep_quiet"])
 async def test_notifications_after_the_response_are_dropped(
     client_for: ClientFor, tool: str
 ) -> None:
@@ -58,13 +58,13 @@ async def test_notifications_after_the_response_are_dropped(
 
 async def test_notifications_of_a_cancelled_request_are_dropped(mcp_transport: Any) -> None:
     server = Server("shop")
-    started, go_on, done = (threading.Event() for _ in range(3))
+    started, proceed, done = (threading.Event() for _ in range(3))
 
     @server.tool
     def work(frame: Frame) -> str:
         frame.client.progress(1)
         started.set()
-        go_on.wait(10)
+        proceed.wait(10)
         frame.client.progress(2)
         done.set()
         return "done"
@@ -76,7 +76,7 @@ async def test_notifications_of_a_cancelled_request_are_dropped(mcp_transport: A
         await asyncio.to_thread(started.wait, 10)
         call.cancel()
         await asyncio.wait([call])
-        go_on.set()
+        proceed.set()
         await asyncio.to_thread(done.wait, 10)
         await client.call_tool("look")
 
@@ -120,13 +120,13 @@ async def test_log_messages_are_dropped_without_logging_capability(
     server = Server("shop", capabilities={"logging": None})
 
     @server.tool
-    def speak(frame: Frame) -> str:
+    def send_messages(frame: Frame) -> str:
         frame.client.log("emergency", "fire")
         return "spoken"
 
     async with client_for(server) as client:
-        await client.call_tool("speak")
-        error = await refusal(client.request("logging/setLevel", {"level": "debug"}))
+        await client.call_tool("send_messages")
+        error = await error_of(client.request("logging/setLevel", {"level": "debug"}))
 
     assert client.logs == []
     assert error.code == METHOD_NOT_FOUND
@@ -142,7 +142,7 @@ async def test_session_resource_enables_resource_methods_for_its_session(
         return "Begin.", frame.register_resource("shop://mine", handler=f"{__name__}.mine")
 
     async with client_for(server, version="2025-11-25") as client:
-        before = await refusal(client.list_resources())
+        before = await error_of(client.list_resources())
         await client.get_prompt("begin")
         after = await client.list_resources()
 

@@ -114,9 +114,9 @@ class TestSeveralInputRequests:
         await self.assert_sent_together(plan)
 
     async def assert_sent_together(self, plan: Any) -> None:
-        said = {"role": "assistant", "content": {"type": "text", "text": "Hi"}, "model": "m"}
+        sampled = {"role": "assistant", "content": {"type": "text", "text": "Hi"}, "model": "m"}
         server = server_with(plan)
-        async with Client(server, elicitation=ALICE, sampling=said) as client:
+        async with Client(server, elicitation=ALICE, sampling=sampled) as client:
             first = await call_once(client, {"name": "plan", "arguments": {}})
             assert sorted(item["method"] for item in first["inputRequests"].values()) == [
                 "elicitation/create",

@@ -8,7 +8,7 @@ import pytest
 
 from django_mcp import Frame, Server
 from django_mcp.testing.plugin import ClientFor
-from tests.http_errors import refusal
+from tests.http_errors import error_of
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 STATELESS = "2026-07-28"
@@ -131,14 +131,14 @@ async def test_log_message_contains_level_logger_and_data(client_for: ClientFor)
     server = Server("desk", notify_lists_on_initialize=False)
 
     @server.tool
-    def speak(frame: Frame) -> None:
+    def notify(frame: Frame) -> None:
         frame.client.log("warning", "careful")
         frame.client.log("error", "too late", data={"code": 7}, logger="desk.tickets")
         frame.client.log("WARN", data=[None])
         frame.client.log("Fatal", "oh")
 
     async with client_for(server) as client:
-        await client.call_tool("speak")
+        await client.call_tool("notify")
 
     assert client.logs == [
         {"level": "warning", "logger": "desk", "data": "careful"},
@@ -181,7 +181,7 @@ async def test_set_level_with_unknown_level_is_rejected(
     client_for: ClientFor, params: dict[str, Any]
 ) -> None:
     async with client_for(notifying_server(), log_level="alert") as client:
-        error = await refusal(client.request("logging/setLevel", params))
+        error = await error_of(client.request("logging/setLevel", params))
         await client.call_tool("report")
 
     assert error.code == -32602
@@ -190,9 +190,11 @@ async def test_set_level_with_unknown_level_is_rejected(
 
 @pytest.mark.parametrize("mcp_version", SESSIONS)
 async def test_client_capabilities_can_set_the_initial_log_level(client_for: ClientFor) -> None:
-    wish = {"experimental": {"logLevel": "error"}}
+    log_capability = {"experimental": {"logLevel": "error"}}
 
-    async with client_for(notifying_server(), log_level=None, capabilities=wish) as client:
+    async with client_for(
+        notifying_server(), log_level=None, capabilities=log_capability
+    ) as client:
         await client.call_tool("report")
 
     assert [each["level"] for each in client.logs] == LEVELS[LEVELS.index("error") :]
@@ -203,10 +205,10 @@ async def test_client_capabilities_can_set_the_initial_log_level(client_for: Cli
 async def test_stateless_request_with_unknown_log_level_is_rejected(
     client_for: ClientFor, level: Any
 ) -> None:
-    asked = {"io.modelcontextprotocol/logLevel": level}
+    log_meta = {"io.modelcontextprotocol/logLevel": level}
 
     async with client_for(notifying_server()) as client:
-        error = await refusal(client.call_tool("report", meta=asked))
+        error = await error_of(client.call_tool("report", meta=log_meta))
         assert (await client.call_tool("report"))["content"]
 
     assert error.code == -32602
@@ -216,11 +218,11 @@ async def test_message_logged_with_unknown_level_is_sent_as_debug(client_for: Cl
     server = Server("desk", notify_lists_on_initialize=False)
 
     @server.tool
-    def speak(frame: Frame) -> None:
+    def notify(frame: Frame) -> None:
         frame.client.log("loud", "hello")
 
     async with client_for(server) as client:
-        await client.call_tool("speak")
+        await client.call_tool("notify")
 
     assert [each["level"] for each in client.logs] == ["debug"]
 
@@ -260,11 +262,11 @@ async def test_unserializable_notification_returns_an_error_result(
     server = Server("desk", notify_lists_on_initialize=False)
 
     @server.tool
-    def speak(frame: Frame) -> None:
+    def notify(frame: Frame) -> None:
         frame.client.log("info", data=object())
 
     async with client_for(server) as client:
-        result = await client.call_tool("speak")
+        result = await client.call_tool("notify")
 
     assert result["isError"] is True
     assert client.notifications == []

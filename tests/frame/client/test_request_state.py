@@ -91,12 +91,12 @@ async def test_request_state_is_rejected_for_another_caller_or_request(
         state = (await send_once(client, "tools/call", name="greet"))["result"]["requestState"]
     async with client_of(server, user, mcp_transport) as client:
         answers = {"inputResponses": {"name": ALICE}, "requestState": state}
-        refused = await send_once(client, method, **params, **answers)
+        response = await send_once(client, method, **params, **answers)
         right = (
             await send_once(client, "tools/call", name="greet", **answers) if user == 1 else None
         )
 
-    assert refused["error"]["code"] == -32602
+    assert response["error"]["code"] == -32602
     assert right is None or right["result"]["content"][0]["text"] == "Hello, Alice!"
 
 
@@ -143,7 +143,7 @@ async def test_retry_is_rejected_when_it_declares_no_matching_capability() -> No
         message = client.message(
             "tools/call", {"name": "greet", "requestState": result["requestState"]}
         )
-        refused = await client.send(message)
+        response = await client.send(message)
 
-    assert refused is not None
-    assert refused["error"]["code"] == -32021
+    assert response is not None
+    assert response["error"]["code"] == -32021

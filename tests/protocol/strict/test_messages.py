@@ -179,15 +179,15 @@ def test_every_problem_of_a_result_is_reported() -> None:
 
 def test_message_with_a_custom_method_is_not_validated() -> None:
     assert strict.result(BY_VERSION[LAST], "example.com/method", {"any": 1}) == []
-    assert strict.notification(BY_VERSION[LAST], "example.com/said", {"any": 1}) == []
-    assert strict.server_request(BY_VERSION[LAST], "example.com/asked", {"any": 1}) == []
+    assert strict.notification(BY_VERSION[LAST], "example.com/notified", {"any": 1}) == []
+    assert strict.server_request(BY_VERSION[LAST], "example.com/request", {"any": 1}) == []
 
 
 def test_input_required_result_is_validated_with_its_own_type() -> None:
-    asked = {"resultType": "input_required", "inputRequests": {}, "requestState": "s"}
+    result = {"resultType": "input_required", "inputRequests": {}, "requestState": "s"}
 
-    assert strict.result(BY_VERSION[NEW], "tools/call", asked) == []
-    assert strict.result(BY_VERSION[NEW], "tools/call", {**asked, "requestState": 1}) == [
+    assert strict.result(BY_VERSION[NEW], "tools/call", result) == []
+    assert strict.result(BY_VERSION[NEW], "tools/call", {**result, "requestState": 1}) == [
         "requestState is not a string"
     ]
 

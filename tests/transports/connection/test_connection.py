@@ -72,12 +72,12 @@ class StdioClient:
             return json.loads(await self._out.get())
 
     async def initialize(self, version: str, **capabilities: Any) -> None:
-        hello = {
+        params = {
             "protocolVersion": version,
             "capabilities": capabilities,
             "clientInfo": {"name": "pipe", "version": "1"},
         }
-        self.request("initialize", hello)
+        self.request("initialize", params)
         await self.line()
         self.notify("notifications/initialized")
         assert [(await self.line())["method"] for _ in range(3)] == INITIAL_NOTIFICATIONS
@@ -100,7 +100,7 @@ async def connected(desk: Desk) -> AsyncIterator[StdioClient]:
     pipe = StdioClient(desk)
     serving = asyncio.ensure_future(pipe.conversation.serve(pipe.lines()))
     yield pipe
-    desk.go_on.set()
+    desk.proceed.set()
     pipe.close()
     async with asyncio.timeout(TIMEOUT):
         await serving
@@ -112,9 +112,9 @@ async def test_input_request_is_answered_over_stdio(desk: Desk, version: str, to
     async with connected(desk) as pipe:
         await pipe.initialize(version, elicitation={})
         call = pipe.call(tool)
-        question = await pipe.line()
-        assert question["method"] == "elicitation/create"
-        pipe.send({"jsonrpc": "2.0", "id": question["id"], "result": ACCEPT_RESULT})
+        request = await pipe.line()
+        assert request["method"] == "elicitation/create"
+        pipe.send({"jsonrpc": "2.0", "id": request["id"], "result": ACCEPT_RESULT})
         answer = await pipe.line()
         assert answer["id"] == call
         assert answer["result"]["content"][0]["text"] == "accept: {'name': 'Ann'}"
@@ -124,13 +124,13 @@ async def test_cancelled_call_cancels_its_input_request_and_gets_no_response(des
     async with connected(desk) as pipe:
         await pipe.initialize("2025-11-25", elicitation={})
         call = pipe.call("ask_in_a_thread")
-        question = await pipe.line()
+        request = await pipe.line()
         pipe.notify("notifications/cancelled", requestId=call)
         withdrawn = await pipe.line()
-        assert withdrawn["params"]["requestId"] == question["id"]
+        assert withdrawn["params"]["requestId"] == request["id"]
         assert await asyncio.to_thread(desk.thread.wait, TIMEOUT)
         assert desk.ended == ["ConnectionError"]
-        pipe.send({"jsonrpc": "2.0", "id": question["id"], "result": ACCEPT_RESULT})
+        pipe.send({"jsonrpc": "2.0", "id": request["id"], "result": ACCEPT_RESULT})
         await pipe.assert_no_output()
 
 
@@ -140,7 +140,7 @@ async def test_cancellation_before_its_request_prevents_the_call(desk: Desk) -> 
         pipe.notify("notifications/cancelled", requestId="early")
         pipe.call("work_silently", id="early")
         await pipe.assert_no_output()
-        assert not desk.begun.is_set()
+        assert not desk.started.is_set()
 
 
 @pytest.mark.parametrize("version", SESSION_VERSIONS)
@@ -199,8 +199,8 @@ async def test_listen_request_receives_notifications_and_is_answered_on_close(de
     await desk.server.anotify_tools_list_changed()
     await desk.server.anotify_prompts_list_changed()
     await desk.server.anotify_resource_updated("desk://news")
-    heard = [await pipe.line() for _ in range(3)]
-    assert [each["params"]["_meta"][ID] for each in heard] == [0, "0", 0]
+    received = [await pipe.line() for _ in range(3)]
+    assert [each["params"]["_meta"][ID] for each in received] == [0, "0", 0]
     pipe.notify("notifications/cancelled", requestId="0")
     await _until(lambda: len(pipe.conversation._in_flight.of(SESSION)) == 1)
     await desk.server.anotify_prompts_list_changed()
@@ -234,7 +234,7 @@ async def test_cancelled_connection_answers_its_listen_requests(desk: Desk) -> N
 
 
 async def test_batch_is_answered_by_an_array(desk: Desk) -> None:
-    desk.go_on.set()
+    desk.proceed.set()
     async with connected(desk) as pipe:
         await pipe.initialize("2025-03-26")
         ping = {"jsonrpc": "2.0", "method": "ping"}

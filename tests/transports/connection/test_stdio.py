@@ -47,12 +47,12 @@ class Process:
         assert self._process.stdout is not None
         async with asyncio.timeout(TIMEOUT):
             line = await self._process.stdout.readline()
-        assert line.endswith(b"\n"), f"The server has ended: {await self.end()}, {self.errors}"
+        assert line.endswith(b"\n"), f"The server has exited: {await self.end()}, {self.errors}"
         message: dict[str, Any] = json.loads(line.decode())
         assert message["jsonrpc"] == "2.0"
         return message
 
-    async def ask(self, identity: int, method: str, **params: Any) -> dict[str, Any]:
+    async def request(self, identity: int, method: str, **params: Any) -> dict[str, Any]:
         """Return the response to a request, after the messages before it."""
         self.write(jsonrpc.request(identity, method, params))
         while (answer := await self.read()).get("id") != identity:
@@ -61,11 +61,11 @@ class Process:
 
     async def call(self, identity: int, tool: str) -> dict[str, Any]:
         """Return the result of a tool call."""
-        return await self.ask(identity, "tools/call", name=tool)
+        return await self.request(identity, "tools/call", name=tool)
 
     async def open(self) -> dict[str, Any]:
         """Open a session."""
-        answer = await self.ask(0, "initialize", **INITIALIZE_PARAMS)
+        answer = await self.request(0, "initialize", **INITIALIZE_PARAMS)
         self.write(jsonrpc.notification("notifications/initialized"))
         result: dict[str, Any] = answer["result"]
         return result
@@ -123,15 +123,15 @@ def call(identity: int, tool: str) -> dict[str, Any]:
 
 async def test_stateless_and_session_requests_are_answered_until_stdin_closes() -> None:
     async with started() as server:
-        found = await server.ask(1, "server/discover", **STATELESS_PARAMS)
+        found = await server.request(1, "server/discover", **STATELESS_PARAMS)
         greeting = await server.open()
-        listed = await server.ask(2, "tools/list")
-        enveloped = await server.ask(3, "tools/list", **STATELESS_PARAMS)
+        listed = await server.request(2, "tools/list")
+        stateless = await server.request(3, "tools/list", **STATELESS_PARAMS)
         code = await server.end()
 
     assert found["result"]["supportedVersions"] == [STATELESS]
     assert greeting["serverInfo"]["name"] == "example-site"
-    names = [[tool["name"] for tool in answer["result"]["tools"]] for answer in (listed, enveloped)]
+    names = [[tool["name"] for tool in answer["result"]["tools"]] for answer in (listed, stateless)]
     assert names[0] == names[1]
     assert "search_tickets" in names[0]
     assert code == 0
@@ -173,7 +173,7 @@ async def test_malformed_lines_are_rejected_and_the_next_line_is_read() -> None:
     async with started() as server:
         server.write(b"\n", b"   \n", *junk)
         errors = [await server.read() for _ in junk]
-        answer = await server.ask(1, "ping")
+        answer = await server.request(1, "ping")
         server.write(b'{"jsonrpc":"2.0","id":2,"method":"ping"}')
         code = await server.end()
 
@@ -189,7 +189,7 @@ async def test_oversized_line_is_rejected_and_the_next_line_is_read() -> None:
     async with started() as server:
         server.write(long + b"\n")
         error = await server.read()
-        answer = await server.ask(1, "ping")
+        answer = await server.request(1, "ping")
         server.write(long)
         code = await server.end()
 
@@ -208,7 +208,7 @@ async def test_cancelled_request_is_not_answered(tool: str) -> None:
         server.write(
             jsonrpc.notification("notifications/cancelled", {"requestId": 1, "reason": "enough"})
         )
-        answer = await server.ask(2, "ping")
+        answer = await server.request(2, "ping")
         code = await server.end()
 
     assert answer["id"] == 2
@@ -264,10 +264,10 @@ async def test_unknown_server_name_is_reported_with_the_known_names() -> None:
 
 
 async def test_file_as_stdin_is_read_like_a_pipe(tmp_path: Path) -> None:
-    questions = tmp_path / "questions"
-    asked = [jsonrpc.request(number, "server/discover", STATELESS_PARAMS) for number in (1, 2)]
-    questions.write_bytes(b"".join(jsonrpc.encode(line) + b"\n" for line in asked))
-    with questions.open("rb") as file:
+    lines = tmp_path / "lines"
+    requests = [jsonrpc.request(number, "server/discover", STATELESS_PARAMS) for number in (1, 2)]
+    lines.write_bytes(b"".join(jsonrpc.encode(line) + b"\n" for line in requests))
+    with lines.open("rb") as file:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("manage.py", "mcp_stdio"),

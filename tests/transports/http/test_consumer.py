@@ -183,7 +183,7 @@ async def test_malformed_message_is_a_bad_request(version: str, body: bytes, cod
 async def test_initialize_response_carries_a_unique_session_id(version: str) -> None:
     wire = Wire(shop(), version)
 
-    replies = [await wire.post(wire.hello()) for _ in range(2)]
+    replies = [await wire.post(wire.initialize_request()) for _ in range(2)]
     wire.session = {"mcp-session-id": replies[0].headers["mcp-session-id"]}
     later = await wire.post(wire.message("ping"))
 
@@ -214,7 +214,7 @@ async def test_rejected_initialize_creates_no_session() -> None:
 async def test_initialize_in_an_open_session_is_rejected() -> None:
     wire = await opened("2025-11-25")
 
-    reply = await wire.post(wire.hello())
+    reply = await wire.post(wire.initialize_request())
 
     assert (reply.status, reply.json()["error"]["code"]) == (400, -32600)
 
@@ -293,7 +293,7 @@ async def test_session_beyond_the_limit_per_principal_is_rejected(configure: Con
     configure(MAX_SESSIONS_PER_PRINCIPAL=2)
     wire = Wire(shop(), "2025-11-25")
 
-    statuses = [(await wire.post(wire.hello())).status for _ in range(3)]
+    statuses = [(await wire.post(wire.initialize_request())).status for _ in range(3)]
 
     assert statuses == [200, 200, 429]
 
@@ -615,7 +615,7 @@ class SlowServer:
         self.server.tool(name="remembered")(self.remembered)
         self.began = asyncio.Event()
         self.may_report = asyncio.Event()
-        self.go_on = asyncio.Event()
+        self.proceed = asyncio.Event()
         self.ended = asyncio.Event()
         self.was_cancelled = False
 
@@ -624,7 +624,7 @@ class SlowServer:
         try:
             await self.may_report.wait()
             await frame.client.aprogress(1)
-            await self.go_on.wait()
+            await self.proceed.wait()
             await frame.client.aprogress(2)
         except asyncio.CancelledError:
             self.was_cancelled = True
@@ -659,7 +659,7 @@ async def test_stream_is_opened_by_the_first_notification(version: str) -> None:
         assert event is not None
         assert jsonrpc.decode(event.data)["params"]["progress"] == 1
 
-        slow.go_on.set()
+        slow.proceed.set()
         rest = [jsonrpc.decode(each.data) async for each in exchange.events()]
 
     assert headers["content-type"] == "text/event-stream"
@@ -673,7 +673,7 @@ async def test_stream_is_opened_by_the_first_notification(version: str) -> None:
 async def test_stateless_events_have_no_ids() -> None:
     slow = SlowServer()
     slow.may_report.set()
-    slow.go_on.set()
+    slow.proceed.set()
     wire = Wire(slow.server)
 
     reply = await wire.post(wire.call("work"))
@@ -700,14 +700,14 @@ async def test_error_after_the_first_notification_ends_the_stream(version: str) 
 @pytest.mark.parametrize("version", ALL_VERSIONS)
 async def test_async_handler_waits_for_a_slow_client(version: str) -> None:
     server = Server("shop")
-    said: list[int] = []
+    sent_numbers: list[int] = []
     ended = asyncio.Event()
 
     @server.tool
     async def talk(frame: Frame) -> str:
         for number in range(20):
             await frame.client.aprogress(number)
-            said.append(number)
+            sent_numbers.append(number)
         ended.set()
         return "done"
 
@@ -717,7 +717,7 @@ async def test_async_handler_waits_for_a_slow_client(version: str) -> None:
         exchange.stop_reading()
         for _ in range(100):
             await asyncio.sleep(0)
-        assert len(said) < 5
+        assert len(sent_numbers) < 5
         exchange.resume_reading()
         numbers = [
             jsonrpc.decode(event.data)["params"]["progress"]
@@ -731,13 +731,13 @@ async def test_async_handler_waits_for_a_slow_client(version: str) -> None:
 @pytest.mark.parametrize("version", ALL_VERSIONS)
 async def test_sync_handler_waits_for_a_slow_client(version: str) -> None:
     server = Server("shop")
-    said: list[int] = []
+    sent_numbers: list[int] = []
 
     @server.tool
     def talk(frame: Frame) -> str:
         for number in range(5000):
             frame.client.progress(number)
-            said.append(number)
+            sent_numbers.append(number)
         return "done"
 
     wire = await opened(version, server)
@@ -745,11 +745,11 @@ async def test_sync_handler_waits_for_a_slow_client(version: str) -> None:
     async with wire.exchange(wire.call("talk")) as exchange:
         exchange.stop_reading()
         async with asyncio.timeout(TIMEOUT):
-            while len(said) < 400:
+            while len(sent_numbers) < 400:
                 await asyncio.sleep(0)
         for _ in range(1000):
             await asyncio.sleep(0)
-        assert len(said) < 5000
+        assert len(sent_numbers) < 5000
         exchange.resume_reading()
         body = await exchange.body()
 
@@ -810,11 +810,11 @@ async def test_session_call_continues_after_a_disconnect(version: str, by_the_se
         if not by_the_server:
             exchange.disconnect()
             slow.may_report.set()
-            slow.go_on.set()
+            slow.proceed.set()
             await slow.until(slow.ended)
             await exchange.wait_closed()
     slow.may_report.set()
-    slow.go_on.set()
+    slow.proceed.set()
     await slow.until(slow.ended)
 
     assert not slow.was_cancelled
@@ -832,7 +832,7 @@ async def test_session_call_continues_after_a_disconnect(version: str, by_the_se
 async def test_error_raised_by_send_does_not_block_the_handler(version: str) -> None:
     slow = SlowServer()
     slow.may_report.set()
-    slow.go_on.set()
+    slow.proceed.set()
     wire = await opened(version, slow.server)
     message = wire.call("work")
 

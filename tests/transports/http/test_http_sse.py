@@ -59,15 +59,15 @@ class HttpSseClient:
         return message
 
     async def initialize(self, **capabilities: Any) -> dict[str, Any]:
-        hello = {
+        params = {
             "protocolVersion": "2024-11-05",
             "capabilities": capabilities,
             "clientInfo": {"name": "old", "version": "1"},
         }
-        welcome = await self.request("initialize", hello)
+        response = await self.request("initialize", params)
         await self.notify("notifications/initialized")
         assert await methods_of(self.stream, 3) == INITIAL_NOTIFICATIONS
-        return welcome
+        return response
 
 
 @pytest.fixture
@@ -98,8 +98,8 @@ async def test_first_event_names_the_message_endpoint(application: Application) 
     async with connected(application) as client:
         assert urlsplit(client.endpoint_uri).path == "/desk/messages"
         assert len(urlsplit(client.endpoint_uri).query) > 40
-        welcome = await client.initialize()
-        assert welcome["result"]["protocolVersion"] == "2024-11-05"
+        response = await client.initialize()
+        assert response["result"]["protocolVersion"] == "2024-11-05"
         listed = await client.request("tools/list", id="a")
         assert (listed["id"], len(listed["result"]["tools"])) == ("a", 6)
 
@@ -116,7 +116,7 @@ async def test_each_connection_has_its_own_endpoint_uri(application: Application
 async def test_notifications_and_server_requests_are_sent_on_the_stream(
     application: Application, desk: Desk
 ) -> None:
-    desk.go_on.set()
+    desk.proceed.set()
     async with connected(application) as client:
         await client.initialize(elicitation={})
         call = {"name": "work", "arguments": {}}
@@ -151,7 +151,7 @@ async def test_cancelled_call_stops_its_handler(application: Application, desk: 
         await client.initialize()
         call = {"jsonrpc": "2.0", "id": 5, "method": "tools/call"}
         await client.post({**call, "params": {"name": "work_silently"}})
-        await desk.until_begun()
+        await desk.wait_started()
         await client.notify("notifications/cancelled", requestId=5)
         assert (await client.request("ping", id=6))["id"] == 6
     assert desk.ended == ["cancelled"]
@@ -164,7 +164,7 @@ async def test_disconnect_ends_the_session_and_cancels_its_calls(
         await client.initialize()
         call = {"jsonrpc": "2.0", "id": 5, "method": "tools/call"}
         await client.post({**call, "params": {"name": "work_silently"}})
-        await desk.until_begun()
+        await desk.wait_started()
     reply = await client.post({"jsonrpc": "2.0", "id": 6, "method": "ping"})
     assert reply.status == 404
     for _ in range(5):

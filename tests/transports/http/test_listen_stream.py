@@ -30,7 +30,7 @@ def peer_of(desk: Desk, **options: Any) -> Peer:
 @pytest.mark.parametrize("id", [1, "1", 0, "", "a\u2028b"])
 async def test_every_message_carries_the_subscription_id(desk: Desk, id: Any) -> None:
     peer = peer_of(desk)
-    async with peer.posting(peer.listen(id=id, **ALL_NOTIFICATIONS)) as stream:
+    async with peer.open_post(peer.listen(id=id, **ALL_NOTIFICATIONS)) as stream:
         assert (await stream.headers())["content-type"] == "text/event-stream"
         ack = await message_of(stream)
         assert ack == {
@@ -42,21 +42,21 @@ async def test_every_message_carries_the_subscription_id(desk: Desk, id: Any) ->
         await desk.server.anotify_prompts_list_changed()
         await desk.server.anotify_resources_list_changed()
         await desk.server.anotify_resource_updated("desk://news")
-        heard = [await message_of(stream) for _ in range(4)]
-        assert [each["params"]["_meta"][ID] for each in heard] == [id] * 4
-        assert [type(each["params"]["_meta"][ID]) for each in heard] == [type(id)] * 4
-        assert [each["method"] for each in heard] == [
+        received = [await message_of(stream) for _ in range(4)]
+        assert [each["params"]["_meta"][ID] for each in received] == [id] * 4
+        assert [type(each["params"]["_meta"][ID]) for each in received] == [type(id)] * 4
+        assert [each["method"] for each in received] == [
             "notifications/tools/list_changed",
             "notifications/prompts/list_changed",
             "notifications/resources/list_changed",
             "notifications/resources/updated",
         ]
-        assert heard[-1]["params"]["uri"] == "desk://news"
+        assert received[-1]["params"]["uri"] == "desk://news"
 
 
 async def test_only_requested_notifications_are_sent(desk: Desk) -> None:
     peer = peer_of(desk)
-    async with peer.posting(peer.listen(id=1, promptsListChanged=True)) as stream:
+    async with peer.open_post(peer.listen(id=1, promptsListChanged=True)) as stream:
         await message_of(stream)
         await desk.server.anotify_tools_list_changed()
         await desk.server.anotify_resource_updated("desk://news")
@@ -68,7 +68,7 @@ async def test_only_requested_notifications_are_sent(desk: Desk) -> None:
 
 async def test_empty_filter_is_accepted_and_sends_nothing(desk: Desk) -> None:
     peer = peer_of(desk)
-    async with peer.posting(peer.listen(id=1)) as stream:
+    async with peer.open_post(peer.listen(id=1)) as stream:
         assert (await message_of(stream))["params"]["notifications"] == {}
         await desk.server.anotify_tools_list_changed()
         assert await has_no_output(stream)
@@ -78,7 +78,7 @@ async def test_unknown_and_hidden_resources_are_left_out_of_the_acknowledgement(
     peer = peer_of(desk)
     wanted = ["desk://secret", "desk://none", "desk://drawer/seven", "desk://news"]
     message = peer.listen(id=1, resourceSubscriptions=wanted, taskIds=["x"], toolsListChanged=False)
-    async with peer.posting(message) as stream:
+    async with peer.open_post(message) as stream:
         honoured = (await message_of(stream))["params"]["notifications"]
         assert honoured == {"resourceSubscriptions": ["desk://news"]}
 
@@ -86,7 +86,7 @@ async def test_unknown_and_hidden_resources_are_left_out_of_the_acknowledgement(
 async def test_disabled_capabilities_are_left_out_of_the_acknowledgement() -> None:
     desk = Desk(capabilities={"tools": {}, "resources": {"listChanged": True}})
     peer = peer_of(desk)
-    async with peer.posting(peer.listen(id=1, **ALL_NOTIFICATIONS)) as stream:
+    async with peer.open_post(peer.listen(id=1, **ALL_NOTIFICATIONS)) as stream:
         honoured = (await message_of(stream))["params"]["notifications"]
         assert honoured == {"promptsListChanged": True, "resourcesListChanged": True}
 
@@ -96,7 +96,9 @@ async def test_resource_update_is_not_sent_after_read_permission_is_revoked(desk
     server = desk.server
     server.resource("desk://guarded", permission=lambda frame: allowed)(lambda: "x")
     peer = peer_of(desk)
-    async with peer.posting(peer.listen(id=1, resourceSubscriptions=["desk://guarded"])) as stream:
+    async with peer.open_post(
+        peer.listen(id=1, resourceSubscriptions=["desk://guarded"])
+    ) as stream:
         await message_of(stream)
         await server.anotify_resource_updated("desk://guarded")
         assert (await message_of(stream))["method"] == "notifications/resources/updated"
@@ -108,8 +110,8 @@ async def test_resource_update_is_not_sent_after_read_permission_is_revoked(desk
 async def test_concurrent_subscriptions_are_independent(desk: Desk) -> None:
     peer = peer_of(desk)
     async with (
-        peer.posting(peer.listen(id=1, toolsListChanged=True)) as one,
-        peer.posting(peer.listen(id="1", toolsListChanged=True)) as two,
+        peer.open_post(peer.listen(id=1, toolsListChanged=True)) as one,
+        peer.open_post(peer.listen(id="1", toolsListChanged=True)) as two,
     ):
         for stream in (one, two):
             await message_of(stream)
@@ -126,7 +128,7 @@ async def test_disconnect_releases_subscriptions_and_streams(desk: Desk) -> None
     from django_mcp.pubsub import bus
 
     peer = peer_of(desk)
-    async with peer.posting(peer.listen(id=1, **ALL_NOTIFICATIONS)) as stream:
+    async with peer.open_post(peer.listen(id=1, **ALL_NOTIFICATIONS)) as stream:
         await message_of(stream)
         assert bus.here()._receivers
         stream.disconnect()
@@ -137,7 +139,7 @@ async def test_disconnect_releases_subscriptions_and_streams(desk: Desk) -> None
 
 async def test_stream_closed_by_the_server_ends_with_the_response(desk: Desk) -> None:
     peer = peer_of(desk)
-    async with peer.posting(peer.listen(id=7, toolsListChanged=True)) as stream:
+    async with peer.open_post(peer.listen(id=7, toolsListChanged=True)) as stream:
         await message_of(stream)
         assert sse_stream.end_all() == 1
         answer = await message_of(stream)
@@ -150,7 +152,7 @@ async def test_stream_closed_by_the_server_ends_with_the_response(desk: Desk) ->
 async def test_listen_stream_sends_keepalive_comments(desk: Desk, configure: Any) -> None:
     configure(SSE_PING_INTERVAL=0.02)
     peer = peer_of(desk)
-    async with peer.posting(peer.listen(id=1)) as stream:
+    async with peer.open_post(peer.listen(id=1)) as stream:
         await message_of(stream)
         assert await stream.read() == b":\n\n"
 
@@ -160,7 +162,7 @@ async def test_listen_stream_is_not_limited_by_the_handler_timeout(
 ) -> None:
     configure(HANDLER_TIMEOUT=0.05)
     peer = peer_of(desk)
-    async with peer.posting(peer.listen(id=1, toolsListChanged=True)) as stream:
+    async with peer.open_post(peer.listen(id=1, toolsListChanged=True)) as stream:
         await message_of(stream)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(stream.wait_closed(), 0.2)
@@ -171,7 +173,7 @@ async def test_listen_stream_is_not_limited_by_the_handler_timeout(
 async def test_listen_stream_beyond_the_limit_is_rejected(desk: Desk, configure: Any) -> None:
     configure(MAX_LISTEN_STREAMS=1)
     peer = peer_of(desk)
-    async with peer.posting(peer.listen(id=1)) as stream:
+    async with peer.open_post(peer.listen(id=1)) as stream:
         await message_of(stream)
         reply = await peer.post(peer.listen(id=2))
         assert (reply.status, reply.json()["error"]["code"]) == (400, -32600)
@@ -200,7 +202,7 @@ async def test_stream_of_a_client_that_does_not_read_is_closed(
 ) -> None:
     monkeypatch.setattr(sse_stream, "MAX_BUFFERED", 1000)
     peer = peer_of(desk)
-    async with peer.posting(peer.listen(id=1, toolsListChanged=True)) as stream:
+    async with peer.open_post(peer.listen(id=1, toolsListChanged=True)) as stream:
         await message_of(stream)
         stream.stop_reading()
         for _ in range(50):
@@ -228,7 +230,7 @@ async def test_client_that_does_not_accept_event_streams_gets_406(desk: Desk) ->
 async def test_listen_stream_is_closed_when_the_principal_changes(desk: Desk) -> None:
     desk.server.authenticators = [NameHeaderAuthentication()]
     peer = peer_of(desk, headers={"x-name": "ann"})
-    async with peer.posting(peer.listen(id=1)) as stream:
+    async with peer.open_post(peer.listen(id=1)) as stream:
         await message_of(stream)
         (held,) = sse_stream._streams_here()._streams
         await held.check()

@@ -31,7 +31,7 @@ class SessionExchange(HttpExchange):
         self.may_stream = may_stream
         self._resumable = may_stream and revision.has(Feature.PRIMING_EVENTS)
         self._log: StreamLog | None = None
-        self._requests = PendingRequests()
+        self._requests: PendingRequests | None = None
         self._released: asyncio.Future[None] | None = None
 
     def write(self, message: dict[str, Any], /) -> None:
@@ -51,6 +51,7 @@ class SessionExchange(HttpExchange):
             raise ConnectionError("The client has disconnected and cannot resume this request")
         write = self.write if self._may_stream else self._post
         route = self._response_route
+        self._requests = self._requests or PendingRequests()
         return await self._requests.send_request(route, write, method, params, timeout=timeout)
 
     async def close_stream(self, retry: int, /) -> None:
@@ -68,7 +69,8 @@ class SessionExchange(HttpExchange):
 
     def abandon(self, reason: str) -> None:
         """Cancel the pending requests to the client."""
-        self._requests.abandon(reason)
+        if self._requests is not None:
+            self._requests.abandon(reason)
 
     def keep_alive(self) -> None:
         """Send a keepalive comment; the first one opens the stream."""

@@ -64,7 +64,7 @@ async def has_no_output(*streams: Any) -> bool:
 @pytest.mark.parametrize("version", SESSION_VERSIONS)
 async def test_get_opens_an_event_stream(desk: Desk, version: str) -> None:
     peer = await ready(desk, version=version)
-    async with peer.getting() as stream:
+    async with peer.open_get() as stream:
         headers = await stream.headers()
         assert await stream.status() == 200
         assert headers["content-type"] == "text/event-stream"
@@ -92,7 +92,7 @@ async def test_get_stream_of_older_revisions_has_no_priming_event(desk: Desk, ve
 
 async def test_get_without_event_stream_in_accept_header_gets_406(desk: Desk) -> None:
     peer = await ready(desk)
-    async with peer.getting(accept="application/json") as stream:
+    async with peer.open_get(accept="application/json") as stream:
         assert await stream.status() == 406
 
 
@@ -104,15 +104,15 @@ async def test_get_and_delete_in_the_stateless_revision_get_405(desk: Desk, meth
         reply = await peer.delete()
         assert (reply.status, reply.headers["allow"]) == (405, "POST")
         return
-    async with peer.getting() as stream:
+    async with peer.open_get() as stream:
         assert await stream.status() == 405
         assert (await stream.headers())["allow"] == "POST"
 
 
 async def test_get_without_a_known_session_is_rejected(desk: Desk) -> None:
-    async with Peer(desk.server).getting() as stream:
+    async with Peer(desk.server).open_get() as stream:
         assert await stream.status() == 400
-    async with Peer(desk.server, session="made-up").getting() as stream:
+    async with Peer(desk.server, session="made-up").open_get() as stream:
         assert await stream.status() == 404
 
 
@@ -126,7 +126,7 @@ async def test_get_in_the_session_of_another_principal_is_not_found(
     peer = Peer(desk.server, headers={"x-name": "ann"})
     await peer.initialize()
     thief = Peer(desk.server, session=peer.session, headers={"x-name": "bob"})
-    async with thief.getting() as stream:
+    async with thief.open_get() as stream:
         assert await stream.status() == 404
 
 
@@ -141,7 +141,7 @@ class NameHeaderAuthentication:
 async def test_get_stream_beyond_the_limit_is_rejected(desk: Desk, configure: Any) -> None:
     configure(MAX_STREAMS_PER_SESSION=2)
     peer = await ready(desk)
-    async with peer.stream(), peer.stream(), peer.getting() as third:
+    async with peer.stream(), peer.stream(), peer.open_get() as third:
         assert await third.status() == 429
     async with peer.stream():
         pass
@@ -271,8 +271,8 @@ async def test_get_stream_resumes_after_the_last_event_id(desk: Desk) -> None:
     await desk.server.asend_notification("x/3", session_id=peer.session)
     await desk.server.anotify_tools_list_changed()
     async with peer.stream(last=first.id) as stream:
-        heard = await methods_of(stream, 4)
-        assert sorted(heard) == sorted(["x/1", "x/2", "x/3", INITIAL_NOTIFICATIONS[0]])
+        received = await methods_of(stream, 4)
+        assert sorted(received) == sorted(["x/1", "x/2", "x/3", INITIAL_NOTIFICATIONS[0]])
         assert await has_no_output(stream)
 
 
@@ -322,8 +322,8 @@ async def test_event_id_of_another_session_replays_nothing(desk: Desk) -> None:
 
 async def test_post_stream_begins_with_a_priming_event(desk: Desk) -> None:
     peer = await ready(desk)
-    desk.go_on.set()
-    async with peer.posting(peer.call("work")) as stream:
+    desk.proceed.set()
+    async with peer.open_post(peer.call("work")) as stream:
         events = [event async for event in stream.events()]
     assert [event.data for event in events][0] == ""
     ids = [event.id for event in events]
@@ -335,15 +335,15 @@ async def test_post_stream_begins_with_a_priming_event(desk: Desk) -> None:
 @pytest.mark.parametrize("version", ["2025-03-26", "2025-06-18"])
 async def test_post_stream_of_older_revisions_has_no_event_ids(desk: Desk, version: str) -> None:
     peer = await ready(desk, version=version)
-    desk.go_on.set()
-    async with peer.posting(peer.call("work")) as stream:
+    desk.proceed.set()
+    async with peer.open_post(peer.call("work")) as stream:
         events = [event async for event in stream.events()]
     assert [event.id for event in events] == ["", "", ""]
 
 
 async def test_call_without_notifications_is_answered_as_json(desk: Desk) -> None:
     peer = await ready(desk)
-    desk.go_on.set()
+    desk.proceed.set()
     reply = await peer.post(peer.call("work_silently"))
     assert reply.media_type == "application/json"
     assert reply.json()["result"]["content"][0]["text"] == "done"
@@ -351,11 +351,11 @@ async def test_call_without_notifications_is_answered_as_json(desk: Desk) -> Non
 
 async def test_disconnect_neither_cancels_the_call_nor_loses_the_response(desk: Desk) -> None:
     peer = await ready(desk)
-    async with peer.posting(peer.call("work", id=7)) as stream:
-        begun = await event_of(stream)
+    async with peer.open_post(peer.call("work", id=7)) as stream:
+        started = await event_of(stream)
     assert desk.ended == []
-    async with peer.stream(last=begun.id) as stream:
-        desk.go_on.set()
+    async with peer.stream(last=started.id) as stream:
+        desk.proceed.set()
         assert (await message_of(stream))["params"]["data"] == "going on"
         answer = await message_of(stream)
         assert (answer["id"], answer["result"]["content"][0]["text"]) == (7, "done")
@@ -364,42 +364,42 @@ async def test_disconnect_neither_cancels_the_call_nor_loses_the_response(desk: 
 
 async def test_completed_response_can_be_replayed(desk: Desk) -> None:
     peer = await ready(desk)
-    async with peer.posting(peer.call("work")) as stream:
+    async with peer.open_post(peer.call("work")) as stream:
         primed = await stream.event()
         assert primed is not None
-    desk.go_on.set()
+    desk.proceed.set()
     async with peer.stream(last=primed.id) as stream:
-        heard = [json.loads(event.data) async for event in stream.events()]
-    assert [each.get("method") for each in heard] == ["notifications/message"] * 2 + [None]
+        received = [json.loads(event.data) async for event in stream.events()]
+    assert [each.get("method") for each in received] == ["notifications/message"] * 2 + [None]
     async with peer.stream(last=primed.id) as stream:
         again = [json.loads(event.data) async for event in stream.events()]
-    assert again == heard
+    assert again == received
 
 
 async def test_resumed_stream_closes_the_previous_connection(desk: Desk) -> None:
     peer = await ready(desk)
-    async with peer.posting(peer.call("work")) as stream:
-        begun = await event_of(stream)
+    async with peer.open_post(peer.call("work")) as stream:
+        started = await event_of(stream)
         await until(lambda: has_receivers(peer))
-        async with peer.stream(last=begun.id) as second:
+        async with peer.stream(last=started.id) as second:
             assert await stream.event() is None
-            async with peer.stream(last=begun.id) as third:
+            async with peer.stream(last=started.id) as third:
                 assert await second.event() is None
-                desk.go_on.set()
+                desk.proceed.set()
                 assert (await message_of(third))["params"]["data"] == "going on"
                 assert "result" in await message_of(third)
 
 
 async def test_stream_closed_by_the_handler_can_be_resumed(desk: Desk) -> None:
     peer = await ready(desk)
-    async with peer.posting(peer.call("let_go")) as stream:
+    async with peer.open_post(peer.call("let_go")) as stream:
         body = await stream.body()
         await stream.wait_closed()
     (primed,) = Parser().feed(body)
     assert body.endswith(b"retry: 250\n\n")
     assert desk.ended == []
     async with peer.stream(last=primed.id) as stream:
-        desk.go_on.set()
+        desk.proceed.set()
         assert "result" in await message_of(stream)
         assert await stream.event() is None
 
@@ -411,7 +411,7 @@ async def test_close_stream_is_ignored_where_streams_cannot_be_resumed(
     peer = Peer(desk.server, version=version)
     if version != MODERN:
         await peer.initialize()
-    desk.go_on.set()
+    desk.proceed.set()
     reply = await peer.post(peer.call("let_go"))
     assert reply.media_type == "application/json"
     assert "result" in reply.json()
@@ -422,7 +422,7 @@ async def test_close_stream_is_ignored_where_streams_cannot_be_resumed(
 
 async def test_delete_closes_streams_and_cancels_calls(desk: Desk) -> None:
     peer = await ready(desk)
-    async with peer.stream() as stream, peer.posting(peer.call("work")) as call:
+    async with peer.stream() as stream, peer.open_post(peer.call("work")) as call:
         await methods_of(stream, 3)
         await message_of(call)
         assert (await peer.delete()).status == 204
@@ -431,7 +431,7 @@ async def test_delete_closes_streams_and_cancels_calls(desk: Desk) -> None:
         answer = await message_of(call)
         assert answer["error"] == {"code": -32603, "message": "Cancelled"}
     assert desk.ended == ["cancelled"]
-    async with peer.getting() as stream:
+    async with peer.open_get() as stream:
         assert await stream.status() == 404
 
 
@@ -479,8 +479,8 @@ async def test_open_streams_send_keepalive_comments(desk: Desk, configure: Any) 
     async with peer.stream() as stream:
         await methods_of(stream, 3)
         assert await stream.read() == b":\n\n"
-    async with peer.posting(peer.call("work_silently")) as call:
-        await desk.until_begun()
+    async with peer.open_post(peer.call("work_silently")) as call:
+        await desk.wait_started()
         primed = await call.event()
         assert primed is not None
         assert primed.data == ""
@@ -496,20 +496,20 @@ async def test_repeated_list_changes_are_merged_for_a_slow_client(desk: Desk) ->
             await asyncio.sleep(0)
         await desk.server.asend_notification("x/y")
         stream.resume_reading()
-        heard = []
-        while "x/y" not in heard:
-            heard += await methods_of(stream, 1)
-        assert 0 < len(heard) < 10
+        received = []
+        while "x/y" not in received:
+            received += await methods_of(stream, 1)
+        assert 0 < len(received) < 10
 
 
 async def test_error_raised_by_send_closes_the_get_stream(desk: Desk) -> None:
     peer = await ready(desk)
     scope = peer._scope("GET", None, {"accept": "text/event-stream"})
     sent: list[Any] = []
-    gone = asyncio.Event()
+    disconnected = asyncio.Event()
 
     async def receive() -> Any:
-        await gone.wait()
+        await disconnected.wait()
         return {"type": "http.disconnect"}
 
     async def send(message: Any) -> None:
@@ -523,7 +523,7 @@ async def test_error_raised_by_send_closes_the_get_stream(desk: Desk) -> None:
     for _ in range(3):
         await desk.server.anotify_tools_list_changed()
         await asyncio.sleep(0)
-    gone.set()
+    disconnected.set()
     await serving
     assert len(sent) == 3
 
@@ -535,12 +535,12 @@ async def test_events_are_sent_even_if_the_event_store_fails(
         raise RuntimeError("no store")
 
     peer = await ready(desk)
-    desk.go_on.set()
+    desk.proceed.set()
     monkeypatch.setattr(stores.events(), "append", broken)
     monkeypatch.setattr(stores.events(), "close", broken)
-    async with peer.posting(peer.call("work")) as call:
-        heard = [event async for event in call.events() if event.data]
-    assert len(heard) == 3
+    async with peer.open_post(peer.call("work")) as call:
+        received = [event async for event in call.events() if event.data]
+    assert len(received) == 3
     assert "cannot be stored, and so not be resumed" in caplog.text
 
 
@@ -549,7 +549,7 @@ async def test_events_are_sent_even_if_the_event_store_fails(
 
 async def test_batch_is_answered_by_an_array(desk: Desk) -> None:
     peer = await ready(desk, version="2025-03-26")
-    desk.go_on.set()
+    desk.proceed.set()
     batch = [
         peer.request("ping", id="a"),
         {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"},
@@ -568,8 +568,8 @@ async def test_batch_is_answered_by_an_array(desk: Desk) -> None:
 
 async def test_batch_with_notifications_is_answered_by_a_stream(desk: Desk) -> None:
     peer = await ready(desk, version="2025-03-26")
-    desk.go_on.set()
-    async with peer.posting([peer.call("work", id=1), peer.request("ping", id=2)]) as stream:
+    desk.proceed.set()
+    async with peer.open_post([peer.call("work", id=1), peer.request("ping", id=2)]) as stream:
         messages = [json.loads(event.data) async for event in stream.events()]
     assert sorted(each["id"] for each in messages if "id" in each) == [1, 2]
     assert len(messages) == 4
@@ -577,18 +577,20 @@ async def test_batch_with_notifications_is_answered_by_a_stream(desk: Desk) -> N
 
 async def test_batch_continues_after_a_disconnect(desk: Desk) -> None:
     peer = await ready(desk, version="2025-03-26")
-    async with peer.posting([peer.call("work", id=1), peer.call("work_silently", id=2)]) as stream:
+    async with peer.open_post(
+        [peer.call("work", id=1), peer.call("work_silently", id=2)]
+    ) as stream:
         await message_of(stream)
         await until(lambda: has_receivers(peer))  # From now on, calls search for their client.
         stream.disconnect()
         await until(stream._incoming.empty)
     assert desk.ended == []
-    desk.go_on.set()
+    desk.proceed.set()
 
 
 async def test_duplicate_id_in_a_batch_is_rejected(desk: Desk) -> None:
     peer = await ready(desk, version="2025-03-26")
-    desk.go_on.set()
+    desk.proceed.set()
     calls = [peer.call("work_silently", id=1), peer.call("work_silently", id=1)]
     answers = (await peer.post(calls)).json()
     assert sorted("error" in each for each in answers) == [False, True]
@@ -596,7 +598,9 @@ async def test_duplicate_id_in_a_batch_is_rejected(desk: Desk) -> None:
 
 async def test_batched_call_can_send_a_request_to_the_client(desk: Desk) -> None:
     peer = await ready(desk, version="2025-03-26")
-    async with peer.posting([peer.call("ping_client", id=1), peer.request("ping", id=2)]) as stream:
+    async with peer.open_post(
+        [peer.call("ping_client", id=1), peer.request("ping", id=2)]
+    ) as stream:
         ping = await message_of(stream)
         await peer.post([{"jsonrpc": "2.0", "id": ping["id"], "result": {}}])
         assert sorted([(await message_of(stream))["id"] for _ in range(2)]) == [1, 2]

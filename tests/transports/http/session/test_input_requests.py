@@ -22,8 +22,8 @@ async def ready(desk: Desk, **options: Any) -> Peer:
     return peer
 
 
-def response(question: dict[str, Any], result: Any = ACCEPT_RESULT) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": question["id"], "result": result}
+def response(request: dict[str, Any], result: Any = ACCEPT_RESULT) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": request["id"], "result": result}
 
 
 def text_of(answer: dict[str, Any]) -> str:
@@ -37,10 +37,10 @@ async def test_input_request_is_sent_on_the_stream_of_its_call(
     desk: Desk, version: str, tool: str
 ) -> None:
     peer = await ready(desk, version=version)
-    async with peer.stream() as standalone, peer.posting(peer.call(tool)) as call:
-        question = await message_of(call)
-        assert question["method"] == "elicitation/create"
-        reply = await peer.post(response(question))
+    async with peer.stream() as standalone, peer.open_post(peer.call(tool)) as call:
+        request = await message_of(call)
+        assert request["method"] == "elicitation/create"
+        reply = await peer.post(response(request))
         assert (reply.status, reply.body) == (202, b"")
         assert text_of(await message_of(call)) == "accept: {'name': 'Ann'}"
         assert await call.event() is None
@@ -66,9 +66,9 @@ async def test_input_request_for_a_json_only_call_is_sent_on_the_get_stream(desk
             (b"accept", b"application/json")
         ]
         answering = asyncio.ensure_future(_perform(peer, scope))
-        question = await message_of(standalone)
+        request = await message_of(standalone)
         peer.headers = {}
-        await peer.post(response(question))
+        await peer.post(response(request))
         assert text_of((await answering).json()) == "accept: {'name': 'Ann'}"
 
 
@@ -81,16 +81,16 @@ async def _perform(peer: Peer, scope: Any) -> Any:
 
 async def test_client_error_response_is_raised_in_the_handler(desk: Desk) -> None:
     peer = await ready(desk)
-    async with peer.posting(peer.call("ask")) as call:
-        question = await message_of(call)
+    async with peer.open_post(peer.call("ask")) as call:
+        request = await message_of(call)
         error = {"code": -1, "message": "The user rejected it"}
-        await peer.post({"jsonrpc": "2.0", "id": question["id"], "error": error})
+        await peer.post({"jsonrpc": "2.0", "id": request["id"], "error": error})
         assert text_of(await message_of(call)) == "error -1: The user rejected it"
 
 
 async def test_invalid_client_response_repeats_the_input_request(desk: Desk) -> None:
     peer = await ready(desk)
-    async with peer.posting(peer.call("ask")) as call:
+    async with peer.open_post(peer.call("ask")) as call:
         first = await message_of(call)
         await peer.post(response(first, {"action": "accept", "content": {"name": 7}}))
         second = await message_of(call)
@@ -101,57 +101,57 @@ async def test_invalid_client_response_repeats_the_input_request(desk: Desk) -> 
 
 async def test_response_with_an_unknown_id_is_rejected(desk: Desk) -> None:
     peer = await ready(desk)
-    async with peer.posting(peer.call("ask")) as call:
-        question = await message_of(call)
-        for made_up in (question["id"] + "x", "question-1", 1, ""):
+    async with peer.open_post(peer.call("ask")) as call:
+        request = await message_of(call)
+        for made_up in (request["id"] + "x", "question-1", 1, ""):
             reply = await peer.post({"jsonrpc": "2.0", "id": made_up, "result": ACCEPT_RESULT})
             assert reply.status == 400
-        await peer.post(response(question))
+        await peer.post(response(request))
         assert text_of(await message_of(call)) == "accept: {'name': 'Ann'}"
 
 
 async def test_response_from_another_session_is_rejected(desk: Desk) -> None:
     mine, other = await ready(desk), await ready(desk)
-    async with mine.posting(mine.call("ask")) as call:
-        question = await message_of(call)
-        assert (await other.post(response(question))).status == 400
-        assert (await mine.post(response(question))).status == 202
+    async with mine.open_post(mine.call("ask")) as call:
+        request = await message_of(call)
+        assert (await other.post(response(request))).status == 400
+        assert (await mine.post(response(request))).status == 202
         assert text_of(await message_of(call)) == "accept: {'name': 'Ann'}"
 
 
 async def test_response_from_another_principal_is_not_found(desk: Desk) -> None:
     desk.server.authenticators = [NameHeaderAuthentication()]
     ann = await ready(desk, headers={"x-name": "ann"})
-    async with ann.posting(ann.call("ask")) as call:
-        question = await message_of(call)
+    async with ann.open_post(ann.call("ask")) as call:
+        request = await message_of(call)
         bob = Peer(desk.server, session=ann.session, headers={"x-name": "bob"})
-        assert (await bob.post(response(question))).status == 404
-        assert (await ann.post(response(question))).status == 202
+        assert (await bob.post(response(request))).status == 404
+        assert (await ann.post(response(request))).status == 202
         assert text_of(await message_of(call)) == "accept: {'name': 'Ann'}"
 
 
 async def test_response_after_the_timeout_is_ignored(desk: Desk, configure: Any) -> None:
     configure(CLIENT_RESPONSE_TIMEOUT=0.05)
     peer = await ready(desk)
-    async with peer.posting(peer.call("ask")) as call:
-        question = await message_of(call)
+    async with peer.open_post(peer.call("ask")) as call:
+        request = await message_of(call)
         withdrawn = await message_of(call)
         assert withdrawn["method"] == "notifications/cancelled"
-        assert withdrawn["params"]["requestId"] == question["id"]
+        assert withdrawn["params"]["requestId"] == request["id"]
         assert (await message_of(call))["result"]["isError"] is True
-        assert (await peer.post(response(question))).status == 202
+        assert (await peer.post(response(request))).status == 202
 
 
 @pytest.mark.parametrize("tool", ["ask", "ask_in_a_thread"])
 async def test_cancelled_call_cancels_its_input_request(desk: Desk, tool: str) -> None:
     peer = await ready(desk)
-    async with peer.posting(peer.call(tool, id="mine")) as call:
-        question = await message_of(call)
+    async with peer.open_post(peer.call(tool, id="mine")) as call:
+        request = await message_of(call)
         await peer.notify("notifications/cancelled", requestId="mine")
-        heard = [await message_of(call), await message_of(call)]
-        withdrawn = [each for each in heard if each.get("method") == "notifications/cancelled"]
-        assert [each["params"]["requestId"] for each in withdrawn] == [question["id"]]
-        assert [each["error"] for each in heard if "error" in each] == [
+        received = [await message_of(call), await message_of(call)]
+        withdrawn = [each for each in received if each.get("method") == "notifications/cancelled"]
+        assert [each["params"]["requestId"] for each in withdrawn] == [request["id"]]
+        assert [each["error"] for each in received if "error" in each] == [
             {"code": -32603, "message": "Cancelled"}
         ]
     if tool == "ask_in_a_thread":
@@ -161,27 +161,27 @@ async def test_cancelled_call_cancels_its_input_request(desk: Desk, tool: str) -
 
 async def test_deleted_session_cancels_its_input_requests(desk: Desk) -> None:
     peer = await ready(desk)
-    async with peer.posting(peer.call("ask")) as call:
+    async with peer.open_post(peer.call("ask")) as call:
         await message_of(call)
         await peer.delete()
-        heard = [await message_of(call), await message_of(call)]
-        assert [each["error"]["code"] for each in heard if "error" in each] == [-32603]
+        received = [await message_of(call), await message_of(call)]
+        assert [each["error"]["code"] for each in received if "error" in each] == [-32603]
 
 
 async def test_input_request_is_replayed_after_a_disconnect(desk: Desk) -> None:
     peer = await ready(desk)
-    async with peer.posting(peer.call("ask")) as call:
+    async with peer.open_post(peer.call("ask")) as call:
         primed = await call.event()
         assert primed is not None
     async with peer.stream(last=primed.id) as stream:
-        question = await message_of(stream)
-        await peer.post(response(question))
+        request = await message_of(stream)
+        await peer.post(response(request))
         assert text_of(await message_of(stream)) == "accept: {'name': 'Ann'}"
 
 
 async def test_handler_can_ping_the_client(desk: Desk) -> None:
     peer = await ready(desk)
-    async with peer.posting(peer.call("ping_client")) as call:
+    async with peer.open_post(peer.call("ping_client")) as call:
         ping = await message_of(call)
         assert (ping["method"], ping["params"]) == ("ping", {})
         await peer.post(response(ping, {}))
@@ -211,8 +211,8 @@ async def test_server_can_ping_a_session_by_its_id(desk: Desk) -> None:
 
 async def test_cancelled_call_is_stopped_and_answered_with_an_error(desk: Desk) -> None:
     peer = await ready(desk)
-    async with peer.posting(peer.call("work_silently", id=5)) as call:
-        await desk.until_begun()
+    async with peer.open_post(peer.call("work_silently", id=5)) as call:
+        await desk.wait_started()
         reply = await peer.notify("notifications/cancelled", requestId=5, reason="enough")
         assert reply.status == 202
         assert await call.status() == 200
@@ -224,11 +224,11 @@ async def test_cancelled_call_is_stopped_and_answered_with_an_error(desk: Desk) 
 @pytest.mark.parametrize("wrong", ["5", 6, True, 5.0, None, [5]])
 async def test_cancellation_with_an_unknown_request_id_is_ignored(desk: Desk, wrong: Any) -> None:
     peer, other = await ready(desk), await ready(desk)
-    async with peer.posting(peer.call("work_silently", id=5)) as call:
-        await desk.until_begun()
+    async with peer.open_post(peer.call("work_silently", id=5)) as call:
+        await desk.wait_started()
         assert (await peer.notify("notifications/cancelled", requestId=wrong)).status == 202
         assert (await other.notify("notifications/cancelled", requestId=5)).status == 202
-        desk.go_on.set()
+        desk.proceed.set()
         assert b'"result"' in await call.body()
 
 
@@ -237,20 +237,20 @@ async def test_cancellation_before_its_request_prevents_the_call(desk: Desk) -> 
     await peer.notify("notifications/cancelled", requestId="early")
     reply = await peer.post(peer.call("work_silently", id="early"))
     assert reply.json()["error"] == {"code": -32603, "message": "Cancelled"}
-    assert not desk.begun.is_set()
-    desk.go_on.set()
+    assert not desk.started.is_set()
+    desk.proceed.set()
     again = await peer.post(peer.call("work_silently", id="early"))
     assert "result" in again.json()
 
 
 async def test_request_with_an_id_in_flight_is_rejected(desk: Desk) -> None:
     peer = await ready(desk)
-    async with peer.posting(peer.call("work_silently", id=1)) as call:
-        await desk.until_begun()
+    async with peer.open_post(peer.call("work_silently", id=1)) as call:
+        await desk.wait_started()
         reply = await peer.post(peer.request("ping", id=1))
         assert (reply.status, reply.json()["error"]["code"]) == (200, -32600)
         assert (await peer.post(peer.request("ping", id="1"))).json()["result"] == {}
-        desk.go_on.set()
+        desk.proceed.set()
         assert b'"result"' in await call.body()
     assert (await peer.post(peer.request("ping", id=1))).json()["result"] == {}
 
@@ -258,11 +258,11 @@ async def test_request_with_an_id_in_flight_is_rejected(desk: Desk) -> None:
 async def test_request_beyond_the_in_flight_limit_is_rejected(desk: Desk, configure: Any) -> None:
     configure(MAX_IN_FLIGHT=1)
     peer, other = await ready(desk), await ready(desk)
-    async with peer.posting(peer.call("work_silently")) as call:
-        await desk.until_begun()
+    async with peer.open_post(peer.call("work_silently")) as call:
+        await desk.wait_started()
         reply = await peer.post(peer.request("ping"))
         assert reply.json()["error"]["code"] == -32600
         assert (await other.post(other.request("ping"))).json()["result"] == {}
-        desk.go_on.set()
+        desk.proceed.set()
         await call.body()
     assert (await peer.post(peer.request("ping"))).json()["result"] == {}

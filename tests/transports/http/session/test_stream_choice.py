@@ -50,16 +50,16 @@ async def test_notifications_of_a_call_are_sent_only_on_its_own_stream(version: 
 
     async with (
         peer.stream() as standalone,
-        peer.posting(peer.call("count", name="a")) as one,
-        peer.posting(peer.call("count", name="b")) as other,
+        peer.open_post(peer.call("count", name="a")) as one,
+        peer.open_post(peer.call("count", name="b")) as other,
     ):
-        heard = [*await asyncio.gather(read_stream(one), read_stream(other))]
+        received = [*await asyncio.gather(read_stream(one), read_stream(other))]
         await peer.server.anotify_tools_list_changed()
-        told = await message_of(standalone)
+        notification = await message_of(standalone)
         assert await has_no_output(standalone)
 
-    assert heard == [["a 0", "a 1", "a 2", "a"], ["b 0", "b 1", "b 2", "b"]]
-    assert told["method"] == "notifications/tools/list_changed"
+    assert received == [["a 0", "a 1", "a 2", "a"], ["b 0", "b 1", "b 2", "b"]]
+    assert notification["method"] == "notifications/tools/list_changed"
 
 
 async def test_resumed_stream_replays_only_its_own_messages() -> None:
@@ -68,7 +68,7 @@ async def test_resumed_stream_replays_only_its_own_messages() -> None:
 
     firsts = []
     for name in ("a", "b"):
-        async with peer.posting(peer.call("count", name=name)) as stream:
+        async with peer.open_post(peer.call("count", name=name)) as stream:
             primed = await stream.event()
             assert primed is not None
             firsts.append(primed.id)
@@ -93,10 +93,13 @@ async def test_elicitation_complete_is_sent_only_to_its_session() -> None:
         await server.asend_notification(
             visited, {"elicitationId": "visit-1"}, session_id=one.session
         )
-        told = await message_of(ones)
+        notification = await message_of(ones)
         assert await has_no_output(others)
 
-    assert (told["method"], told["params"]) == (visited, {"elicitationId": "visit-1"})
+    assert (notification["method"], notification["params"]) == (
+        visited,
+        {"elicitationId": "visit-1"},
+    )
 
 
 async def test_stateless_stream_is_not_resumable_and_responses_are_rejected() -> None:
@@ -104,13 +107,13 @@ async def test_stateless_stream_is_not_resumable_and_responses_are_rejected() ->
 
     resumed = await wire.post(wire.call("count", name="a"), {"last-event-id": "pstream.1"})
     answered = await wire.post(jsonrpc.result(1, {"action": "accept"}))
-    refused = [await wire.request(method) for method in ("GET", "DELETE")]
+    replies = [await wire.request(method) for method in ("GET", "DELETE")]
 
     assert resumed.body.count(b"data:") == 4
     assert b"id:" not in resumed.body.replace(b'"id":', b"")
     assert answered.status == 400
     assert answered.json()["error"]["code"] == -32600
-    assert [reply.status for reply in refused] == [405, 405]
+    assert [reply.status for reply in replies] == [405, 405]
 
 
 @pytest.mark.parametrize("version", [*STREAMABLE, STATELESS])

@@ -15,19 +15,19 @@ def assert_next_request_succeeds(client: RealClient) -> None:
 
 
 def test_an_unknown_tool_is_an_error(client: RealClient) -> None:
-    with pytest.raises(SdkError) as refused:
+    with pytest.raises(SdkError) as caught:
         client.call("nonsense")
 
-    assert refused.value.code == INVALID_PARAMS
-    assert "nonsense" in refused.value.message
+    assert caught.value.code == INVALID_PARAMS
+    assert "nonsense" in caught.value.message
 
 
 def test_hidden_tool_is_reported_as_unknown(client: RealClient) -> None:
-    with pytest.raises(SdkError) as refused:
+    with pytest.raises(SdkError) as caught:
         client.call("close_ticket", number=1)
 
-    assert refused.value.code == INVALID_PARAMS
-    assert refused.value.message == "Unknown tool: close_ticket"
+    assert caught.value.code == INVALID_PARAMS
+    assert caught.value.message == "Unknown tool: close_ticket"
 
 
 def test_invalid_arguments_are_reported_as_a_tool_error(client: RealClient) -> None:
@@ -52,30 +52,30 @@ def test_handler_failure_is_reported_as_a_tool_error(client: RealClient) -> None
 
 
 def test_an_unknown_resource_is_an_error(client: RealClient, kind: Kind) -> None:
-    with pytest.raises(SdkError) as refused:
+    with pytest.raises(SdkError) as caught:
         client.request("resources/read", uri="ticket://99999")
 
-    assert refused.value.code == (RESOURCE_NOT_FOUND if kind.sessions else INVALID_PARAMS)
-    assert refused.value.error["data"] == {"uri": "ticket://99999"}
+    assert caught.value.code == (RESOURCE_NOT_FOUND if kind.sessions else INVALID_PARAMS)
+    assert caught.value.error["data"] == {"uri": "ticket://99999"}
 
 
 def test_an_unknown_prompt_is_an_error(client: RealClient) -> None:
-    with pytest.raises(SdkError) as refused:
+    with pytest.raises(SdkError) as caught:
         client.request("prompts/get", name="nonsense", arguments={})
 
-    assert refused.value.code == INVALID_PARAMS
+    assert caught.value.code == INVALID_PARAMS
 
 
 def test_missing_prompt_argument_is_an_error(client: RealClient) -> None:
-    with pytest.raises(SdkError) as refused:
+    with pytest.raises(SdkError) as caught:
         client.request("prompts/get", name="summarise_ticket", arguments={})
 
-    assert refused.value.code == INVALID_PARAMS
-    assert "number" in refused.value.message
+    assert caught.value.code == INVALID_PARAMS
+    assert "number" in caught.value.message
 
 
 def test_invalid_cursor_is_an_error(client: RealClient) -> None:
-    with pytest.raises(SdkError) as refused:
+    with pytest.raises(SdkError) as caught:
         client.request("tools/list", cursor="made-up")
 
-    assert refused.value.code == INVALID_PARAMS
+    assert caught.value.code == INVALID_PARAMS

@@ -14,15 +14,15 @@ from example_site.helpdesk.models import Comment, Ticket
 @receiver(post_save, sender=Ticket)
 def ticket_saved(instance: Ticket, **_: Any) -> None:
     """Notify when a ticket was created or edited."""
-    announce(instance.pk)
+    notify_subscribers(instance.pk)
 
 
 @receiver(post_save, sender=Comment)
 def comment_saved(instance: Comment, **_: Any) -> None:
     """Notify when a comment was added."""
-    announce(instance.ticket_id)
+    notify_subscribers(instance.ticket_id)
 
 
-def announce(number: int) -> None:
+def notify_subscribers(number: int) -> None:
     """Notify the subscribers of the ticket after the transaction commits."""
     transaction.on_commit(partial(default.notify_resource_updated, f"ticket://{number}"))

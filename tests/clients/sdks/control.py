@@ -6,9 +6,9 @@ It runs in the environment of an SDK, so it depends neither on the tests nor on 
           {"answer": 1, "result": {…}}                          answer a request of the server
           {"cancel": 1}                                         cancel a request
     out   {"connected": "2025-11-25", "server": {…}, …}
-          {"id": 1, "heard": "notifications/progress", "params": {…}}
-          {"heard": "notifications/message", "params": {…}}
-          {"question": 1, "asked": "elicitation/create", "params": {…}}
+          {"id": 1, "notification": "notifications/progress", "params": {…}}
+          {"notification": "notifications/message", "params": {…}}
+          {"request": 1, "method": "elicitation/create", "params": {…}}
           {"id": 1, "result": {…}}  or  {"id": 1, "error": {"code": …, "message": …}}
 """
 
@@ -28,7 +28,7 @@ _numbers = count(1)
 _answers: dict[int, asyncio.Future[Json]] = {}
 
 
-def say(**line: Any) -> None:
+def write_line(**line: Any) -> None:
     """Write one line."""
     print(json.dumps(line), flush=True)
 
@@ -43,7 +43,7 @@ async def ask(method: str, params: Any) -> Json:
     """Write a request of the server, and wait for the answer."""
     number = next(_numbers)
     _answers[number] = asyncio.get_running_loop().create_future()
-    say(question=number, asked=method, params=as_json(params) if params else {})
+    write_line(request=number, method=method, params=as_json(params) if params else {})
     return await _answers[number]
 
 
@@ -62,17 +62,19 @@ async def run_commands(methods: Mapping[str, Callable[..., Awaitable[Any]]]) -> 
     await asyncio.gather(*running.values(), return_exceptions=True)
 
 
-async def _do(method: Callable[..., Awaitable[Any]], order: Json) -> None:
-    async def heard(progress: float, total: float | None, message: str | None) -> None:
+async def _do(method: Callable[..., Awaitable[Any]], command: Json) -> None:
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         params = {"progress": progress, "total": total, "message": message}
-        say(id=order["id"], heard="notifications/progress", params=params)
+        write_line(id=command["id"], notification="notifications/progress", params=params)
 
     try:
-        result = await method(heard, **order["params"])
+        result = await method(on_progress, **command["params"])
     except Exception as raised:
-        say(id=order["id"], error=_described(raised))
+        write_line(id=command["id"], error=_described(raised))
     else:
-        say(id=order["id"], result=as_json(result) if hasattr(result, "model_dump") else result)
+        write_line(
+            id=command["id"], result=as_json(result) if hasattr(result, "model_dump") else result
+        )
 
 
 def _described(raised: Exception) -> Json:

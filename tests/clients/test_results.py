@@ -39,9 +39,9 @@ def test_tool_returns_rows_of_the_database(client: RealClient, kind: Kind) -> No
 
 
 def test_comment_written_by_a_tool_is_read_as_a_resource(client: RealClient) -> None:
-    said = client.call("add_comment", number=7, text="Zażółć gęślą jaźń 🐍")
+    result = client.call("add_comment", number=7, text="Zażółć gęślą jaźń 🐍")
 
-    assert said["content"][0]["text"].startswith("Added to #7 ")
+    assert result["content"][0]["text"].startswith("Added to #7 ")
     ticket = client.request("resources/read", uri="ticket://7")
     assert "Zażółć gęślą jaźń 🐍" in ticket["contents"][0]["text"]
 
@@ -73,9 +73,9 @@ def test_concurrent_calls_are_all_answered(client: RealClient) -> None:
         for number in range(CONCURRENT_CALLS)
     }
 
-    said = client.until_done(*wanted)
+    lines = client.until_done(*wanted)
 
-    results = {line["id"]: line["result"] for line in said if "result" in line}
+    results = {line["id"]: line["result"] for line in lines if "result" in line}
     assert {id: result["content"][0]["text"] for id, result in results.items()} == wanted
 
 
@@ -87,20 +87,24 @@ def sum_of(a: int, b: int) -> Json:
 
 
 def test_progress_arrives_before_the_result(client: RealClient) -> None:
-    said = client.conversation("tools/call", name="check_answer_times", arguments={})
+    lines = client.conversation("tools/call", name="check_answer_times", arguments={})
 
-    progress = [line["params"] for line in said if line.get("heard") == "notifications/progress"]
-    checked = said[-1]["result"]["structuredContent"]["checked"]
+    progress = [
+        line["params"] for line in lines if line.get("notification") == "notifications/progress"
+    ]
+    checked = lines[-1]["result"]["structuredContent"]["checked"]
     assert [params["progress"] for params in progress] == [*range(10, checked, 10), checked]
     assert {params["total"] for params in progress} == {checked}
     assert progress[-1]["message"].endswith("late answers so far")
 
 
 def test_log_messages_arrive_before_the_result(client: RealClient) -> None:
-    said = client.conversation("tools/call", name="check_answer_times", arguments={})
+    lines = client.conversation("tools/call", name="check_answer_times", arguments={})
 
-    logged = [line["params"] for line in said if line.get("heard") == "notifications/message"]
-    late = said[-1]["result"]["structuredContent"]["late"]
+    logged = [
+        line["params"] for line in lines if line.get("notification") == "notifications/message"
+    ]
+    late = lines[-1]["result"]["structuredContent"]["late"]
     assert [params["level"] for params in logged] == ["warning"] * len(late)
     assert logged[0]["data"].endswith("was answered late")
 
@@ -110,7 +114,7 @@ def test_progress_arrives_during_the_call_and_other_requests_are_answered(
     client: RealClient,
 ) -> None:
     timer = client.start("tools/call", name="timer", arguments={"seconds": 1})
-    first = client.heard("notifications/progress")
+    first = client.next_notification("notifications/progress")
 
     client.call("calculator", operation="add", a=1, b=1)
     rest = client.until_done(timer)
@@ -123,9 +127,9 @@ def test_progress_arrives_during_the_call_and_other_requests_are_answered(
 @with_sessions
 def test_progress_arrives_before_an_input_request_is_answered(suite_client: RealClient) -> None:
     call = suite_client.start("tools/call", name="test_streaming_elicitation", arguments={})
-    reported = suite_client.heard("notifications/progress")
+    reported = suite_client.next_notification("notifications/progress")
     # The tool continues only after this.
-    suite_client.answer(suite_client.asked(), {"action": "accept", "content": {"ok": True}})
+    suite_client.answer(suite_client.next_request(), {"action": "accept", "content": {"ok": True}})
     result = suite_client.until_done(call)[-1]["result"]
 
     assert reported["params"]["message"] == "About to ask"

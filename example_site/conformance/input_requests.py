@@ -88,7 +88,7 @@ ENUMS = {
 }
 
 
-def told(answer: ElicitResult[Any]) -> str:
+def to_text(answer: ElicitResult[Any]) -> str:
     """The text of a response."""
     content = answer.content
     plain = content.model_dump() if isinstance(content, BaseModel) else content
@@ -101,29 +101,29 @@ def told(answer: ElicitResult[Any]) -> str:
 @conformance.tool(requests_input=True)
 async def test_sampling(prompt: str, frame: Frame) -> str:
     """Requests sampling, and returns the text of the model."""
-    said = await frame.client.acreate_message(prompt, max_tokens=100)
-    return f"LLM response: {said.text}"
+    sampled = await frame.client.acreate_message(prompt, max_tokens=100)
+    return f"LLM response: {sampled.text}"
 
 
 @conformance.tool(requests_input=True)
 async def test_elicitation(message: str, frame: Frame) -> str:
     """Requests a user name and an email address from the user."""
     answer = await frame.client.aelicit(message, Account)
-    return f"User response: {told(answer)}"
+    return f"User response: {to_text(answer)}"
 
 
 @conformance.tool(requests_input=True)
 async def test_elicitation_sep1034_defaults(frame: Frame) -> str:
     """Requests a form with a default for each type."""
     answer = await frame.client.aelicit("Please review these values", DEFAULTS)
-    return f"Elicitation completed: {told(answer)}"
+    return f"Elicitation completed: {to_text(answer)}"
 
 
 @conformance.tool(requests_input=True)
 async def test_elicitation_sep1330_enums(frame: Frame) -> str:
     """Requests a form with each kind of choice."""
     answer = await frame.client.aelicit("Please choose", ENUMS)
-    return f"Elicitation completed: {told(answer)}"
+    return f"Elicitation completed: {to_text(answer)}"
 
 
 # Without sessions.
@@ -132,8 +132,8 @@ async def test_elicitation_sep1330_enums(frame: Frame) -> str:
 @conformance.tool(requests_input=True)
 async def test_missing_capability(frame: Frame) -> str:
     """Cannot be called by a client that does not support sampling."""
-    said = await frame.client.acreate_message("Say anything.", max_tokens=10)
-    return said.text
+    sampled = await frame.client.acreate_message("Say anything.", max_tokens=10)
+    return sampled.text
 
 
 @conformance.tool(requests_input=True)
@@ -141,7 +141,7 @@ async def test_streaming_elicitation(frame: Frame) -> str:
     """Sends a log message before it sends an elicitation request."""
     await frame.client.aprogress(0, 1, "About to ask")
     answer = await frame.client.aelicit("Please confirm", Confirmation, key="confirm")
-    return f"Elicitation completed: {told(answer)}"
+    return f"Elicitation completed: {to_text(answer)}"
 
 
 @conformance.tool(requests_input=True)
@@ -154,10 +154,10 @@ async def test_input_required_result_elicitation(frame: Frame) -> str:
 @conformance.tool(requests_input=True)
 async def test_input_required_result_sampling(frame: Frame) -> str:
     """Requests a completion of the client's model."""
-    said = await frame.client.acreate_message(
+    sampled = await frame.client.acreate_message(
         "What is the capital of France?", max_tokens=100, key="capital_question"
     )
-    return said.text
+    return sampled.text
 
 
 @conformance.tool(requests_input=True)
@@ -171,7 +171,7 @@ async def test_input_required_result_list_roots(frame: Frame) -> str:
 async def test_input_required_result_request_state(frame: Frame) -> str:
     """Requests a confirmation; the state is sent to the client and returned by it."""
     answer = await frame.client.aelicit("Please confirm", Confirmation, key="confirm")
-    return f"state-ok, {told(answer)}"
+    return f"state-ok, {to_text(answer)}"
 
 
 @conformance.tool(requests_input=True)
@@ -183,7 +183,7 @@ async def test_input_required_result_multiple_inputs(frame: Frame) -> str:
         client_roots=input_requests.roots(),
     )
     name, greeting, roots = answers["user_name"], answers["greeting"], answers["client_roots"]
-    return f"{greeting.text} ({told(name)}; {len(roots)} roots)"
+    return f"{greeting.text} ({to_text(name)}; {len(roots)} roots)"
 
 
 @conformance.tool(requests_input=True)
@@ -191,14 +191,14 @@ async def test_input_required_result_multi_round(frame: Frame) -> str:
     """Sends a second input request after the response to the first one."""
     name = await frame.client.aelicit("Step 1: What is your name?", UserName, key="step1")
     color = await frame.client.aelicit("Step 2: What is your favorite color?", Color, key="step2")
-    return f"Step 1: {told(name)}. Step 2: {told(color)}."
+    return f"Step 1: {to_text(name)}. Step 2: {to_text(color)}."
 
 
 @conformance.tool(requests_input=True)
 async def test_input_required_result_tampered_state(frame: Frame) -> str:
     """Requests a confirmation, and rejects a state that was modified."""
     answer = await frame.client.aelicit("Please confirm", Confirmation, key="confirm")
-    return f"The state was untouched, {told(answer)}"
+    return f"The state was untouched, {to_text(answer)}"
 
 
 @conformance.tool(requests_input=True)
@@ -208,13 +208,13 @@ async def test_input_required_result_capabilities(frame: Frame) -> str:
         "user_name": input_requests.form("What is your name?", UserName),
         "greeting": input_requests.sample("Generate a greeting", max_tokens=50),
     }
-    asked = {
-        name: question
-        for name, question in possible.items()
-        if not input_requests.missing(question, frame.client.capabilities)
+    supported = {
+        name: request
+        for name, request in possible.items()
+        if not input_requests.missing(request, frame.client.capabilities)
     }
-    answers: Mapping[str, Any] = await frame.client.aask(**asked)
-    return f"Answered: {', '.join(answers) or 'nothing, for this client cannot be asked'}"
+    answers: Mapping[str, Any] = await frame.client.aask(**supported)
+    return f"Answered: {', '.join(answers) or 'nothing, no input request is supported'}"
 
 
 @conformance.prompt(requests_input=True)

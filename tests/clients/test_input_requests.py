@@ -18,13 +18,13 @@ def ticket() -> Json:
 
 def test_tool_continues_with_the_elicited_answer(client: RealClient, ticket: Json) -> None:
     call = client.start("tools/call", name="open_ticket", arguments=ticket)
-    question = client.asked()
-    client.answer(question, {"action": "accept", "content": {"customer": SCHOOLS[1]}})
+    request = client.next_request()
+    client.answer(request, {"action": "accept", "content": {"customer": SCHOOLS[1]}})
     result = client.until_done(call)[-1]["result"]
 
-    assert question["asked"] == "elicitation/create"
-    assert question["params"]["message"] == "Which 'School' do you mean?"
-    assert question["params"]["requestedSchema"]["properties"]["customer"]["enum"] == SCHOOLS
+    assert request["method"] == "elicitation/create"
+    assert request["params"]["message"] == "Which 'School' do you mean?"
+    assert request["params"]["requestedSchema"]["properties"]["customer"]["enum"] == SCHOOLS
     assert result["structuredContent"]["customer"] == SCHOOLS[1]
 
 
@@ -33,7 +33,7 @@ def test_declined_or_cancelled_elicitation_opens_no_ticket(
     client: RealClient, ticket: Json, action: str
 ) -> None:
     call = client.start("tools/call", name="open_ticket", arguments=ticket)
-    client.answer(client.asked(), {"action": action})
+    client.answer(client.next_request(), {"action": action})
     result = client.until_done(call)[-1]["result"]
 
     assert result["isError"] is True
@@ -44,9 +44,9 @@ def test_invalid_elicitation_answer_repeats_the_input_request(
     client: RealClient, ticket: Json
 ) -> None:
     call = client.start("tools/call", name="open_ticket", arguments=ticket)
-    first = client.asked()
+    first = client.next_request()
     client.answer(first, {"action": "accept", "content": {"customer": "Somebody else"}})
-    again = client.asked()
+    again = client.next_request()
     client.answer(again, {"action": "accept", "content": {"customer": SCHOOLS[0]}})
     result = client.until_done(call)[-1]["result"]
 
@@ -56,13 +56,13 @@ def test_invalid_elicitation_answer_repeats_the_input_request(
 
 def test_tool_receives_the_sampling_result(suite_client: RealClient) -> None:
     call = suite_client.start("tools/call", name="test_sampling", arguments={"prompt": "Say hi"})
-    question = suite_client.asked()
-    suite_client.answer(question, sampling_result("Hi!"))
+    request = suite_client.next_request()
+    suite_client.answer(request, sampling_result("Hi!"))
     result = suite_client.until_done(call)[-1]["result"]
 
-    assert question["asked"] == "sampling/createMessage"
-    assert question["params"]["maxTokens"] == 100
-    assert question["params"]["messages"][0]["content"]["text"] == "Say hi"
+    assert request["method"] == "sampling/createMessage"
+    assert request["params"]["maxTokens"] == 100
+    assert request["params"]["messages"][0]["content"]["text"] == "Say hi"
     assert result["content"][0]["text"] == "LLM response: Hi!"
 
 
@@ -71,7 +71,7 @@ def test_tool_receives_the_roots_of_the_client(suite_client: RealClient) -> None
         "tools/call", name="test_input_required_result_list_roots", arguments={}
     )
     roots = {"roots": [{"uri": "file:///home/ada", "name": "Home"}]}
-    suite_client.answer(suite_client.asked(), roots)
+    suite_client.answer(suite_client.next_request(), roots)
     result = suite_client.until_done(call)[-1]["result"]
 
     assert result["content"][0]["text"] == "Roots: file:///home/ada"
@@ -88,8 +88,8 @@ def test_tool_receives_several_inputs_requested_together(suite_client: RealClien
     )
     # In any order; the Python SDK 1.x handles requests one after the other.
     while answers:
-        question = suite_client.asked()
-        suite_client.answer(question, answers.pop(question["asked"]))
+        request = suite_client.next_request()
+        suite_client.answer(request, answers.pop(request["method"]))
     result = suite_client.until_done(call)[-1]["result"]
 
     assert result["content"][0]["text"].startswith("Good morning")
@@ -101,8 +101,8 @@ def test_tool_receives_inputs_requested_one_after_the_other(suite_client: RealCl
         "tools/call", name="test_input_required_result_multi_round", arguments={}
     )
     for content in ({"name": "Ada"}, {"color": "green"}):
-        question = suite_client.asked()
-        suite_client.answer(question, {"action": "accept", "content": content})
+        request = suite_client.next_request()
+        suite_client.answer(request, {"action": "accept", "content": content})
     result = suite_client.until_done(call)[-1]["result"]
 
     text = result["content"][0]["text"]
@@ -112,8 +112,8 @@ def test_tool_receives_inputs_requested_one_after_the_other(suite_client: RealCl
 
 def test_prompt_receives_the_elicited_answer(suite_client: RealClient) -> None:
     call = suite_client.start("prompts/get", name="test_input_required_result_prompt", arguments={})
-    question = suite_client.asked()
-    suite_client.answer(question, {"action": "accept", "content": {"context": "tea"}})
+    request = suite_client.next_request()
+    suite_client.answer(request, {"action": "accept", "content": {"context": "tea"}})
     result = suite_client.until_done(call)[-1]["result"]
 
     assert result["messages"][0]["content"]["text"] == "Please write about this: tea"

@@ -21,9 +21,9 @@ def open_ticket(
     """Open a ticket for a customer. The user selects the customer if several match."""
     # Nothing is written before the input request: without a session, the client retries the
     # call with the response, and the handler runs again from the start.
-    meant = _choose(frame, customer, list(Customer.objects.filter(name__icontains=customer)))
+    selected = _choose(frame, customer, list(Customer.objects.filter(name__icontains=customer)))
     ticket = Ticket.objects.create(
-        customer=meant, subject=subject, description=description, priority=priority
+        customer=selected, subject=subject, description=description, priority=priority
     )
     return TicketSummary.of(ticket)
 
