@@ -15,12 +15,7 @@ if TYPE_CHECKING:
     from django_mcp.protocol.revisions import Revision
     from django_mcp.server.server import Server
 
-KINDS = (
-    ToolComponent.kind,
-    ResourceComponent.kind,
-    TemplateComponent.kind,
-    PromptComponent.kind,
-)
+KINDS = (ToolComponent.kind, ResourceComponent.kind, TemplateComponent.kind, PromptComponent.kind)
 
 
 CONSTANT = {str, NoneType}

@@ -93,10 +93,7 @@ class Server(Hooks):
         self.info: dict[str, Any] = {"name": name, "version": version or "1.0"}
         self._info_by_version: dict[str, dict[str, Any]] = {}
         self.describe(
-            title=title,
-            description=description,
-            icons=[*icons] or None,
-            websiteUrl=website_url,
+            title=title, description=description, icons=[*icons] or None, websiteUrl=website_url
         )
         self.path = f"/{name}" if path is None else path
         self.instructions = instructions
