@@ -85,7 +85,7 @@ class Server(Hooks):
         **hooks: Unpack[HookOptions],
     ) -> None:
         _check_options({*hooks})
-        self.components = ComponentCollection(self)
+        self.components: ComponentCollection = ComponentCollection(self)
         self.capabilities = Capabilities(self, capabilities)
         self.notifications = Notifications(self)
         self.in_process = InProcessCalls(self)
@@ -232,7 +232,7 @@ class Server(Hooks):
 
         No session is opened, no hook is called, and no notification is sent.
         """
-        return self.in_process.initialize(client_info, capabilities, user)
+        return self.in_process.port.frame(self, client_info, capabilities, user=user)
 
     _notifications = Twins("notifications", Notifications.run)
     notify_tools_list_changed, anotify_tools_list_changed = _notifications.of(
