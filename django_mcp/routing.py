@@ -9,7 +9,7 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from django.urls import URLPattern, re_path
@@ -85,7 +85,7 @@ async def _lifespan(receive: Any, send: Any) -> None:
     while True:
         message = await receive()
         try:
-            await LIFESPAN[message["type"]]()
+            await (_start_all if message["type"] == "lifespan.startup" else _stop_all)()
         except Exception as error:
             logger.exception("An MCP server could not be started")
             await send({"type": f"{message['type']}.failed", "message": repr(error)})
@@ -125,9 +125,3 @@ async def _start_all() -> None:
 async def _stop_all() -> None:
     sse_stream.end_all()
     await lifespan.stop_all()
-
-
-LIFESPAN: Mapping[str, Callable[[], Awaitable[None]]] = {
-    "lifespan.startup": _start_all,
-    "lifespan.shutdown": _stop_all,
-}

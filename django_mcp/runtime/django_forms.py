@@ -92,9 +92,10 @@ def _multiple_choice(field: Any) -> Schema:
 
 
 def _choices(field: Any) -> list[Schema]:
+    pairs: Iterable[tuple[Any, Any]] = flatten_choices(field.choices)
     choices = [
         {"const": str(value), "title": str(label)}
-        for value, label in flatten_choices(field.choices)
+        for value, label in pairs
         if value is not None and str(value)
     ]
     if len(choices) > MAX_CHOICES:
