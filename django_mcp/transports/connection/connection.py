@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -21,7 +21,7 @@ from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import Cancelled, InternalError, InvalidRequest, McpError
 from django_mcp.protocol.headers import RequestHeaders
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestId
-from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Revision
+from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature
 from django_mcp.protocol.subscriptions import UPDATED, Filter
 from django_mcp.pubsub import bus, publisher
 from django_mcp.pubsub.pending_requests import ConnectionRoute, PendingRequests
@@ -54,15 +54,12 @@ class MessageSink(Protocol):
     @property
     def is_stuck(self) -> bool:
         """Whether the previous message has not been accepted yet."""
-        ...
 
     def write(self, message: bytes, /) -> None:
         """Send one message; never blocks for long."""
-        ...
 
     def end(self) -> None:
         """Close the connection, because the client does not respond."""
-        ...
 
 
 class ConnectionExchange(LoopExchange):
@@ -71,9 +68,10 @@ class ConnectionExchange(LoopExchange):
     encodes = True
     request_headers: RequestHeaders | None = None
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, send: Send, route: ConnectionRoute) -> None:
         super().__init__()
-        self._connection = connection
+        self._send = send
+        self._route = route
         self._requests = PendingRequests()
         self._closed: asyncio.Future[None] | None = None
 
@@ -81,9 +79,9 @@ class ConnectionExchange(LoopExchange):
         """Send a notification before the response; those of several requests interleave."""
         encoded = jsonrpc.encode(message)
         if self._is_here():
-            self._connection.write(encoded)
+            self._send(encoded)
         else:
-            self.loop.call_soon_threadsafe(self._connection.write, encoded)
+            self.loop.call_soon_threadsafe(self._send, encoded)
 
     async def flush(self) -> None:
         """Let what was written by now be sent."""
@@ -91,12 +89,12 @@ class ConnectionExchange(LoopExchange):
 
     async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         """Send a request to the client; its response arrives on the same connection."""
-        route = self._connection.responses
-        return await self._requests.send_request(route, self.write, method, params, timeout=timeout)
+        requests, route = self._requests, self._route
+        return await requests.send_request(route, self.write, method, params, timeout=timeout)
 
     async def listen(self, frame: Frame, wanted: Filter, /) -> None:
         """Send notifications until the client cancels the request, or ``end_listening``."""
-        subscription = Subscription(frame, wanted, self._connection.write)
+        subscription = Subscription(frame, wanted, self._send)
         self._closed = self.loop.create_future()
         try:
             await subscription.open()
@@ -115,14 +113,12 @@ class ConnectionExchange(LoopExchange):
             self._closed.set_result(None)
 
     def abandon(self, reason: str) -> None:
-        """Let no handler wait for the client any more."""
+        """Cancel the pending requests to the client."""
         self._requests.abandon(reason)
 
 
 class ConnectionRequest(InFlightRequest):
     """One request while it is answered."""
-
-    __slots__ = ("exchange", "frame", "has_expired", "send", "task", "timer")
 
     task: asyncio.Task[None]
 
@@ -136,39 +132,25 @@ class ConnectionRequest(InFlightRequest):
         self.has_expired = False
         self.timer: asyncio.TimerHandle | None = None
 
-    def start(self, answer: Awaitable[None], limit: float | None) -> None:
-        """Begin to answer it, in a task of its own."""
-        self.task = asyncio.ensure_future(answer)
-        if limit is not None:
-            self.timer = self.exchange.loop.call_later(limit, self.expire)
-
     def cancel(self, reason: str | None) -> None:
         """Stop it, unless it opens the session (CANC-02)."""
         if self.frame.message.method != "initialize":
             self.stop(reason)
 
     def stop(self, reason: str | None) -> None:
-        """Stop it, and what it waits for."""
         self.frame.cancellation.request(reason)
         self.exchange.abandon(reason or "The call was cancelled")
         self.task.cancel()
 
     def expire(self) -> None:
-        """Stop it because it took too long, which its client is told by an error."""
+        """Stop it because it took too long; its response is an error."""
         if not self.exchange.is_listening:
             self.has_expired = True
             self.stop(TIMED_OUT)
 
-    def end(self) -> None:
-        """Send the error of a request that timed out, and stop its timer."""
-        if self.timer is not None:
-            self.timer.cancel()
-        if self.has_expired:
-            self.send(jsonrpc.encode(dispatcher.error_reply(self.frame, Cancelled()).message))
-
 
 SESSION = ""
-"""What requests in flight are filed under: a connection has one session at most."""
+"""The key of requests in flight: a connection has one session at most."""
 
 
 class Connection:
@@ -205,7 +187,7 @@ class Connection:
                 self._take(jsonrpc.read(value))
         except McpError as error:
             request_id = getattr(error, "request_id", None)
-            self.write(jsonrpc.encode(jsonrpc.error(request_id, NEWEST.error(error))))
+            self.write(jsonrpc.encode(error.to_json_rpc(request_id, NEWEST)))
 
     def write(self, message: bytes) -> None:
         """Send a message while the connection is open."""
@@ -236,24 +218,20 @@ class Connection:
 
     def _take_batch(self, values: Sequence[Any]) -> None:
         """Answer a batch with one array, when its last request is answered (RPC-B5)."""
-        if self.session is None or not self._revision.has(Feature.BATCHES):
+        if self.session is None or not BY_VERSION[self.session.version].has(Feature.BATCHES):
             raise InvalidRequest(NO_BATCHES)
         messages, errors = read_batch(values)
         replies = [self._encoded_error(error, error.request_id) for error in errors]
-        tasks = []
+        tasks: list[asyncio.Task[None] | None] = []
         for message in messages:
-            if isinstance(message, Request):
-                tasks.append(self._start_in_batch(message, replies))
-            else:
-                self._take(message)
+            try:
+                if isinstance(message, Request):
+                    tasks.append(self._start(message, replies.append))
+                else:
+                    self._take(message)
+            except InvalidRequest as error:
+                replies.append(self._encoded_error(error, error.request_id))
         bus.spawn(self._finish_batch([task for task in tasks if task is not None], replies))
-
-    def _start_in_batch(self, request: Request, replies: list[bytes]) -> asyncio.Task[None] | None:
-        try:
-            return self._start(request, replies.append)
-        except InvalidRequest as error:
-            replies.append(self._encoded_error(error, request.id))
-            return None
 
     async def _finish_batch(
         self, tasks: Sequence[asyncio.Task[None]], replies: list[bytes]
@@ -267,7 +245,7 @@ class Connection:
 
     def _start(self, request: Request, send: Send) -> asyncio.Task[None] | None:
         """Begin to answer; raises InvalidRequest for a request that must not begin."""
-        exchange = ConnectionExchange(self)
+        exchange = ConnectionExchange(self.write, self.responses)
         try:
             frame = frames.of_request(self._call(exchange), request, self.session)
         except McpError as error:
@@ -278,13 +256,20 @@ class Connection:
         if in_flight.cancelled_early:
             self._in_flight.end(in_flight)
             return None  # Cancelled before it arrived: no response is expected.
-        in_flight.start(self._answer(in_flight), conf.get().handler_timeout)
+        in_flight.task = asyncio.ensure_future(self._answer(in_flight))
+        limit = conf.get().handler_timeout
+        if limit is not None:
+            in_flight.timer = exchange.loop.call_later(limit, in_flight.expire)
         in_flight.task.add_done_callback(lambda _: self._end(in_flight))
         return in_flight.task
 
     def _end(self, request: ConnectionRequest) -> None:
         self._in_flight.end(request)
-        request.end()
+        if request.timer is not None:
+            request.timer.cancel()
+        if request.has_expired:
+            error = dispatcher.error_reply(request.frame, Cancelled())
+            request.send(jsonrpc.encode(error.message))
 
     async def _answer(self, request: ConnectionRequest) -> None:
         frame = request.frame
@@ -305,7 +290,11 @@ class Connection:
 
     async def _reply(self, frame: Frame) -> Reply:
         if frame.message.method == "initialize":
-            return await self._open_session(frame)
+            session_id = publisher.CONNECTION_BOUND.join((self._scheme, secrets.token_urlsafe(24)))
+            reply, self.session = await self._engine.open(frame, session_id)
+            if self.session is not None:
+                await self._join(publisher.of_session(self.session.address), self._on_session_event)
+            return reply
         if frame.get_mcp_session_id() is not None:
             if self._initializing is not None and not frame.initialized:
                 await asyncio.shield(self._initializing)
@@ -314,13 +303,6 @@ class Connection:
             if not frame.initialized:
                 frame = frames.with_session(frame, self.session)
         return await self._engine.answer(frame)
-
-    async def _open_session(self, frame: Frame) -> Reply:
-        session_id = publisher.CONNECTION_BOUND.join((self._scheme, secrets.token_urlsafe(24)))
-        reply, self.session = await self._engine.open(frame, session_id)
-        if self.session is not None:
-            await self._join(publisher.of_session(self.session.address), self._on_session_event)
-        return reply
 
     # The session.
 
@@ -350,7 +332,9 @@ class Connection:
 
     def _take_notification(self, message: Notification) -> None:
         if message.method == "notifications/cancelled":
-            self._cancel(message.params)
+            named = read_cancellation(message.params)
+            if named is not None:  # An unknown one is ignored (CANC-11).
+                self._in_flight.cancel(SESSION, *named)
         elif self.session is None:
             return
         elif message.method != "notifications/initialized":
@@ -366,15 +350,9 @@ class Connection:
             await self._store.delete(session.id)
             self.session, self._initializing = None, None
 
-    def _cancel(self, params: Mapping[str, Any]) -> None:
-        """Cancel the request that the client names; an unknown one is ignored (CANC-11)."""
-        named = read_cancellation(params)
-        if named is not None:
-            self._in_flight.cancel(SESSION, *named)
-
     def _call(self, exchange: ConnectionExchange | None = None) -> frames.IncomingRequest:
-        exchange = exchange or ConnectionExchange(self)
-        return frames.IncomingRequest(server=self.server, caller=self._origin, exchange=exchange)
+        exchange = exchange or ConnectionExchange(self.write, self.responses)
+        return frames.IncomingRequest(self.server, self._origin, exchange)
 
     # Notifications of the server.
 
@@ -408,9 +386,8 @@ class Connection:
         if self.session is None:
             return
         updated = Notification(UPDATED, {"uri": uri})
-        if await visibility.is_readable(
-            frames.in_session(self._call(), updated, self.session), uri
-        ):
+        frame = frames.in_session(self._call(), updated, self.session)
+        if await visibility.is_readable(frame, uri):
             self._notify(UPDATED, jsonrpc.encode(jsonrpc.notification(UPDATED, {"uri": uri})))
 
     def _send_keepalive(self, message: bytes) -> bool:
@@ -432,11 +409,6 @@ class Connection:
         if receiver is not None:
             bus.here().unsubscribe(group, receiver)
 
-    # Errors.
-
-    @property
-    def _revision(self) -> Revision:
-        return NEWEST if self.session is None else BY_VERSION[self.session.version]
-
     def _encoded_error(self, error: McpError, request_id: RequestId | None) -> bytes:
-        return jsonrpc.encode(jsonrpc.error(request_id, self._revision.error(error)))
+        revision = NEWEST if self.session is None else BY_VERSION[self.session.version]
+        return jsonrpc.encode(error.to_json_rpc(request_id, revision))
