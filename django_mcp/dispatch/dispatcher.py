@@ -67,8 +67,9 @@ async def _answer(frame: Frame) -> Reply:
     except Exception as error:
         frame.server.report(f"{request.method} failed", error)
         return error_reply(frame, InternalError())
+    after = _in_its_session(after, frame)
     if isinstance(result, McpError):
-        return error_reply(frame, result)._replace(frame=_in_its_session(after, frame))
+        return error_reply(frame, result)._replace(frame=after)
     server, revision = frame.server, frame.revision
     finished = revision.serialize_result(
         request.method,
@@ -76,19 +77,14 @@ async def _answer(frame: Frame) -> Reply:
         server_info=server.get_server_info(revision),
         cache=server.cache_members,
     )
-    if server.options.strict and _is_invalid(frame, finished):
-        return error_reply(frame, InternalError("The server answered something unfit"))
-    reply = jsonrpc.result(frame.request_id, finished)
-    return Reply(reply, _in_its_session(after, frame))
-
-
-def _is_invalid(frame: Frame, result: dict[str, Any]) -> bool:
-    """Whether a result violates the revision's schema; the violations are logged."""
-    method = frame.message.method
-    violations = strict.result(frame.revision, method, preencoded.plain(result))
-    if violations:
-        logger.error("The result of %s violates the protocol: %s", method, "; ".join(violations))
-    return bool(violations)
+    if server.options.strict:
+        method = request.method
+        violations = strict.result(revision, method, preencoded.plain(finished))
+        if violations:
+            described = "; ".join(violations)
+            logger.error("The result of %s violates the protocol: %s", method, described)
+            return error_reply(frame, InternalError("The server answered something unfit"))
+    return Reply(jsonrpc.result(frame.request_id, finished), after)
 
 
 def _in_its_session(after: Frame, before: Frame) -> Frame:

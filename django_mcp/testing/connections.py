@@ -96,6 +96,9 @@ class Connection(ABC):
     async def notify(self, message: Message) -> None:
         """Send a notification or a response."""
 
+    async def _respond(self, request: Message) -> None:
+        await self.notify(await self.listener.answer_request(request))
+
     async def listen(self, ready: Callable[[], None]) -> None:
         """Receive notifications of the session until cancelled; calls ``ready`` once subscribed."""
         ready()
@@ -168,14 +171,16 @@ class MemoryConnection(Connection):
             message = jsonrpc.read(value)
         except McpError as error:
             return error.to_json_rpc(getattr(error, "request_id", None), NEWEST)
-        call = frames.IncomingRequest(
-            self.facts.server, self._origin, MemoryExchange(self.listener)
-        )
+        exchange = MemoryExchange(self.listener)
+        call = frames.IncomingRequest(self.facts.server, self._origin, exchange)
         session = await self._store.load(self.session_id or "")
         if isinstance(message, Request):
             return await self._answer(call, message, session)
         if isinstance(message, Notification) and session is not None:
-            await self._receive_notification(call, message, session)
+            if message.method != "notifications/initialized":
+                await self._engine.notified(call, message, session)
+            elif not await self._engine.initialized(call, message, session):
+                await self._store.delete(session.id)
         return None
 
     async def listen(self, ready: Callable[[], None]) -> None:
@@ -234,14 +239,6 @@ class MemoryConnection(Connection):
     async def _publish(self, server: Server, _: str, changes: Sequence[Change]) -> None:
         for message in publisher.lists_changed(server, changes):
             self.listener.receive_notification(message)
-
-    async def _receive_notification(
-        self, call: frames.IncomingRequest, message: Notification, session: Session
-    ) -> None:
-        if message.method != "notifications/initialized":
-            await self._engine.notified(call, message, session)
-        elif not await self._engine.initialized(call, message, session):
-            await self._store.delete(session.id)
 
 
 # Over HTTP.
@@ -362,7 +359,7 @@ class HttpConnection(Connection):
         if "method" not in message:
             return message
         if "id" in message:
-            await self.notify(await self.listener.answer_request(message))
+            await self._respond(message)
         else:
             self.listener.receive_notification(message)
         return None
@@ -494,9 +491,6 @@ class StdioConnection(Connection):
             self.strays.append(message)
         else:
             response.set_result(message)
-
-    async def _respond(self, request: Message) -> None:
-        await self.notify(await self.listener.answer_request(request))
 
     def _fail_pending(self, serving: asyncio.Task[None]) -> None:
         for response in self._pending.values():

@@ -43,7 +43,6 @@ class Subscription:
         self._is_open = True
 
     def close(self) -> None:
-        """Unsubscribe."""
         self._is_open = False
         for group in self._groups():
             bus.here().unsubscribe(group, self._receive)

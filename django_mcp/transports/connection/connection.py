@@ -19,7 +19,6 @@ from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change, Session
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import Cancelled, InternalError, InvalidRequest, McpError
-from django_mcp.protocol.headers import RequestHeaders
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestId
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature
 from django_mcp.protocol.subscriptions import UPDATED, Filter
@@ -44,6 +43,7 @@ GRACE = 1.0
 """Seconds in which requests in flight may finish after the client has closed its side."""
 TIMED_OUT = "The call took too long"
 
+Task = asyncio.Task[None]
 Send = Callable[[bytes], None]
 """Sends a response, or adds it to those of a batch."""
 
@@ -66,13 +66,12 @@ class ConnectionExchange(LoopExchange):
     """The Exchange of one request on a connection."""
 
     encodes = True
-    request_headers: RequestHeaders | None = None
 
     def __init__(self, send: Send, route: ConnectionRoute) -> None:
         super().__init__()
         self._send = send
         self._route = route
-        self._requests = PendingRequests()
+        self.pending_requests = PendingRequests()
         self._closed: asyncio.Future[None] | None = None
 
     def write(self, message: dict[str, Any], /) -> None:
@@ -89,7 +88,7 @@ class ConnectionExchange(LoopExchange):
 
     async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         """Send a request to the client; its response arrives on the same connection."""
-        requests, route = self._requests, self._route
+        requests, route = self.pending_requests, self._route
         return await requests.send_request(route, self.write, method, params, timeout=timeout)
 
     async def listen(self, frame: Frame, wanted: Filter, /) -> None:
@@ -108,19 +107,15 @@ class ConnectionExchange(LoopExchange):
         return self._closed is not None
 
     def end_listening(self) -> None:
-        """Let a subscription end with its result."""
+        """End a subscription with its result."""
         if self._closed is not None and not self._closed.done():
             self._closed.set_result(None)
-
-    def abandon(self, reason: str) -> None:
-        """Cancel the pending requests to the client."""
-        self._requests.abandon(reason)
 
 
 class ConnectionRequest(InFlightRequest):
     """One request while it is answered."""
 
-    task: asyncio.Task[None]
+    task: Task
 
     def __init__(
         self, request_id: RequestId, frame: Frame, exchange: ConnectionExchange, send: Send
@@ -139,7 +134,7 @@ class ConnectionRequest(InFlightRequest):
 
     def stop(self, reason: str | None) -> None:
         self.frame.cancellation.request(reason)
-        self.exchange.abandon(reason or "The call was cancelled")
+        self.exchange.pending_requests.abandon(reason or "The call was cancelled")
         self.task.cancel()
 
     def expire(self) -> None:
@@ -184,7 +179,7 @@ class Connection:
             if isinstance(value, list):
                 self._take_batch(value)
             else:
-                self._take(jsonrpc.read(value))
+                self._take(jsonrpc.read(value), self.write)
         except McpError as error:
             request_id = getattr(error, "request_id", None)
             self.write(jsonrpc.encode(error.to_json_rpc(request_id, NEWEST)))
@@ -208,13 +203,15 @@ class Connection:
         for group in tuple(self._joined):
             self._leave(group)
 
-    def _take(self, message: Message) -> None:
+    def _take(self, message: Message, send: Send) -> Task | None:
+        """Process a message: the task which answers it, if it is a request that may begin."""
         if isinstance(message, Request):
-            self._start(message, self.write)
-        elif isinstance(message, Notification):
+            return self._start(message, send)
+        if isinstance(message, Notification):
             self._take_notification(message)
         else:
             self.responses.deliver(message)
+        return None
 
     def _take_batch(self, values: Sequence[Any]) -> None:
         """Answer a batch with one array, when its last request is answered (RPC-B5)."""
@@ -222,20 +219,10 @@ class Connection:
             raise InvalidRequest(NO_BATCHES)
         messages, errors = read_batch(values)
         replies = [self._encoded_error(error, error.request_id) for error in errors]
-        tasks: list[asyncio.Task[None] | None] = []
-        for message in messages:
-            try:
-                if isinstance(message, Request):
-                    tasks.append(self._start(message, replies.append))
-                else:
-                    self._take(message)
-            except InvalidRequest as error:
-                replies.append(self._encoded_error(error, error.request_id))
-        bus.spawn(self._finish_batch([task for task in tasks if task is not None], replies))
+        started = [self._take(message, replies.append) for message in messages]
+        bus.spawn(self._finish_batch([task for task in started if task is not None], replies))
 
-    async def _finish_batch(
-        self, tasks: Sequence[asyncio.Task[None]], replies: list[bytes]
-    ) -> None:
+    async def _finish_batch(self, tasks: Sequence[Task], replies: Sequence[bytes]) -> None:
         if tasks:
             await asyncio.wait(tasks)
         if replies:
@@ -243,16 +230,15 @@ class Connection:
 
     # Requests.
 
-    def _start(self, request: Request, send: Send) -> asyncio.Task[None] | None:
-        """Begin to answer; raises InvalidRequest for a request that must not begin."""
+    def _start(self, request: Request, send: Send) -> Task | None:
         exchange = ConnectionExchange(self.write, self.responses)
         try:
             frame = frames.of_request(self._call(exchange), request, self.session)
+            in_flight = ConnectionRequest(request.id, frame, exchange, send)
+            self._in_flight.begin(in_flight)
         except McpError as error:
             send(self._encoded_error(error, request.id))
             return None
-        in_flight = ConnectionRequest(request.id, frame, exchange, send)
-        self._in_flight.begin(in_flight)
         if in_flight.cancelled_early:
             self._in_flight.end(in_flight)
             return None  # Cancelled before it arrived: no response is expected.
