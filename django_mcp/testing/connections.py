@@ -30,7 +30,7 @@ from django_mcp.pubsub import bus, pending_requests, publisher
 from django_mcp.pubsub.pending_requests import ConnectionRoute
 from django_mcp.server.server import Server
 from django_mcp.stores.memory import MemorySessionStore
-from django_mcp.testing.asgi import TIMEOUT, Application, Exchange, Message, http_scope
+from django_mcp.testing.asgi import TIMEOUT, Exchange, Message, http_scope
 from django_mcp.transports import frames, site
 from django_mcp.transports.connection import stdio
 from django_mcp.transports.connection.connection import TIMED_OUT, ConnectionExchange
@@ -120,7 +120,6 @@ class MemoryExchange(ConnectionExchange):
         self._listener = listener
 
     async def send_request(self, method: str, params: Message, /, *, timeout: float) -> Any:
-        """Send a request to the client; raises ClientError for an error in the response."""
         encoded = jsonrpc.encode(jsonrpc.request(f"question-{next(NUMBERS)}", method, params))
         async with asyncio.timeout(timeout):
             response = await self._listener.answer_request(jsonrpc.decode(encoded))
@@ -225,8 +224,7 @@ class MemoryConnection(Connection):
         except asyncio.CancelledError:
             call.cancellation.request(GIVEN_UP)
             raise
-        answer: Message = jsonrpc.decode(dispatcher.encode(reply.message))
-        return answer
+        return cast(Message, jsonrpc.decode(dispatcher.encode(reply.message)))
 
     async def _reply(self, frame: Frame) -> Reply:
         if frame.message.method != "initialize":
@@ -251,7 +249,6 @@ class FixedAuthentication:
         self._principal = principal
 
     async def authenticate(self, scope: Mapping[str, Any], /) -> Principal:
-        """The principal of the test."""
         return self._principal
 
 
@@ -262,14 +259,17 @@ class HttpConnection(Connection):
 
     def __init__(self, facts: Facts, listener: Listener) -> None:
         super().__init__(facts, listener)
-        self._application = _endpoint(facts)
+        if facts.principal is None:
+            self._application = routing.endpoint(facts.server)
+        else:
+            self._application = StreamableHttpConsumer.as_asgi(
+                server=facts.server, authenticators=(FixedAuthentication(facts.principal),)
+            )
 
     async def request(self, message: Message) -> Message:
         answer = await self._post(jsonrpc.encode(message), message)
         if answer is None:
-            raise ConnectionError(
-                f"The server accepted a request, and did not answer it: {message}"
-            )
+            raise ConnectionError(f"The server accepted a request without a response: {message}")
         return answer
 
     async def notify(self, message: Message) -> None:
@@ -366,16 +366,6 @@ class HttpConnection(Connection):
 
 
 EVENT_STREAM = {"accept": "text/event-stream"}
-
-
-def _endpoint(facts: Facts) -> Application:
-    """The endpoint of the server, with its authenticators unless the test has a principal."""
-    if facts.principal is None:
-        return routing.endpoint(facts.server)
-    application: Application = StreamableHttpConsumer.as_asgi(
-        server=facts.server, authenticators=(FixedAuthentication(facts.principal),)
-    )
-    return application
 
 
 def request_headers(server: Server, version: str, message: Any) -> dict[str, str]:

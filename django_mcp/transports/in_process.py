@@ -82,7 +82,6 @@ class DjangoInProcessCaller:
     async def handle(
         self, server: Server, message: Json, *, user: Any, scopes: Iterable[str]
     ) -> dict[str, Any] | None:
-        """The response to a message, as JSON."""
         registry.make_ready(server)
         try:
             # Encoded and read, which also rejects what is not serializable.

@@ -63,8 +63,6 @@ class MessageSink(Protocol):
 
 
 class ConnectionExchange(LoopExchange):
-    """The Exchange of one request on a connection."""
-
     encodes = True
 
     def __init__(self, send: Send, route: ConnectionRoute) -> None:
@@ -83,11 +81,9 @@ class ConnectionExchange(LoopExchange):
             self.loop.call_soon_threadsafe(self._send, encoded)
 
     async def flush(self) -> None:
-        """Let what was written by now be sent."""
         await asyncio.sleep(0)
 
     async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
-        """Send a request to the client; its response arrives on the same connection."""
         requests, route = self.pending_requests, self._route
         return await requests.send_request(route, self.write, method, params, timeout=timeout)
 
@@ -113,8 +109,6 @@ class ConnectionExchange(LoopExchange):
 
 
 class ConnectionRequest(InFlightRequest):
-    """One request while it is answered."""
-
     task: Task
 
     def __init__(
@@ -330,23 +324,20 @@ class Connection:
 
     async def _initialize(self, message: Notification, session: Session) -> None:
         """Start to send notifications, or end the session if the server's ``init`` failed."""
-        if await self._engine.initialized(self._call(), message, session):
-            await self._start_notifications()
-        else:
+        if not await self._engine.initialized(self._call(), message, session):
             await self._store.delete(session.id)
             self.session, self._initializing = None, None
+            return
+        self._keepalive.start()
+        await self._join(publisher.of_server(self.server), self._on_server_event)
+        if self.server.notify_lists_on_initialize:
+            self._notify_all([*map(jsonrpc.notification, publisher.advertised(self.server))])
 
     def _call(self, exchange: ConnectionExchange | None = None) -> frames.IncomingRequest:
         exchange = exchange or ConnectionExchange(self.write, self.responses)
         return frames.IncomingRequest(self.server, self._origin, exchange)
 
     # Notifications of the server.
-
-    async def _start_notifications(self) -> None:
-        self._keepalive.start()
-        await self._join(publisher.of_server(self.server), self._on_server_event)
-        if self.server.notify_lists_on_initialize:
-            self._notify_all([*map(jsonrpc.notification, publisher.advertised(self.server))])
 
     async def _subscribe_to(self, uris: frozenset[str]) -> None:
         """Receive updates of these resources, and of no others."""

@@ -47,8 +47,6 @@ class StdoutSink:
 
 
 class StdioConnection(connection.Connection):
-    """A connection over a pair of pipes."""
-
     def __init__(
         self, server: Server, out: BinaryIO, *, principal: Principal | None = None
     ) -> None:
@@ -88,13 +86,9 @@ async def stdin_lines(limit: int) -> AsyncIterator[bytes]:
 
 
 def _feed(reader: asyncio.StreamReader, loop: asyncio.AbstractEventLoop) -> None:
-    while data := os.read(sys.stdin.fileno(), CHUNK):
+    while data := os.read(sys.stdin.fileno(), 65536):
         loop.call_soon_threadsafe(reader.feed_data, data)
     loop.call_soon_threadsafe(reader.feed_eof)
-
-
-CHUNK = 65536
-"""Bytes that the thread reads at once."""
 
 
 async def _line(reader: asyncio.StreamReader) -> bytes:
