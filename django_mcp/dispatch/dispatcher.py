@@ -71,14 +71,11 @@ async def _answer(frame: Frame) -> Reply:
     if isinstance(result, McpError):
         return error_reply(frame, result)._replace(frame=after)
     server, revision = frame.server, frame.revision
+    method, server_info = request.method, server.get_server_info(revision)
     finished = revision.serialize_result(
-        request.method,
-        result,
-        server_info=server.get_server_info(revision),
-        cache=server.cache_members,
+        method, result, server_info=server_info, cache=server.cache_members
     )
     if server.options.strict:
-        method = request.method
         violations = strict.result(revision, method, preencoded.plain(finished))
         if violations:
             described = "; ".join(violations)
@@ -151,7 +148,7 @@ def encode(message: dict[str, Any]) -> bytes:
         return preencoded.encode(message) if is_encoded else jsonrpc.encode(message)
     except ValueError:
         logger.exception("A response is not serializable as JSON")
-        return jsonrpc.encode(jsonrpc.error(message["id"], NEWEST.error(InternalError())))
+        return jsonrpc.encode(InternalError().to_json_rpc(message["id"], NEWEST))
 
 
 def call(frame: Frame, step: CallNext | None = None) -> Awaitable[Answer]:

@@ -88,13 +88,18 @@ class Connection(ABC):
     async def close(self) -> None:  # noqa: B027
         """Disconnect, and end the session."""
 
-    @abstractmethod
     async def request(self, message: Message) -> Message:
         """The response to a request; a cancellation of this is sent to the server."""
+        response = await self.send(jsonrpc.encode(message))
+        if response is None:
+            raise ConnectionError(f"The server accepted a request without a response: {message}")
+        return response
 
-    @abstractmethod
     async def notify(self, message: Message) -> None:
         """Send a notification or a response."""
+        response = await self.send(jsonrpc.encode(message))
+        if response is not None:
+            raise ConnectionError(f"The server did not accept what is not answered: {response}")
 
     async def _respond(self, request: Message) -> None:
         await self.notify(await self.listener.answer_request(request))
@@ -153,14 +158,6 @@ class MemoryConnection(Connection):
             transport=ScopeTransport(scope),
             session=facts.session,
         )
-
-    async def request(self, message: Message) -> Message:
-        answer = await self.send(jsonrpc.encode(message))
-        assert answer is not None
-        return answer
-
-    async def notify(self, message: Message) -> None:
-        await self.send(jsonrpc.encode(message))
 
     async def send(self, data: bytes) -> Message | None:
         try:
@@ -266,24 +263,6 @@ class HttpConnection(Connection):
                 server=facts.server, authenticators=(FixedAuthentication(facts.principal),)
             )
 
-    async def request(self, message: Message) -> Message:
-        answer = await self._post(jsonrpc.encode(message), message)
-        if answer is None:
-            raise ConnectionError(f"The server accepted a request without a response: {message}")
-        return answer
-
-    async def notify(self, message: Message) -> None:
-        answer = await self._post(jsonrpc.encode(message), message)
-        if answer is not None:
-            raise ConnectionError(f"The server did not accept what is not answered: {answer}")
-
-    async def send(self, data: bytes) -> Message | None:
-        try:
-            message = jsonrpc.decode(data)
-        except McpError:
-            message = None
-        return await self._post(data, message)
-
     async def listen(self, ready: Callable[[], None]) -> None:
         async with self._exchange("GET", EVENT_STREAM) as exchange:
             self.status = await exchange.status()
@@ -299,7 +278,11 @@ class HttpConnection(Connection):
             async with self._exchange("DELETE", {}) as exchange:
                 self.status = await exchange.status()
 
-    async def _post(self, data: bytes, message: Any) -> Message | None:
+    async def send(self, data: bytes) -> Message | None:
+        try:
+            message = jsonrpc.decode(data)
+        except McpError:
+            message = None
         usual = {
             "content-type": "application/json",
             "accept": "application/json, text/event-stream",
