@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from types import MappingProxyType
@@ -59,7 +59,7 @@ async def created(store: SessionStore, number: int = 1, **members: Any) -> Sessi
     return session
 
 
-async def assigns(store: SessionStore, session: Session) -> dict[str, Any]:
+async def assigns(store: SessionStore, session: Session) -> Mapping[str, Any]:
     """The values of ``frame.assign`` in the store."""
     loaded = await store.load(session.id)
     assert loaded is not None
