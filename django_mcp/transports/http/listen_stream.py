@@ -1,7 +1,4 @@
-"""The stream of a subscriptions/listen request over HTTP.
-
-Nothing is stored: notifications without an open stream are not sent later.
-"""
+"""The stream of a subscriptions/listen request over HTTP. Nothing is stored to be sent later."""
 
 from __future__ import annotations
 
