@@ -223,7 +223,6 @@ class McpSessionAdmin(ReadOnlyAdmin):
         self.delete_queryset(request, self.get_queryset(request).filter(pk=obj.pk))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[McpSession]) -> None:
-        """End sessions, and delete their stored events."""
         addresses = list(queryset.values_list("pk", flat=True))
         queryset.delete()
         # On this thread: another one would wait for the transaction that this one may be in.

@@ -83,7 +83,6 @@ def get(name: str) -> Server:
 
 
 def make_ready(server: Server) -> None:
-    """Configure ``server`` unless that was done."""
     if not server.is_configured:
         configure(server)
 
@@ -165,10 +164,10 @@ class Entry:
     def permission(self) -> str:
         """The permission that a caller needs, or the function that decides; "" for none."""
         permission = self.component.permission
-        if callable(permission):
-            module = getattr(permission, "__module__", "")
-            return f"{module}.{getattr(permission, '__qualname__', repr(permission))}()"
-        return permission or ""
+        if not callable(permission):
+            return permission or ""
+        module = getattr(permission, "__module__", "")
+        return f"{module}.{getattr(permission, '__qualname__', repr(permission))}()"
 
     @property
     def search_text(self) -> str:
@@ -179,7 +178,6 @@ class Entry:
 
     @property
     def descriptor(self) -> dict[str, Any]:
-        """The component as clients of the newest revision see it listed."""
         return self.server.components.descriptor(NEWEST, self.component)
 
     def facts(self) -> dict[str, Any]:
@@ -194,7 +192,7 @@ class Entry:
             "source": component.source,
             "permission": self.permission,
             "scopes": sorted(component.scopes),
-            "cache": None if component.cache is None else asdict(component.cache),
+            "cache": component.cache and asdict(component.cache),
             "listed": self.descriptor,
         }
 

@@ -38,7 +38,11 @@ async def start(server: Server) -> None:
         await asyncio.wrap_future(earlier)
         return
     try:
-        await _start(server)
+        if not server.is_running:
+            if server.has_hook("start"):
+                await _call(server.start)
+            server.is_running = True
+            _running[server] = None
         started.set_result(None)
     except BaseException as error:
         started.set_exception(error)
@@ -64,15 +68,6 @@ async def stop(server: Server) -> None:
 async def stop_all() -> None:
     for server in reversed([*_running]):
         await stop(server)
-
-
-async def _start(server: Server) -> None:
-    if server.is_running:
-        return
-    if server.has_hook("start"):
-        await _call(server.start)
-    server.is_running = True
-    _running[server] = None
 
 
 async def _call(hook: Callable[[], Any]) -> None:

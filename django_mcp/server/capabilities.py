@@ -40,7 +40,6 @@ class Capabilities:
         return {name: flags for name, flags in declared.items() if flags is not None}
 
     def has(self, name: str) -> bool:
-        """Return whether the capability of this name is among the current ones."""
         if self._replacement is not None:
             return name in self._replacement
         if name in self._overrides:

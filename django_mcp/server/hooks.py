@@ -51,7 +51,6 @@ class Hooks:
         return function
 
     def has_hook(self, name: str) -> bool:
-        """Return whether the author defined this hook."""
         return name in self.hooks
 
     def _define_hooks(self, options: Mapping[str, Any]) -> None:

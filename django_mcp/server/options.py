@@ -67,8 +67,5 @@ class Keepalive:
 
     def to_protocol(self) -> dict[str, Any]:
         """Return the experimental capability which advertises it."""
-        return {
-            "enabled": True,
-            "intervalMs": self.interval_ms,
-            "failureThreshold": self.failure_threshold,
-        }
+        interval, threshold = self.interval_ms, self.failure_threshold
+        return {"enabled": True, "intervalMs": interval, "failureThreshold": threshold}

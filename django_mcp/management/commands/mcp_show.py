@@ -15,8 +15,6 @@ COLUMNS = ("SERVER", "PATH", "KIND", "NAME", "PERMISSION", "SOURCE")
 
 
 class Command(BaseCommand):
-    """Prints a table of all components, or all details of those with one name."""
-
     help = "Prints the registered tools, resources and prompts; with a name, all its details."
 
     def add_arguments(self, parser: CommandParser) -> None:
