@@ -1,7 +1,4 @@
-"""The admin: registered components and active sessions.
-
-Components have no table: Django's change list shows rows from the registry.
-"""
+"""The admin: components, as rows of the registry without a table, and active sessions."""
 
 from __future__ import annotations
 

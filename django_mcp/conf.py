@@ -1,7 +1,4 @@
-"""``DJANGO_MCP`` as one frozen value, which is validated as a whole.
-
-An unknown key or an invalid value raises ImproperlyConfigured with the allowed ones.
-"""
+"""``DJANGO_MCP`` as one frozen value, which is validated as a whole."""
 
 from __future__ import annotations
 

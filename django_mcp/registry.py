@@ -35,10 +35,7 @@ _servers: dict[str, Server] = {default.name: default}
 
 
 def discover() -> None:
-    """Import the ``mcp`` module of every installed app, and register the servers it declares.
-
-    An exception in such a module is not caught: the site does not start.
-    """
+    """Register the servers in the ``mcp`` module of every app; exceptions in it are raised."""
     for app in apps.get_app_configs():
         if app.module is not None and module_has_submodule(app.module, MODULE):
             register_module(import_module(f"{app.name}.{MODULE}"))

@@ -24,10 +24,7 @@ STOP_FAILED = "The server {!r} could not be stopped properly"
 
 
 async def start(server: Server) -> None:
-    """Call the server's ``start`` unless it was called; exceptions are raised.
-
-    After a failure, the next message retries.
-    """
+    """Call the server's ``start`` unless it was called; raises its error, and may be retried."""
     if server.is_running:
         return
     with _guard:

@@ -1,7 +1,4 @@
-"""The hooks of a Server: methods to override, or functions to supply instead.
-
-Each may be synchronous or async, unless it says otherwise.
-"""
+"""The hooks of a Server, which may be synchronous or async, unless they say otherwise."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Server: a name, components, hooks and options.
-
-A Django site has a default server, to which the bare decorators add, and any number of others;
-each is mounted at its own path. A Server depends on neither Django nor Channels.
-"""
+"""Server, which depends on neither Django nor Channels."""
 
 from __future__ import annotations
 
