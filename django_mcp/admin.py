@@ -1,7 +1,4 @@
-"""The admin: registered components and active sessions.
-
-Components have no table: Django's change list shows rows from the registry.
-"""
+"""The admin: components, as rows of the registry without a table, and active sessions."""
 
 from __future__ import annotations
 
@@ -223,7 +220,6 @@ class McpSessionAdmin(ReadOnlyAdmin):
         self.delete_queryset(request, self.get_queryset(request).filter(pk=obj.pk))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[McpSession]) -> None:
-        """End sessions, and delete their stored events."""
         addresses = list(queryset.values_list("pk", flat=True))
         queryset.delete()
         # On this thread: another one would wait for the transaction that this one may be in.

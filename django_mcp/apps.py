@@ -13,7 +13,6 @@ class SimpleMcpConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register the system checks, and connect the ports of servers to Django and Channels."""
         # These modules import models, so that they can be imported only now.
         from django_mcp import checks  # noqa: F401 - the import registers them
         from django_mcp.frame.client import input_requests
@@ -34,7 +33,6 @@ class McpConfig(SimpleMcpConfig):
     default = True
 
     def ready(self) -> None:
-        """Discover the ``mcp`` modules, now that all apps are loaded."""
         from django_mcp import registry
 
         super().ready()

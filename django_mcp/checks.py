@@ -1,7 +1,6 @@
 """System checks: mistakes which would otherwise appear at the first call.
 
-Each function checks one subject. ``docs/reference/checks.md`` explains every id; a released id
-is never used for another check.
+``docs/reference/checks.md`` explains every id; a released id is never used for another check.
 """
 
 from __future__ import annotations

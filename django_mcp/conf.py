@@ -1,7 +1,4 @@
-"""``DJANGO_MCP`` as one frozen value, which is validated as a whole.
-
-An unknown key or an invalid value raises ImproperlyConfigured with the allowed ones.
-"""
+"""``DJANGO_MCP`` as one frozen value, which is validated as a whole."""
 
 from __future__ import annotations
 
@@ -276,7 +273,8 @@ def get() -> Settings:
     if not isinstance(given, Mapping):
         raise ImproperlyConfigured(f"DJANGO_MCP is {given!r}; it must be a dict.")
     values = {_field(key).name: _checked(key, value) for key, value in given.items()}
-    values["name"] = values.get("name") or _site_name()
+    urlconf = getattr(django_settings, "ROOT_URLCONF", None) or "django"
+    values["name"] = values.get("name") or urlconf.partition(".")[0]
     strictness = "strict" if django_settings.DEBUG else "off"
     values["validate_output"] = values.get("validate_output") or strictness
     return Settings(**values)
@@ -298,12 +296,6 @@ def _checked(key: str, value: Any) -> Any:
     except ValueError as error:
         message = f'DJANGO_MCP["{key}"] is {value!r}; it must be {error}.'
         raise ImproperlyConfigured(message) from None
-
-
-def _site_name() -> str:
-    """Return the package that contains ROOT_URLCONF."""
-    urlconf: str | None = getattr(django_settings, "ROOT_URLCONF", None)
-    return urlconf.partition(".")[0] if urlconf else "django"
 
 
 KEYS: Mapping[str, Field[Any]] = {entry.name.upper(): entry for entry in fields(Settings)}

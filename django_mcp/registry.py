@@ -35,10 +35,7 @@ _servers: dict[str, Server] = {default.name: default}
 
 
 def discover() -> None:
-    """Import the ``mcp`` module of every installed app, and register the servers it declares.
-
-    An exception in such a module is not caught: the site does not start.
-    """
+    """Register the servers in the ``mcp`` module of every app; exceptions in it are raised."""
     for app in apps.get_app_configs():
         if app.module is not None and module_has_submodule(app.module, MODULE):
             register_module(import_module(f"{app.name}.{MODULE}"))
@@ -83,7 +80,6 @@ def get(name: str) -> Server:
 
 
 def make_ready(server: Server) -> None:
-    """Configure ``server`` unless that was done."""
     if not server.is_configured:
         configure(server)
 
@@ -165,10 +161,10 @@ class Entry:
     def permission(self) -> str:
         """The permission that a caller needs, or the function that decides; "" for none."""
         permission = self.component.permission
-        if callable(permission):
-            module = getattr(permission, "__module__", "")
-            return f"{module}.{getattr(permission, '__qualname__', repr(permission))}()"
-        return permission or ""
+        if not callable(permission):
+            return permission or ""
+        module = getattr(permission, "__module__", "")
+        return f"{module}.{getattr(permission, '__qualname__', repr(permission))}()"
 
     @property
     def search_text(self) -> str:
@@ -179,7 +175,6 @@ class Entry:
 
     @property
     def descriptor(self) -> dict[str, Any]:
-        """The component as clients of the newest revision see it listed."""
         return self.server.components.descriptor(NEWEST, self.component)
 
     def facts(self) -> dict[str, Any]:
@@ -194,7 +189,7 @@ class Entry:
             "source": component.source,
             "permission": self.permission,
             "scopes": sorted(component.scopes),
-            "cache": None if component.cache is None else asdict(component.cache),
+            "cache": component.cache and asdict(component.cache),
             "listed": self.descriptor,
         }
 

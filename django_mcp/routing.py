@@ -40,10 +40,9 @@ def endpoints(server: Server) -> dict[str, Asgi]:
     path = "/" + server.path.strip("/")
     applications = {path: endpoint(server)}
     if conf.get().http_sse:
-        facts = {"server": server, "authenticators": registry.authenticators(server)}
         for name in http_sse.VERBS:
             applications[f"{path.rstrip('/')}/{name}"] = HttpSseConsumer.as_asgi(
-                endpoint=name, **facts
+                endpoint=name, server=server, authenticators=registry.authenticators(server)
             )
     return applications
 

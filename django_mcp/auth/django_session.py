@@ -18,12 +18,12 @@ def browser_session(scope: Mapping[str, Any]) -> Any:
     if "session" in scope:
         return scope["session"]
     engine = import_string(f"{settings.SESSION_ENGINE}.SessionStore")
-    return engine(_cookie(scope, settings.SESSION_COOKIE_NAME))
+    return engine(_session_cookie(scope))
 
 
-def _cookie(scope: Mapping[str, Any], name: str) -> str | None:
+def _session_cookie(scope: Mapping[str, Any]) -> str | None:
     header = b"; ".join(value for key, value in scope["headers"] if key == b"cookie")
-    return parse_cookie(header.decode("latin-1")).get(name) if header else None
+    return parse_cookie(header.decode("latin-1")).get(settings.SESSION_COOKIE_NAME)
 
 
 class DjangoSessionAuthentication:
@@ -35,7 +35,7 @@ class DjangoSessionAuthentication:
 
     async def authenticate(self, scope: Mapping[str, Any], /) -> Principal | None:
         """Return the principal of the session cookie's user, or None."""
-        if _cookie(scope, settings.SESSION_COOKIE_NAME) is None and "session" not in scope:
+        if "session" not in scope and _session_cookie(scope) is None:
             return None
         request = HttpRequest()
         request.session = browser_session(scope)

@@ -19,10 +19,7 @@ MAX_CHOICES = 100
 
 
 def input_schema_of(declared: Any) -> InputSchema | None:
-    """Return the schema and the validation of a form class; None for anything else.
-
-    Raises ConfigurationError for a field that a client cannot display.
-    """
+    """Return the schema and the validation of a form class; None for anything else."""
     if not (isinstance(declared, type) and issubclass(declared, forms.BaseForm)):
         return None
     fields = declared().fields

@@ -24,10 +24,7 @@ STOP_FAILED = "The server {!r} could not be stopped properly"
 
 
 async def start(server: Server) -> None:
-    """Call the server's ``start`` unless it was called; exceptions are raised.
-
-    After a failure, the next message retries.
-    """
+    """Call the server's ``start`` unless it was called; raises its error, and may be retried."""
     if server.is_running:
         return
     with _guard:
@@ -38,7 +35,11 @@ async def start(server: Server) -> None:
         await asyncio.wrap_future(earlier)
         return
     try:
-        await _start(server)
+        if not server.is_running:
+            if server.has_hook("start"):
+                await _call(server.start)
+            server.is_running = True
+            _running[server] = None
         started.set_result(None)
     except BaseException as error:
         started.set_exception(error)
@@ -64,15 +65,6 @@ async def stop(server: Server) -> None:
 async def stop_all() -> None:
     for server in reversed([*_running]):
         await stop(server)
-
-
-async def _start(server: Server) -> None:
-    if server.is_running:
-        return
-    if server.has_hook("start"):
-        await _call(server.start)
-    server.is_running = True
-    _running[server] = None
 
 
 async def _call(hook: Callable[[], Any]) -> None:

@@ -82,11 +82,8 @@ class HandlerTransaction:
 
     @property
     def is_on_this_thread(self) -> bool:
-        """Whether a connection that this thread opens is the handler's.
-
-        Threads that the handler starts inherit its context and this object, but nobody would
-        end a transaction on their connections.
-        """
+        # Threads that the handler starts inherit its context and this object, but nobody would
+        # end a transaction on their connections.
         return self._thread == threading.get_ident()
 
     def begin(self) -> None:

@@ -25,10 +25,7 @@ class DjangoSigner:
 
 
 def claim_single_use(signed: str, lifetime: float) -> bool:
-    """Return whether this is the first use of a signed text with this lifetime in seconds.
-
-    Uses are stored in Django's default cache, which all workers must share.
-    """
+    """Return whether this is the first use; all workers must share Django's default cache."""
     used = sha256(signed.encode()).hexdigest()
     return bool(cache.add(f"django_mcp.used.{used}", True, timeout=lifetime))
 

@@ -1,8 +1,7 @@
 """The threads of synchronous code, and its database connections.
 
 Django closes old connections when a request of its own handler starts and ends. MCP messages do
-not pass through that handler: ``run`` closes them for synchronous code, ``run_async`` for
-asynchronous code.
+not pass through that handler: ``run`` and ``run_async`` close them.
 """
 
 from __future__ import annotations
@@ -69,10 +68,9 @@ async def _run_in_pool(pool: _Pool, function: Callable[[], T]) -> T:
 
 @contextmanager
 def thread_sensitive() -> Iterator[None]:
-    """Within this context, use ``SYNC_EXECUTION = "thread_sensitive"``.
+    """Use ``SYNC_EXECUTION = "thread_sensitive"`` within this context.
 
-    For tests: under Django's TestCase this is the thread of the test, the only one which sees
-    the rows that the test has written.
+    Under Django's TestCase, only this thread sees the rows that the test has written.
     """
     token = _is_sensitive.set(True)
     try:
@@ -84,8 +82,7 @@ def thread_sensitive() -> Iterator[None]:
 def shutdown() -> None:
     """Wait for running functions, end the threads and close their connections.
 
-    ``run`` creates new threads. It blocks, so that on the thread of an event loop it deadlocks
-    with functions that wait for this loop.
+    On the thread of an event loop, it deadlocks with functions that wait for this loop.
     """
     for key in list(_pools):
         _pools.pop(key).close()

@@ -11,10 +11,9 @@ T = TypeVar("T")
 
 
 class Twins:
-    """Derives both spellings from a method of a server's part, which returns a coroutine.
+    """Derives both spellings from a coroutine method of the server's attribute ``part``.
 
-    ``part`` is the attribute of the server, and ``run`` the method of the part which runs the
-    coroutine for synchronous code.
+    ``run`` is the method of the part which runs the coroutine for synchronous code.
     """
 
     def __init__(self, part: str, run: Callable[[Any, Callable[[], Any]], Any]) -> None:
@@ -26,10 +25,7 @@ class Twins:
     ) -> tuple[
         Callable[Concatenate[Any, P], T], Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
     ]:
-        """Return the sync and the async method of the Server.
-
-        Both keep the signature. The docstring belongs to the first; the second refers to it.
-        """
+        """Return the sync and the async method; the docstring of the second names the first."""
         name, run = self._part, self._run
 
         def synchronous(server: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 
 class Capabilities:
-    """The capabilities of one server, computed from its components and hooks.
-
-    ``overrides`` amend the computed ones, and None removes one; ``replace`` replaces them all.
-    """
+    """The capabilities of one server: computed, then amended by ``overrides`` (None removes)."""
 
     def __init__(self, server: Server, overrides: Json | None) -> None:
         self._server = server
@@ -40,7 +37,6 @@ class Capabilities:
         return {name: flags for name, flags in declared.items() if flags is not None}
 
     def has(self, name: str) -> bool:
-        """Return whether the capability of this name is among the current ones."""
         if self._replacement is not None:
             return name in self._replacement
         if name in self._overrides:
@@ -56,15 +52,15 @@ class Capabilities:
 
     def _experimental(self) -> dict[str, Any]:
         experimental: dict[str, Any] = {}
-        if self._server.keepalive is not None:
-            experimental["keepalive"] = self._server.keepalive.to_protocol()
+        if (keepalive := self._server.keepalive) is not None:
+            experimental["keepalive"] = keepalive.to_protocol()
         if (per_second := self._server.effective_log_rate_limit) is not None:
             experimental["loggingRateLimit"] = {"enabled": True, "perSecond": per_second}
         return experimental
 
 
 def _checked(capabilities: Json | None) -> Json | None:
-    """Return the capabilities; raises ConfigurationError for extensions that clients reject."""
+    """Raise ConfigurationError for extensions that clients reject."""
     try:
         meta.check_extensions((capabilities or {}).get("extensions") or {})
     except ValueError as error:

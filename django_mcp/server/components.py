@@ -37,8 +37,8 @@ class ComponentsOfKind:
     @property
     def ordered(self) -> Sequence[Component]:
         # Sorted when first read, since a starting site adds one after the other. The order is
-        # stored together with the mapping it belongs to: of two threads which sort before and
-        # after a change, the later one to finish cannot store an outdated order.
+        # stored with its mapping: a thread which sorted before a change and finishes after
+        # another one cannot store an outdated order.
         by_key, ordered = self._sorted
         if by_key is not self.by_key:
             by_key = self.by_key
@@ -48,10 +48,7 @@ class ComponentsOfKind:
 
 
 class ComponentCollection:
-    """The components which a server declares, and their descriptors.
-
-    A change after the site has started sends a list-changed notification.
-    """
+    """The components of a server; a change after the start sends a list-changed notification."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -69,10 +66,7 @@ class ComponentCollection:
         self.replace(component)
 
     def replace(self, component: Component) -> None:
-        """Add a component, or replace the one with its key.
-
-        A notification is sent only when its descriptor differs.
-        """
+        """Add or replace a component; only a different descriptor sends a notification."""
         former = self.find(component.kind, component.key)
         components = self._kinds[component.kind]
         components.is_used = True

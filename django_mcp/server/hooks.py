@@ -1,7 +1,4 @@
-"""The hooks of a Server: methods to override, or functions to supply instead.
-
-Each may be synchronous or async, unless it says otherwise.
-"""
+"""The hooks of a Server, which may be synchronous or async, unless they say otherwise."""
 
 from __future__ import annotations
 
@@ -51,7 +48,6 @@ class Hooks:
         return function
 
     def has_hook(self, name: str) -> bool:
-        """Return whether the author defined this hook."""
         return name in self.hooks
 
     def _define_hooks(self, options: Mapping[str, Any]) -> None:

@@ -14,14 +14,11 @@ T = TypeVar("T")
 
 
 class CallOptions(TypedDict, total=False):
-    """On whose behalf a call is made."""
+    """On whose behalf a call is made; see InProcessCalls."""
 
     user: Any
-    """The Django user; by default an anonymous one."""
     scopes: Iterable[str]
-    """The scopes of an access token."""
     frame: Frame | None
-    """The Frame of the handler that makes the call."""
 
 
 class InProcessCaller(Protocol):
@@ -43,9 +40,8 @@ class InProcessCaller(Protocol):
         self, server: Server, message: Json, *, user: Any, scopes: Iterable[str]
     ) -> dict[str, Any] | None: ...
 
-    def frame(
-        self, server: Server, client_info: Json, capabilities: Json, *, user: Any
-    ) -> Frame: ...
+    def frame(self, server: Server, client_info: Json, capabilities: Json, *, user: Any) -> Frame:
+        """Return the Frame of a client without a session."""
 
     def wait(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T: ...
 
@@ -137,7 +133,6 @@ class InProcessCalls:
         return await self.port.handle(self._server, message, user=user, scopes=scopes)
 
     def wait(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run an asynchronous function for synchronous code."""
         return self.port.wait(function)
 
     async def _list(
@@ -155,9 +150,8 @@ class InProcessCalls:
         scopes: Iterable[str] = (),
         frame: Frame | None = None,
     ) -> dict[str, Any]:
-        return await self.port.call(
-            self._server, method, params, user=user, scopes=scopes, frame=frame
-        )
+        port, server = self.port, self._server
+        return await port.call(server, method, params, user=user, scopes=scopes, frame=frame)
 
     @property
     def port(self) -> InProcessCaller:

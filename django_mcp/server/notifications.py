@@ -35,7 +35,6 @@ CATEGORIES: Mapping[str, str] = {
 
 
 def list_changed(category: str) -> str:
-    """Return the method of the list-changed notification for this list."""
     return f"notifications/{category}/list_changed"
 
 
@@ -136,7 +135,6 @@ class Notifications:
             self.publisher.run(coroutine)
 
     def wait(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run for synchronous code which needs the outcome."""
         if self.publisher is not None:
             self.publisher.wait(function())
 

@@ -40,17 +40,13 @@ class Signer(Protocol):
 class UnconfiguredSigner:
     """The Signer of a Server to which no site has given one yet; it raises RuntimeError."""
 
-    def sign(self, purpose: str, text: str, /) -> NoReturn:
-        raise RuntimeError(UNCONFIGURED)
+    def sign(self, *_: object, **__: object) -> NoReturn:
+        raise RuntimeError(
+            "This Server is not configured: mount it (django_mcp.routing), or call "
+            "django_mcp.registry.configure(server) after django.setup()"
+        )
 
-    def unsign(self, purpose: str, signed: str, /, max_age: float | None = None) -> NoReturn:
-        raise RuntimeError(UNCONFIGURED)
-
-
-UNCONFIGURED = (
-    "This Server is not configured: mount it (django_mcp.routing), or call "
-    "django_mcp.registry.configure(server) after django.setup()"
-)
+    unsign = sign
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +63,5 @@ class Keepalive:
 
     def to_protocol(self) -> dict[str, Any]:
         """Return the experimental capability which advertises it."""
-        return {
-            "enabled": True,
-            "intervalMs": self.interval_ms,
-            "failureThreshold": self.failure_threshold,
-        }
+        interval, threshold = self.interval_ms, self.failure_threshold
+        return {"enabled": True, "intervalMs": interval, "failureThreshold": threshold}

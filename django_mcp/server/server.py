@@ -1,8 +1,4 @@
-"""Server: a name, components, hooks and options.
-
-A Django site has a default server, to which the bare decorators add, and any number of others;
-each is mounted at its own path. A Server depends on neither Django nor Channels.
-"""
+"""Server, which depends on neither Django nor Channels."""
 
 from __future__ import annotations
 
@@ -106,7 +102,6 @@ class Server(Hooks):
         self.is_running = False
         """Whether ``start`` has been called in this process, and ``stop`` has not."""
         self.is_configured = False
-        """Whether a site has called ``configure``."""
         self.options = ServerOptions()
         self.signer: Signer = UnconfiguredSigner()
         self.set_keepalive(keepalive_ms)
@@ -259,7 +254,6 @@ class Server(Hooks):
             self.__dict__.pop(name, None)
 
     def sign(self, text: str) -> str:
-        """Return ``text`` signed as a cursor of this server."""
         return self.signer.sign(f"cursor:{self.name}", text)
 
     def unsign(self, signed: str) -> str | None:
@@ -273,7 +267,6 @@ class Server(Hooks):
 
     @property
     def notify_lists_on_initialize(self) -> bool:
-        """Whether a new session receives list-changed notifications."""
         own = self._notify_lists_on_initialize
         return self.options.notify_lists_on_initialize if own is None else own
 
@@ -283,7 +276,6 @@ class Server(Hooks):
 
     @cached_property
     def stateless(self) -> Mapping[str, Revision]:
-        """The served revisions without sessions, by version."""
         return {item.version: item for item in self.revisions(Statefulness.STATELESS)}
 
     def describe(self, **members: Any) -> None:

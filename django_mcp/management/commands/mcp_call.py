@@ -31,8 +31,6 @@ LEVELS = {0: None, 1: "info"}
 
 
 class Command(BaseCommand):
-    """Makes one call as one user and prints the result."""
-
     help = "Calls a tool, gets a prompt or reads a resource, as nobody or as a user."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -15,8 +15,6 @@ COLUMNS = ("SERVER", "PATH", "KIND", "NAME", "PERMISSION", "SOURCE")
 
 
 class Command(BaseCommand):
-    """Prints a table of all components, or all details of those with one name."""
-
     help = "Prints the registered tools, resources and prompts; with a name, all its details."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -49,16 +47,13 @@ def _chosen(name: str | None, server: str | None) -> Iterator[Entry]:
 
 
 def _table(found: Iterable[Entry]) -> Iterator[str]:
-    rows = [COLUMNS, *map(_row, found)]
+    rows = [COLUMNS]
+    for entry in found:
+        server, item, permission = entry.server, entry.component, entry.permission or "-"
+        rows.append((server.name, server.path, entry.kind, item.key, permission, item.source))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(map(str.ljust, row, widths)).rstrip()
-
-
-def _row(entry: Entry) -> Sequence[str]:
-    server, component = entry.server, entry.component
-    permission = entry.permission or "-"
-    return (server.name, server.path, entry.kind, component.key, permission, component.source)
 
 
 def _details(facts: Mapping[str, Any]) -> str:
