@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from django.core.cache import caches
 from django.core.cache.backends.base import BaseCache
@@ -41,6 +41,14 @@ LOCK_LIFETIME = 30
 """Seconds after which a lock expires: its holder has died."""
 
 
+# The keys of entries.
+_session = "django_mcp:session:{}".format
+_used = "django_mcp:used:{}".format
+_streams = "django_mcp:streams:{}".format
+_head = "django_mcp:stream:{}".format
+_event = "django_mcp:event:{}:{}".format
+
+
 class _LockedCache:
     """A cache, with locks for entries that are read and then written."""
 
@@ -53,8 +61,7 @@ class _LockedCache:
         """The connection of the current thread to the cache."""
         if not hasattr(self._local, "connection"):
             self._local.connection = caches.create_connection(self._alias)
-        connection: BaseCache = self._local.connection
-        return connection
+        return cast("BaseCache", self._local.connection)
 
     @contextmanager
     def locked(self, key: str) -> Iterator[BaseCache]:
@@ -151,8 +158,7 @@ class CacheSessionStore(SessionStore):
 
     @on_thread
     def subscribers(self, server: str, uri: str) -> list[str]:
-        names = self._cache.connection.get(_of_resource(server, uri), [])
-        return list(self._live(names))
+        return list(self._live(self._cache.connection.get(_of_resource(server, uri), [])))
 
     async def prune(self) -> int:
         """Do nothing: the cache deletes expired entries by itself, and returns no number."""
@@ -182,14 +188,6 @@ class CacheSessionStore(SessionStore):
         with self._cache.locked(key) as cache:
             names = [each for each in cache.get(key, []) if each != name]
             cache.set(key, [*names, name] if is_member else names, self._timeout)
-
-
-def _session(name: str) -> str:
-    return f"django_mcp:session:{name}"
-
-
-def _used(name: str) -> str:
-    return f"django_mcp:used:{name}"
 
 
 def _of_principal(session: Session) -> str:
@@ -307,34 +305,19 @@ class CacheEventStore(EventStore):
         cache, key = self._cache.connection, _streams(session)
         names = [each for each in cache.get(key, []) if each != name]
         if len(names) >= self.streams:
-            names = self._make_room(names)
+            heads = self._heads(names)
+            names = list(heads)
+            if len(names) >= self.streams:
+                closed = [each for each in names if heads[each].closed]
+                if not closed:
+                    raise StoreFull(f"This session has {self.streams} open streams already")
+                oldest = min(closed, key=lambda each: heads[each].touched_at)
+                cache.delete(_head(oldest))
+                names.remove(oldest)
         cache.set(key, [*names, name], ceil(self.stream_lifetime(closed=False)))
         return _Head(0, False, self.now())
-
-    def _make_room(self, names: Sequence[str]) -> list[str]:
-        heads = self._heads(names)
-        if len(heads) < self.streams:
-            return list(heads)
-        closed = [name for name, head in heads.items() if head.closed]
-        if not closed:
-            raise StoreFull(f"This session has {self.streams} open streams already")
-        oldest = min(closed, key=lambda name: heads[name].touched_at)
-        self._cache.connection.delete(_head(oldest))
-        return [name for name in heads if name != oldest]
 
     def _write(self, session: str, name: str, head: _Head) -> None:
         cache = self._cache.connection
         cache.set(_head(name), tuple(head), ceil(self.stream_lifetime(closed=head.closed)))
         cache.touch(_streams(session), ceil(self.stream_lifetime(closed=False)))
-
-
-def _streams(session: str) -> str:
-    return f"django_mcp:streams:{session}"
-
-
-def _head(name: str) -> str:
-    return f"django_mcp:stream:{name}"
-
-
-def _event(name: str, number: int) -> str:
-    return f"django_mcp:event:{name}:{number}"

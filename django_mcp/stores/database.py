@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from django.conf import settings
 from django.db import IntegrityError, OperationalError, connections, models, router, transaction
@@ -165,7 +165,10 @@ class DatabaseSessionStore(SessionStore):
             now = to_datetime(self.now())
             if not self._database.statements.update(after.address, count, text, now):
                 raise _ConcurrentUpdate
-            self._unsubscribe(after, before.subscriptions - after.subscriptions)
+            gone = before.subscriptions - after.subscriptions
+            if gone:
+                rows = self._database.rows(Subscription).filter(session=after.address)
+                rows.filter(resource__in=[digest(after.server, uri) for uri in gone]).delete()
             self._subscribe(after, after.subscriptions - before.subscriptions)
         return unpack(text, session_id=session_id)
 
@@ -210,12 +213,6 @@ class DatabaseSessionStore(SessionStore):
                 Subscription(session_id=session.address, resource=digest(session.server, uri))
                 for uri in uris
             )
-
-    def _unsubscribe(self, session: Session, uris: Collection[str]) -> None:
-        if uris:
-            resources = [digest(session.server, uri) for uri in uris]
-            rows = self._database.rows(Subscription).filter(session=session.address)
-            rows.filter(resource__in=resources).delete()
 
     def _transaction_for(self, subscriptions: Collection[str]) -> AbstractContextManager[Any]:
         """A transaction, where more than the row of the session is written."""
@@ -381,13 +378,12 @@ class _Statements:
         return self._change(self._update, data, count + 1, self._time(used_at), name, count)
 
     def delete(self, name: str, count: int) -> bool:
-        """Delete only the row of a session that was read with this update count."""
+        """Delete a session that was read with this update count; False after an update."""
         return self._change(self._delete, name, count)
 
     def count(self, principal: str, oldest_use: datetime) -> int:
         """The number of sessions of a principal with a later use."""
-        number: int = self._rows(self._count, principal, self._time(oldest_use))[0][0]
-        return number
+        return cast("int", self._rows(self._count, principal, self._time(oldest_use))[0][0])
 
     def _time(self, moment: datetime) -> Any:
         return self.connection.ops.adapt_datetimefield_value(moment)
@@ -395,14 +391,12 @@ class _Statements:
     def _rows(self, statement: str, *values: Any) -> list[Any]:
         with self.connection.cursor() as cursor:
             cursor.execute(statement, values)
-            rows: list[Any] = cursor.fetchall()
-        return rows
+            return cast("list[Any]", cursor.fetchall())
 
     def _change(self, statement: str, *values: Any) -> bool:
         with self.connection.cursor() as cursor:
             cursor.execute(statement, values)
-            changed: int = cursor.rowcount
-        return changed > 0
+            return cast("int", cursor.rowcount) > 0
 
 
 _local = threading.local()
