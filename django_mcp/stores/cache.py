@@ -58,7 +58,6 @@ class _LockedCache:
 
     @property
     def connection(self) -> BaseCache:
-        """The connection of the current thread to the cache."""
         if not hasattr(self._local, "connection"):
             self._local.connection = caches.create_connection(self._alias)
         return cast("BaseCache", self._local.connection)

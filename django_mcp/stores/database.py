@@ -65,7 +65,6 @@ class _Database:
 
     @property
     def statements(self) -> _Statements:
-        """The prepared statements for this thread's connection."""
         connection = connections[self.alias]
         cached: _Statements | None = vars(_local).get(self.alias)
         if cached is None or cached.connection is not connection:
@@ -146,7 +145,6 @@ class DatabaseSessionStore(SessionStore):
         return unpack(data, session_id=session_id)
 
     def _read(self, session_id: str) -> tuple[str, datetime, int] | None:
-        """The data, the time of the last use and the update count of a live session."""
         row = self._database.statements.read(address(session_id))
         return row if row is not None and self.is_live(row[1].timestamp()) else None
 
@@ -382,7 +380,6 @@ class _Statements:
         return self._change(self._delete, name, count)
 
     def count(self, principal: str, oldest_use: datetime) -> int:
-        """The number of sessions of a principal with a later use."""
         return cast("int", self._rows(self._count, principal, self._time(oldest_use))[0][0])
 
     def _time(self, moment: datetime) -> Any:

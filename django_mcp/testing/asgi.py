@@ -169,7 +169,6 @@ class Exchange:
         return cast("bytes", message.get("body", b""))
 
     async def body(self) -> bytes:
-        """Return the rest of the body."""
         body = b""
         while (part := await self.read()) is not None:
             body += part
@@ -185,12 +184,10 @@ class Exchange:
         return self._parsed.pop(0)
 
     async def events(self) -> AsyncIterator[sse.Event]:
-        """Iterate over the rest of the events."""
         while (event := await self.event()) is not None:
             yield event
 
     async def wait_closed(self) -> None:
-        """Wait until the application has returned."""
         assert self._task is not None
         async with asyncio.timeout(TIMEOUT):
             await asyncio.wait([self._task])
