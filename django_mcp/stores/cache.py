@@ -49,23 +49,24 @@ _head = "django_mcp:stream:{}".format
 _event = "django_mcp:event:{}:{}".format
 
 
-class _LockedCache:
-    """A cache, with locks for entries that are read and then written."""
+class _InCache:
+    """A store in the cache ``alias``, with locks for entries that are read and then written."""
 
-    def __init__(self, alias: str) -> None:
+    def __init__(self, *, alias: str = "default", **limits: Any) -> None:
+        super().__init__(**limits)
         self._alias = alias
         self._local = threading.local()  # Threads cannot share a connection to a cache.
 
     @property
-    def connection(self) -> BaseCache:
+    def _cache(self) -> BaseCache:
         if not hasattr(self._local, "connection"):
             self._local.connection = caches.create_connection(self._alias)
         return cast("BaseCache", self._local.connection)
 
     @contextmanager
-    def locked(self, key: str) -> Iterator[BaseCache]:
+    def _locked(self, key: str) -> Iterator[BaseCache]:
         """Hold the lock of ``key`` among all workers; raises StoreBusy after a timeout."""
-        cache, lock, token = self.connection, f"{key}:lock", secrets.token_hex(8)
+        cache, lock, token = self._cache, f"{key}:lock", secrets.token_hex(8)
         deadline = time.monotonic() + WRITE_TIMEOUT
         while not cache.add(lock, token, timeout=LOCK_LIFETIME):
             if time.monotonic() > deadline:
@@ -77,8 +78,12 @@ class _LockedCache:
             if cache.get(lock) == token:
                 cache.delete(lock)
 
+    async def prune(self) -> int:
+        """Do nothing: the cache deletes expired entries by itself, and returns no number."""
+        return 0
 
-class CacheSessionStore(SessionStore):
+
+class CacheSessionStore(_InCache, SessionStore):
     """Stores sessions in the cache ``alias``.
 
     A session has two entries, its data and the time of its last use, so that a touch never
@@ -86,16 +91,15 @@ class CacheSessionStore(SessionStore):
     resource; they may contain expired sessions.
     """
 
-    def __init__(self, *, alias: str = "default", **limits: Any) -> None:
-        super().__init__(**limits)
-        self._cache = _LockedCache(alias)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         # The entry must not expire before the session does, whose last use may be written late.
         self._timeout = ceil(self.idle_timeout + self.touch_interval)
 
     @on_thread
     def create(self, session: Session) -> None:
         text, key = pack(session), _of_principal(session)
-        with self._cache.locked(key) as cache:
+        with self._locked(key) as cache:
             names = cache.get(key, [])
             if len(names) >= self.limit_per_principal:
                 names = list(self._live(names))
@@ -129,7 +133,7 @@ class CacheSessionStore(SessionStore):
     @on_thread
     def update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
         key = _session(address(session_id))
-        with self._cache.locked(key) as cache:
+        with self._locked(key) as cache:
             before = self._load(session_id)
             if before is None:
                 return None
@@ -145,7 +149,7 @@ class CacheSessionStore(SessionStore):
     @on_thread
     def delete(self, session_id: str) -> bool:
         name = address(session_id)
-        with self._cache.locked(_session(name)) as cache:
+        with self._locked(_session(name)) as cache:
             session = self._load(session_id)
             cache.delete_many([_session(name), _used(name)])
         if session is None:
@@ -157,16 +161,12 @@ class CacheSessionStore(SessionStore):
 
     @on_thread
     def subscribers(self, server: str, uri: str) -> list[str]:
-        return list(self._live(self._cache.connection.get(_of_resource(server, uri), [])))
-
-    async def prune(self) -> int:
-        """Do nothing: the cache deletes expired entries by itself, and returns no number."""
-        return 0
+        return list(self._live(self._cache.get(_of_resource(server, uri), [])))
 
     def _live(self, names: Sequence[str]) -> dict[str, tuple[str, float]]:
         """The data and the time of the last use of the sessions that have not expired."""
         keys = [key for name in names for key in (_session(name), _used(name))]
-        found = self._cache.connection.get_many(keys)
+        found = self._cache.get_many(keys)
         return {
             name: (found[_session(name)], found[_used(name)])
             for name in names
@@ -175,7 +175,7 @@ class CacheSessionStore(SessionStore):
 
     def _renew(self, session: Session) -> None:
         """Write the time of use, and extend the lifetime of all entries of the session."""
-        cache = self._cache.connection
+        cache = self._cache
         cache.set(_used(session.address), self.now(), self._timeout)
         cache.touch(_session(session.address), self._timeout)
         cache.touch(_of_principal(session), self._timeout)
@@ -184,7 +184,7 @@ class CacheSessionStore(SessionStore):
 
     def _list(self, key: str, name: str, is_member: bool) -> None:
         """Add a session to one of the entries that list sessions, or remove it."""
-        with self._cache.locked(key) as cache:
+        with self._locked(key) as cache:
             names = [each for each in cache.get(key, []) if each != name]
             cache.set(key, [*names, name] if is_member else names, self._timeout)
 
@@ -205,20 +205,16 @@ class _Head(NamedTuple):
     touched_at: float
 
 
-class CacheEventStore(EventStore):
+class CacheEventStore(_InCache, EventStore):
     """Stores events in the cache ``alias``.
 
     Each event has its own entry, each stream one with its state, and each session one that lists
     its streams.
     """
 
-    def __init__(self, *, alias: str = "default", **limits: Any) -> None:
-        super().__init__(**limits)
-        self._cache = _LockedCache(alias)
-
     @on_thread
     def append(self, session: str, stream: str, data: Iterable[str]) -> int:
-        with self._cache.locked(_streams(session)) as cache:
+        with self._locked(_streams(session)) as cache:
             return self._add(cache, session, digest(session, stream), tuple(data))
 
     def _add(self, cache: BaseCache, session: str, name: str, data: Sequence[str]) -> int:
@@ -237,7 +233,7 @@ class CacheEventStore(EventStore):
         name = digest(session, source)
         if not self._after(name, 0):
             return []
-        with self._cache.locked(_streams(session)) as cache:
+        with self._locked(_streams(session)) as cache:
             events = self._after(name, 0)
             if not events:
                 return []
@@ -248,7 +244,7 @@ class CacheEventStore(EventStore):
 
     def _drop(self, name: str, numbers: range) -> None:
         if numbers:  # Redis rejects an empty list.
-            self._cache.connection.delete_many([_event(name, number) for number in numbers])
+            self._cache.delete_many([_event(name, number) for number in numbers])
 
     @on_thread
     def after(self, session: str, stream: str, number: int) -> list[Event] | None:
@@ -259,7 +255,7 @@ class CacheEventStore(EventStore):
         if head is None:
             return None
         numbers = range(max(number + 1, head.last - self.limit + 1, 1), head.last + 1)
-        found = self._cache.connection.get_many([_event(name, each) for each in numbers])
+        found = self._cache.get_many([_event(name, each) for each in numbers])
         oldest = self.now() - self.lifetime
         events = ((each, found.get(_event(name, each), (0.0, ""))) for each in numbers)
         return [Event(each, text) for each, (at, text) in events if at > oldest]
@@ -267,14 +263,14 @@ class CacheEventStore(EventStore):
     @on_thread
     def close(self, session: str, stream: str) -> None:
         name = digest(session, stream)
-        with self._cache.locked(_streams(session)):
+        with self._locked(_streams(session)):
             head = self._head(name)
             if head is not None:
                 self._write(session, name, _Head(head.last, True, self.now()))
 
     @on_thread
     def forget(self, session: str) -> None:
-        with self._cache.locked(_streams(session)) as cache:
+        with self._locked(_streams(session)) as cache:
             names = cache.get(_streams(session), [])
             # Events without a head are not found, and expire soon.
             cache.delete_many([*map(_head, names), _streams(session)])
@@ -284,16 +280,12 @@ class CacheEventStore(EventStore):
         head = self._head(digest(session, stream))
         return head is None or head.closed
 
-    async def prune(self) -> int:
-        """Do nothing: the cache deletes expired entries by itself, and returns no number."""
-        return 0
-
     def _head(self, name: str) -> _Head | None:
         return self._heads([name]).get(name)
 
     def _heads(self, names: Sequence[str]) -> dict[str, _Head]:
         """The heads of the streams that have not expired."""
-        found = self._cache.connection.get_many(map(_head, names))
+        found = self._cache.get_many(map(_head, names))
         heads = {name: _Head(*found[_head(name)]) for name in names if _head(name) in found}
         is_live = self.is_live_stream
         return {
@@ -301,7 +293,7 @@ class CacheEventStore(EventStore):
         }
 
     def _open(self, session: str, name: str) -> _Head:
-        cache, key = self._cache.connection, _streams(session)
+        cache, key = self._cache, _streams(session)
         names = [each for each in cache.get(key, []) if each != name]
         if len(names) >= self.streams:
             heads = self._heads(names)
@@ -317,6 +309,6 @@ class CacheEventStore(EventStore):
         return _Head(0, False, self.now())
 
     def _write(self, session: str, name: str, head: _Head) -> None:
-        cache = self._cache.connection
+        cache = self._cache
         cache.set(_head(name), tuple(head), ceil(self.stream_lifetime(closed=head.closed)))
         cache.touch(_streams(session), ceil(self.stream_lifetime(closed=False)))
