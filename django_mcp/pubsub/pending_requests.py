@@ -145,7 +145,6 @@ async def deliver(route: ResponseRoute, response: Response) -> bool:
 
 
 def payload_of(response: Response) -> dict[str, Any]:
-    """The members of a response which the caller needs."""
     if response.error is not None:
         return {"error": response.error}
     return {"result": response.result}

@@ -111,7 +111,6 @@ class ChannelsPublisher:
                 logger.exception("The sessions that subscribed to %s cannot be notified", uri)
 
     async def ping(self, server: Server, session_id: str, timeout: float) -> None:
-        """Send a ping to the client of a session, and wait for the response."""
         if CONNECTION_BOUND in session_id:
             raise ValueError("A session that ends with its connection needs no ping")
         session = await stores.sessions().load(session_id)

@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from django.core.cache import caches
 from django.core.cache.backends.base import BaseCache
@@ -41,25 +41,32 @@ LOCK_LIFETIME = 30
 """Seconds after which a lock expires: its holder has died."""
 
 
-class _LockedCache:
-    """A cache, with locks for entries that are read and then written."""
+# The keys of entries.
+_session = "django_mcp:session:{}".format
+_used = "django_mcp:used:{}".format
+_streams = "django_mcp:streams:{}".format
+_head = "django_mcp:stream:{}".format
+_event = "django_mcp:event:{}:{}".format
 
-    def __init__(self, alias: str) -> None:
+
+class _InCache:
+    """A store in the cache ``alias``, with locks for entries that are read and then written."""
+
+    def __init__(self, *, alias: str = "default", **limits: Any) -> None:
+        super().__init__(**limits)
         self._alias = alias
         self._local = threading.local()  # Threads cannot share a connection to a cache.
 
     @property
-    def connection(self) -> BaseCache:
-        """The connection of the current thread to the cache."""
+    def _cache(self) -> BaseCache:
         if not hasattr(self._local, "connection"):
             self._local.connection = caches.create_connection(self._alias)
-        connection: BaseCache = self._local.connection
-        return connection
+        return cast("BaseCache", self._local.connection)
 
     @contextmanager
-    def locked(self, key: str) -> Iterator[BaseCache]:
+    def _locked(self, key: str) -> Iterator[BaseCache]:
         """Hold the lock of ``key`` among all workers; raises StoreBusy after a timeout."""
-        cache, lock, token = self.connection, f"{key}:lock", secrets.token_hex(8)
+        cache, lock, token = self._cache, f"{key}:lock", secrets.token_hex(8)
         deadline = time.monotonic() + WRITE_TIMEOUT
         while not cache.add(lock, token, timeout=LOCK_LIFETIME):
             if time.monotonic() > deadline:
@@ -71,8 +78,12 @@ class _LockedCache:
             if cache.get(lock) == token:
                 cache.delete(lock)
 
+    async def prune(self) -> int:
+        """Do nothing: the cache deletes expired entries by itself, and returns no number."""
+        return 0
 
-class CacheSessionStore(SessionStore):
+
+class CacheSessionStore(_InCache, SessionStore):
     """Stores sessions in the cache ``alias``.
 
     A session has two entries, its data and the time of its last use, so that a touch never
@@ -80,16 +91,15 @@ class CacheSessionStore(SessionStore):
     resource; they may contain expired sessions.
     """
 
-    def __init__(self, *, alias: str = "default", **limits: Any) -> None:
-        super().__init__(**limits)
-        self._cache = _LockedCache(alias)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         # The entry must not expire before the session does, whose last use may be written late.
         self._timeout = ceil(self.idle_timeout + self.touch_interval)
 
     @on_thread
     def create(self, session: Session) -> None:
         text, key = pack(session), _of_principal(session)
-        with self._cache.locked(key) as cache:
+        with self._locked(key) as cache:
             names = cache.get(key, [])
             if len(names) >= self.limit_per_principal:
                 names = list(self._live(names))
@@ -123,7 +133,7 @@ class CacheSessionStore(SessionStore):
     @on_thread
     def update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
         key = _session(address(session_id))
-        with self._cache.locked(key) as cache:
+        with self._locked(key) as cache:
             before = self._load(session_id)
             if before is None:
                 return None
@@ -139,7 +149,7 @@ class CacheSessionStore(SessionStore):
     @on_thread
     def delete(self, session_id: str) -> bool:
         name = address(session_id)
-        with self._cache.locked(_session(name)) as cache:
+        with self._locked(_session(name)) as cache:
             session = self._load(session_id)
             cache.delete_many([_session(name), _used(name)])
         if session is None:
@@ -151,17 +161,12 @@ class CacheSessionStore(SessionStore):
 
     @on_thread
     def subscribers(self, server: str, uri: str) -> list[str]:
-        names = self._cache.connection.get(_of_resource(server, uri), [])
-        return list(self._live(names))
-
-    async def prune(self) -> int:
-        """Do nothing: the cache deletes expired entries by itself, and returns no number."""
-        return 0
+        return list(self._live(self._cache.get(_of_resource(server, uri), [])))
 
     def _live(self, names: Sequence[str]) -> dict[str, tuple[str, float]]:
         """The data and the time of the last use of the sessions that have not expired."""
         keys = [key for name in names for key in (_session(name), _used(name))]
-        found = self._cache.connection.get_many(keys)
+        found = self._cache.get_many(keys)
         return {
             name: (found[_session(name)], found[_used(name)])
             for name in names
@@ -170,7 +175,7 @@ class CacheSessionStore(SessionStore):
 
     def _renew(self, session: Session) -> None:
         """Write the time of use, and extend the lifetime of all entries of the session."""
-        cache = self._cache.connection
+        cache = self._cache
         cache.set(_used(session.address), self.now(), self._timeout)
         cache.touch(_session(session.address), self._timeout)
         cache.touch(_of_principal(session), self._timeout)
@@ -179,17 +184,9 @@ class CacheSessionStore(SessionStore):
 
     def _list(self, key: str, name: str, is_member: bool) -> None:
         """Add a session to one of the entries that list sessions, or remove it."""
-        with self._cache.locked(key) as cache:
+        with self._locked(key) as cache:
             names = [each for each in cache.get(key, []) if each != name]
             cache.set(key, [*names, name] if is_member else names, self._timeout)
-
-
-def _session(name: str) -> str:
-    return f"django_mcp:session:{name}"
-
-
-def _used(name: str) -> str:
-    return f"django_mcp:used:{name}"
 
 
 def _of_principal(session: Session) -> str:
@@ -208,20 +205,16 @@ class _Head(NamedTuple):
     touched_at: float
 
 
-class CacheEventStore(EventStore):
+class CacheEventStore(_InCache, EventStore):
     """Stores events in the cache ``alias``.
 
     Each event has its own entry, each stream one with its state, and each session one that lists
     its streams.
     """
 
-    def __init__(self, *, alias: str = "default", **limits: Any) -> None:
-        super().__init__(**limits)
-        self._cache = _LockedCache(alias)
-
     @on_thread
     def append(self, session: str, stream: str, data: Iterable[str]) -> int:
-        with self._cache.locked(_streams(session)) as cache:
+        with self._locked(_streams(session)) as cache:
             return self._add(cache, session, digest(session, stream), tuple(data))
 
     def _add(self, cache: BaseCache, session: str, name: str, data: Sequence[str]) -> int:
@@ -240,7 +233,7 @@ class CacheEventStore(EventStore):
         name = digest(session, source)
         if not self._after(name, 0):
             return []
-        with self._cache.locked(_streams(session)) as cache:
+        with self._locked(_streams(session)) as cache:
             events = self._after(name, 0)
             if not events:
                 return []
@@ -251,7 +244,7 @@ class CacheEventStore(EventStore):
 
     def _drop(self, name: str, numbers: range) -> None:
         if numbers:  # Redis rejects an empty list.
-            self._cache.connection.delete_many([_event(name, number) for number in numbers])
+            self._cache.delete_many([_event(name, number) for number in numbers])
 
     @on_thread
     def after(self, session: str, stream: str, number: int) -> list[Event] | None:
@@ -262,7 +255,7 @@ class CacheEventStore(EventStore):
         if head is None:
             return None
         numbers = range(max(number + 1, head.last - self.limit + 1, 1), head.last + 1)
-        found = self._cache.connection.get_many([_event(name, each) for each in numbers])
+        found = self._cache.get_many([_event(name, each) for each in numbers])
         oldest = self.now() - self.lifetime
         events = ((each, found.get(_event(name, each), (0.0, ""))) for each in numbers)
         return [Event(each, text) for each, (at, text) in events if at > oldest]
@@ -270,14 +263,14 @@ class CacheEventStore(EventStore):
     @on_thread
     def close(self, session: str, stream: str) -> None:
         name = digest(session, stream)
-        with self._cache.locked(_streams(session)):
+        with self._locked(_streams(session)):
             head = self._head(name)
             if head is not None:
                 self._write(session, name, _Head(head.last, True, self.now()))
 
     @on_thread
     def forget(self, session: str) -> None:
-        with self._cache.locked(_streams(session)) as cache:
+        with self._locked(_streams(session)) as cache:
             names = cache.get(_streams(session), [])
             # Events without a head are not found, and expire soon.
             cache.delete_many([*map(_head, names), _streams(session)])
@@ -287,16 +280,12 @@ class CacheEventStore(EventStore):
         head = self._head(digest(session, stream))
         return head is None or head.closed
 
-    async def prune(self) -> int:
-        """Do nothing: the cache deletes expired entries by itself, and returns no number."""
-        return 0
-
     def _head(self, name: str) -> _Head | None:
         return self._heads([name]).get(name)
 
     def _heads(self, names: Sequence[str]) -> dict[str, _Head]:
         """The heads of the streams that have not expired."""
-        found = self._cache.connection.get_many(map(_head, names))
+        found = self._cache.get_many(map(_head, names))
         heads = {name: _Head(*found[_head(name)]) for name in names if _head(name) in found}
         is_live = self.is_live_stream
         return {
@@ -304,37 +293,22 @@ class CacheEventStore(EventStore):
         }
 
     def _open(self, session: str, name: str) -> _Head:
-        cache, key = self._cache.connection, _streams(session)
+        cache, key = self._cache, _streams(session)
         names = [each for each in cache.get(key, []) if each != name]
         if len(names) >= self.streams:
-            names = self._make_room(names)
+            heads = self._heads(names)
+            names = list(heads)
+            if len(names) >= self.streams:
+                closed = [each for each in names if heads[each].closed]
+                if not closed:
+                    raise StoreFull(f"This session has {self.streams} open streams already")
+                oldest = min(closed, key=lambda each: heads[each].touched_at)
+                cache.delete(_head(oldest))
+                names.remove(oldest)
         cache.set(key, [*names, name], ceil(self.stream_lifetime(closed=False)))
         return _Head(0, False, self.now())
 
-    def _make_room(self, names: Sequence[str]) -> list[str]:
-        heads = self._heads(names)
-        if len(heads) < self.streams:
-            return list(heads)
-        closed = [name for name, head in heads.items() if head.closed]
-        if not closed:
-            raise StoreFull(f"This session has {self.streams} open streams already")
-        oldest = min(closed, key=lambda name: heads[name].touched_at)
-        self._cache.connection.delete(_head(oldest))
-        return [name for name in heads if name != oldest]
-
     def _write(self, session: str, name: str, head: _Head) -> None:
-        cache = self._cache.connection
+        cache = self._cache
         cache.set(_head(name), tuple(head), ceil(self.stream_lifetime(closed=head.closed)))
         cache.touch(_streams(session), ceil(self.stream_lifetime(closed=False)))
-
-
-def _streams(session: str) -> str:
-    return f"django_mcp:streams:{session}"
-
-
-def _head(name: str) -> str:
-    return f"django_mcp:stream:{name}"
-
-
-def _event(name: str, number: int) -> str:
-    return f"django_mcp:event:{name}:{number}"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from django.conf import settings
 from django.db import IntegrityError, OperationalError, connections, models, router, transaction
@@ -46,30 +46,30 @@ CONTENTION = ("lock", "serialize", "restarting transaction")
 """Parts of the messages of databases about concurrent writers; there is no common error code."""
 
 
-class _Database:
-    """The database ``using``, or the one that Django's routers choose for writes."""
+class _InDatabase:
+    """A store in the database ``using``, or in the one that Django's routers choose for writes."""
 
-    def __init__(self, using: str | None) -> None:
-        self._using = using
+    def __init__(self, *, using: str | None = None, **limits: Any) -> None:
+        super().__init__(**limits)
+        self.using = using
 
     @property
-    def alias(self) -> str:
+    def _alias(self) -> str:
         """Its alias, for reads as well: a replica may not have the session yet."""
-        return self._using or router.db_for_write(McpSession)
+        return self.using or router.db_for_write(McpSession)
 
-    def rows(self, model: type[Model]) -> models.QuerySet[Model]:
-        return model._default_manager.using(self.alias)
+    def _rows(self, model: type[Model]) -> models.QuerySet[Model]:
+        return model._default_manager.using(self._alias)
 
-    def atomic(self) -> AbstractContextManager[Any]:
-        return transaction.atomic(self.alias)
+    def _atomic(self) -> AbstractContextManager[Any]:
+        return transaction.atomic(self._alias)
 
     @property
-    def statements(self) -> _Statements:
-        """The prepared statements for this thread's connection."""
-        connection = connections[self.alias]
-        cached: _Statements | None = vars(_local).get(self.alias)
+    def _statements(self) -> _Statements:
+        connection = connections[self._alias]
+        cached: _Statements | None = vars(_local).get(self._alias)
         if cached is None or cached.connection is not connection:
-            cached = vars(_local)[self.alias] = _Statements(connection)
+            cached = vars(_local)[self._alias] = _Statements(connection)
         return cached
 
 
@@ -94,17 +94,12 @@ def _on_thread(method: Callable[Concatenate[S, P], T]) -> AsyncMethod[S, P, T]:
     return run
 
 
-class DatabaseSessionStore(SessionStore):
+class DatabaseSessionStore(_InDatabase, SessionStore):
     """Stores sessions in a table.
 
     ``using`` is the alias of its database; without it Django's routers choose. Expired sessions
     cannot be loaded, and stay in the table until ``prune``.
     """
-
-    def __init__(self, *, using: str | None = None, **limits: Any) -> None:
-        super().__init__(**limits)
-        self.using = using
-        self._database = _Database(using)
 
     @_on_thread
     def create(self, session: Session) -> None:
@@ -113,7 +108,7 @@ class DatabaseSessionStore(SessionStore):
         if self._is_full(principal):
             raise StoreFull(f"This caller has {self.limit_per_principal} sessions already")
         with self._transaction_for(session.subscriptions):
-            self._database.rows(McpSession).create(
+            self._rows(McpSession).create(
                 address=session.address,
                 server=session.server,
                 principal=principal,
@@ -129,7 +124,7 @@ class DatabaseSessionStore(SessionStore):
 
         MySQL compares names without case, so that its count is only an upper bound.
         """
-        count = self._database.statements.count(principal, to_datetime(self.oldest_use))
+        count = self._statements.count(principal, to_datetime(self.oldest_use))
         if count < self.limit_per_principal:
             return False
         names = list(self._live.filter(principal=principal).values_list("principal", flat=True))
@@ -146,8 +141,7 @@ class DatabaseSessionStore(SessionStore):
         return unpack(data, session_id=session_id)
 
     def _read(self, session_id: str) -> tuple[str, datetime, int] | None:
-        """The data, the time of the last use and the update count of a live session."""
-        row = self._database.statements.read(address(session_id))
+        row = self._statements.read(address(session_id))
         return row if row is not None and self.is_live(row[1].timestamp()) else None
 
     @_on_thread
@@ -163,9 +157,12 @@ class DatabaseSessionStore(SessionStore):
         # transaction has read before another one's write and then writes itself.
         with self._transaction_for(before.subscriptions ^ after.subscriptions):
             now = to_datetime(self.now())
-            if not self._database.statements.update(after.address, count, text, now):
+            if not self._statements.update(after.address, count, text, now):
                 raise _ConcurrentUpdate
-            self._unsubscribe(after, before.subscriptions - after.subscriptions)
+            gone = before.subscriptions - after.subscriptions
+            if gone:
+                rows = self._rows(Subscription).filter(session=after.address)
+                rows.filter(resource__in=[digest(after.server, uri) for uri in gone]).delete()
             self._subscribe(after, after.subscriptions - before.subscriptions)
         return unpack(text, session_id=session_id)
 
@@ -186,57 +183,46 @@ class DatabaseSessionStore(SessionStore):
         session = unpack(data, session_id=session_id)
         with self._transaction_for(session.subscriptions):
             if session.subscriptions:
-                self._database.rows(Subscription).filter(session=session.address).delete()
+                self._rows(Subscription).filter(session=session.address).delete()
             # There are no other subscriptions while the update count is unchanged.
-            if not self._database.statements.delete(session.address, count):
+            if not self._statements.delete(session.address, count):
                 raise _ConcurrentUpdate
         return True
 
     @_on_thread
     def subscribers(self, server: str, uri: str) -> list[str]:
         live = Q(session__used_at__gt=to_datetime(self.oldest_use))
-        found = self._database.rows(Subscription).filter(live, resource=digest(server, uri))
+        found = self._rows(Subscription).filter(live, resource=digest(server, uri))
         return list(found.values_list("session_id", flat=True))
 
     @_on_thread
     def prune(self) -> int:
-        rows = self._database.rows(McpSession)
+        rows = self._rows(McpSession)
         _, deleted = rows.exclude(used_at__gt=to_datetime(self.oldest_use)).delete()
         return deleted.get(McpSession._meta.label, 0)
 
     def _subscribe(self, session: Session, uris: Collection[str]) -> None:
         if uris:
-            self._database.rows(Subscription).bulk_create(
+            self._rows(Subscription).bulk_create(
                 Subscription(session_id=session.address, resource=digest(session.server, uri))
                 for uri in uris
             )
 
-    def _unsubscribe(self, session: Session, uris: Collection[str]) -> None:
-        if uris:
-            resources = [digest(session.server, uri) for uri in uris]
-            rows = self._database.rows(Subscription).filter(session=session.address)
-            rows.filter(resource__in=resources).delete()
-
     def _transaction_for(self, subscriptions: Collection[str]) -> AbstractContextManager[Any]:
         """A transaction, where more than the row of the session is written."""
-        return self._database.atomic() if subscriptions else nullcontext()
+        return self._atomic() if subscriptions else nullcontext()
 
     @property
     def _live(self) -> models.QuerySet[McpSession]:
-        rows = self._database.rows(McpSession)
-        return rows.filter(used_at__gt=to_datetime(self.oldest_use))
+        return self._rows(McpSession).filter(used_at__gt=to_datetime(self.oldest_use))
 
 
-class DatabaseEventStore(EventStore):
+class DatabaseEventStore(_InDatabase, EventStore):
     """Stores events in a table, and the last number of each stream in another.
 
     ``using`` is the alias of its database; without it Django's routers choose. Expired events and
     streams cannot be read, and stay in the tables until ``prune``.
     """
-
-    def __init__(self, *, using: str | None = None, **limits: Any) -> None:
-        super().__init__(**limits)
-        self._database = _Database(using)
 
     async def append(self, session: str, stream: str, data: Iterable[str]) -> int:
         # A retry must not find an exhausted iterator.
@@ -245,9 +231,9 @@ class DatabaseEventStore(EventStore):
     def _append(self, session: str, stream: str, data: Sequence[str]) -> int:
         now, name = to_datetime(self.now()), digest(session, stream)
         # The update locks the row of the stream, so that events are committed in order.
-        with self._database.atomic():
+        with self._atomic():
             last = self._count(session, name, len(data))
-            events = self._database.rows(StreamEvent)
+            events = self._rows(StreamEvent)
             events.bulk_create(
                 StreamEvent(stream_id=name, number=number, data=text, created_at=now)
                 for number, text in enumerate(data, last - len(data) + 1)
@@ -263,24 +249,24 @@ class DatabaseEventStore(EventStore):
         name = digest(session, source)
         if not self._after(name, 0):
             return []
-        with self._database.atomic():
+        with self._atomic():
             # The update locks the row of the source: of two concurrent moves, one finds no events.
-            self._database.rows(Stream).filter(pk=name).update(touched_at=to_datetime(self.now()))
+            self._rows(Stream).filter(pk=name).update(touched_at=to_datetime(self.now()))
             data = [event.data for event in self._after(name, 0) or ()]
-            self._database.rows(StreamEvent).filter(stream=name).delete()
+            self._rows(StreamEvent).filter(stream=name).delete()
             last = self._append(session, target, data) if data else 0
         return [Event(number, text) for number, text in enumerate(data, last - len(data) + 1)]
 
     def _count(self, session: str, name: str, more: int) -> int:
         """The last number of the stream after ``more`` events; opens an unknown stream."""
-        streams, now = self._database.rows(Stream).filter(pk=name), to_datetime(self.now())
+        streams, now = self._rows(Stream).filter(pk=name), to_datetime(self.now())
         if streams.filter(self._known).update(last=F("last") + more, touched_at=now):
             return streams.values_list("last", flat=True).get()
         self._open(session, name, more)
         return more
 
     def _open(self, session: str, name: str, last: int) -> None:
-        rows = self._database.rows(Stream)
+        rows = self._rows(Stream)
         of_session = rows.filter(session=session)
         of_session.exclude(self._known).delete()
         if of_session.count() >= self.streams:
@@ -290,7 +276,7 @@ class DatabaseEventStore(EventStore):
             oldest.delete()
         now = to_datetime(self.now())
         try:
-            with self._database.atomic():
+            with self._atomic():
                 rows.create(name=name, session=session, last=last, touched_at=now)
         except IntegrityError:
             raise _ConcurrentUpdate from None
@@ -304,7 +290,7 @@ class DatabaseEventStore(EventStore):
         if last is None:
             return None
         oldest = to_datetime(self.now() - self.lifetime)
-        events = self._database.rows(StreamEvent).filter(stream=name, created_at__gt=oldest)
+        events = self._rows(StreamEvent).filter(stream=name, created_at__gt=oldest)
         later = events.filter(number__gt=number).order_by("number")
         return [Event(*row) for row in later.values_list("number", "data")]
 
@@ -318,7 +304,7 @@ class DatabaseEventStore(EventStore):
 
     @_on_thread
     def forget(self, session: str) -> None:
-        streams = self._database.rows(Stream).filter(session=session)
+        streams = self._rows(Stream).filter(session=session)
         # Most sessions have none, and a query costs less than a transaction.
         if streams.exists():
             streams.delete()
@@ -326,12 +312,12 @@ class DatabaseEventStore(EventStore):
     @_on_thread
     def prune(self) -> int:
         old = to_datetime(self.now() - self.lifetime)
-        dropped, _ = self._database.rows(StreamEvent).exclude(created_at__gt=old).delete()
-        self._database.rows(Stream).exclude(self._known).delete()
+        dropped, _ = self._rows(StreamEvent).exclude(created_at__gt=old).delete()
+        self._rows(Stream).exclude(self._known).delete()
         return dropped
 
     def _find(self, name: str) -> models.QuerySet[Stream]:
-        return self._database.rows(Stream).filter(self._known, pk=name)
+        return self._rows(Stream).filter(self._known, pk=name)
 
     @property
     def _known(self) -> Q:
@@ -381,13 +367,11 @@ class _Statements:
         return self._change(self._update, data, count + 1, self._time(used_at), name, count)
 
     def delete(self, name: str, count: int) -> bool:
-        """Delete only the row of a session that was read with this update count."""
+        """Delete a session that was read with this update count; False after an update."""
         return self._change(self._delete, name, count)
 
     def count(self, principal: str, oldest_use: datetime) -> int:
-        """The number of sessions of a principal with a later use."""
-        number: int = self._rows(self._count, principal, self._time(oldest_use))[0][0]
-        return number
+        return cast("int", self._rows(self._count, principal, self._time(oldest_use))[0][0])
 
     def _time(self, moment: datetime) -> Any:
         return self.connection.ops.adapt_datetimefield_value(moment)
@@ -395,14 +379,12 @@ class _Statements:
     def _rows(self, statement: str, *values: Any) -> list[Any]:
         with self.connection.cursor() as cursor:
             cursor.execute(statement, values)
-            rows: list[Any] = cursor.fetchall()
-        return rows
+            return cast("list[Any]", cursor.fetchall())
 
     def _change(self, statement: str, *values: Any) -> bool:
         with self.connection.cursor() as cursor:
             cursor.execute(statement, values)
-            changed: int = cursor.rowcount
-        return changed > 0
+            return cast("int", cursor.rowcount) > 0
 
 
 _local = threading.local()

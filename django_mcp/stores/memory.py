@@ -54,8 +54,7 @@ class MemorySessionStore(SessionStore):
             if entry is None:
                 return None
             session = unpack(entry.text, session_id=session_id).apply(changes)
-            entry.text = pack(session)
-            entry.session = session
+            entry.text, entry.session = pack(session), session
             return unpack(entry.text, session_id=session_id)
 
     async def touch(self, session_id: str) -> None:
@@ -119,9 +118,8 @@ class MemoryEventStore(EventStore):
 
     def __init__(self, **limits: Any) -> None:
         super().__init__(**limits)
-        self._by_session: dict[
-            str, dict[str, _Stream]
-        ] = {}  # By session; the least recently changed first.
+        # By session and name, the least recently changed first.
+        self._by_session: dict[str, dict[str, _Stream]] = {}
         self._pruned_at = self.now()
         self._lock = Lock()
 
@@ -196,23 +194,18 @@ class MemoryEventStore(EventStore):
             self._prune()
         streams = self._by_session.setdefault(session, {})
         streams.pop(stream, None)
-        self._make_room(streams)
-        found = streams[stream] = _Stream(deque(maxlen=self.limit), self.now())
-        return found
-
-    def _make_room(self, streams: dict[str, _Stream]) -> None:
-        if len(streams) < self.streams:
-            return
-        for name in [name for name, found in streams.items() if not self._is_live(found)]:
-            del streams[name]
+        if len(streams) >= self.streams:
+            for name in [name for name, found in streams.items() if not self._is_live(found)]:
+                del streams[name]
         if len(streams) >= self.streams:
             closed = next((name for name, found in streams.items() if found.closed), None)
             if closed is None:
                 raise StoreFull(f"This session has {self.streams} open streams already")
             del streams[closed]
+        found = streams[stream] = _Stream(deque(maxlen=self.limit), self.now())
+        return found
 
     def _prune(self) -> int:
-        """Delete expired streams and events of all sessions; return the number of events."""
         self._pruned_at = self.now()
         dropped = 0
         for session, streams in list(self._by_session.items()):

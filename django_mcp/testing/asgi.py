@@ -9,7 +9,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from django_mcp.protocol import sse
 
@@ -34,11 +34,9 @@ class Reply:
         return self.headers.get("content-type", "").partition(";")[0]
 
     def json(self) -> Any:
-        """Return the decoded JSON body."""
         return json.loads(self.body)
 
     def events(self) -> list[sse.Event]:
-        """Return the server-sent events of the body."""
         return sse.Parser().feed(self.body)
 
 
@@ -74,10 +72,7 @@ def http_scope(
 async def perform(
     application: Application, scope: Message, body: bytes | Iterable[bytes] = b""
 ) -> Reply:
-    """Return the complete response; the application runs in the current task.
-
-    ``body`` may be split into several parts.
-    """
+    """Return the complete response; the application runs in the current task."""
     incoming: asyncio.Queue[Message] = asyncio.Queue()
     for part in _parts(body):
         incoming.put_nowait(part)
@@ -144,7 +139,6 @@ class Exchange:
         self._incoming.put_nowait({"type": "http.request", "body": body, "more_body": more})
 
     def disconnect(self) -> None:
-        """Close the connection."""
         if self._connected:
             self._connected = False
             self._reading.set()
@@ -155,18 +149,14 @@ class Exchange:
         self._reading.clear()
 
     def resume_reading(self) -> None:
-        """Unblock the application."""
         self._reading.set()
 
     # The response.
 
     async def status(self) -> int:
-        """Return the status once the response has started."""
-        status: int = (await self._started())["status"]
-        return status
+        return cast("int", (await self._started())["status"])
 
     async def headers(self) -> dict[str, str]:
-        """Return the headers once the response has started."""
         return _headers(await self._started())
 
     async def read(self) -> bytes | None:
@@ -176,15 +166,13 @@ class Exchange:
             return None
         message = await self._next()
         self._complete = not message.get("more_body")
-        body: bytes = message.get("body", b"")
-        return body
+        return cast("bytes", message.get("body", b""))
 
     async def body(self) -> bytes:
-        """Return the rest of the body."""
-        parts: list[bytes] = []
+        body = b""
         while (part := await self.read()) is not None:
-            parts.append(part)
-        return b"".join(parts)
+            body += part
+        return body
 
     async def event(self) -> sse.Event | None:
         """Return the next event, without comments; None at the end."""
@@ -196,12 +184,10 @@ class Exchange:
         return self._parsed.pop(0)
 
     async def events(self) -> AsyncIterator[sse.Event]:
-        """Iterate over the rest of the events."""
         while (event := await self.event()) is not None:
             yield event
 
     async def wait_closed(self) -> None:
-        """Wait until the application has returned."""
         assert self._task is not None
         async with asyncio.timeout(TIMEOUT):
             await asyncio.wait([self._task])

@@ -139,8 +139,7 @@ class Client(ReceivedNotifications):
         self._is_strict = validation == "strict"
         self._ids = count(1)
         self._violations: list[AssertionError] = []
-        self._withdraw_validation: Callable[[], None] | None = None
-        """Called on closing; None while the client is not open."""
+        self._is_open = False
         self._received = asyncio.Event()
         self._acknowledged = asyncio.Event()
         self._awaited: Counter[str] = Counter()
@@ -170,26 +169,32 @@ class Client(ReceivedNotifications):
 
     async def open(self) -> None:
         """Connect and initialize; the first request does so if the client is not open."""
-        if self._withdraw_validation is None:
+        if not self._is_open:
             await self.connect()
             if self.revision.statefulness is Statefulness.SESSION:
                 await self._initialize()
 
     async def connect(self) -> None:
         """Open the connection without ``initialize``: for tests of the initialization itself."""
-        self._withdraw_validation = _request_validation(self.server, strict=self._is_strict)
+        self._is_open = True
+        requested = _validation.setdefault(self.server, {None: self.server.options.strict})
+        requested[self] = self._is_strict
+        _apply_validation(self.server)
         with self._threads():
             await self.connection.open()
 
     async def close(self) -> None:
         """Close the connection, and end the session."""
-        withdraw, self._withdraw_validation = self._withdraw_validation, None
-        if withdraw is not None:
+        if self._is_open:
+            self._is_open = False
             try:
                 with self._threads():
                     await self.connection.close()
             finally:
-                withdraw()
+                del _validation[self.server][self]
+                _apply_validation(self.server)
+                if len(_validation[self.server]) == 1:
+                    del _validation[self.server]
 
     async def _initialize(self) -> None:
         params = {
@@ -460,9 +465,9 @@ def cancel() -> Json:
 
 def _principal(user: Any, scopes: frozenset[str]) -> Principal | None:
     if user is None:
-        user = AnonymousUser() if scopes else None
-    if user is None:
-        return None
+        if not scopes:
+            return None
+        user = AnonymousUser()
     subject = "" if user.pk is None else str(user.pk)
     return Principal(scheme="test", subject=subject, user=user, scopes=scopes)
 
@@ -470,23 +475,8 @@ def _principal(user: Any, scopes: frozenset[str]) -> Principal | None:
 # Output validation. A Server is shared by the clients of a test: the newest open client
 # determines whether it validates, and the option of the server is restored after the last one.
 
-_validation: WeakKeyDictionary[Server, dict[object, bool]] = WeakKeyDictionary()
-
-
-def _request_validation(server: Server, *, strict: bool) -> Callable[[], None]:
-    """Apply the choice of a client until it calls the returned function."""
-    requested = _validation.setdefault(server, {None: server.options.strict})
-    client = object()
-    requested[client] = strict
-    _apply_validation(server)
-
-    def withdraw() -> None:
-        del requested[client]
-        _apply_validation(server)
-        if len(requested) == 1:
-            del _validation[server]
-
-    return withdraw
+_validation: WeakKeyDictionary[Server, dict[Client | None, bool]] = WeakKeyDictionary()
+"""By client, the newest last; under None, the option of the server itself."""
 
 
 def _apply_validation(server: Server) -> None:
@@ -498,8 +488,6 @@ def _apply_validation(server: Server) -> None:
 def _twin(
     method: Callable[Concatenate[Client, P], Awaitable[T]],
 ) -> Callable[Concatenate[SyncClient, P], T]:
-    """Return the synchronous twin of a method of Client."""
-
     def twin(self: SyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return async_to_sync(method)(self.client, *args, **kwargs)
 

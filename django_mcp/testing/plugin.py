@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import pytest
 
@@ -24,15 +24,13 @@ class ClientFor(Protocol):
 @pytest.fixture(params=[revision.version for revision in REVISIONS])
 def mcp_version(request: pytest.FixtureRequest) -> str:
     """Each supported protocol version."""
-    version: str = request.param
-    return version
+    return cast("str", request.param)
 
 
 @pytest.fixture(params=TRANSPORTS)
 def mcp_transport(request: pytest.FixtureRequest) -> Transport:
     """Each transport of the test client."""
-    transport: Transport = request.param
-    return transport
+    return cast("Transport", request.param)
 
 
 @pytest.fixture

@@ -33,12 +33,15 @@ def check(revision: Revision, message: Mapping[str, Any], method: str | None = N
     """
     folder = os.environ.get(FOLDER)
     if folder:
-        _Schema.of(folder, revision.version).check(message, method)
+        _schema(folder, revision.version).check(message, method)
+
+
+@cache
+def _schema(folder: str, version: str) -> _Schema:
+    return _Schema(json.loads((Path(folder) / f"{version}.json").read_bytes()))
 
 
 class _Schema:
-    """The schema of one revision."""
-
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._schema = schema
         self._section = "$defs" if "$defs" in schema else "definitions"
@@ -46,11 +49,6 @@ class _Schema:
         self._requests = self._by_method("ClientRequest")
         self._sent = self._by_method("ServerNotification") | self._by_method("ServerRequest")
         self._validators: dict[str, Validator] = {}
-
-    @staticmethod
-    @cache
-    def of(folder: str, version: str) -> _Schema:
-        return _Schema(json.loads((Path(folder) / f"{version}.json").read_bytes()))
 
     def check(self, message: Mapping[str, Any], method: str | None) -> None:
         name, value = self._definition(message, method)
@@ -88,7 +86,6 @@ class _Schema:
         return {self._definitions[n]["properties"]["method"]["const"]: n for n in names}
 
     def _validator(self, name: str) -> Validator:
-        """The validator for one definition, compiled once."""
         if name not in self._validators:
             whole = {**self._schema, "$ref": f"#/{self._section}/{name}"}
             self._validators[name] = validator_for(self._schema)(whole)
