@@ -15,28 +15,17 @@ logger = logging.getLogger("django_mcp")
 class Cancellation:
     """Whether one request was cancelled, and why."""
 
-    __slots__ = ("_callbacks", "_event", "_lock", "_reason", "_requested")
-
     def __init__(self) -> None:
-        self._requested = False
-        self._reason: str | None = None
+        self.requested = False
+        """Whether the handler should stop; its return value is discarded."""
+        self.reason: str | None = None
+        """The client's reason, if it gave one."""
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], object]] = []
-        self._event: threading.Event | None = None
-
-    @property
-    def requested(self) -> bool:
-        """Whether the handler should stop; its return value is discarded."""
-        return self._requested
-
-    @property
-    def reason(self) -> str | None:
-        """The client's reason, if it gave one."""
-        return self._reason
 
     def raise_if_requested(self) -> None:
         """Raise Cancelled when the handler should stop; call it in long loops."""
-        if self._requested:
+        if self.requested:
             raise Cancelled
 
     def on_request(self, callback: Callable[[], object]) -> Callable[[], None]:
@@ -46,7 +35,7 @@ class Cancellation:
         logged. Returns a function which removes the callback.
         """
         with self._lock:
-            if not self._requested:
+            if not self.requested:
                 self._callbacks.append(callback)
                 return lambda: self._remove(callback)
         _call(callback)
@@ -54,11 +43,12 @@ class Cancellation:
 
     def wait(self, timeout: float) -> bool:
         """Block this thread until cancellation is requested, for at most ``timeout`` seconds."""
-        with self._lock:
-            if self._requested:
-                return True
-            self._event = self._event or threading.Event()
-        return self._event.wait(timeout)
+        event = threading.Event()
+        remove = self.on_request(event.set)
+        try:
+            return event.wait(timeout)
+        finally:
+            remove()
 
     async def await_request(self, timeout: float | None = None) -> bool:
         """``wait`` for async code; without a timeout, wait indefinitely."""
@@ -69,7 +59,7 @@ class Cancellation:
             async with asyncio.timeout(timeout):
                 await requested.wait()
         except TimeoutError:
-            return self._requested
+            return self.requested
         finally:
             remove()
         return True
@@ -77,12 +67,10 @@ class Cancellation:
     def request(self, reason: str | None = None) -> None:
         """Request cancellation; further requests have no effect."""
         with self._lock:
-            if self._requested:
+            if self.requested:
                 return
-            self._requested, self._reason = True, reason
+            self.requested, self.reason = True, reason
             callbacks, self._callbacks = self._callbacks, []
-        if self._event is not None:
-            self._event.set()
         for callback in callbacks:
             _call(callback)
 
@@ -94,8 +82,6 @@ class Cancellation:
 
 class NullCancellation(Cancellation):
     """The cancellation of a Frame made by hand: it is never requested."""
-
-    __slots__ = ()
 
     def on_request(self, callback: Callable[[], object]) -> Callable[[], None]:
         """Never call ``callback``."""

@@ -16,9 +16,8 @@ async def initialize(frame: Frame) -> tuple[dict[str, Any], Frame]:
     """Negotiate the version and read the client's information; the transport opens the session."""
     params = initialize_params.read(frame.message.params)
     server = frame.server
-    revision = initialize_params.negotiate_version(
-        params.version, server.revisions(Statefulness.SESSION)
-    )
+    supported = server.revisions(Statefulness.SESSION)
+    revision = initialize_params.negotiate_version(params.version, supported)
     negotiated = frame.put_private(
         revision=revision,
         protocol_version=revision.version,
@@ -30,21 +29,15 @@ async def initialize(frame: Frame) -> tuple[dict[str, Any], Frame]:
         "protocolVersion": revision.version,
         "capabilities": revision.describe_capabilities(server.get_capabilities()),
         "serverInfo": server.get_server_info(revision),
+        **_instructions(frame),
     }
-    return _with_instructions(result, negotiated), await _after_hook(negotiated)
-
-
-async def _after_hook(frame: Frame) -> Frame:
-    """Return the Frame of the server's hook, which may reject the client."""
-    server = frame.server
-    if not server.has_hook("on_initialize"):
-        return frame
-    info, capabilities = frame.private["client_info"], frame.private["client_capabilities"]
-    return await call_hook(server.on_initialize, info, capabilities, frame=frame)
+    if server.has_hook("on_initialize"):  # It may reject the client.
+        arguments = params.client_info, params.capabilities
+        negotiated = await call_hook(server.on_initialize, *arguments, frame=negotiated)
+    return result, negotiated
 
 
 async def ping(frame: Frame) -> tuple[dict[str, Any], Frame]:
-    """Return an empty result."""
     return {}, frame
 
 
@@ -54,10 +47,11 @@ async def discover(frame: Frame) -> tuple[dict[str, Any], Frame]:
     result = {
         "supportedVersions": [item.version for item in server.revisions(Statefulness.STATELESS)],
         "capabilities": frame.revision.describe_capabilities(server.get_capabilities()),
+        **_instructions(frame),
     }
-    return _with_instructions(result, frame), frame
+    return result, frame
 
 
-def _with_instructions(result: dict[str, Any], frame: Frame) -> dict[str, Any]:
+def _instructions(frame: Frame) -> dict[str, Any]:
     instructions = frame.server.get_instructions()
-    return result if instructions is None else {**result, "instructions": instructions}
+    return {} if instructions is None else {"instructions": instructions}
