@@ -16,16 +16,24 @@ class Cancellation:
     """Whether one request was cancelled, and why."""
 
     def __init__(self) -> None:
-        self.requested = False
-        """Whether the handler should stop; its return value is discarded."""
-        self.reason: str | None = None
-        """The client's reason, if it gave one."""
+        self._requested = False
+        self._reason: str | None = None
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], object]] = []
 
+    @property
+    def requested(self) -> bool:
+        """Whether the handler should stop; its return value is discarded."""
+        return self._requested
+
+    @property
+    def reason(self) -> str | None:
+        """The client's reason, if it gave one."""
+        return self._reason
+
     def raise_if_requested(self) -> None:
         """Raise Cancelled when the handler should stop; call it in long loops."""
-        if self.requested:
+        if self._requested:
             raise Cancelled
 
     def on_request(self, callback: Callable[[], object]) -> Callable[[], None]:
@@ -35,7 +43,7 @@ class Cancellation:
         logged. Returns a function which removes the callback.
         """
         with self._lock:
-            if not self.requested:
+            if not self._requested:
                 self._callbacks.append(callback)
                 return lambda: self._remove(callback)
         _call(callback)
@@ -59,7 +67,7 @@ class Cancellation:
             async with asyncio.timeout(timeout):
                 await requested.wait()
         except TimeoutError:
-            return self.requested
+            return self._requested
         finally:
             remove()
         return True
@@ -67,9 +75,9 @@ class Cancellation:
     def request(self, reason: str | None = None) -> None:
         """Request cancellation; further requests have no effect."""
         with self._lock:
-            if self.requested:
+            if self._requested:
                 return
-            self.requested, self.reason = True, reason
+            self._requested, self._reason = True, reason
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             _call(callback)

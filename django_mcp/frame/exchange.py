@@ -93,9 +93,7 @@ class NullExchange:
 
     run_handler = run
     run_handler_async = run_async
-
-    def wait(self, coroutine: Coroutine[Any, Any, T], /) -> T:
-        return run_in_place(coroutine)
+    wait = staticmethod(run_in_place)
 
     def write(self, message: dict[str, Any], /) -> None:
         """Drop ``message``."""
@@ -103,19 +101,16 @@ class NullExchange:
     async def flush(self) -> None:
         """Return at once."""
 
-    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
-        raise ConnectionError(NO_CLIENT)
+    async def send_request(self, *args: Any, **options: Any) -> Any:
+        raise ConnectionError("This Frame was made by hand: it has no client")
+
+    listen = send_request
 
     async def close_stream(self, retry: int, /) -> None:
         """Do nothing: there is no stream."""
 
-    async def listen(self, frame: Frame, wanted: Filter, /) -> None:
-        raise ConnectionError(NO_CLIENT)
-
     def __reduce__(self) -> str:
         return "NULL_EXCHANGE"
 
-
-NO_CLIENT = "This Frame was made by hand: it has no client"
 
 NULL_EXCHANGE = NullExchange()

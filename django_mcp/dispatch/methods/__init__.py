@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from django_mcp.dispatch.methods import (
     completion,
     lifecycle,
-    log_level,
     prompts,
     resources,
     subscriptions,
@@ -41,7 +40,7 @@ METHODS: Mapping[str, Method] = {
     "prompts/list": partial(page, kind="prompt", member="prompts"),
     "prompts/get": prompts.get,
     "completion/complete": completion.complete,
-    "logging/setLevel": log_level.set_level,
+    "logging/setLevel": lifecycle.set_level,
     "subscriptions/listen": subscriptions.listen,
 }
 

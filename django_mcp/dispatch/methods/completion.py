@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 async def complete(frame: Frame) -> Answer:
-    """Return suggestions for one argument of a prompt or of a resource template."""
+    read = results.completion_result
     ref = invocation.object_param(frame, "ref")
     component = await _find(frame, ref)
     argument = invocation.object_param(frame, "argument")
@@ -28,19 +28,13 @@ async def complete(frame: Frame) -> Answer:
         raise InvalidParams("params.argument needs a name and a value, both strings")
     context = _context(frame)
     completer = component.complete.get(name)
-    if completer is None:
-        return await _by_hook(frame, ref, name, value)
-    return await invocation.run(completer, frame, value, context, read=results.completion_result)
-
-
-async def _by_hook(frame: Frame, ref: dict[str, Any], name: str, value: str) -> Answer:
-    """Return the suggestions of the server's hook, for a component without a completer."""
+    if completer is not None:
+        return await invocation.run(completer, frame, value, context, read=read)
     if not frame.server.has_hook("handle_completion"):
-        return results.completion_result([]), frame
+        return read([]), frame
     hook = frame.server.handle_completion
     handler = invocation.HookHandler(hook, is_async(hook))
-    argument = {"name": name, "value": value}
-    return await invocation.run(handler, frame, ref, argument, read=results.completion_result)
+    return await invocation.run(handler, frame, ref, {"name": name, "value": value}, read=read)
 
 
 async def _find(frame: Frame, ref: dict[str, Any]) -> Component:

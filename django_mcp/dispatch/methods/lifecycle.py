@@ -1,11 +1,14 @@
-"""initialize, ping and server/discover."""
+"""initialize, ping, server/discover and logging/setLevel."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.dispatch.invocation import call_hook
+from django_mcp.dispatch.invocation import call_hook, string_param
+from django_mcp.frame.client.log_levels import LEVELS
+from django_mcp.frame.session import Change
 from django_mcp.protocol import initialize as initialize_params
+from django_mcp.protocol.errors import InvalidParams
 from django_mcp.protocol.revisions import Statefulness
 
 if TYPE_CHECKING:
@@ -42,7 +45,6 @@ async def ping(frame: Frame) -> tuple[dict[str, Any], Frame]:
 
 
 async def discover(frame: Frame) -> tuple[dict[str, Any], Frame]:
-    """Return the supported versions and the capabilities."""
     server = frame.server
     result = {
         "supportedVersions": [item.version for item in server.revisions(Statefulness.STATELESS)],
@@ -50,6 +52,14 @@ async def discover(frame: Frame) -> tuple[dict[str, Any], Frame]:
         **_instructions(frame),
     }
     return result, frame
+
+
+async def set_level(frame: Frame) -> tuple[dict[str, Any], Frame]:
+    """Set the log level of the session: the least severe log message that it is sent."""
+    level = string_param(frame, "level")
+    if level not in LEVELS:
+        raise InvalidParams(f"params.level must be one of {', '.join(LEVELS)}")
+    return {}, frame.put_private(log_level=level).record(Change("log_level", "set", value=level))
 
 
 def _instructions(frame: Frame) -> dict[str, Any]:

@@ -20,7 +20,6 @@ logger = logging.getLogger("django_mcp")
 
 
 async def get(frame: Frame) -> Answer:
-    """Return the messages of a prompt for its arguments."""
     name = invocation.string_param(frame, "name")
     arguments = invocation.object_param(frame, "arguments")
     prompt = await visibility.find(frame, PromptComponent.kind, name)
