@@ -70,8 +70,7 @@ async def run(handler: Handler, frame: Frame, *arguments: Any, read: Read) -> An
     Raises what the handler raises, and Cancelled when the request was cancelled.
     """
     exchange, state = frame.exchange, frame.client.state
-    invoke: Callable[..., Any] | None = handler.invoke
-    assert invoke is not None  # See handler_of.
+    invoke: Any = handler.invoke  # Never None: see handler_of.
     frame.cancellation.raise_if_requested()
     rolls_back = frame.client.is_multi_round_trip and handler.requests_input
     writes = state.writes
@@ -81,7 +80,7 @@ async def run(handler: Handler, frame: Frame, *arguments: Any, read: Read) -> An
             answer = _read(await run_async(invoke(*arguments, frame)), frame, read)
         else:
             run_sync = exchange.run_handler if rolls_back else exchange.run
-            answer = await run_sync(_invoke_and_read, invoke, arguments, frame, read)
+            answer = await run_sync(lambda: _read(invoke(*arguments, frame), frame, read))
     except InputRequired as required:
         if state.writes > writes and not rolls_back:
             raise RuntimeError(UNDECLARED) from required
@@ -95,12 +94,6 @@ UNDECLARED = (
     "responds, and would write twice: declare requests_input=True where it is registered, so that "
     "such writes are rolled back"
 )
-
-
-def _invoke_and_read(
-    invoke: Callable[..., Any], arguments: tuple[Any, ...], frame: Frame, read: Read
-) -> Answer:
-    return _read(invoke(*arguments, frame), frame, read)
 
 
 def _read(returned: Any, frame: Frame, read: Read) -> Answer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from inspect import isawaitable
 from typing import TYPE_CHECKING
 
@@ -47,10 +46,12 @@ async def is_readable(frame: Frame, uri: str) -> bool:
     if await find(frame, ResourceComponent.kind, uri) is not None:
         return True
     for template in matching_templates(frame, uri):
-        with suppress(ResourceNotFound):
+        try:
             template.validate_input({"uri": uri, **(template.match(uri) or {})})
-            if await is_visible(frame, template):
-                return True
+        except ResourceNotFound:
+            continue
+        if await is_visible(frame, template):
+            return True
     return False
 
 

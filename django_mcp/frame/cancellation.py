@@ -65,12 +65,11 @@ class Cancellation:
         remove = self.on_request(lambda: loop.call_soon_threadsafe(requested.set))
         try:
             async with asyncio.timeout(timeout):
-                await requested.wait()
+                return await requested.wait()
         except TimeoutError:
             return self._requested
         finally:
             remove()
-        return True
 
     def request(self, reason: str | None = None) -> None:
         """Request cancellation; further requests have no effect."""

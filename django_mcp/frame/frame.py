@@ -15,18 +15,16 @@ from django_mcp.components.base import Component
 from django_mcp.components.prompt import PromptComponent
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.components.tool import ToolComponent
-from django_mcp.frame.cancellation import NULL_CANCELLATION
+from django_mcp.frame.cancellation import NULL_CANCELLATION, Cancellation
 from django_mcp.frame.client.null import NULL_CLIENT
-from django_mcp.frame.exchange import NULL_EXCHANGE
+from django_mcp.frame.exchange import NULL_EXCHANGE, Exchange
 from django_mcp.frame.session import Change
 from django_mcp.frame.transport import TRANSPORTS, HttpTransport, Transport
 from django_mcp.protocol import meta
 
 if TYPE_CHECKING:
     from django_mcp.auth.base import Principal
-    from django_mcp.frame.cancellation import Cancellation
     from django_mcp.frame.client.base import Client
-    from django_mcp.frame.exchange import Exchange
     from django_mcp.protocol.errors import Json
     from django_mcp.protocol.jsonrpc import RequestId
     from django_mcp.protocol.revisions import Revision
@@ -114,13 +112,10 @@ class Frame:
         its next requests; they must be serializable as JSON.
         """
         new = _pairs(key, value, more)
-        changes = tuple(Change("assigns", "put", name, item) for name, item in new.items())
-        return replace(
-            self,
-            assigns={**self.assigns, **new},
-            changes=(*self.changes, *changes),
-            client=self.client.with_assigns(new),
-        )
+        puts = [Change("assigns", "put", name, item) for name, item in new.items()]
+        assigns, changes = {**self.assigns, **new}, (*self.changes, *puts)
+        client = self.client.with_assigns(new)
+        return replace(self, assigns=assigns, changes=changes, client=client)
 
     def assign_new(self, key: str, make: Callable[[], Any]) -> Frame:
         """Assign ``make()`` to ``key``, unless the key exists, even with the value None."""

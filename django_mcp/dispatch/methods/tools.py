@@ -71,10 +71,9 @@ def _error_result(text: str) -> dict[str, Any]:
 
 def _read_encoded(revision: Revision, tool: ToolComponent, value: Any) -> dict[str, Any]:
     """Return the result of ``_read`` with its structure already encoded as JSON."""
-    # Small values gain nothing.
-    if type(value) in TINY or revision.structured is Structured.NOTHING:
-        return _read(revision, tool, value)
-    json = results.encode_structure(tool, value)
+    json = None
+    if type(value) not in TINY and revision.structured is not Structured.NOTHING:
+        json = results.encode_structure(tool, value)
     if json is None:
         return _read(revision, tool, value)
     content = revision.encoded_structured_content(json, tool.output_schema)
@@ -82,6 +81,7 @@ def _read_encoded(revision: Revision, tool: ToolComponent, value: Any) -> dict[s
 
 
 TINY = frozenset({type(None), bool, int, float, str})
+"""Types whose values gain nothing from being encoded early."""
 
 
 def _read(revision: Revision, tool: ToolComponent, value: Any) -> dict[str, Any]:

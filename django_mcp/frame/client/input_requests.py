@@ -90,7 +90,8 @@ def form(message: str, schema: type | Json) -> InputRequest[ElicitResult[Any]]:
 
     Never request passwords, keys, tokens or payment data this way: use ``url_elicitation``.
     """
-    fields = _input_schema(schema)
+    found = (read(schema) for read in FORM_READERS)
+    fields = next(filter(None, found), None) or schemas.input_of(schema, "a form")
 
     def read(result: Json) -> ElicitResult[Any]:
         action = _action(result)
@@ -114,14 +115,6 @@ def form(message: str, schema: type | Json) -> InputRequest[ElicitResult[Any]]:
 
 FORM_READERS: list[Callable[[Any], InputSchema | None]] = []
 """Port: each returns the schema of a declared form, or None. apps.py adds Django forms."""
-
-
-def _input_schema(declared: Any) -> InputSchema:
-    for read in FORM_READERS:
-        found = read(declared)
-        if found is not None:
-            return found
-    return schemas.input_of(declared, "a form")
 
 
 def url_elicitation(
@@ -182,9 +175,8 @@ def _uses_tools(messages: Sequence[Json]) -> bool:
         content = message["content"]
         blocks = content if isinstance(content, list) else [content]
         results = [block for block in blocks if block.get("type") == "tool_result"]
-        if {block.get("toolUseId") for block in results} != open_uses or (
-            results and len(results) != len(blocks)
-        ):
+        is_mixed = bool(results) and len(results) != len(blocks)
+        if is_mixed or {block.get("toolUseId") for block in results} != open_uses:
             raise ValueError(
                 "A message that uses tools is followed by one with exactly their results"
             )
