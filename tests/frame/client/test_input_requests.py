@@ -9,7 +9,6 @@ import pytest
 from pydantic import BaseModel, Field
 
 from django_mcp import ClientError, Frame, McpError, Server, UrlElicitationRequired
-from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
 from tests.memory_stores import Configure
