@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, NamedTuple
 
+from django_mcp.components.base import Completer, Component
 from django_mcp.components.signature import is_async
 from django_mcp.frame.client.multi_round_trip import InputRequired
 from django_mcp.frame.frame import Frame
@@ -34,38 +35,22 @@ Read = Callable[[Any], dict[str, Any]]
 """Converts a handler's return value into a result."""
 
 
-class Handler(Protocol):
-    """What can be run: a component or a completer."""
-
-    @property
-    def is_async(self) -> bool:
-        """Whether ``invoke`` returns an awaitable."""
-        ...
-
-    @property
-    def requests_input(self) -> bool:
-        """Whether it is declared to request input from the client."""
-        ...
-
-    @property
-    def invoke(self) -> Callable[..., Any] | None:
-        """Called with the validated arguments and the Frame."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class HookHandler:
+class HookHandler(NamedTuple):
     """A hook of the server which runs as the handler of a component without one."""
 
-    function: Callable[..., Any]
     invoke: Callable[..., Any]
-    """Calls ``function`` with a handler's arguments."""
+    is_async: bool
     requests_input: bool = False
 
-    @property
-    def is_async(self) -> bool:
-        """Whether the hook is async."""
-        return is_async(self.function)
+
+Handler = Component | Completer | HookHandler
+
+
+def handler_of(component: Component, hook: Callable[..., Any], *arguments: Any) -> Handler:
+    """Return ``component``, or ``hook`` with ``arguments`` where it has no handler."""
+    if component.invoke is not None:
+        return component
+    return HookHandler(partial(hook, *arguments), is_async(hook), component.requests_input)
 
 
 async def call_hook(function: Callable[..., Any], *arguments: Any, frame: Frame) -> Frame:
@@ -84,18 +69,18 @@ async def run(handler: Handler, frame: Frame, *arguments: Any, read: Read) -> An
     evaluated on the handler's thread. It is not called for an error which the handler returns.
     Raises what the handler raises, and Cancelled when the request was cancelled.
     """
-    exchange, invoke, state = frame.exchange, handler.invoke, frame.client.state
-    assert invoke is not None  # Callers replace a component without a handler by a HookHandler.
+    exchange, state = frame.exchange, frame.client.state
+    invoke: Any = handler.invoke  # Never None: see handler_of.
     frame.cancellation.raise_if_requested()
     rolls_back = frame.client.is_multi_round_trip and handler.requests_input
     writes = state.writes
     try:
         if handler.is_async:
             run_async = exchange.run_handler_async if rolls_back else exchange.run_async
-            answer = read_return_value(await run_async(invoke(*arguments, frame)), frame, read)
+            answer = _read(await run_async(invoke(*arguments, frame)), frame, read)
         else:
             run_sync = exchange.run_handler if rolls_back else exchange.run
-            answer = await run_sync(_invoke_and_read, invoke, arguments, frame, read)
+            answer = await run_sync(lambda: _read(invoke(*arguments, frame), frame, read))
     except InputRequired as required:
         if state.writes > writes and not rolls_back:
             raise RuntimeError(UNDECLARED) from required
@@ -111,22 +96,11 @@ UNDECLARED = (
 )
 
 
-def _invoke_and_read(
-    invoke: Callable[..., Any], arguments: tuple[Any, ...], frame: Frame, read: Read
-) -> Answer:
-    return read_return_value(invoke(*arguments, frame), frame, read)
-
-
-def read_return_value(returned: Any, frame: Frame, read: Read) -> Answer:
-    """Return the result, or the error, and the Frame of a handler's return value."""
-    value, after = split_frame(returned, frame)
-    return (value if isinstance(value, McpError) else read(value)), after
-
-
-def split_frame(returned: Any, frame: Frame) -> tuple[Any, Frame]:
-    """Split a return value, which is a value, a Frame, or a tuple of both."""
+def _read(returned: Any, frame: Frame, read: Read) -> Answer:
+    """Return the result of a return value, which is a value, a Frame, or a tuple of both."""
+    value, after = returned, frame
     if isinstance(returned, Frame):
-        return None, returned
-    if type(returned) is tuple and len(returned) == 2 and isinstance(returned[1], Frame):
-        return returned
-    return returned, frame
+        value, after = None, returned
+    elif type(returned) is tuple and len(returned) == 2 and isinstance(returned[1], Frame):
+        value, after = returned
+    return (value if isinstance(value, McpError) else read(value)), after

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django_mcp.components.base import Component
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
@@ -26,7 +26,9 @@ def components(frame: Frame, kind: str) -> Sequence[Component]:
 
 async def find(frame: Frame, kind: str, key: str) -> Component | None:
     """Return the component with this key, or None where the caller may see none."""
-    component = _in_session(frame, kind, key) or frame.server.components.find(kind, key)
+    component = frame.server.components.find(kind, key)
+    if f"{kind}:{key}" in (frame.private.get("components") or ()):
+        component = next(c for c in frame.get_components() if c.kind == kind and c.key == key)
     if component is None or component.is_public or await is_visible(frame, component):
         return component
     return None
@@ -44,25 +46,13 @@ async def is_readable(frame: Frame, uri: str) -> bool:
     if await find(frame, ResourceComponent.kind, uri) is not None:
         return True
     for template in matching_templates(frame, uri):
-        if _has_valid_variables(template, uri) and await is_visible(frame, template):
+        try:
+            template.validate_input({"uri": uri, **(template.match(uri) or {})})
+        except ResourceNotFound:
+            continue
+        if await is_visible(frame, template):
             return True
     return False
-
-
-def _has_valid_variables(template: TemplateComponent, uri: str) -> bool:
-    """Return whether the variables in ``uri`` are valid for the template's handler."""
-    try:
-        template.validate_input({"uri": uri, **(template.match(uri) or {})})
-    except ResourceNotFound:
-        return False
-    return True
-
-
-def _in_session(frame: Frame, kind: str, key: str) -> Component | None:
-    registered = frame.private.get("components")
-    if not registered or f"{kind}:{key}" not in registered:
-        return None
-    return next(c for c in frame.get_components() if c.kind == kind and c.key == key)
 
 
 async def is_visible(frame: Frame, component: Component) -> bool:
@@ -71,10 +61,7 @@ async def is_visible(frame: Frame, component: Component) -> bool:
         return True
     if component.scopes and not (frame.auth and component.scopes <= frame.auth.scopes):
         return False
-    return await _is_permitted(frame, component.permission)
-
-
-async def _is_permitted(frame: Frame, permission: str | Callable[..., Any] | None) -> bool:
+    permission = component.permission
     if permission is None:
         return True
     if isinstance(permission, str):

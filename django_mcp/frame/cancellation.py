@@ -15,14 +15,11 @@ logger = logging.getLogger("django_mcp")
 class Cancellation:
     """Whether one request was cancelled, and why."""
 
-    __slots__ = ("_callbacks", "_event", "_lock", "_reason", "_requested")
-
     def __init__(self) -> None:
         self._requested = False
         self._reason: str | None = None
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], object]] = []
-        self._event: threading.Event | None = None
 
     @property
     def requested(self) -> bool:
@@ -54,11 +51,12 @@ class Cancellation:
 
     def wait(self, timeout: float) -> bool:
         """Block this thread until cancellation is requested, for at most ``timeout`` seconds."""
-        with self._lock:
-            if self._requested:
-                return True
-            self._event = self._event or threading.Event()
-        return self._event.wait(timeout)
+        event = threading.Event()
+        remove = self.on_request(event.set)
+        try:
+            return event.wait(timeout)
+        finally:
+            remove()
 
     async def await_request(self, timeout: float | None = None) -> bool:
         """``wait`` for async code; without a timeout, wait indefinitely."""
@@ -67,12 +65,11 @@ class Cancellation:
         remove = self.on_request(lambda: loop.call_soon_threadsafe(requested.set))
         try:
             async with asyncio.timeout(timeout):
-                await requested.wait()
+                return await requested.wait()
         except TimeoutError:
             return self._requested
         finally:
             remove()
-        return True
 
     def request(self, reason: str | None = None) -> None:
         """Request cancellation; further requests have no effect."""
@@ -81,8 +78,6 @@ class Cancellation:
                 return
             self._requested, self._reason = True, reason
             callbacks, self._callbacks = self._callbacks, []
-        if self._event is not None:
-            self._event.set()
         for callback in callbacks:
             _call(callback)
 
@@ -94,8 +89,6 @@ class Cancellation:
 
 class NullCancellation(Cancellation):
     """The cancellation of a Frame made by hand: it is never requested."""
-
-    __slots__ = ()
 
     def on_request(self, callback: Callable[[], object]) -> Callable[[], None]:
         """Never call ``callback``."""

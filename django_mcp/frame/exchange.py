@@ -27,34 +27,27 @@ class Exchange(Protocol):
 
     def run(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
         """Run a synchronous function where it may block; clean up its database connections."""
-        ...
 
     def run_async(self, coroutine: Coroutine[Any, Any, T], /) -> Awaitable[T]:
         """Await ``coroutine``; clean up its database connections."""
-        ...
 
     def run_handler(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
         """``run``; database writes are rolled back if it ends with an input request."""
-        ...
 
     def run_handler_async(self, coroutine: Coroutine[Any, Any, T], /) -> Awaitable[T]:
         """``run_async``; database writes are rolled back if it ends with an input request."""
-        ...
 
     def wait(self, coroutine: Coroutine[Any, Any, T], /) -> T:
         """Run ``coroutine`` on the event loop and block until it is done.
 
         Raises RuntimeError in the event loop's own thread, which it would block for ever.
         """
-        ...
 
     def write(self, message: dict[str, Any], /) -> None:
         """Send a notification on this request's stream; never blocks, from any thread."""
-        ...
 
     async def flush(self) -> None:
         """Wait until the stream has room again."""
-        ...
 
     async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         """Send a request on this request's stream and return its result.
@@ -62,21 +55,18 @@ class Exchange(Protocol):
         Raises ClientError when the client responds with an error, TimeoutError when it does not
         respond, and ConnectionError when it is disconnected.
         """
-        ...
 
     async def close_stream(self, retry: int, /) -> None:
         """Close the connection; the client resumes the stream after ``retry`` milliseconds.
 
         Nothing happens where transport or revision cannot resume a stream.
         """
-        ...
 
     async def listen(self, frame: Frame, wanted: Filter, /) -> None:
         """Send the notifications that match ``wanted`` on this request's stream until it ends.
 
         The acknowledgement is sent first.
         """
-        ...
 
 
 def run_in_place(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -96,19 +86,14 @@ class NullExchange:
     request_headers: RequestHeaders | None = None
 
     async def run(self, function: Callable[..., T], /, *args: Any) -> T:
-        """Call ``function`` on this thread."""
         return function(*args)
 
     async def run_async(self, coroutine: Coroutine[Any, Any, T], /) -> T:
-        """Await ``coroutine``."""
         return await coroutine
 
     run_handler = run
     run_handler_async = run_async
-
-    def wait(self, coroutine: Coroutine[Any, Any, T], /) -> T:
-        """Run ``coroutine`` in place."""
-        return run_in_place(coroutine)
+    wait = staticmethod(run_in_place)
 
     def write(self, message: dict[str, Any], /) -> None:
         """Drop ``message``."""
@@ -116,16 +101,13 @@ class NullExchange:
     async def flush(self) -> None:
         """Return at once."""
 
-    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
-        """Raise ConnectionError."""
+    async def send_request(self, *args: Any, **options: Any) -> Any:
         raise ConnectionError("This Frame was made by hand: it has no client")
+
+    listen = send_request
 
     async def close_stream(self, retry: int, /) -> None:
         """Do nothing: there is no stream."""
-
-    async def listen(self, frame: Frame, wanted: Filter, /) -> None:
-        """Raise ConnectionError."""
-        raise ConnectionError("This Frame was made by hand: it has no client")
 
     def __reduce__(self) -> str:
         return "NULL_EXCHANGE"

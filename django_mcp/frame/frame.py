@@ -15,18 +15,16 @@ from django_mcp.components.base import Component
 from django_mcp.components.prompt import PromptComponent
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.components.tool import ToolComponent
-from django_mcp.frame.cancellation import NULL_CANCELLATION
+from django_mcp.frame.cancellation import NULL_CANCELLATION, Cancellation
 from django_mcp.frame.client.null import NULL_CLIENT
-from django_mcp.frame.exchange import NULL_EXCHANGE
+from django_mcp.frame.exchange import NULL_EXCHANGE, Exchange
 from django_mcp.frame.session import Change
 from django_mcp.frame.transport import TRANSPORTS, HttpTransport, Transport
 from django_mcp.protocol import meta
 
 if TYPE_CHECKING:
     from django_mcp.auth.base import Principal
-    from django_mcp.frame.cancellation import Cancellation
     from django_mcp.frame.client.base import Client
-    from django_mcp.frame.exchange import Exchange
     from django_mcp.protocol.errors import Json
     from django_mcp.protocol.jsonrpc import RequestId
     from django_mcp.protocol.revisions import Revision
@@ -107,8 +105,6 @@ class Frame:
         components = len(self.private.get("components", ()))
         return f"<Frame {method} assigns=[{names}] components={components}>"
 
-    # Assigns.
-
     def assign(self, key: str | Pairs = (), /, *value: Any, **more: Any) -> Frame:
         """Assign values: ``assign("key", value)``, ``assign({…})``, ``assign(key=value)``.
 
@@ -116,27 +112,19 @@ class Frame:
         its next requests; they must be serializable as JSON.
         """
         new = _pairs(key, value, more)
-        changes = tuple(Change("assigns", "put", name, item) for name, item in new.items())
-        return replace(
-            self,
-            assigns={**self.assigns, **new},
-            changes=(*self.changes, *changes),
-            client=self.client.with_assigns(new),
-        )
+        puts = [Change("assigns", "put", name, item) for name, item in new.items()]
+        assigns, changes = {**self.assigns, **new}, (*self.changes, *puts)
+        client = self.client.with_assigns(new)
+        return replace(self, assigns=assigns, changes=changes, client=client)
 
     def assign_new(self, key: str, make: Callable[[], Any]) -> Frame:
         """Assign ``make()`` to ``key``, unless the key exists, even with the value None."""
         return self if key in self.assigns else self.assign(key, make())
 
-    # The transport.
-
     def get_req_header(self, name: str) -> str | None:
         """Return the first request header of this name, in any case; None over stdio."""
-        if not isinstance(self.transport, HttpTransport):
-            return None
-        wanted = name.lower()
-        headers = self.transport.req_headers
-        return next((value for key, value in headers if key.lower() == wanted), None)
+        headers = self.transport.req_headers if isinstance(self.transport, HttpTransport) else ()
+        return next((value for key, value in headers if key.lower() == name.lower()), None)
 
     def get_query_param(self, name: str) -> str | None:
         """Return the query parameter of the URL; None over stdio or where it is missing."""
@@ -156,8 +144,6 @@ class Frame:
         known = {item.name: getattr(present, item.name) for item in names}
         return replace(self, transport=kind(**{**known, **new}))
 
-    # The message.
-
     @property
     def trace(self) -> dict[str, str]:
         """The W3C Trace Context of the request (``traceparent``, …); empty without a valid one."""
@@ -173,8 +159,6 @@ class Frame:
         """Remove the message."""
         return replace(self, request=None)
 
-    # The client.
-
     def get_client_info(self) -> Json | None:
         """Return the name and version that the client states; they are not authenticated."""
         return self.private.get("client_info")
@@ -182,8 +166,6 @@ class Frame:
     def get_client_capabilities(self) -> Json | None:
         """Return the capabilities which the client declares for the session or the request."""
         return self.private.get("client_capabilities")
-
-    # The MCP session and its protocol.
 
     def get_mcp_session_id(self) -> str | None:
         """Return the id of the MCP session; None where the revision has no sessions."""
@@ -205,36 +187,30 @@ class Frame:
         """
         new = _pairs(key, value, more)
         present: Mapping[str, Any] = self.private
+        own = {name: item for name, item in new.items() if name not in Private.__annotations__}
         # Middleware sets the same values for every message: only new ones are stored.
-        own = {
-            name: item
-            for name, item in new.items()
-            if name not in Private.__annotations__ and present.get(name, UNSET) != item
-        }
+        changes = [
+            Change("private", "put", name, item)
+            for name, item in own.items()
+            if name not in present or present[name] != item
+        ]
         private: Any = {**present, **new}
-        return replace(self, private=private).record(
-            *(Change("private", "put", name, item) for name, item in own.items())
-        )
+        return replace(self, private=private).record(*changes)
 
     def clear_session(self) -> Frame:
         """Clear ``private``, and with it the runtime components and the pagination limit.
 
         Assigns, transport, request and ``initialized`` are kept, also in the session.
         """
-        cleared = self.clear_components().record(
-            Change("pagination_limit", "set"), Change("private", "clear")
-        )
-        return replace(cleared, private=Private())
+        cleared = replace(self.clear_components(), private=Private())
+        return cleared.record(Change("pagination_limit", "set"), Change("private", "clear"))
 
     def put_pagination_limit(self, limit: int) -> Frame:
         """Limit the pages of this session's lists to ``limit`` items; ValueError below 1."""
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise ValueError("The pagination limit is a positive integer")
-        return self.put_private(pagination_limit=limit).record(
-            Change("pagination_limit", "set", value=limit)
-        )
-
-    # Runtime components.
+        change = Change("pagination_limit", "set", value=limit)
+        return self.put_private(pagination_limit=limit).record(change)
 
     def register_tool(self, name: str, **options: Any) -> Frame:
         """Register a tool in this session.
@@ -267,7 +243,8 @@ class Frame:
 
     def get_components(self) -> list[Component]:
         """Return the components of this session, without those of the server."""
-        return [_component(spec) for spec in self.private.get("components", {}).values()]
+        specs = self.private.get("components", {}).values()
+        return [KINDS[spec["kind"]].from_spec(spec) for spec in specs]
 
     def clear_components(self) -> Frame:
         """Remove all components of this session."""
@@ -276,15 +253,12 @@ class Frame:
 
     def _register(self, kind: str, options: Mapping[str, Any]) -> Frame:
         component = KINDS[kind].from_spec({"kind": kind, **options})
-        spec = component.to_spec()
-        key = f"{kind}:{component.key}"
+        spec, key = component.to_spec(), f"{kind}:{component.key}"
         present = self.private.get("components", {})
         if present.get(key) == spec:
             return self  # No change, so no notification.
-        components = {**present, key: spec}
-        return self.put_private(components=components).record(
-            Change("components", "put", key, spec)
-        )
+        changed = self.put_private(components={**present, key: spec})
+        return changed.record(Change("components", "put", key, spec))
 
     # For the framework.
 
@@ -329,17 +303,8 @@ class Frame:
         return self.private["revision"]
 
 
-UNSET = object()
-
-KINDS: Mapping[str, Any] = {
-    component.kind: component
-    for component in (ToolComponent, PromptComponent, ResourceComponent, TemplateComponent)
-}
-
-
-def _component(spec: Json) -> Component:
-    component: Component = KINDS[spec["kind"]].from_spec(spec)
-    return component
+CLASSES = (ToolComponent, PromptComponent, ResourceComponent, TemplateComponent)
+KINDS: Mapping[str, Any] = {component.kind: component for component in CLASSES}
 
 
 def _pairs(key: Any, value: tuple[Any, ...], more: Mapping[str, Any]) -> dict[str, Any]:

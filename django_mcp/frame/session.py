@@ -75,7 +75,10 @@ class Session:
         """Return the session after ``changes``; raises KeyError for an unknown action."""
         session = self
         for change in changes:
-            session = ACTIONS[change.action](session, change)
+            present = getattr(session, change.area)
+            changed = ACTIONS[change.action](present, change)
+            if changed is not present:
+                session = replace(session, **{change.area: changed})
         return session
 
     def to_json(self) -> dict[str, Any]:
@@ -95,75 +98,35 @@ class Session:
 FIELDS = frozenset(entry.name for entry in fields(Session))
 
 
-def _with(session: Session, area: str, value: Any) -> Session:
-    return replace(session, **{area: value})
-
-
-def _set(session: Session, change: Change) -> Session:
-    return _with(session, change.area, change.value)
-
-
-def _put(session: Session, change: Change) -> Session:
-    area = {**getattr(session, change.area), change.key: change.value}
-    return _with(session, change.area, area)
-
-
-def _remove(session: Session, change: Change) -> Session:
-    area = dict(getattr(session, change.area))
-    area.pop(change.key, None)
-    return _with(session, change.area, area)
-
-
-def _clear(session: Session, change: Change) -> Session:
-    return _with(session, change.area, {})
-
-
-def _put_newest(session: Session, change: Change) -> Session:
-    area = {**getattr(session, change.area), change.key: change.value}
-    return _with(session, change.area, dict([*area.items()][-NOTES:]))
-
-
-def _claim(session: Session, change: Change) -> Session:
-    """Set an area that is empty."""
-    return session if getattr(session, change.area) else _with(session, change.area, change.value)
-
-
-def _lease(session: Session, change: Change) -> Session:
+def _lease(held: Any, change: Change) -> Any:
     """The first holder keeps the lease until release or expiry."""
-    held = getattr(session, change.area)
-    is_held = bool(held) and held["by"] != change.key and held["until"] > change.value["now"]
-    lease = {"by": change.key, "until": change.value["until"]}
-    return session if is_held else _with(session, change.area, lease)
+    if held and held["by"] != change.key and held["until"] > change.value["now"]:
+        return held
+    return {"by": change.key, "until": change.value["until"]}
 
 
-def _release(session: Session, change: Change) -> Session:
-    held = getattr(session, change.area)
-    return _with(session, change.area, {}) if held.get("by") == change.key else session
-
-
-def _activate(session: Session, change: Change) -> Session:
+def _activate(held: Any, change: Change) -> Any:
     """Lease the area to a stream; with ``limit`` in the value, as the successor of its holder.
 
     The holder then has until ``limit`` to hand over. ``position`` is recorded for the holder only.
     """
-    held, value = getattr(session, change.area), change.value
+    value = change.value
     is_holder = held.get("by") == change.key
     if is_holder and "next" in held:
-        return session
+        return held
     if is_holder or held.get("until", 0) <= value["now"]:
         kept = {**held, **value} if is_holder else held
         previous = {"previous": held["previous"]} if is_holder and "previous" in held else {}
         lease = {"by": change.key, "until": value["until"], "position": kept.get("position")}
-        return _with(session, change.area, {**previous, **lease})
+        return {**previous, **lease}
     if "limit" not in value:
-        return session
-    until = min(held["until"], value["limit"])
-    return _with(session, change.area, {**held, "next": change.key, "until": until})
+        return held
+    return {**held, "next": change.key, "until": min(held["until"], value["limit"])}
 
 
-def _hand_over(session: Session, change: Change) -> Session:
+def _hand_over(present: Any, change: Change) -> Any:
     """Pass the lease of a stream and its position on to its successor, or release it."""
-    held, value = dict(getattr(session, change.area)), change.value
+    held, value = dict(present), change.value
     if held.get("next") == change.key:
         del held["next"]
     elif held.get("by") == change.key:
@@ -171,35 +134,30 @@ def _hand_over(session: Session, change: Change) -> Session:
         held = {"position": held.get("position") if position is None else position}
         if successor is not None:
             held |= {"by": successor, "until": value["until"], "previous": change.key}
-    return _with(session, change.area, held)
+    return held
 
 
-def _include(session: Session, change: Change) -> Session:
-    return _with(session, change.area, getattr(session, change.area) | {change.key})
-
-
-def _exclude(session: Session, change: Change) -> Session:
-    return _with(session, change.area, getattr(session, change.area) - {change.key})
-
-
-ACTIONS: Mapping[str, Callable[[Session, Change], Session]] = {
-    "set": _set,
-    "put": _put,
-    "remove": _remove,
-    "clear": _clear,
-    "note": _put_newest,
-    "claim": _claim,
+ACTIONS: Mapping[str, Callable[[Any, Change], Any]] = {
+    # Any area.
+    "set": lambda present, change: change.value,
+    "claim": lambda present, change: present or change.value,
+    # Mappings.
+    "put": lambda present, change: {**present, change.key: change.value},
+    "note": lambda present, change: _newest({**present, change.key: change.value}),
+    "remove": lambda present, change: {k: v for k, v in present.items() if k != change.key},
+    "clear": lambda present, change: {},
+    # Sets.
+    "include": lambda present, change: present | {change.key},
+    "exclude": lambda present, change: present - {change.key},
+    # Leases, held by the first holder or by the newest stream.
     "lease": _lease,
-    "release": _release,
+    "release": lambda held, change: {} if held.get("by") == change.key else held,
     "activate": _activate,
     "hand_over": _hand_over,
-    "include": _include,
-    "exclude": _exclude,
 }
-"""``set`` replaces an area; ``put``, ``remove`` and ``clear`` work on mappings, as does
-``note``, which keeps the newest few; ``include`` and ``exclude`` work on sets. ``claim``,
-``lease`` and ``release`` give something to one holder; ``activate`` and ``hand_over`` to the
-newest stream."""
+"""How each action changes its area. ``claim`` sets an area that is empty."""
 
-NOTES = 20
-"""The number of notes an area keeps, since clients may add any number."""
+
+def _newest(notes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the newest notes, since clients may add any number."""
+    return dict([*notes.items()][-20:])

@@ -7,17 +7,18 @@ error, and the Frame that the handler returned.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from django_mcp.dispatch.methods import (
     completion,
     lifecycle,
-    log_level,
     prompts,
     resources,
     subscriptions,
     tools,
 )
+from django_mcp.dispatch.pagination import page
 
 if TYPE_CHECKING:
     from django_mcp.dispatch.invocation import Answer
@@ -29,17 +30,17 @@ METHODS: Mapping[str, Method] = {
     "initialize": lifecycle.initialize,
     "ping": lifecycle.ping,
     "server/discover": lifecycle.discover,
-    "tools/list": tools.list_,
+    "tools/list": partial(page, kind="tool", member="tools"),
     "tools/call": tools.call,
-    "resources/list": resources.list_,
-    "resources/templates/list": resources.list_templates,
+    "resources/list": partial(page, kind="resource", member="resources"),
+    "resources/templates/list": partial(page, kind="resource_template", member="resourceTemplates"),
     "resources/read": resources.read,
     "resources/subscribe": subscriptions.subscribe,
     "resources/unsubscribe": subscriptions.unsubscribe,
-    "prompts/list": prompts.list_,
+    "prompts/list": partial(page, kind="prompt", member="prompts"),
     "prompts/get": prompts.get,
     "completion/complete": completion.complete,
-    "logging/setLevel": log_level.set_level,
+    "logging/setLevel": lifecycle.set_level,
     "subscriptions/listen": subscriptions.listen,
 }
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.components import results
 from django_mcp.components.base import Component
 from django_mcp.components.prompt import PromptComponent
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
+from django_mcp.components.signature import is_async
 from django_mcp.dispatch import invocation, visibility
 from django_mcp.protocol.errors import InvalidParams
 from django_mcp.protocol.revisions import Feature
@@ -19,24 +19,22 @@ if TYPE_CHECKING:
 
 
 async def complete(frame: Frame) -> Answer:
-    """Return suggestions for one argument of a prompt or of a resource template."""
+    read = results.completion_result
     ref = invocation.object_param(frame, "ref")
     component = await _find(frame, ref)
-    name, value = _argument(invocation.object_param(frame, "argument"))
+    argument = invocation.object_param(frame, "argument")
+    name, value = argument.get("name"), argument.get("value")
+    if not isinstance(name, str) or not isinstance(value, str):
+        raise InvalidParams("params.argument needs a name and a value, both strings")
     context = _context(frame)
     completer = component.complete.get(name)
-    if completer is None:
-        return await _by_hook(frame, ref, name, value)
-    return await invocation.run(completer, frame, value, context, read=results.completion_result)
-
-
-async def _by_hook(frame: Frame, ref: dict[str, Any], name: str, value: str) -> Answer:
-    """Return the suggestions of the server's hook, for a component without a completer."""
+    if completer is not None:
+        return await invocation.run(completer, frame, value, context, read=read)
     if not frame.server.has_hook("handle_completion"):
-        return results.completion_result([]), frame
-    function = frame.server.handle_completion
-    hook = invocation.HookHandler(function, partial(function, ref, {"name": name, "value": value}))
-    return await invocation.run(hook, frame, read=results.completion_result)
+        return read([]), frame
+    hook = frame.server.handle_completion
+    handler = invocation.HookHandler(hook, is_async(hook))
+    return await invocation.run(handler, frame, ref, {"name": name, "value": value}, read=read)
 
 
 async def _find(frame: Frame, ref: dict[str, Any]) -> Component:
@@ -59,13 +57,6 @@ async def _resource(frame: Frame, uri: str) -> Component | None:
         if await visibility.is_visible(frame, template):
             return template
     return None
-
-
-def _argument(argument: dict[str, Any]) -> tuple[str, str]:
-    name, value = argument.get("name"), argument.get("value")
-    if not isinstance(name, str) or not isinstance(value, str):
-        raise InvalidParams("params.argument needs a name and a value, both strings")
-    return name, value
 
 
 def _context(frame: Frame) -> dict[str, str]:

@@ -1,11 +1,14 @@
-"""initialize, ping and server/discover."""
+"""initialize, ping, server/discover and logging/setLevel."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.dispatch.invocation import call_hook
+from django_mcp.dispatch.invocation import call_hook, string_param
+from django_mcp.frame.client.log_levels import LEVELS
+from django_mcp.frame.session import Change
 from django_mcp.protocol import initialize as initialize_params
+from django_mcp.protocol.errors import InvalidParams
 from django_mcp.protocol.revisions import Statefulness
 
 if TYPE_CHECKING:
@@ -16,9 +19,8 @@ async def initialize(frame: Frame) -> tuple[dict[str, Any], Frame]:
     """Negotiate the version and read the client's information; the transport opens the session."""
     params = initialize_params.read(frame.message.params)
     server = frame.server
-    revision = initialize_params.negotiate_version(
-        params.version, server.revisions(Statefulness.SESSION)
-    )
+    supported = server.revisions(Statefulness.SESSION)
+    revision = initialize_params.negotiate_version(params.version, supported)
     negotiated = frame.put_private(
         revision=revision,
         protocol_version=revision.version,
@@ -30,34 +32,36 @@ async def initialize(frame: Frame) -> tuple[dict[str, Any], Frame]:
         "protocolVersion": revision.version,
         "capabilities": revision.describe_capabilities(server.get_capabilities()),
         "serverInfo": server.get_server_info(revision),
+        **_instructions(frame),
     }
-    return _with_instructions(result, negotiated), await _after_hook(negotiated)
-
-
-async def _after_hook(frame: Frame) -> Frame:
-    """Return the Frame of the server's hook, which may reject the client."""
-    server = frame.server
-    if not server.has_hook("on_initialize"):
-        return frame
-    info, capabilities = frame.private["client_info"], frame.private["client_capabilities"]
-    return await call_hook(server.on_initialize, info, capabilities, frame=frame)
+    if server.has_hook("on_initialize"):  # It may reject the client.
+        arguments = params.client_info, params.capabilities
+        negotiated = await call_hook(server.on_initialize, *arguments, frame=negotiated)
+    return result, negotiated
 
 
 async def ping(frame: Frame) -> tuple[dict[str, Any], Frame]:
-    """Return an empty result."""
     return {}, frame
 
 
 async def discover(frame: Frame) -> tuple[dict[str, Any], Frame]:
-    """Return the supported versions and the capabilities."""
     server = frame.server
     result = {
         "supportedVersions": [item.version for item in server.revisions(Statefulness.STATELESS)],
         "capabilities": frame.revision.describe_capabilities(server.get_capabilities()),
+        **_instructions(frame),
     }
-    return _with_instructions(result, frame), frame
+    return result, frame
 
 
-def _with_instructions(result: dict[str, Any], frame: Frame) -> dict[str, Any]:
+async def set_level(frame: Frame) -> tuple[dict[str, Any], Frame]:
+    """Set the log level of the session: the least severe log message that it is sent."""
+    level = string_param(frame, "level")
+    if level not in LEVELS:
+        raise InvalidParams(f"params.level must be one of {', '.join(LEVELS)}")
+    return {}, frame.put_private(log_level=level).record(Change("log_level", "set", value=level))
+
+
+def _instructions(frame: Frame) -> dict[str, Any]:
     instructions = frame.server.get_instructions()
-    return result if instructions is None else {**result, "instructions": instructions}
+    return {} if instructions is None else {"instructions": instructions}

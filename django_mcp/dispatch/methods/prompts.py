@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from django_mcp.components import results
 from django_mcp.components.base import InvalidArguments
 from django_mcp.components.prompt import PromptComponent
-from django_mcp.dispatch import invocation, pagination, visibility
+from django_mcp.dispatch import invocation, visibility
 from django_mcp.protocol.errors import InternalError, InvalidParams, McpError
 
 if TYPE_CHECKING:
@@ -19,13 +19,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("django_mcp")
 
 
-async def list_(frame: Frame) -> Answer:
-    """Return one page of the prompts which the caller may use."""
-    return await pagination.page(frame, PromptComponent.kind, "prompts")
-
-
 async def get(frame: Frame) -> Answer:
-    """Return the messages of a prompt for its arguments."""
     name = invocation.string_param(frame, "name")
     arguments = invocation.object_param(frame, "arguments")
     prompt = await visibility.find(frame, PromptComponent.kind, name)
@@ -37,16 +31,10 @@ async def get(frame: Frame) -> Answer:
         raise InvalidParams(f"The arguments do not fit: {error}") from error
     try:
         read = partial(results.prompt_result, prompt)
-        return await invocation.run(_handler(frame, prompt), frame, validated, read=read)
+        handler = invocation.handler_of(prompt, frame.server.handle_prompt_get, name)
+        return await invocation.run(handler, frame, validated, read=read)
     except McpError:
         raise
     except Exception as error:
         logger.exception("The prompt %s failed", name)
         raise InternalError("The prompt failed") from error
-
-
-def _handler(frame: Frame, prompt: PromptComponent) -> invocation.Handler:
-    if prompt.invoke is not None:
-        return prompt
-    hook = frame.server.handle_prompt_get
-    return invocation.HookHandler(hook, partial(hook, prompt.name), prompt.requests_input)

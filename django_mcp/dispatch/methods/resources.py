@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from django_mcp.components import results
 from django_mcp.components.base import InvalidArguments
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
-from django_mcp.dispatch import invocation, pagination, visibility
+from django_mcp.dispatch import invocation, visibility
 from django_mcp.protocol.errors import InternalError, McpError, ResourceNotFound
 
 if TYPE_CHECKING:
@@ -20,16 +20,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("django_mcp")
 
 Readable = ResourceComponent | TemplateComponent
-
-
-async def list_(frame: Frame) -> Answer:
-    """Return one page of the resources which the caller may read."""
-    return await pagination.page(frame, ResourceComponent.kind, "resources")
-
-
-async def list_templates(frame: Frame) -> Answer:
-    """Return one page of the resource templates which the caller may use."""
-    return await pagination.page(frame, TemplateComponent.kind, "resourceTemplates")
 
 
 async def read(frame: Frame) -> Answer:
@@ -63,8 +53,10 @@ async def _read(frame: Frame, component: Readable, uri: str, variables: dict[str
     except InvalidArguments as error:
         raise ResourceNotFound.at(uri) from error
     try:
-        handler, read = _handler(frame, component, uri), partial(_result, component, uri)
-        answer = await invocation.run(handler, frame, validated, read=read)
+        hook, read = frame.server.handle_resource_read, partial(_result, component, uri)
+        handler = invocation.handler_of(component, hook)
+        argument = uri if component.invoke is None else validated
+        answer = await invocation.run(handler, frame, argument, read=read)
     except McpError:
         raise
     except Exception as error:
@@ -73,15 +65,6 @@ async def _read(frame: Frame, component: Readable, uri: str, variables: dict[str
     if isinstance(answer[0], ResourceNotFound):
         raise answer[0]
     return answer
-
-
-def _handler(frame: Frame, component: Readable, uri: str) -> invocation.Handler:
-    if component.invoke is not None:
-        return component
-    hook = frame.server.handle_resource_read
-    return invocation.HookHandler(
-        hook, lambda variables, frame: hook(uri, frame), component.requests_input
-    )
 
 
 def _result(component: Readable, uri: str, value: Any) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from django_mcp.dispatch import visibility
 from django_mcp.dispatch.invocation import string_param
@@ -28,12 +28,9 @@ async def listen(frame: Frame) -> Answer:
 async def resolve_filter(frame: Frame, wanted: Filter) -> Filter:
     """Return the part of a filter which the server supports and the caller may read."""
     capabilities = frame.revision.describe_capabilities(frame.server.get_capabilities())
-    lists = [
-        name
-        for name in wanted.lists
-        if _has_flag(capabilities, subscriptions.LISTS[name], "listChanged")
-    ]
-    uris = wanted.uris if _has_flag(capabilities, "resources", "subscribe") else ()
+    categories = subscriptions.LISTS
+    lists = [n for n in wanted.lists if _declares(capabilities, categories[n], "listChanged")]
+    uris = wanted.uris if _declares(capabilities, "resources", "subscribe") else ()
     readable = [uri for uri in uris if await visibility.is_readable(frame, uri)]
     return Filter(frozenset(lists), tuple(readable))
 
@@ -55,17 +52,16 @@ async def unsubscribe(frame: Frame) -> Answer:
 
 def _uri(frame: Frame) -> str:
     capabilities = frame.revision.describe_capabilities(frame.server.get_capabilities())
-    if not _has_flag(capabilities, "resources", "subscribe"):
+    if not _declares(capabilities, "resources", "subscribe"):
         raise MethodNotFound("This server offers no subscriptions to resources")
     return string_param(frame, "uri")
 
 
-def _check_count(frame: Frame, uris: Iterable[str]) -> None:
+def _check_count(frame: Frame, uris: Collection[str]) -> None:
     limit = frame.server.options.subscriptions
-    if sum(1 for _ in uris) > limit:
+    if len(uris) > limit:
         raise InvalidParams(f"A client may subscribe to at most {limit} resources")
 
 
-def _has_flag(capabilities: Json, category: str, flag: str) -> bool:
-    declared: dict[str, Any] = capabilities.get(category, {})
-    return bool(declared.get(flag))
+def _declares(capabilities: Json, category: str, flag: str) -> bool:
+    return bool(capabilities.get(category, {}).get(flag))

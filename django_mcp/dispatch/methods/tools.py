@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from django_mcp.components import results
 from django_mcp.components.base import InvalidArguments, InvalidOutput, UnserializableResult
 from django_mcp.components.tool import ToolComponent
-from django_mcp.dispatch import invocation, pagination, visibility
+from django_mcp.dispatch import invocation, visibility
 from django_mcp.protocol import headers
 from django_mcp.protocol.errors import (
     ClientError,
@@ -31,31 +31,29 @@ logger = logging.getLogger("django_mcp")
 FAILED = "The tool failed unexpectedly. The failure has been logged."
 
 
-async def list_(frame: Frame) -> Answer:
-    """Return one page of the tools which the caller may use."""
-    return await pagination.page(frame, ToolComponent.kind, "tools")
-
-
 async def call(frame: Frame) -> Answer:
-    """Find the tool, validate its arguments, run it and return its result."""
     name = invocation.string_param(frame, "name")
     arguments = invocation.object_param(frame, "arguments")
     tool = await visibility.find(frame, ToolComponent.kind, name)
     if not isinstance(tool, ToolComponent):
         raise InvalidParams(f"Unknown tool: {name}")
-    if tool.param_headers:
-        _check_headers(frame, tool, arguments)
+    if tool.param_headers and frame.exchange.request_headers is not None:
+        collected = frame.exchange.request_headers.collected()
+        headers.check_params(tool.param_headers, arguments, collected)
     try:
         validated = tool.input.validate(arguments)
     except InvalidArguments as error:
-        return error_result(f"The arguments do not fit: {error}"), frame
+        return _error_result(f"The arguments do not fit: {error}"), frame
     try:
-        read = partial(_read_encoded if _may_encode(frame) else _read, frame.revision, tool)
-        return await invocation.run(_handler(frame, tool), frame, validated, read=read)
+        # Where nothing reads the result before it is sent, its structure is encoded early.
+        encodes = frame.exchange.encodes and not frame.server.middleware
+        read = partial(_read_encoded if encodes else _read, frame.revision, tool)
+        handler = invocation.handler_of(tool, frame.server.handle_tool_call, name)
+        return await invocation.run(handler, frame, validated, read=read)
     except ToolError as error:
-        return error_result(str(error)), frame
+        return _error_result(str(error)), frame
     except ClientError as error:
-        return error_result(error.description), frame
+        return _error_result(error.description), frame
     except McpError:
         raise
     except (InvalidOutput, UnserializableResult) as error:
@@ -63,56 +61,27 @@ async def call(frame: Frame) -> Answer:
         raise InternalError("The tool returned something unfit") from error
     except Exception as error:
         logger.exception("The tool %s failed", name)
-        return error_result(_explanation(frame, error)), frame
+        details = f" (DEBUG: {type(error).__name__}: {error})" if frame.server.options.debug else ""
+        return _error_result(f"{FAILED}{details}"), frame
 
 
-def _handler(frame: Frame, tool: ToolComponent) -> invocation.Handler:
-    if tool.invoke is not None:
-        return tool
-    hook = frame.server.handle_tool_call
-    return invocation.HookHandler(hook, partial(hook, tool.name), tool.requests_input)
-
-
-def error_result(text: str) -> dict[str, Any]:
-    """Return a result which tells the model that the tool failed, and why."""
+def _error_result(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "isError": True}
-
-
-def _check_headers(frame: Frame, tool: ToolComponent, arguments: dict[str, Any]) -> None:
-    if frame.exchange.request_headers is not None:
-        headers.check_params(
-            tool.param_headers, arguments, frame.exchange.request_headers.collected()
-        )
-
-
-def _explanation(frame: Frame, error: Exception) -> str:
-    """Return the text for an unexpected exception, whose details are shown under DEBUG only."""
-    if frame.server.options.debug:
-        return f"{FAILED} (DEBUG: {type(error).__name__}: {error})"
-    return FAILED
-
-
-def _may_encode(frame: Frame) -> bool:
-    """Return whether nothing reads the result before it is sent as bytes."""
-    return frame.exchange.encodes and not frame.server.middleware
 
 
 def _read_encoded(revision: Revision, tool: ToolComponent, value: Any) -> dict[str, Any]:
     """Return the result of ``_read`` with its structure already encoded as JSON."""
-    # Small values gain nothing.
-    if type(value) in TINY or revision.structured is Structured.NOTHING:
-        return _read(revision, tool, value)
-    json = results.encode_structure(tool, value)
+    json = None
+    if type(value) not in TINY and revision.structured is not Structured.NOTHING:
+        json = results.encode_structure(tool, value)
     if json is None:
         return _read(revision, tool, value)
-    return {
-        "structuredContent": PreEncodedResult(
-            json, revision.encoded_structured_content(json, tool.output_schema)
-        )
-    }
+    content = revision.encoded_structured_content(json, tool.output_schema)
+    return {"structuredContent": PreEncodedResult(json, content)}
 
 
 TINY = frozenset({type(None), bool, int, float, str})
+"""Types whose values gain nothing from being encoded early."""
 
 
 def _read(revision: Revision, tool: ToolComponent, value: Any) -> dict[str, Any]:

@@ -13,8 +13,10 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import wraps
 from math import inf, isfinite
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from django_mcp.frame.client import input_requests
@@ -50,14 +52,11 @@ T = TypeVar("T")
 class CallState:
     """State shared by all copies of one call's client."""
 
-    __slots__ = ("has_ended", "progress", "writes")
-
     def __init__(self) -> None:
         self.has_ended = False
         self.progress = -inf
         self.writes = 0
-        """Number of statements so far which write to a database, where the revision is
-        multi round-trip."""
+        """Statements so far that write to a database, where the revision is multi round-trip."""
 
 
 def _flushing(
@@ -85,13 +84,15 @@ def _awaiting(
 
     @wraps(method)
     async def twin(client: C, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        answer: Any = method(_Awaitable(client), *args, **kwargs)  # type: ignore[arg-type]
+        stand_in: Any = SimpleNamespace(_one=client._aone, _all=client._aall)
+        answer: Any = method(stand_in, *args, **kwargs)
         result: T = await answer
         return result
 
     return twin
 
 
+@dataclass(eq=False, repr=False)
 class Client(ABC):
     """The client which sent one request.
 
@@ -102,37 +103,14 @@ class Client(ABC):
     is_multi_round_trip = False
     """Whether an input request ends the call, so that the handler runs again."""
 
-    __slots__ = (
-        "_exchange",
-        "_log_level",
-        "_progress_token",
-        "_rate_limiter",
-        "_revision",
-        "_server",
-        "state",
-        "capabilities",
-    )
-
-    def __init__(
-        self,
-        server: Server,
-        revision: Revision,
-        capabilities: Json,
-        exchange: Exchange,
-        progress_token: str | int | None = None,
-        log_level: str | None = None,
-        rate_limiter: LogRateLimiter | None = None,
-    ) -> None:
-        self.capabilities = capabilities
-        self._server = server
-        self._revision = revision
-        self._exchange = exchange
-        self._progress_token = progress_token
-        self._log_level = log_level
-        self._rate_limiter = rate_limiter
-        self.state = CallState()
-
-    # Notifications.
+    _server: Server
+    _revision: Revision
+    capabilities: Json
+    _exchange: Exchange
+    _progress_token: str | int | None = None
+    _log_level: str | None = None
+    _rate_limiter: LogRateLimiter | None = None
+    state: CallState = field(default_factory=CallState, init=False)
 
     def log(
         self, level: str, message: str | None = None, *, data: Any = None, logger: str | None = None
@@ -147,16 +125,10 @@ class Client(ABC):
         name = level_name(level) or LEAST_SEVERE
         if self._log_level is None or LEVELS[name] < LEVELS[self._log_level]:
             return
-        if self._rate_limiter is not None and not self._rate_limiter.take():
-            return
-        self.notify(
-            "notifications/message",
-            {
-                "level": name,
-                "logger": logger or self._server.name,
-                "data": message if data is None else data,
-            },
-        )
+        if self._rate_limiter is None or self._rate_limiter.take():
+            content = message if data is None else data
+            params = {"level": name, "logger": logger or self._server.name, "data": content}
+            self.notify("notifications/message", params)
 
     def progress(
         self, progress: float, total: float | None = None, message: str | None = None
@@ -180,15 +152,11 @@ class Client(ABC):
 
         Nothing is sent after the request was answered or cancelled.
         """
-        if method not in self._revision.server_notifications and method.startswith(
-            "notifications/"
-        ):
+        is_known = method in self._revision.server_notifications
+        if self.state.has_ended or (not is_known and method.startswith("notifications/")):
             return
-        if self.state.has_ended:
-            return
-        if self._is_invalid(method, strict_messages.notification, params):
-            return
-        self._exchange.write(jsonrpc.notification(method, params))
+        if not self._is_invalid(method, strict_messages.notification, params):
+            self._exchange.write(jsonrpc.notification(method, params))
 
     alog = _flushing(log)
     aprogress = _flushing(progress)
@@ -209,8 +177,6 @@ class Client(ABC):
     async def aclose_stream(self, *, retry: int = 1000) -> None:
         """``close_stream`` for async handlers."""
         await self._exchange.close_stream(retry)
-
-    # Requests.
 
     def ping(self, *, timeout: float = 10.0) -> None:
         """Ping the client; raises TimeoutError if it does not respond in time.
@@ -289,7 +255,7 @@ class Client(ABC):
 
         ``ask(name=input_requests.form(…), roots=input_requests.roots())``. Raises as ``elicit``.
         """
-        return self._all(requests, None)
+        return self._all(requests)
 
     aelicit = _awaiting(elicit)
     aelicit_url = _awaiting(elicit_url)
@@ -309,10 +275,10 @@ class Client(ABC):
         answer: T = (await self._aall({name: request}, timeout))[name]
         return answer
 
-    def _all(self, requests: InputRequests, timeout: float | None) -> dict[str, Any]:
-        return self._wait(self._aall(requests, timeout))
+    def _all(self, requests: InputRequests) -> dict[str, Any]:
+        return self._wait(self._aall(requests))
 
-    async def _aall(self, requests: InputRequests, timeout: float | None) -> dict[str, Any]:
+    async def _aall(self, requests: InputRequests, timeout: float | None = None) -> dict[str, Any]:
         self._require(requests)
         if timeout is None:
             timeout = self._server.options.client_response_timeout
@@ -329,7 +295,6 @@ class Client(ABC):
         return request.method
 
     def _params(self, request: InputRequest[Any]) -> dict[str, Any]:
-        """Return the parameters of ``request`` as the revision has them."""
         params = self._revision.input_request(request.method, request.params)
         is_declared = self._revision.has(Feature.SAMPLING_TOOLS)
         if is_declared and "context" not in self.capabilities.get("sampling", {}):
@@ -358,15 +323,6 @@ class Client(ABC):
         if violations:
             logger.error("%s violates the protocol: %s", method, "; ".join(violations))
         return bool(violations)
-
-
-class _Awaitable:
-    """Stands in for a client while ``_awaiting`` runs a method: nothing blocks."""
-
-    __slots__ = ("_all", "_one")
-
-    def __init__(self, client: Client) -> None:
-        self._one, self._all = client._aone, client._aall
 
 
 LATER = (

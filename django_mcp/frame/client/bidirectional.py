@@ -16,8 +16,6 @@ from django_mcp.frame.client.input_requests import (
 class BidirectionalClient(Client):
     """A client which receives requests of the server and responds to them."""
 
-    __slots__ = ()
-
     async def _answers(self, requests: InputRequests, timeout: float) -> dict[str, Any]:
         found = await asyncio.gather(*(self._answer(item, timeout) for item in requests.values()))
         return dict(zip(requests, found, strict=True))

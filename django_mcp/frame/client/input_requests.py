@@ -90,7 +90,8 @@ def form(message: str, schema: type | Json) -> InputRequest[ElicitResult[Any]]:
 
     Never request passwords, keys, tokens or payment data this way: use ``url_elicitation``.
     """
-    fields = _input_schema(schema)
+    found = (read(schema) for read in FORM_READERS)
+    fields = next(filter(None, found), None) or schemas.input_of(schema, "a form")
 
     def read(result: Json) -> ElicitResult[Any]:
         action = _action(result)
@@ -114,14 +115,6 @@ def form(message: str, schema: type | Json) -> InputRequest[ElicitResult[Any]]:
 
 FORM_READERS: list[Callable[[Any], InputSchema | None]] = []
 """Port: each returns the schema of a declared form, or None. apps.py adds Django forms."""
-
-
-def _input_schema(declared: Any) -> InputSchema:
-    for read in FORM_READERS:
-        found = read(declared)
-        if found is not None:
-            return found
-    return schemas.input_of(declared, "a form")
 
 
 def url_elicitation(
@@ -161,41 +154,37 @@ def sample(
     """
     if isinstance(messages, str):
         messages = [{"role": "user", "content": {"type": "text", "text": messages}}]
-    _check_tool_uses(messages)
     named = {SAMPLING_OPTIONS[name]: value for name, value in options.items()}
+    uses_tools = _uses_tools(messages) or bool(named.keys() & {"tools", "toolChoice"})
     return InputRequest(
         method="sampling/createMessage",
         params={"messages": list(messages), "maxTokens": max_tokens, **named},
-        capability=SAMPLING_TOOLS if _uses_tools(messages, named) else SAMPLING,
+        capability=SAMPLING_TOOLS if uses_tools else SAMPLING,
         read=_sampling_result,
     )
 
 
-def _uses_tools(messages: Sequence[Json], options: Json) -> bool:
-    types = {block.get("type") for message in messages for block in _blocks(message)}
-    return bool(types & {"tool_use", "tool_result"} or options.keys() & {"tools", "toolChoice"})
+def _uses_tools(messages: Sequence[Json]) -> bool:
+    """Return whether the messages use tools.
 
-
-def _check_tool_uses(messages: Sequence[Json]) -> None:
-    """Raise ValueError unless each tool use is followed by its results alone (SAMP-07, -08)."""
+    Raises ValueError unless each use is followed by its results alone (SAMP-07, -08).
+    """
     open_uses: set[Any] = set()
+    uses_tools = False
     for message in messages:
-        blocks = _blocks(message)
+        content = message["content"]
+        blocks = content if isinstance(content, list) else [content]
         results = [block for block in blocks if block.get("type") == "tool_result"]
-        if {block.get("toolUseId") for block in results} != open_uses or (
-            results and len(results) != len(blocks)
-        ):
+        is_mixed = bool(results) and len(results) != len(blocks)
+        if is_mixed or {block.get("toolUseId") for block in results} != open_uses:
             raise ValueError(
                 "A message that uses tools is followed by one with exactly their results"
             )
         open_uses = {block.get("id") for block in blocks if block.get("type") == "tool_use"}
+        uses_tools = uses_tools or bool(open_uses)
     if open_uses:
         raise ValueError("The tool uses of the last message are not answered")
-
-
-def _blocks(message: Json) -> list[Json]:
-    content = message["content"]
-    return content if isinstance(content, list) else [content]
+    return uses_tools
 
 
 SAMPLING_OPTIONS: Mapping[str, str] = {
@@ -228,14 +217,10 @@ def _roots(result: Json) -> list[Root]:
     listed = result.get("roots")
     if not isinstance(listed, list):
         raise InvalidClientResponse("roots must be a list")
-    found = [Root(item["uri"], item.get("name")) for item in listed if _is_root(item)]
-    if len(found) != len(listed):
-        raise InvalidClientResponse("every root has a file:// URI")
-    return found
-
-
-def _is_root(item: Any) -> bool:
-    return isinstance(item, dict) and str(item.get("uri", "")).startswith("file://")
+    for item in listed:
+        if not isinstance(item, dict) or not str(item.get("uri", "")).startswith("file://"):
+            raise InvalidClientResponse("every root has a file:// URI")
+    return [Root(item["uri"], item.get("name")) for item in listed]
 
 
 def missing(request: InputRequest[Any], capabilities: Json) -> bool:

@@ -6,12 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-LEVELS: Mapping[str, int] = {
-    name: severity
-    for severity, name in enumerate(
-        ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-    )
-}
+NAMES = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+LEVELS: Mapping[str, int] = {name: severity for severity, name in enumerate(NAMES)}
 """The levels, least severe first."""
 
 LEAST_SEVERE = "debug"
@@ -29,8 +25,6 @@ def level_name(spelling: str) -> str | None:
 
 class LogRateLimiter:
     """Limits log messages per second; messages above the limit are dropped. Thread-safe."""
-
-    __slots__ = ("_ends", "_left", "_lock", "_now", "_per_second")
 
     def __init__(self, per_second: int, *, now: Callable[[], float] = time.monotonic) -> None:
         self._per_second = per_second

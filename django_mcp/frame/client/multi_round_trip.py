@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from hashlib import sha256
 from typing import Any, TypeVar
@@ -24,9 +25,6 @@ from django_mcp.frame.exchange import run_in_place
 from django_mcp.protocol.errors import Json
 
 T = TypeVar("T")
-
-MISSING: Any = object()
-NO_RESPONSES: Mapping[str, Json] = {}
 
 
 class InputRequired(BaseException):
@@ -50,9 +48,7 @@ class MultiRoundTripClient(Client):
 
     is_multi_round_trip = True
 
-    __slots__ = ("_assigned", "_counts", "_missing", "_responses", "_used")
-
-    def __init__(self, *facts: Any, responses: Mapping[str, Json] = NO_RESPONSES) -> None:
+    def __init__(self, *facts: Any, responses: Mapping[str, Json] = {}) -> None:
         super().__init__(*facts)
         self._responses = responses
         self._assigned: Json = {}
@@ -78,27 +74,19 @@ class MultiRoundTripClient(Client):
         return run_in_place(coroutine)
 
     async def _answers(self, requests: InputRequests, timeout: float) -> dict[str, Any]:
-        answers = {name: self._read(name, request) for name, request in requests.items()}
-        for name, answer in answers.items():
-            if answer is MISSING:
-                request = requests[name]
+        answers = {}
+        for name, request in requests.items():
+            with suppress(InvalidClientResponse):
+                if name in self._responses:
+                    answers[name] = request.read(self._responses[name])
+                    self._used[name] = self._responses[name]
+            if name not in answers:
                 self._missing[name] = {"method": request.method, "params": self._params(request)}
         if self._missing:
             # Concurrent input requests are sent to the client together.
             await asyncio.sleep(0)
             raise self._required()
         return answers
-
-    def _read(self, name: str, request: InputRequest[Any]) -> Any:
-        """Return the response called ``name``, or MISSING when there is no valid one."""
-        if name not in self._responses:
-            return MISSING
-        try:
-            answer = request.read(self._responses[name])
-        except InvalidClientResponse:
-            return MISSING
-        self._used[name] = self._responses[name]
-        return answer
 
     def _required(self) -> InputRequired:
         return InputRequired(self._missing, {"given": self._used, "assigns": self._assigned})

@@ -13,15 +13,11 @@ from django_mcp.protocol.revisions import NEWEST
 class NullClient(BidirectionalClient):
     """Drops what it is sent; an input request raises ConnectionError."""
 
-    __slots__ = ()
-
     def __init__(self) -> None:
         super().__init__(None, NEWEST, {}, NULL_EXCHANGE)  # type: ignore[arg-type]
         self.close()
 
-    def log(
-        self, level: str, message: str | None = None, *, data: Any = None, logger: str | None = None
-    ) -> None:
+    def log(self, *args: Any, **options: Any) -> None:
         """Do nothing."""
 
     def _require(self, requests: InputRequests) -> None:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django_mcp.protocol.errors import InvalidParams, Json
 
@@ -18,16 +17,14 @@ if TYPE_CHECKING:
     from django_mcp.server.server import Server
 
 
-@dataclass(frozen=True, slots=True)
-class RetryInput:
+class RetryInput(NamedTuple):
     """What a repeated call brings: responses, and what was assigned before the input request."""
 
-    responses: Mapping[str, Json] = field(default_factory=dict)
-    assigns: Json = field(default_factory=dict)
+    responses: Mapping[str, Json] = {}
+    assigns: Json = {}
 
 
 FIRST = RetryInput()
-"""What a first call brings."""
 
 
 def read(server: Server, principal: str, method: str, params: Json) -> RetryInput:
@@ -40,23 +37,19 @@ def read(server: Server, principal: str, method: str, params: Json) -> RetryInpu
     responses = params.get("inputResponses", {})
     if type(responses) is not dict or not all(type(item) is dict for item in responses.values()):
         raise InvalidParams("params.inputResponses must be an object of result objects")
-    state = _read_state(server, principal, method, params)
-    return RetryInput({**state.get("given", {}), **responses}, state.get("assigns", {}))
-
-
-def _read_state(server: Server, principal: str, method: str, params: Json) -> Json:
     if "requestState" not in params:
-        return {}
-    signed = params["requestState"]
-    purpose, lifetime = _purpose(principal, method, params), server.options.request_state_lifetime
-    is_text = isinstance(signed, str)
-    text = server.signer.unsign(purpose, signed, max_age=lifetime) if is_text else None
+        return RetryInput(responses)
+    signed, lifetime = params["requestState"], server.options.request_state_lifetime
+    text = None
+    if isinstance(signed, str):
+        purpose = _purpose(principal, method, params)
+        text = server.signer.unsign(purpose, signed, max_age=lifetime)
     if text is None:
         raise InvalidParams(
             "params.requestState is not one that this request was given, or too old"
         )
-    state: Json = json.loads(text)
-    return state
+    state = json.loads(text)
+    return RetryInput({**state.get("given", {}), **responses}, state.get("assigns", {}))
 
 
 def result(

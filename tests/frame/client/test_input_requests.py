@@ -9,7 +9,6 @@ import pytest
 from pydantic import BaseModel, Field
 
 from django_mcp import ClientError, Frame, McpError, Server, UrlElicitationRequired
-from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
 from tests.memory_stores import Configure
@@ -548,11 +547,11 @@ async def test_input_request_in_a_completion_returns_internal_error(
     server = Server("shop", handle_completion=suggest)
     server.prompt(name="order")(lambda size: "Well")
 
-    async with Client(server, elicitation=RecordingResponder(accepted(size="s"))) as client:
+    async with client_for(server, elicitation=RecordingResponder(accepted(size="s"))) as client:
         error = await error_of(client.complete("order", "size"))
 
     assert error.code == -32603
-    assert "may not ask" in caplog.text
+    assert "may not request input" in caplog.text
 
 
 # Timeouts and ids.
