@@ -12,8 +12,6 @@ from django_mcp.protocol.revisions import Revision
 
 @dataclass(frozen=True, slots=True)
 class InitializeParams:
-    """The parameters with which a client opens a session."""
-
     version: str
     capabilities: Json
     client_info: Json

@@ -107,19 +107,16 @@ def _invalid(message: str, identity: Any) -> InvalidRequest:
 
 
 def request(identity: RequestId, method: str, params: Json) -> dict[str, Any]:
-    """Return a request as JSON."""
     return {"jsonrpc": "2.0", "id": identity, "method": method, "params": params}
 
 
 def notification(method: str, params: Json | None = None) -> dict[str, Any]:
-    """Return a notification as JSON."""
     if params is None:
         return {"jsonrpc": "2.0", "method": method}
     return {"jsonrpc": "2.0", "method": method, "params": params}
 
 
 def result(identity: RequestId, value: Json) -> dict[str, Any]:
-    """Return a successful response as JSON."""
     return {"jsonrpc": "2.0", "id": identity, "result": value}
 
 

@@ -52,7 +52,6 @@ def allows(
 
 
 def host_allowed(host: str, allowed_hosts: Sequence[str]) -> bool:
-    """Whether the Host header matches ``allowed_hosts``."""
     return len(host) <= _MAX_LENGTH and _host_allowed(host, tuple(allowed_hosts))
 
 

@@ -36,7 +36,6 @@ class RequestMeta(NamedTuple):
 
 
 def has_request_meta(params: Json) -> bool:
-    """Whether a message has the metadata of a stateless revision."""
     meta = params.get("_meta")
     return isinstance(meta, dict) and (VERSION in meta or CAPABILITIES in meta)
 

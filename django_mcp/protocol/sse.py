@@ -99,7 +99,6 @@ class Parser:
         self._retry: int | None = None
 
     def feed(self, chunk: bytes) -> list[Event]:
-        """Return the events that ``chunk`` completes."""
         lines = self._lines(chunk)
         return [event for line in lines if (event := self._parse(line)) is not None]
 
@@ -140,7 +139,6 @@ class Parser:
 
 
 def _fields(id: str | None, retry: int | None, event: str | None) -> bytes:
-    """Return the lines before the data."""
     for name, value in (("event", event), ("id", id)):
         if value is not None and _INVALID_IN_FIELD.search(value):
             raise ValueError(f"The {name} of an event holds no NUL, CR or LF: {value!r}")

@@ -37,7 +37,6 @@ class Filter:
     uris: tuple[str, ...] = ()
 
     def to_protocol(self) -> dict[str, Any]:
-        """Return the filter as JSON, without members that are not set."""
         lists: dict[str, Any] = {name: True for name in LISTS if name in self.lists}
         return {**lists, "resourceSubscriptions": [*self.uris]} if self.uris else lists
 
@@ -63,12 +62,10 @@ def read(params: Json) -> Filter:
 
 
 def meta(identity: RequestId) -> dict[str, Any]:
-    """Return the metadata of every message of a subscription."""
     return {SUBSCRIPTION_ID: identity}
 
 
 def acknowledgement(identity: RequestId, accepted: Filter) -> dict[str, Any]:
-    """Return the first message of a subscription, with the accepted part of the filter."""
     params = {"_meta": meta(identity), "notifications": accepted.to_protocol()}
     return jsonrpc.notification(ACKNOWLEDGED, params)
 

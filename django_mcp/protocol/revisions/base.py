@@ -110,12 +110,7 @@ class Revision:
     """Methods whose result may be an input request."""
 
     def revise(
-        self,
-        version: str,
-        *,
-        adds: Mapping[str, Any] | None = None,
-        drops: Mapping[str, Any] | None = None,
-        **changed: Any,
+        self, version: str, *, adds: Json | None = None, drops: Json | None = None, **changed: Any
     ) -> Revision:
         """Return the next revision: this one with ``adds``, without ``drops``, with ``changed``.
 
@@ -129,11 +124,9 @@ class Revision:
         return replace(self, version=version, **values, **changed)
 
     def has(self, feature: Feature) -> bool:
-        """Whether this revision has ``feature``."""
         return feature in self.features
 
     def known_fields(self, kind: str, value: Json) -> dict[str, Any]:
-        """Return the members of ``value`` that an object of ``kind`` has in this revision."""
         known = self.fields[kind]
         return {name: member for name, member in value.items() if name in known}
 
@@ -159,7 +152,7 @@ class Revision:
         return value if is_object else {"result": value}
 
     def encoded_structured_content(self, json: bytes, schema: Json | None) -> bytes:
-        """Do the same as ``structured_content`` for a value that is JSON already."""
+        """Do the same for a value that is JSON already."""
         if self.structured is not Structured.OBJECT:
             return json
         is_object = json[:1] == b"{" if schema is None else is_object_root(schema)
@@ -201,13 +194,12 @@ class Revision:
 
     def error_code(self, error: McpError) -> int:
         """Return the code of ``error``: its own, or the code of its reason in this revision."""
-        own = error.code
-        if own is None or own in self.reserved_codes:
+        if error.code is None or error.code in self.reserved_codes:
             return self.error_codes[error.reason]
-        return own
+        return error.code
 
     def error(self, error: McpError) -> dict[str, Any]:
-        """Return the JSON-RPC error object for ``error``."""
+        """Return the error object of an error response."""
         described = {"code": self.error_code(error), "message": error.message}
         return described if error.data is None else {**described, "data": error.data}
 
@@ -276,11 +268,9 @@ def _trim_tool_result(revision: Revision, result: dict[str, Any]) -> dict[str, A
 
 
 def _trim_prompt_result(revision: Revision, result: dict[str, Any]) -> dict[str, Any]:
-    messages = [
-        {**message, "content": trim_block(revision, message["content"])}
-        for message in result.get("messages", ())
-    ]
-    return {**result, "messages": messages}
+    messages = result.get("messages", ())
+    trimmed = [{**each, "content": trim_block(revision, each["content"])} for each in messages]
+    return {**result, "messages": trimmed}
 
 
 def _trim_read_result(revision: Revision, result: dict[str, Any]) -> dict[str, Any]:
@@ -306,11 +296,12 @@ def _trim_sampling(revision: Revision, params: dict[str, Any]) -> dict[str, Any]
     """Split messages of several blocks where a revision has one block per message."""
     if revision.has(Feature.SAMPLING_TOOLS):
         return params
-    messages = [
-        {"role": message["role"], "content": _trim_sampling_block(revision, block)}
-        for message in params["messages"]
-        for block in _as_list(message["content"])
-    ]
+    messages = []
+    for message in params["messages"]:
+        content = message["content"]
+        for block in content if isinstance(content, list) else [content]:
+            trimmed = _trim_sampling_block(revision, block)
+            messages.append({"role": message["role"], "content": trimmed})
     return {**params, "messages": messages}
 
 
@@ -321,10 +312,6 @@ def _trim_sampling_block(revision: Revision, block: dict[str, Any]) -> dict[str,
             data={"requiredCapabilities": {"sampling": {}}},
         )
     return trim_block(revision, block)
-
-
-def _as_list(content: Any) -> list[Any]:
-    return content if isinstance(content, list) else [content]
 
 
 INPUT_REQUEST_TRIMS: Mapping[str, Trim] = {

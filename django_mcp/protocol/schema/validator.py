@@ -44,9 +44,8 @@ def prepare(schema: Json, dialect: str) -> Callable[[Any, str], list[str]]:
             found = list(islice(validator.iter_errors(instance), MAX_PROBLEMS + 1))
             return _sentences(found, name) if found else []
         except _UNCHECKABLE:
-            return [
-                f"{name}: cannot be checked, for it is nested too deeply or a number is too big"
-            ]
+            problem = "cannot be checked, for it is nested too deeply or a number is too big"
+            return [f"{name}: {problem}"]
 
     return errors
 
@@ -74,12 +73,13 @@ def _check_references(root: Json, dialect: str) -> None:
     def cost(schema: Json, resolver: Any, above: frozenset[int]) -> int:
         """Return how many schemas apply to a value to which this one applies."""
         if id(schema) in above or len(above) > MAX_DEPTH:
-            raise ValueError(
-                "The references of this JSON Schema go in a circle, or on for too long"
-            )
+            problem = "go in a circle, or on for too long"
+            raise ValueError(f"The references of this JSON Schema {problem}")
         if id(schema) not in costs:
-            applied = _applied(schema, enter(schema, resolver))
-            below = above | {id(schema)}
+            inside, below = enter(schema, resolver), above | {id(schema)}
+            children = walk.children(schema)
+            applied = [(child, inside) for path, child in children if path[0] in walk.IN_PLACE]
+            applied += _referenced(schema, inside)
             costs[id(schema)] = 1 + sum(cost(*target, below) for target in applied)
         if costs[id(schema)] > MAX_SUBSCHEMAS:
             raise ValueError(f"More than {MAX_SUBSCHEMAS} parts of this JSON Schema apply at once")
@@ -94,13 +94,6 @@ def _check_references(root: Json, dialect: str) -> None:
         inside = enter(schema, resolver)
         pending += [(child, inside) for _, child in walk.children(schema)]
         pending += _referenced(schema, inside)
-
-
-def _applied(schema: Json, resolver: Any) -> Iterator[tuple[Json, Any]]:
-    for steps, child in walk.children(schema):
-        if steps[0] in walk.IN_PLACE:
-            yield child, resolver
-    yield from _referenced(schema, resolver)
 
 
 def _referenced(schema: Json, resolver: Any) -> Iterator[tuple[Json, Any]]:

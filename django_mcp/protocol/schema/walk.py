@@ -34,8 +34,6 @@ Location = tuple[str | int, ...]
 
 
 class SchemaPosition(NamedTuple):
-    """A subschema and its location."""
-
     location: Location
     schema: Json
 
@@ -61,7 +59,6 @@ def subschemas(schema: Json) -> Iterator[SchemaPosition]:
 
 
 def children(schema: Json) -> Iterator[SchemaPosition]:
-    """Yield the schemas directly inside ``schema``."""
     for keyword, value in schema.items():
         items: list[tuple[Location, Any]] = []
         if keyword in _NAMED and isinstance(value, Mapping):

@@ -41,7 +41,6 @@ def notification(revision: Revision, method: str, params: Json | None) -> list[s
 
 
 def server_request(revision: Revision, method: str, params: Json) -> list[str]:
-    """Return the problems of a request to the client."""
     expected = SERVER_REQUESTS.get(method)
     return [] if expected is None else _sentences(expected, dict(params), revision)
 
@@ -51,7 +50,6 @@ def _sentences(expected: Type, value: Any, revision: Revision) -> list[str]:
 
 
 def content_block(value: Any, revision: Revision) -> Problems:
-    """A content block of a type that the revision has."""
     kind = value.get("type") if isinstance(value, Mapping) else None
     if kind not in revision.blocks:
         yield "", f"is of the type {kind!r}, which this revision does not have"

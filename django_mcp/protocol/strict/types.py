@@ -45,13 +45,10 @@ object_schema = _type(
 
 
 def one_of(*values: Any) -> Type:
-    """One of these values."""
     return _type(lambda value: value in values, f"is none of {', '.join(map(repr, values))}")
 
 
 def list_of(item: Type, *, maximum: int | None = None) -> Type:
-    """A list of ``item`` with at most ``maximum`` items."""
-
     def check(value: Any, revision: Revision) -> Problems:
         if not isinstance(value, list | tuple):
             yield "", "is not a list"
@@ -65,13 +62,11 @@ def list_of(item: Type, *, maximum: int | None = None) -> Type:
 
 
 def output_schema(value: Any, revision: Revision) -> Problems:
-    """A JSON Schema of structured content."""
     expected = object_schema if revision.structured is Structured.OBJECT else any_object
     return expected(value, revision)
 
 
 def structured_content(value: Any, revision: Revision) -> Problems:
-    """Structured content, if the revision has any."""
     if revision.structured is Structured.NOTHING:
         yield "", "is not known to this revision"
     elif revision.structured is Structured.OBJECT:
@@ -124,7 +119,6 @@ class ObjectType:
     """Whether other members are allowed, with any value."""
 
     def __call__(self, value: Any, revision: Revision) -> Problems:
-        """Yield the problems of ``value``."""
         if not isinstance(value, Mapping):
             yield "", "is not an object"
             return
