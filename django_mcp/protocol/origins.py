@@ -1,8 +1,7 @@
-"""Validation of the Origin and Host headers.
+"""Validation of the Origin and Host headers, against DNS rebinding (basic/transports, "Security").
 
-This prevents DNS rebinding (specification, basic/transports, "Security"). A request without Origin
-is not from a browser and is allowed; any other Origin must be allowed explicitly, and a malformed
-one is rejected. ``allowed_hosts`` has the meaning of ALLOWED_HOSTS in Django.
+A request without Origin is not from a browser and is allowed; any other Origin must be allowed
+explicitly. ``allowed_hosts`` has the meaning of ALLOWED_HOSTS in Django.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def parse(origin: str) -> Origin | None:
     """Return the parsed origin with the default port of its scheme; None if it is malformed."""
     # Some letters outside ASCII have an ASCII letter as their lower case.
     found = _ORIGIN.fullmatch(origin.lower()) if origin.isascii() else None
-    return None if found is None else _parsed_origin(found[1], found[2], found[3])
+    return None if found is None else _parsed_origin(*found.groups())
 
 
 @lru_cache(maxsize=1024)
@@ -109,7 +108,7 @@ def _matches(host: str, patterns: Sequence[str]) -> bool:
 
 def _target(host: str, scheme: str) -> Origin | None:
     found = _HOST_HEADER.fullmatch(host.lower()) if host.isascii() else None
-    return None if found is None else _parsed_origin(scheme, found[1], found[2])
+    return None if found is None else _parsed_origin(scheme, *found.groups())
 
 
 def _parsed_origin(scheme: str, host: str, port: str | None) -> Origin | None:

@@ -77,16 +77,11 @@ def encoded_id(identity: RequestId) -> bytes:
 
 def change_notification(method: str, uri: str | None, identity: bytes) -> bytes:
     """Return a notification for one subscription; it is encoded once for all subscriptions."""
-    head, tail = _around(method, uri)
-    return head + identity + tail
+    return identity.join(_around_id(method, uri))
 
 
 @lru_cache(maxsize=256)
-def _around(method: str, uri: str | None) -> tuple[bytes, bytes]:
-    """Return the bytes before and after the id of the subscription."""
-    params: dict[str, Any] = {"_meta": {SUBSCRIPTION_ID: _PLACEHOLDER}}
-    if uri is not None:
-        params["uri"] = uri
+def _around_id(method: str, uri: str | None) -> list[bytes]:
+    params = {"_meta": {SUBSCRIPTION_ID: _PLACEHOLDER}, **({} if uri is None else {"uri": uri})}
     text = jsonrpc.encode(jsonrpc.notification(method, params))
-    head, _, tail = text.partition(jsonrpc.encode(_PLACEHOLDER))
-    return head, tail
+    return text.split(jsonrpc.encode(_PLACEHOLDER), 1)

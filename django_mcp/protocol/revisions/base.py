@@ -1,7 +1,6 @@
 """Revisions of the specification as values, each derived from the previous one.
 
-The rest of the package uses the objects of the newest revision. A revision removes from outgoing
-objects what its clients do not know. Version strings occur in this package only.
+The rest of the package uses the objects of the newest revision; others remove what they lack.
 """
 
 from __future__ import annotations
@@ -114,9 +113,8 @@ class Revision:
     ) -> Revision:
         """Return the next revision: this one with ``adds``, without ``drops``, with ``changed``.
 
-        ``adds`` and ``drops`` are keyed by field. For a field that maps names to sets the value is
-        a mapping; for a field that maps names to numbers it is the new entries. A set of names may
-        be one string, separated by spaces.
+        ``adds`` and ``drops`` are keyed by field. A set of names may be one string, separated by
+        spaces; the value for a field that maps names to sets or numbers is a mapping.
         """
         values = {name: _add(getattr(self, name), more) for name, more in (adds or {}).items()}
         for name, less in (drops or {}).items():
@@ -179,8 +177,7 @@ class Revision:
         if result.setdefault("resultType", "complete") == "complete" and method in self.cacheable:
             result = {**cache, **result}
         meta = result.get("_meta")
-        own = {SERVER_INFO: server_info}
-        result["_meta"] = own if meta is None else {**own, **meta}
+        result["_meta"] = {SERVER_INFO: server_info, **(meta or {})}
         return result
 
     def input_request(self, method: str, params: Json) -> dict[str, Any]:
@@ -233,7 +230,7 @@ def trim_block(revision: Revision, block: dict[str, Any]) -> dict[str, Any]:
     """Return a content block with the members, or as the type, that ``revision`` has."""
     kind = block["type"]
     if kind not in revision.blocks:
-        return REPLACEMENTS[kind](block)
+        return _replacement(block)
     trimmed = revision.known_fields(f"{kind}_content", block)
     if "annotations" in trimmed:
         trimmed["annotations"] = revision.known_fields("annotations", trimmed["annotations"])
@@ -242,21 +239,13 @@ def trim_block(revision: Revision, block: dict[str, Any]) -> dict[str, Any]:
     return trimmed
 
 
-def _audio_as_resource(block: dict[str, Any]) -> dict[str, Any]:
-    contents = {"uri": "urn:mcp:audio", "mimeType": block["mimeType"], "blob": block["data"]}
-    return {"type": "resource", "resource": contents}
-
-
-def _link_as_text(block: dict[str, Any]) -> dict[str, Any]:
+def _replacement(block: dict[str, Any]) -> dict[str, Any]:
+    """Return what is sent to clients without the type of ``block``: audio or a resource link."""
+    if block["type"] == "audio":
+        contents = {"uri": "urn:mcp:audio", "mimeType": block["mimeType"], "blob": block["data"]}
+        return {"type": "resource", "resource": contents}
     description = f"\n{block['description']}" if block.get("description") else ""
     return {"type": "text", "text": f"{block['name']}: {block['uri']}{description}"}
-
-
-REPLACEMENTS: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    "audio": _audio_as_resource,
-    "resource_link": _link_as_text,
-}
-"""What is sent instead of a block to clients that do not have its type."""
 
 
 def _trim_tool_result(revision: Revision, result: dict[str, Any]) -> dict[str, Any]:
@@ -300,18 +289,14 @@ def _trim_sampling(revision: Revision, params: dict[str, Any]) -> dict[str, Any]
     for message in params["messages"]:
         content = message["content"]
         for block in content if isinstance(content, list) else [content]:
-            trimmed = _trim_sampling_block(revision, block)
+            if block["type"] not in revision.blocks:
+                raise MissingClientCapability(
+                    f"MCP {revision.version} cannot show a model {block['type']}",
+                    data={"requiredCapabilities": {"sampling": {}}},
+                )
+            trimmed = trim_block(revision, block)
             messages.append({"role": message["role"], "content": trimmed})
     return {**params, "messages": messages}
-
-
-def _trim_sampling_block(revision: Revision, block: dict[str, Any]) -> dict[str, Any]:
-    if block["type"] not in revision.blocks:
-        raise MissingClientCapability(
-            f"MCP {revision.version} cannot show a model {block['type']}",
-            data={"requiredCapabilities": {"sampling": {}}},
-        )
-    return trim_block(revision, block)
 
 
 INPUT_REQUEST_TRIMS: Mapping[str, Trim] = {

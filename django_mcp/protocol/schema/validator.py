@@ -1,7 +1,6 @@
 """Validate values with jsonschema, and describe in a sentence what does not match.
 
-``compiler`` imports this module when a schema first needs it: jsonschema and its dependencies take
-as long to import as all of pydantic.
+``compiler`` imports this module when a schema first needs it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from functools import cache
 from itertools import islice
 from typing import Any
 
-import jsonschema
 from jsonschema.exceptions import best_match
 from jsonschema.validators import extend, validator_for
 from referencing import Registry
@@ -114,22 +112,10 @@ def _referenced(schema: Json, resolver: Any) -> Iterator[tuple[Json, Any]]:
             raise ValueError(f"The reference {reference!r} names no schema")
 
 
-_DIALECTS: Mapping[str, Any] = {
-    validator.META_SCHEMA["$schema"].removesuffix("#"): validator
-    for validator in (
-        jsonschema.Draft202012Validator,
-        jsonschema.Draft201909Validator,
-        jsonschema.Draft7Validator,
-        jsonschema.Draft6Validator,
-        jsonschema.Draft4Validator,
-    )
-}
-
-
 @cache
 def _validator_of(dialect: str) -> Any:
     """Return the validator class of a dialect with our keywords; few sites use more than one."""
-    return extend(_DIALECTS[dialect], KEYWORDS)  # type: ignore[no-untyped-call]
+    return extend(validator_for({"$schema": dialect}), KEYWORDS)  # type: ignore[no-untyped-call]
 
 
 _UNCHECKABLE = (RecursionError, ArithmeticError, ValueError, re.error, Unresolvable)

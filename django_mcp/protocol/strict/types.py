@@ -73,38 +73,7 @@ def structured_content(value: Any, revision: Revision) -> Problems:
         yield from any_object(value, revision)
 
 
-_MEMBERS: Mapping[Type, str] = {
-    string: (
-        "blob data description elicitationId instructions lastModified logger message mimeType "
-        "name nextCursor protocolVersion reason requestState src systemPrompt text title type uri "
-        "uriTemplate url version websiteUrl"
-    ),
-    boolean: ("destructiveHint hasMore idempotentHint isError openWorldHint readOnlyHint required"),
-    number: "priority progress temperature total",
-    unsigned: "maxTokens size ttlMs",
-    token: "progressToken requestId",
-    any_object: "_meta capabilities inputRequests metadata modelPreferences toolChoice",
-    list_of(string): "sizes stopSequences supportedVersions",
-    object_schema: "inputSchema requestedSchema",
-    output_schema: "outputSchema",
-    structured_content: "structuredContent",
-    one_of("complete"): "resultType",
-    one_of("private", "public"): "cacheScope",
-    one_of("user", "assistant"): "role",
-    list_of(one_of("user", "assistant")): "audience",
-    one_of("light", "dark"): "theme",
-    one_of("form", "url"): "mode",
-    one_of("none", "thisServer", "allServers"): "includeContext",
-    one_of("forbidden", "optional", "required"): "taskSupport",
-    one_of(
-        "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"
-    ): "level",
-}
-MEMBERS = {name: kind for kind, names in _MEMBERS.items() for name in names.split()}
-"""The type of each member that has the same type in nearly all objects of the protocol."""
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class ObjectType:
     """An object with named members; names are given in one string, separated by spaces."""
 
@@ -128,7 +97,8 @@ class ObjectType:
         alternatives = self.exactly_one.split()
         if alternatives and sum(name in value for name in alternatives) != 1:
             yield "", f"has not exactly one of {', '.join(alternatives)}"
-        known = self._known(revision)
+        own = f"{self.required} {self.optional} {self.exactly_one}".split()
+        known = own if self.kind is None else revision.fields[self.kind]
         for name, member in value.items():
             if name in known:
                 check = self.types.get(name) or MEMBERS.get(name, any_value)
@@ -136,12 +106,42 @@ class ObjectType:
             elif not self.is_open:
                 yield f".{name}", "is not known to this revision"
 
-    def _known(self, revision: Revision) -> frozenset[str]:
-        if self.kind is not None:
-            return revision.fields[self.kind]
-        return frozenset(f"{self.required} {self.optional} {self.exactly_one}".split())
-
 
 def _below(location: str, problems: Problems) -> Problems:
     for path, problem in problems:
         yield location + path, problem
+
+
+ANNOTATIONS = ObjectType(kind="annotations")
+ICONS = list_of(ObjectType("src", "mimeType sizes theme"))
+
+_LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+_MEMBERS: Mapping[Type, str] = {
+    ANNOTATIONS: "annotations",
+    ICONS: "icons",
+    string: (
+        "blob data description elicitationId instructions lastModified logger message mimeType "
+        "name nextCursor protocolVersion reason requestState src systemPrompt text title type uri "
+        "uriTemplate url version websiteUrl"
+    ),
+    boolean: "destructiveHint hasMore idempotentHint isError openWorldHint readOnlyHint required",
+    number: "priority progress temperature total",
+    unsigned: "maxTokens size ttlMs",
+    token: "progressToken requestId",
+    any_object: "_meta capabilities inputRequests metadata modelPreferences toolChoice",
+    list_of(string): "sizes stopSequences supportedVersions",
+    object_schema: "inputSchema requestedSchema",
+    output_schema: "outputSchema",
+    structured_content: "structuredContent",
+    one_of("complete"): "resultType",
+    one_of("private", "public"): "cacheScope",
+    one_of("user", "assistant"): "role",
+    list_of(one_of("user", "assistant")): "audience",
+    one_of("light", "dark"): "theme",
+    one_of("form", "url"): "mode",
+    one_of("none", "thisServer", "allServers"): "includeContext",
+    one_of("forbidden", "optional", "required"): "taskSupport",
+    one_of(*_LOG_LEVELS): "level",
+}
+MEMBERS = {name: kind for kind, names in _MEMBERS.items() for name in names.split()}
+"""The type of each member that has the same type in nearly all objects of the protocol."""
