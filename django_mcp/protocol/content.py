@@ -1,7 +1,6 @@
-"""Content blocks: text, images, audio, links, embedded resources; and icons.
+"""Content blocks and icons: frozen values, which are checked when they are created.
 
-A block is a frozen value that is checked when it is created, so that a mistake is reported where it
-was written. ``to_protocol()`` returns the block as JSON.
+``to_protocol()`` returns a value as JSON.
 """
 
 from __future__ import annotations
@@ -131,8 +130,7 @@ class _Media:
     _type: ClassVar[str]
 
     def __post_init__(self) -> None:
-        _check_mime_type(self.mime_type)
-        _check_extras(self.annotations, self.meta)
+        _check_extras(self.annotations, self.meta, self.mime_type)
 
     def to_protocol(self) -> dict[str, Any]:
         media = {"type": self._type, "data": base64(self.data), "mimeType": self.mime_type}
@@ -168,11 +166,11 @@ class ResourceLink:
     meta: Json | None = None
 
     def __post_init__(self) -> None:
-        _check_uri(self.uri)
+        if not self.uri:
+            raise ValueError("a resource needs a URI")
         if not self.name:
             raise ValueError("a resource link needs a name")
-        _check_mime_type(self.mime_type)
-        _check_extras(self.annotations, self.meta)
+        _check_extras(self.annotations, self.meta, self.mime_type)
 
     def to_protocol(self) -> dict[str, Any]:
         members = _present(
@@ -200,11 +198,11 @@ class EmbeddedResource:
     meta: Json | None = None
 
     def __post_init__(self) -> None:
-        _check_uri(self.uri)
+        if not self.uri:
+            raise ValueError("a resource needs a URI")
         if (self.text is None) == (self.blob is None):
             raise ValueError("a resource has either a text or a blob")
-        _check_mime_type(self.mime_type)
-        _check_extras(self.annotations, self.meta)
+        _check_extras(self.annotations, self.meta, self.mime_type)
 
     def contents(self, mime_type: str | None = None) -> dict[str, Any]:
         """Return the contents as in resources/read; ``mime_type`` is the default MIME type."""
@@ -255,35 +253,24 @@ def base64(data: bytes | str) -> str:
 
 
 def _present(**members: Any) -> dict[str, Any]:
-    """Return the members that are not None; a missing member is never null."""
     return {name: value for name, value in members.items() if value is not None}
 
 
 def _extras(annotations: AnyAnnotations, meta: Json | None) -> dict[str, Any]:
-    extras: dict[str, Any] = {}
-    if annotations is not None:
-        extras["annotations"] = Annotations.of(annotations).to_protocol()
-    if meta is not None:
-        extras["_meta"] = dict(meta)
-    return extras
+    as_json = None if annotations is None else Annotations.of(annotations).to_protocol()
+    return _present(annotations=as_json, _meta=None if meta is None else dict(meta))
 
 
 def _is_priority(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
-def _check_extras(annotations: AnyAnnotations, meta: Json | None) -> None:
+def _check_extras(
+    annotations: AnyAnnotations, meta: Json | None, mime_type: str | None = None
+) -> None:
+    if mime_type is not None and "/" not in mime_type:
+        raise ValueError(f'a MIME type has two parts, as "image/png"; this one is {mime_type!r}')
     if annotations is not None:
         Annotations.of(annotations)
     if meta is not None:
         check_keys(meta)
-
-
-def _check_mime_type(mime_type: str | None) -> None:
-    if mime_type is not None and "/" not in mime_type:
-        raise ValueError(f'a MIME type has two parts, as "image/png"; this one is {mime_type!r}')
-
-
-def _check_uri(uri: str) -> None:
-    if not uri:
-        raise ValueError("a resource needs a URI")

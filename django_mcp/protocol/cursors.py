@@ -1,8 +1,4 @@
-"""Opaque pagination cursors: the signed sort key of the last item.
-
-The caller passes the function that signs a string and binds it to its owner, and the function that
-returns the signed string, or None for an invalid signature.
-"""
+"""Opaque pagination cursors: the sort key of the last item, signed and bound to its owner."""
 
 from __future__ import annotations
 

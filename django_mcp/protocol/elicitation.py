@@ -1,8 +1,4 @@
-"""The schemas of forms: a flat object of strings, numbers, booleans and choices.
-
-Clients render forms, so their schemas are a small subset of JSON Schema (specification,
-client/elicitation, "Requested schema").
-"""
+"""The schemas of forms: a small subset of JSON Schema (client/elicitation, "Requested schema")."""
 
 from __future__ import annotations
 
@@ -50,12 +46,10 @@ def _property(name: str, member: Schema, definitions: Schema) -> Property:
     kind = str(resolved.get("type"))
     items = _items(resolved.get("items", {}), definitions) if kind == "array" else None
     if kind not in KEYWORDS or items == {}:
-        raise ValueError(
-            f"{name!r} cannot be a field of a form: use strings, numbers, booleans, or choices "
-            "of strings"
-        )
-    known = KEYWORDS[kind] | COMMON
-    kept = {key: value for key, value in resolved.items() if key in known and value is not None}
+        known = "strings, numbers, booleans, or choices of strings"
+        raise ValueError(f"{name!r} cannot be a field of a form: use {known}")
+    allowed = KEYWORDS[kind] | COMMON
+    kept = {key: value for key, value in resolved.items() if key in allowed and value is not None}
     if kept.get("format") not in FORMATS:
         kept.pop("format", None)
     return kept if items is None else {**kept, "items": items}

@@ -1,7 +1,6 @@
-"""Headers that repeat parts of the body, so that a gateway can route without reading it.
+"""Headers that repeat parts of the body, by which a gateway can route (streamable-http).
 
-A header that differs from the body is rejected, because the gateway may have decided by it
-(specification, basic/transports/streamable-http). Header names are in lower case, as in ASGI.
+A header that differs from the body is rejected. Header names are in lower case, as in ASGI.
 """
 
 from __future__ import annotations
@@ -111,8 +110,7 @@ def encode_value(value: str) -> str:
 def check(method: str, name: str | None, version: str, headers: Headers) -> None:
     """Raise HeaderMismatch if ``headers``, as returned by ``collect``, do not repeat the body.
 
-    ``name`` is the parameter of NAME_SOURCES, or None if the method has none. It may be in Base64;
-    method and version are compared literally.
+    ``name`` is the parameter of NAME_SOURCES, if the method has one, and may be in Base64.
     """
     if _text(_only(headers, PROTOCOL_VERSION), PROTOCOL_VERSION) != version:
         raise _mismatch(PROTOCOL_VERSION, "differs from the protocol version in the body")
@@ -130,8 +128,7 @@ class ParamHeader(NamedTuple):
 def param_headers(schema: Json) -> tuple[ParamHeader, ...]:
     """Return the parameter headers that an input schema declares with ``x-mcp-header``.
 
-    Raises ValueError for an invalid annotation, because clients ignore a tool that has one without
-    an error (specification, server/tools).
+    Raises ValueError for an invalid annotation: clients silently ignore such a tool (server/tools).
     """
     found: dict[bytes, ParamHeader] = {}
     for location, inner in walk.subschemas(schema):
@@ -188,11 +185,9 @@ def _param_header(location: walk.Location, schema: Json) -> ParamHeader:
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):
         raise _misplaced(location, "is no header name: use letters, digits and hyphens")
     if schema.get("type") not in _TYPES:
-        raise _misplaced(
-            location,
-            'needs a property with one "type" of string, integer or boolean: '
-            "leave an optional one out of required instead of allowing null",
-        )
+        remedy = "leave an optional one out of required instead of allowing null"
+        problem = f'needs a property with one "type" of string, integer or boolean: {remedy}'
+        raise _misplaced(location, problem)
     path = tuple(map(str, location[1::2]))
     return ParamHeader(path, PARAM_PREFIX + token.lower().encode())
 
@@ -202,10 +197,7 @@ def _misplaced(location: walk.Location, problem: str) -> ValueError:
 
 
 def _argument(arguments: object, path: tuple[str, ...]) -> str | int | float | None:
-    """Return the argument if it is present and a header can contain it.
-
-    Objects and lists need no header: their schema rejects them later.
-    """
+    """Return the argument if a header can contain it; the schema rejects objects and lists."""
     for name in path:
         arguments = arguments.get(name) if isinstance(arguments, Mapping) else None
     return arguments if isinstance(arguments, str | int | float) else None

@@ -99,7 +99,7 @@ def _is_listed(source: Origin, pattern: str) -> bool:
 
 
 def _matches(host: str, patterns: Sequence[str]) -> bool:
-    """Apply the rule of Django: an exact name, or ".example.com" with all its subdomains."""
+    """Apply Django's rule: an exact name, or ".example.com" with all its subdomains."""
     return any(
         host == pattern or (pattern[:1] == "." and (host.endswith(pattern) or host == pattern[1:]))
         for pattern in map(str.lower, patterns)

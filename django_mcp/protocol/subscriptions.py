@@ -1,7 +1,6 @@
 """The filters and messages of subscriptions/listen streams.
 
-Every message on a stream contains the id of the request that opened it, with its JSON type: ``1``
-and ``"1"`` are two subscriptions.
+Each message has the id of the request that opened the stream: ``1`` and ``"1"`` are different.
 """
 
 from __future__ import annotations
@@ -71,7 +70,6 @@ def acknowledgement(identity: RequestId, accepted: Filter) -> dict[str, Any]:
 
 
 def encoded_id(identity: RequestId) -> bytes:
-    """Return the id as JSON, for ``change_notification``."""
     return jsonrpc.encode(identity)
 
 

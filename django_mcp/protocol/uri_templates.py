@@ -1,6 +1,6 @@
 """Matching and expansion of resource templates: RFC 6570, levels 1 to 3.
 
-The RFC defines only expansion. These are the rules of matching: a URI matches as a whole. ``{var}``
+The RFC defines only expansion. The rules of matching: a URI matches as a whole. ``{var}``
 takes at least one character and stops at ``/ ? #``; ``{+var}`` may contain ``/``. If there is a
 choice, a variable is as short as the rest of the template allows. Because an expansion omits
 undefined variables, the values of ``{.x} {/x} {#x}`` may be absent, and so may the pairs of
@@ -98,9 +98,8 @@ class UriTemplate:
     def parse(cls, text: str) -> UriTemplate:
         """Parse a template; raise ValueError with what to change if it is invalid."""
         if len(text) > MAX_LENGTH or _CONTROL.search(text):
-            raise ValueError(
-                f"A URI template has at most {MAX_LENGTH} characters, none a control character"
-            )
+            limit = f"at most {MAX_LENGTH} characters, none a control character"
+            raise ValueError(f"A URI template has {limit}")
         parts = tuple(_parts(text))
         names = tuple(name for part in parts if not isinstance(part, str) for name in part.names)
         _check_names(text, names)
@@ -128,10 +127,7 @@ class UriTemplate:
 
 
 def has_path_traversal(text: str) -> bool:
-    """Whether a segment of a path is ``..``, encoded or not, with either kind of slash.
-
-    No valid URI contains it: it is an attempt to leave a folder.
-    """
+    """Whether a segment of a path is ``..``, encoded or not, which no valid URI contains."""
     return ".." in _SLASH.split(unquote(text))
 
 
@@ -258,10 +254,8 @@ def _openings(text: str, steps: Sequence[_Step]) -> Iterator[str]:
         return
     step, *following = steps
     if isinstance(step, _Value):
-        raise ValueError(
-            f"Nothing separates {step.name!r} from the variable before it in {text!r}: "
-            "put a character between them"
-        )
+        variables = f"{step.name!r} from the variable before it in {text!r}"
+        raise ValueError(f"Nothing separates {variables}: put a character between them")
     if isinstance(step, str):
         yield step
     elif isinstance(step, _Expression):
@@ -288,8 +282,7 @@ class _Match:
     """The match of one URI against one template, in time linear in the length of the URI.
 
     It backtracks, but tries each end of each variable once: after a variable has failed from some
-    position, every end between that position and the next stop has failed, and is not tried when
-    the variable is reached again at a later position.
+    position, every end up to the next stop has failed and is not tried from a later position.
     """
 
     def __init__(self, steps: Sequence[_Step], uri: str) -> None:

@@ -1,10 +1,7 @@
 """Compile a JSON Schema once; the Validator describes in sentences what does not match it.
 
-Dialects: 2020-12, which is also the default; ``$schema`` may name 2019-09, draft-07, draft-06 or
-draft-04. ``format`` is an annotation and is not enforced. References are never fetched: compiling
-rejects a reference that does not resolve inside the schema, circular references, and a schema that
-is too large or too deep.
-
+``format`` is an annotation and is not enforced. References are never fetched: compiling rejects
+those that do not resolve inside the schema or are circular, and a schema that is too large or deep.
 Hostile values cannot make validation slow (see ``keywords``), unless a recursive schema applies
 itself twice to the same child.
 """
@@ -110,10 +107,9 @@ def _check_subschemas(schema: Json) -> None:
 def _plain(schema: Json) -> dict[str, Any]:
     """Return a copy that consists of JSON, so that the original can change."""
     try:
-        plain: dict[str, Any] = from_json(to_json(dict(schema)), allow_inf_nan=False)
+        return dict(from_json(to_json(dict(schema)), allow_inf_nan=False))
     except ValueError as error:
         raise ValueError(f"A JSON Schema holds nothing but JSON: {error}") from error
-    return plain
 
 
 def _dialect(schema: Json) -> str:
@@ -125,7 +121,6 @@ def _dialect(schema: Json) -> str:
 
 
 def _is_certainly_valid(schema: Json, dialect: str) -> bool:
-    """Whether the schema is known to be valid without jsonschema."""
     if dialect != DEFAULT_DIALECT or not metaschema.is_usual(schema):
         return False
     positions = [*walk.subschemas(schema)]
@@ -134,10 +129,7 @@ def _is_certainly_valid(schema: Json, dialect: str) -> bool:
 
 
 def _are_harmless(referring: Sequence[SchemaPosition], root: Json, size: int) -> bool:
-    """Whether the references are few and lead to definitions without references.
-
-    Such references are neither circular nor a long chain, and cannot grow exponentially.
-    """
+    """Whether references are few and lead to definitions without any, so that none is circular."""
     targets = {f"#/$defs/{name}" for name in root.get("$defs", ()) if name.isidentifier()}
     is_small = size <= MAX_DEPTH and (len(referring) + 1) * size <= MAX_SUBSCHEMAS
     return is_small and all(

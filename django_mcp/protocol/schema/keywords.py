@@ -1,9 +1,8 @@
 """Keywords of JSON Schema whose run time is bounded for hostile values.
 
-The keywords of jsonschema repeat the whole value in every error, collect every error of every
-alternative, compare list items pair by pair, and run patterns on Python's ``re``. These run
-patterns in linear time (see ``regex``). Not covered: ``patternProperties`` as
-``unevaluatedProperties`` evaluates it.
+Those of jsonschema repeat the whole value in every error, collect every error of every alternative,
+compare list items pair by pair, and run patterns on Python's ``re``. Not covered:
+``patternProperties`` as ``unevaluatedProperties`` evaluates it.
 """
 
 from __future__ import annotations

@@ -46,16 +46,11 @@ def subschemas(schema: Json) -> Iterator[SchemaPosition]:
         position, depth = pending.pop()
         seen += 1
         if depth > MAX_DEPTH or seen > MAX_SUBSCHEMAS:
-            raise ValueError(
-                f"This JSON Schema is too large: at most {MAX_SUBSCHEMAS} schemas, "
-                f"at most {MAX_DEPTH} inside each other"
-            )
+            limits = f"at most {MAX_SUBSCHEMAS} schemas, at most {MAX_DEPTH} inside each other"
+            raise ValueError(f"This JSON Schema is too large: {limits}")
         yield position
-        inner = [
-            (SchemaPosition((*position.location, *steps), child), depth + 1)
-            for steps, child in children(position.schema)
-        ]
-        pending += reversed(inner)
+        for steps, child in reversed([*children(position.schema)]):
+            pending.append((SchemaPosition((*position.location, *steps), child), depth + 1))
 
 
 def children(schema: Json) -> Iterator[SchemaPosition]:

@@ -1,7 +1,6 @@
 """The types of JSON values in the schema of the protocol, as far as a server sends them.
 
-A type is a function that yields the problems of a value. It receives the revision, because the
-members of an object depend on it.
+A type is a function that yields the problems of a value, which depend on the revision.
 """
 
 from __future__ import annotations
