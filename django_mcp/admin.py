@@ -55,20 +55,16 @@ def rows() -> Rows:
 
 
 class ByColumn(admin.SimpleListFilter):
-    """A filter by the values of a column."""
+    parameter_name: str
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        values = sorted(set(map(self._value_of, rows())))
+        values = sorted({getattr(each, self.parameter_name) for each in rows()})
         return [(value, value or "-") for value in values]
 
     def queryset(self, request: HttpRequest, queryset: Any) -> Any:
-        chosen = self.value()
-        if chosen is None:
+        if (chosen := self.value()) is None:
             return queryset
-        return Rows(each for each in queryset if self._value_of(each) == chosen)
-
-    def _value_of(self, each: Component) -> str:
-        return str(getattr(each, self.parameter_name or ""))
+        return Rows(each for each in queryset if getattr(each, self.parameter_name) == chosen)
 
 
 class ByServer(ByColumn):
@@ -84,8 +80,6 @@ class ByApp(ByColumn):
 
 
 class RegistryChangeList(ChangeList):
-    """Django's change list for rows instead of a query set."""
-
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
         self.filter_specs, self.has_filters, unknown, _, self.has_active_filters = self.get_filters(
             request
@@ -97,12 +91,8 @@ class RegistryChangeList(ChangeList):
         for spec in self.filter_specs:
             found = spec.queryset(request, found)
         terms = self.query.casefold().split()
-        return self._sorted(
-            Rows(each for each in found if all(term in each.entry.search_text for term in terms))
-        )
-
-    def _sorted(self, found: Rows) -> Rows:
-        """Sort the rows by the chosen columns; without any, keep the listed order."""
+        found = Rows(row for row in found if all(term in row.entry.search_text for term in terms))
+        # Without a chosen column, the rows keep the listed order.
         columns = self.get_ordering_field_columns() if ORDER_VAR in self.params else {}
         for index, direction in reversed(columns.items()):
             if index < len(self.list_display):
@@ -129,8 +119,6 @@ class DescriptorField:
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for mypy only.
-    """Rows which cannot be added or changed."""
-
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
 
@@ -140,8 +128,6 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for m
 
 @admin.register(Component)
 class ComponentAdmin(ReadOnlyAdmin):
-    """The registered components."""
-
     list_display = ("server", "kind", "name", "title", "app", "permission")
     list_display_links = ("name",)
     list_filter = (ByServer, ByKind, ByApp)
@@ -175,13 +161,11 @@ class ComponentAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("cache hint"))
     def cache(self, component: Component) -> str | None:
-        """How long, and by whom, its results may be cached."""
         hint = component.entry.component.cache
         return None if hint is None else f"{hint.ttl_ms} ms, {hint.scope}"
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Never: components are declared in code."""
-        return False
+        return False  # Components are declared in code.
 
     def get_queryset(self, request: HttpRequest) -> Any:
         return rows()
@@ -209,8 +193,6 @@ class ComponentAdmin(ReadOnlyAdmin):
 
 @admin.register(McpSession)
 class McpSessionAdmin(ReadOnlyAdmin):
-    """The active sessions, without their data."""
-
     list_display = ("principal", "server", "version", "client", "created_at", "used_at")
     list_filter = ("server", "version")
     search_fields = ("principal",)
@@ -224,10 +206,7 @@ class McpSessionAdmin(ReadOnlyAdmin):
         return f"{info.get('name', '')} {info.get('version', '')}".strip()
 
     @admin.action(description=_("End selected sessions"), permissions=["delete"])
-    def delete_selected(
-        self, request: HttpRequest, queryset: QuerySet[McpSession]
-    ) -> HttpResponse | None:
-        """Django's own action, with a label for sessions."""
+    def delete_selected(self, request: HttpRequest, queryset: Any) -> HttpResponse | None:
         return actions.delete_selected(self, request, queryset)
 
     def has_module_permission(self, request: HttpRequest) -> bool:

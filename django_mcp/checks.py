@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib import metadata
 from types import CodeType
 from typing import Any
@@ -21,7 +22,6 @@ from django.utils.module_loading import import_string
 
 from django_mcp import conf, registry, stores
 from django_mcp.auth.anonymous import AnonymousAuthentication
-from django_mcp.auth.base import Authenticator
 from django_mcp.components.tool import ToolComponent
 from django_mcp.conf import Backend, Settings
 from django_mcp.protocol.revisions import BY_VERSION, Structured
@@ -31,73 +31,60 @@ from django_mcp.server.server import Server
 
 TAG = "django_mcp"
 DISTRIBUTION = "django-mcp-channels"
+FILE_LISTS = ("RECORD", "SOURCES.txt")
 WSGI_ONLY = ("django.core", "django.contrib.staticfiles")
 """Apps whose ``runserver`` is a WSGI server, which cannot serve MCP."""
 
 IN_MEMORY_LAYER = "channels.layers.InMemoryChannelLayer"
 
-Apps = Sequence[AppConfig] | None
-Check = Callable[..., list[CheckMessage]]
 Found = Iterator[CheckMessage]
 
 
-def with_settings(find: Callable[[Settings], Found]) -> Check:
-    """Return the check which passes the site's settings to ``find``, unless they are invalid."""
+def check(find: Callable[..., Found], *, deploy: bool = False) -> Callable[..., list[CheckMessage]]:
+    """Register a check; one which takes the settings is skipped where they are invalid."""
+    needs_settings = bool(inspect.signature(find).parameters)
 
-    def check(app_configs: Apps, **_: Any) -> list[CheckMessage]:
+    @register(TAG, deploy=deploy)
+    def run(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
+        if not needs_settings:
+            return list(find())
         try:
             site = conf.get()
         except ImproperlyConfigured:
             return []  # ``check_settings`` reports it.
         return list(find(site))
 
-    return check
+    return run
 
 
-@register(TAG)
-def check_names(app_configs: Apps, **_: Any) -> list[CheckMessage]:
-    """No other distribution installs a package of this name."""
-    return [
-        Error(
+@check
+def check_names() -> Found:
+    # The lists of files are searched as strings: ``packages_distributions`` parses them, which
+    # takes longer than all other checks together.
+    owners = {
+        item.metadata["Name"].lower().replace("_", "-")
+        for item in metadata.distributions()
+        if any("django_mcp/__init__.py" in (item.read_text(name) or "") for name in FILE_LISTS)
+    }
+    for name in sorted(owners - {DISTRIBUTION}):
+        yield Error(
             f"The distribution {name!r} also installs a package django_mcp, so that Python may "
             f"import it instead of {DISTRIBUTION}.",
             hint=f"Uninstall {name}, then install {DISTRIBUTION} again.",
             id="django_mcp.E001",
         )
-        for name in sorted(_owners() - {DISTRIBUTION})
-    ]
 
 
-def _owners() -> set[str]:
-    """Return the distributions which install ``django_mcp``.
-
-    Their lists of files are searched as strings: ``packages_distributions`` parses them, which
-    takes longer than all other checks together.
-    """
-    return {
-        item.metadata["Name"].lower().replace("_", "-")
-        for item in metadata.distributions()
-        if any("django_mcp/__init__.py" in (item.read_text(name) or "") for name in FILE_LISTS)
-    }
-
-
-FILE_LISTS = ("RECORD", "SOURCES.txt")
-
-
-@register(TAG)
-def check_settings(app_configs: Apps, **_: Any) -> list[CheckMessage]:
-    """DJANGO_MCP is valid."""
+@check
+def check_settings() -> Found:
     try:
         conf.get()
     except ImproperlyConfigured as error:
-        return [Error(str(error), id="django_mcp.E002")]
-    return []
+        yield Error(str(error), id="django_mcp.E002")
 
 
-@register(TAG)
-@with_settings
+@check
 def check_stores(site: Settings) -> Found:
-    """The configured stores can be created."""
     for create in (stores.sessions, stores.events):
         try:
             create()
@@ -105,10 +92,8 @@ def check_stores(site: Settings) -> Found:
             yield Error(str(error), id="django_mcp.E003")
 
 
-@register(TAG)
-@with_settings
+@check
 def check_frame_processors(site: Settings) -> Found:
-    """The frame processors can be imported."""
     for path in site.frame_processors:
         try:
             import_string(path)
@@ -119,14 +104,10 @@ def check_frame_processors(site: Settings) -> Found:
             )
 
 
-@register(TAG)
-@with_settings
+@check
 def check_authenticators(site: Settings) -> Found:
-    """Every server that will be mounted has authenticators.
-
-    A site without ASGI_APPLICATION may use stdio alone. If it mounts a server without
-    authenticators, mounting raises the same error.
-    """
+    # A site without ASGI_APPLICATION may use stdio alone. If it mounts a server without
+    # authenticators, mounting raises the same error.
     for server in registry.servers():
         try:
             registry.authenticators(server)
@@ -141,10 +122,8 @@ def check_authenticators(site: Settings) -> Found:
             )
 
 
-@register(TAG)
-@with_settings
+@check
 def check_paths(site: Settings) -> Found:
-    """No two servers have the same path."""
     by_path: dict[str, Server] = {}
     for server in map(registry.configure, registry.servers()):
         first = by_path.setdefault(server.path.strip("/"), server)
@@ -157,10 +136,8 @@ def check_paths(site: Settings) -> Found:
             )
 
 
-@register(TAG)
-@with_settings
+@check
 def check_channel_layer(site: Settings) -> Found:
-    """The configured channel layer exists."""
     if site.channel_layer not in ("default", *_channel_layers()):
         yield Error(
             f'DJANGO_MCP["CHANNEL_LAYER"] is {site.channel_layer!r}, which is not a key '
@@ -170,69 +147,55 @@ def check_channel_layer(site: Settings) -> Found:
         )
 
 
-@register(TAG)
-def check_runserver(app_configs: Apps, **_: Any) -> list[CheckMessage]:
-    """``manage.py runserver`` can serve the registered components."""
+@check
+def check_runserver() -> Found:
     if not settings.DEBUG or not any(entries()):
-        return []
+        return
     if get_commands()["runserver"] in WSGI_ONLY:
-        return [
-            Warning(
-                "This runserver is a WSGI server: it responds with 404 at every MCP endpoint.",
-                hint='Put "daphne" at the top of INSTALLED_APPS.',
-                id="django_mcp.W001",
-            )
-        ]
-    if not getattr(settings, "ASGI_APPLICATION", None):
-        return [
-            Warning(
-                "ASGI_APPLICATION is not set, so that runserver has no application to serve.",
-                hint='Set it to the dotted path of your application: "my_site.asgi.application".',
-                id="django_mcp.W002",
-            )
-        ]
-    return []
-
-
-@register(TAG)
-def check_descriptions(app_configs: Apps, **_: Any) -> list[CheckMessage]:
-    """Tools have descriptions, by which a model chooses them."""
-    return [
-        Warning(
-            f"The tool {entry.component.name!r} at {entry.component.source} has no description.",
-            hint="Describe in its docstring what it does and when to use it.",
-            id="django_mcp.W003",
+        yield Warning(
+            "This runserver is a WSGI server: it responds with 404 at every MCP endpoint.",
+            hint='Put "daphne" at the top of INSTALLED_APPS.',
+            id="django_mcp.W001",
         )
-        for entry in entries()
-        if isinstance(entry.component, ToolComponent) and not entry.component.description
-    ]
+    elif not getattr(settings, "ASGI_APPLICATION", None):
+        yield Warning(
+            "ASGI_APPLICATION is not set, so that runserver has no application to serve.",
+            hint='Set it to the dotted path of your application: "my_site.asgi.application".',
+            id="django_mcp.W002",
+        )
 
 
-@register(TAG)
-def check_permissions(app_configs: Apps, **_: Any) -> list[CheckMessage]:
-    """Permissions belong to installed apps. Only the database knows whether they exist."""
+@check
+def check_descriptions() -> Found:
+    for entry in entries():
+        if isinstance(entry.component, ToolComponent) and not entry.component.description:
+            yield Warning(
+                f"The tool {entry.component.name!r} at {entry.component.source} has no "
+                "description.",
+                hint="Describe in its docstring what it does and when to use it.",
+                id="django_mcp.W003",
+            )
+
+
+@check
+def check_permissions() -> Found:
+    # Only the database knows whether a permission of an installed app exists.
     labels = {config.label for config in apps.get_app_configs()}
-    return [
-        Warning(
-            f"The {entry.kind} {entry.component.name!r} at {entry.component.source} needs the "
-            f"permission {permission!r}, but no installed app has that label.",
-            hint='Write "app_label.codename", for instance "auth.view_user".',
-            id="django_mcp.W004",
-        )
-        for entry in entries()
-        if isinstance(permission := entry.component.permission, str)
-        and permission.partition(".")[0] not in labels
-    ]
+    for entry in entries():
+        permission = entry.component.permission
+        if isinstance(permission, str) and permission.partition(".")[0] not in labels:
+            yield Warning(
+                f"The {entry.kind} {entry.component.name!r} at {entry.component.source} needs the "
+                f"permission {permission!r}, but no installed app has that label.",
+                hint='Write "app_label.codename", for instance "auth.view_user".',
+                id="django_mcp.W004",
+            )
 
 
-@register(TAG)
-@with_settings
+@check
 def check_output_schemas(site: Settings) -> Found:
-    """Output schemas can be listed to clients of every served revision.
-
-    Most schemas which are not for objects are wrapped in one for older clients, and need no
-    warning.
-    """
+    # Most schemas which are not for objects are wrapped in one for older clients, and need no
+    # warning.
     if all(BY_VERSION[v].structured is not Structured.OBJECT for v in site.protocol_versions):
         return
     for entry in entries():
@@ -247,23 +210,18 @@ def check_output_schemas(site: Settings) -> Found:
             )
 
 
-@register(TAG)
-def check_input_requests(app_configs: Apps, **_: Any) -> list[CheckMessage]:
-    """Handlers whose code requests input from the client declare it.
-
-    An undeclared one works as well, unless it writes to the database before an input request:
-    such writes are rolled back only where it is declared.
-    """
-    return [
-        Warning(
-            f"The {entry.kind} {entry.component.name!r} at {entry.component.source} seems to "
-            "request input from the client, which it does not declare.",
-            hint="Set requests_input=True.",
-            id="django_mcp.W009",
-        )
-        for entry in entries()
-        if not entry.component.requests_input and _requests_input(entry.component.handler)
-    ]
+@check
+def check_input_requests() -> Found:
+    # An undeclared one works as well, unless it writes to the database before an input request:
+    # such writes are rolled back only where it is declared.
+    for entry in entries():
+        if not entry.component.requests_input and _requests_input(entry.component.handler):
+            yield Warning(
+                f"The {entry.kind} {entry.component.name!r} at {entry.component.source} seems to "
+                "request input from the client, which it does not declare.",
+                hint="Set requests_input=True.",
+                id="django_mcp.W009",
+            )
 
 
 INPUT_METHODS = frozenset(
@@ -295,7 +253,7 @@ def _requests_input(handler: Any, depth: int = CALL_DEPTH) -> bool:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """Every name in the code, and in the code of the functions defined inside it."""
+    """Yield every name in the code, also of functions defined inside it."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -305,10 +263,8 @@ def _names(code: CodeType) -> Iterator[str]:
 # Deployment: ``manage.py check --deploy``.
 
 
-@register(TAG, deploy=True)
-@with_settings
+@partial(check, deploy=True)
 def check_public_writes(site: Settings) -> Found:
-    """Anonymous callers cannot call a tool that may write."""
     for server in registry.servers():
         if _is_public(server) and (names := list(_unguarded_writes(server))):
             yield Warning(
@@ -323,15 +279,11 @@ def check_public_writes(site: Settings) -> Found:
 
 
 def _is_public(server: Server) -> bool:
-    return any(isinstance(item, AnonymousAuthentication) for item in _authenticators(server))
-
-
-def _authenticators(server: Server) -> tuple[Authenticator, ...]:
-    """Return its authenticators; none where ``check_authenticators`` reports an error."""
     try:
-        return registry.authenticators(server)
+        authenticators = registry.authenticators(server)
     except Exception:
-        return ()
+        return False  # ``check_authenticators`` reports it.
+    return any(isinstance(item, AnonymousAuthentication) for item in authenticators)
 
 
 def _unguarded_writes(server: Server) -> Iterator[str]:
@@ -342,10 +294,8 @@ def _unguarded_writes(server: Server) -> Iterator[str]:
             yield tool.name
 
 
-@register(TAG, deploy=True)
-@with_settings
+@partial(check, deploy=True)
 def check_workers(site: Settings) -> Found:
-    """A channel layer connects the workers."""
     layer = _channel_layers().get(site.channel_layer, {})
     if layer.get("BACKEND", IN_MEMORY_LAYER) == IN_MEMORY_LAYER:
         yield Warning(
@@ -359,10 +309,8 @@ def check_workers(site: Settings) -> Found:
         )
 
 
-@register(TAG, deploy=True)
-@with_settings
+@partial(check, deploy=True)
 def check_stores_in_memory(site: Settings) -> Found:
-    """The stores are shared by all workers."""
     for name, backend in site.stores.items():
         if _is_in_one_process(backend):
             yield Warning(

@@ -39,16 +39,29 @@ DEFAULT_STORES = {
 }
 
 
-def _string(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError("a non-empty string")
-    return value
+def _expect(expected: str, is_valid: Callable[[Any], bool]) -> Check:
+    def check(value: Any) -> Any:
+        if not is_valid(value):
+            raise ValueError(expected)
+        return value
+
+    return check
 
 
-def _path(value: Any) -> str:
-    if not isinstance(value, str) or not value.startswith("/"):
-        raise ValueError('a path that starts with a slash, such as "/mcp"')
-    return value
+_string = _expect("a non-empty string", lambda value: isinstance(value, str) and value != "")
+_path = _expect(
+    'a path that starts with a slash, such as "/mcp"',
+    lambda value: isinstance(value, str) and value.startswith("/"),
+)
+_origin = _expect(
+    'origins such as "https://app.example.com" or "https://*.example.com"',
+    lambda value: isinstance(value, str) and origins.is_pattern(value),
+)
+_version = _expect(
+    f"some of {', '.join(map(repr, BY_VERSION))}",
+    lambda value: isinstance(value, str) and value in BY_VERSION,
+)
+_boolean = _expect("True or False", lambda value: isinstance(value, bool))
 
 
 def _dotted_path(value: Any) -> str:
@@ -59,25 +72,11 @@ def _dotted_path(value: Any) -> str:
     return value
 
 
-def _origin(value: Any) -> str:
-    if not isinstance(value, str) or not origins.is_pattern(value):
-        raise ValueError('origins such as "https://app.example.com" or "https://*.example.com"')
-    return value
-
-
-def _version(value: Any) -> str:
-    if not isinstance(value, str) or value not in BY_VERSION:
-        raise ValueError(f"some of {', '.join(map(repr, BY_VERSION))}")
-    return value
-
-
 def _at_least(least: int) -> Check:
-    def check(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ValueError(f"a whole number of at least {least}")
-        return value
-
-    return check
+    return _expect(
+        f"a whole number of at least {least}",
+        lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= least,
+    )
 
 
 def _seconds(value: Any) -> float:
@@ -87,19 +86,8 @@ def _seconds(value: Any) -> float:
     return float(value)
 
 
-def _boolean(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("True or False")
-    return value
-
-
 def _one_of(*choices: str) -> Check:
-    def check(value: Any) -> str:
-        if value not in choices:
-            raise ValueError(" or ".join(map(repr, choices)))
-        return str(value)
-
-    return check
+    return _expect(" or ".join(map(repr, choices)), lambda value: value in choices)
 
 
 def _optional(check: Check) -> Check:
@@ -140,12 +128,10 @@ def _stores(value: Any) -> Mapping[str, Backend]:
 
 
 def _backend(value: Any) -> Backend:
-    form = 'a dict of entries such as {"BACKEND": "dotted.path", "OPTIONS": {…}}'
-    if not isinstance(value, Mapping) or not {"BACKEND"} <= set(value) <= {"BACKEND", "OPTIONS"}:
-        raise ValueError(form)
-    options = value.get("OPTIONS", {})
+    is_entry = isinstance(value, Mapping) and {"BACKEND"} <= set(value) <= {"BACKEND", "OPTIONS"}
+    options = value.get("OPTIONS", {}) if is_entry else None
     if not isinstance(options, Mapping):
-        raise ValueError(form)
+        raise ValueError('a dict of entries such as {"BACKEND": "dotted.path", "OPTIONS": {…}}')
     return Backend(_dotted_path(value["BACKEND"]), MappingProxyType(dict(options)))
 
 
@@ -290,12 +276,10 @@ def get() -> Settings:
     if not isinstance(given, Mapping):
         raise ImproperlyConfigured(f"DJANGO_MCP is {given!r}; it must be a dict.")
     values = {_field(key).name: _checked(key, value) for key, value in given.items()}
-    derived = {
-        "name": _site_name(),
-        "validate_output": "strict" if django_settings.DEBUG else "off",
-    }
-    chosen = {name: values.get(name) or default for name, default in derived.items()}
-    return Settings(**{**values, **chosen})
+    values["name"] = values.get("name") or _site_name()
+    strictness = "strict" if django_settings.DEBUG else "off"
+    values["validate_output"] = values.get("validate_output") or strictness
+    return Settings(**values)
 
 
 def _field(key: Any) -> Field[Any]:
@@ -312,9 +296,8 @@ def _checked(key: str, value: Any) -> Any:
     try:
         return KEYS[key].metadata["check"](value)
     except ValueError as error:
-        raise ImproperlyConfigured(
-            f'DJANGO_MCP["{key}"] is {value!r}; it must be {error}.'
-        ) from None
+        message = f'DJANGO_MCP["{key}"] is {value!r}; it must be {error}.'
+        raise ImproperlyConfigured(message) from None
 
 
 def _site_name() -> str:

@@ -31,7 +31,6 @@ class ClientHandler(logging.Handler):
     """
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send the record, if there is a current call."""
         client = current.get()
         if client is None or record.name.partition(".")[0] == OWN:
             return

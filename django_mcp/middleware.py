@@ -54,23 +54,20 @@ class RateLimit:
 
     async def __call__(self, frame: Frame, call_next: CallNext) -> Answer:
         """Count the call; raises McpError when it exceeds the limit."""
-        if frame.message.method in self.methods:
-            await self._count(frame)
-        return await call_next(frame)
-
-    async def _count(self, frame: Frame) -> None:
+        if frame.message.method not in self.methods:
+            return await call_next(frame)
         now = time.time()
         period = int(now // self.per)
         name = f"django_mcp.rate.{digest(frame.server.name, self.key(frame), str(period))}"
         counts = caches[self.cache]
         await counts.aadd(name, 0, timeout=self.per * 2)
         if await counts.aincr(name) > self.calls:
-            wait = round((period + 1) * self.per - now, 3)
             raise McpError(
                 f"Too many calls: at most {self.calls} in {self.per:g} s",
                 code=TOO_MANY_REQUESTS,
-                data={"retryAfter": wait},
+                data={"retryAfter": round((period + 1) * self.per - now, 3)},
             )
+        return await call_next(frame)
 
 
 def caller_of(frame: Frame) -> str:

@@ -95,10 +95,7 @@ class StreamEvent(models.Model):
 
 
 class Component(models.Model):
-    """A registered component in the admin, without a table.
-
-    The model provides the permission to view registered components.
-    """
+    """A row of the admin without a table; it provides the permission to view components."""
 
     key = models.CharField(_("key"), max_length=500, primary_key=True)
     server = models.CharField(_("server"), max_length=200)
@@ -107,8 +104,7 @@ class Component(models.Model):
     title = models.CharField(_("title"), max_length=500)
     app = models.CharField(_("app"), max_length=200)
     permission = models.CharField(_("permission"), max_length=200)
-    entry: Any
-    """The ``registry.Entry`` of the row."""
+    entry: Any  # The ``registry.Entry`` of the row.
 
     class Meta:
         managed = False

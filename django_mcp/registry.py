@@ -67,8 +67,7 @@ def servers() -> tuple[Server, ...]:
 def mountable() -> tuple[Server, ...]:
     """Return every server that is served over HTTP.
 
-    The default one is omitted when it has no components and the settings no authenticators:
-    the site has servers of its own.
+    The default one is omitted when it has no components and the settings no authenticators.
     """
     is_unused = not any(default.components.all()) and not conf.get().authenticators
     return tuple(server for server in servers() if server is not default or not is_unused)
@@ -92,16 +91,7 @@ def make_ready(server: Server) -> None:
 def configure(server: Server) -> Server:
     """Apply the site's settings; they also name the default server."""
     site = conf.get()
-    server.configure(_options(site), DjangoSigner())
-    if server is default:
-        server.path = site.path
-        server.instructions = site.instructions
-        server.describe(name=site.name, title=site.title, version=site.version)
-    return server
-
-
-def _options(site: conf.Settings) -> ServerOptions:
-    return ServerOptions(
+    options = ServerOptions(
         versions=site.protocol_versions,
         page_size=site.page_size,
         client_response_timeout=site.client_response_timeout,
@@ -114,6 +104,12 @@ def _options(site: conf.Settings) -> ServerOptions:
         notify_lists_on_initialize=site.notify_lists_on_initialize,
         debug=django_settings.DEBUG,
     )
+    server.configure(options, DjangoSigner())
+    if server is default:
+        server.path = site.path
+        server.instructions = site.instructions
+        server.describe(name=site.name, title=site.title, version=site.version)
+    return server
 
 
 def authenticators(server: Server) -> tuple[Authenticator, ...]:
@@ -153,12 +149,10 @@ class Entry:
 
     @property
     def identity(self) -> str:
-        """The unique key of the entry."""
         return f"{self.server.name}:{self.component.kind}:{self.component.key}"
 
     @property
     def kind(self) -> str:
-        """The kind, for people."""
         return self.component.kind.replace("_", " ")
 
     @property
@@ -179,11 +173,9 @@ class Entry:
     @property
     def search_text(self) -> str:
         """The text in which the admin searches. Computed descriptions are not part of it."""
-        component = self.component
-        description = "" if callable(component.description) else str(component.description)
-        return "\n".join(
-            (component.name, component.key, component.listed_title or "", description)
-        ).casefold()
+        item = self.component
+        description = "" if callable(item.description) else str(item.description)
+        return "\n".join((item.name, item.key, item.listed_title or "", description)).casefold()
 
     @property
     def descriptor(self) -> dict[str, Any]:

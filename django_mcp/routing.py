@@ -9,7 +9,7 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from django.urls import URLPattern, re_path
@@ -27,10 +27,7 @@ Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 def endpoint(server: Server) -> Asgi:
-    """Return the ASGI application of ``server``.
-
-    Raises ImproperlyConfigured when it has no authenticators.
-    """
+    """Return the ASGI application; raises ImproperlyConfigured without authenticators."""
     registry.configure(server)
     consumer: Asgi = StreamableHttpConsumer.as_asgi(
         server=server, authenticators=registry.authenticators(server)
@@ -39,10 +36,7 @@ def endpoint(server: Server) -> Asgi:
 
 
 def endpoints(server: Server) -> dict[str, Asgi]:
-    """Return the ASGI applications of ``server``, by path.
-
-    There is one, and with HTTP_SSE the two endpoints of the first revision.
-    """
+    """Return the ASGI applications of ``server`` by path: one, with HTTP_SSE two more."""
     path = "/" + server.path.strip("/")
     applications = {path: endpoint(server)}
     if conf.get().http_sse:
@@ -69,11 +63,9 @@ def mount(django_application: Asgi) -> Asgi:
     It also handles the lifespan messages of the ASGI server, which Django's application rejects,
     and ends open streams properly when the ASGI server stops.
     """
-    mounted = {
-        path: application
-        for server in registry.mountable()
-        for path, application in endpoints(server).items()
-    }
+    mounted: dict[str, Asgi] = {}
+    for server in registry.mountable():
+        mounted |= endpoints(server)
 
     async def application(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
@@ -93,7 +85,7 @@ async def _lifespan(receive: Any, send: Any) -> None:
     while True:
         message = await receive()
         try:
-            await LIFESPAN[message["type"]]()
+            await (_start_all if message["type"] == "lifespan.startup" else _stop_all)()
         except Exception as error:
             logger.exception("An MCP server could not be started")
             await send({"type": f"{message['type']}.failed", "message": repr(error)})
@@ -112,23 +104,16 @@ def _end_streams_on_signals() -> None:
     if threading.current_thread() is not threading.main_thread():
         return
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        previous = signal.getsignal(number)
-        if callable(previous):
-            signal.signal(number, _end_streams_then(previous, loop))
-
-
-def _end_streams_then(
-    previous: Callable[[int, Any], Any], loop: asyncio.AbstractEventLoop
-) -> Callable[[int, Any], Any]:
-    """Return a signal handler which ends the streams of ``loop``, then calls ``previous``."""
+    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def handle(number: int, frame: Any) -> Any:
         if not loop.is_closed():
             loop.call_soon_threadsafe(sse_stream.end_all)
-        return previous(number, frame)
+        return previous[number](number, frame)  # type: ignore[index,misc,operator]
 
-    return handle
+    for number, handler in previous.items():
+        if callable(handler):
+            signal.signal(number, handle)
 
 
 async def _start_all() -> None:
@@ -140,9 +125,3 @@ async def _start_all() -> None:
 async def _stop_all() -> None:
     sse_stream.end_all()
     await lifespan.stop_all()
-
-
-LIFESPAN: Mapping[str, Callable[[], Awaitable[None]]] = {
-    "lifespan.startup": _start_all,
-    "lifespan.shutdown": _stop_all,
-}

@@ -1,14 +1,12 @@
-"""What every component has in common: its name, its permissions and its entry in a list.
-
-It knows neither the server that lists it nor the Frame class.
-"""
+"""What every component has in common: its name, its permissions and its entry in a list."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Protocol, Self
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Protocol
 
 from django_mcp.protocol.errors import Json
 
@@ -16,8 +14,7 @@ from django_mcp.protocol.errors import Json
 class Text(Protocol):
     """A string, or a lazy translation, which has the methods of a string."""
 
-    def casefold(self) -> str:
-        """The string for caseless comparison."""
+    def casefold(self) -> str: ...
 
 
 Description = Text | Callable[[], Text]
@@ -29,6 +26,15 @@ ORDER_BOUND = 10**9
 
 class ConfigurationError(ValueError):
     """A component is declared in a way that cannot work; the message contains the remedy."""
+
+
+@contextmanager
+def explain(prefix: str) -> Iterator[None]:
+    """Raise a ValueError of the block as a ConfigurationError: ``prefix``, and its message."""
+    try:
+        yield
+    except ValueError as error:
+        raise ConfigurationError(f"{prefix}: {error}") from error
 
 
 class InvalidArguments(ValueError):
@@ -65,7 +71,6 @@ class CacheHint:
             raise ConfigurationError('the scope of a cache hint is "private" or "public"')
 
     def to_protocol(self) -> dict[str, Any]:
-        """The members of a result."""
         return {"ttlMs": self.ttl_ms, "cacheScope": self.scope}
 
 
@@ -105,8 +110,6 @@ class Component(ABC):
     scopes: frozenset[str] = frozenset()
     cache: CacheHint | None = None
     order: int = 0
-    app: str = ""
-    """The label of the Django app that declares it."""
     module: str = ""
     find_line: Callable[[], int] = int
     """Returns the number of its line in the module. Called only when needed, because finding the
@@ -116,7 +119,6 @@ class Component(ABC):
     invoke: Invoke | None = None
     """Calls the handler with validated arguments and the Frame; None without a handler."""
     is_async: bool = False
-    takes_frame: bool = False
     requests_input: bool = False
     """Whether its handler is declared to request input from the client."""
     complete: Mapping[str, Completer] = field(default_factory=dict)
@@ -125,7 +127,6 @@ class Component(ABC):
 
     @property
     def is_public(self) -> bool:
-        """Whether every caller may list and call it."""
         return self.permission is None and not self.scopes
 
     @property
@@ -135,7 +136,6 @@ class Component(ABC):
 
     @property
     def sort_key(self) -> tuple[str, ...]:
-        """Strings that sort the components of one kind."""
         # Shifted, because negative numbers do not sort as strings.
         return (f"{self.order + ORDER_BOUND:010d}", self.name, self.key)
 
@@ -146,13 +146,11 @@ class Component(ABC):
 
     @property
     def listed_title(self) -> str | None:
-        """The title in lists, if there is one."""
         title = (self.annotations or {}).get("title") or self.title
         return None if title is None else str(title)
 
     @property
     def listed_description(self) -> str:
-        """The current description."""
         # A lazy translation becomes a string in the language of the request.
         return str(self.description() if callable(self.description) else self.description)
 
@@ -161,10 +159,6 @@ class Component(ABC):
         """Module and line of the declaration: ``shop.mcp:12``."""
         line = self.find_line()
         return f"{self.module}:{line}" if line else self.module
-
-    def with_app(self, label: str) -> Self:
-        """The same component, declared by the Django app ``label``."""
-        return replace(self, app=label)
 
     @abstractmethod
     def descriptor(self) -> dict[str, Any]:

@@ -1,8 +1,4 @@
-"""Reading a declaration: a function, a class or an instance, and the options of a registration.
-
-An option of the registration overrides an attribute of the class. An attribute may be a value or a
-method without parameters.
-"""
+"""Declarations of components: a function, a class or an instance, and options."""
 
 from __future__ import annotations
 
@@ -12,8 +8,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Literal, TypedDict, get_args, get_origin
+from typing import Any, Literal, TypedDict, cast, get_args, get_origin
 
+from django_mcp.components import schemas
 from django_mcp.components import signature as signatures
 from django_mcp.components.base import (
     ORDER_BOUND,
@@ -23,8 +20,10 @@ from django_mcp.components.base import (
     Description,
     Permission,
     Text,
+    explain,
 )
-from django_mcp.components.signature import Signature
+from django_mcp.components.schemas import InputSchema
+from django_mcp.components.signature import CallConvention, Parameter, Signature
 from django_mcp.protocol import meta
 from django_mcp.protocol.content import Annotations, Icon
 from django_mcp.protocol.errors import Json
@@ -39,7 +38,6 @@ class Options(TypedDict, total=False):
     name: str | None
     title: Text | None
     description: Description | None
-    """A function without parameters is called for every list."""
     meta: Json | None
     icons: Sequence[Icon | str | Json] | None
     permission: Permission | None
@@ -83,6 +81,7 @@ class ComponentSource:
     """The handler to register, and where its attributes are declared."""
 
     function: Callable[..., Any]
+    signature: Signature
     options: Mapping[str, Any]
     instance: ComponentAttributes | None
     default_name: str
@@ -92,13 +91,12 @@ class ComponentSource:
 
     @property
     def where(self) -> str:
-        """The name of the handler in error messages."""
-        return signatures.name_of(self.function)
+        return self.signature.where
 
     def get(self, option: str) -> Any:
         """The option of the registration, else the attribute of the class, else None."""
         declared = self._raw(option)
-        # A class is a value here, a pydantic model for instance.
+        # A class is a value: a pydantic model, for instance.
         return declared() if callable(declared) and not isinstance(declared, type) else declared
 
     def _raw(self, option: str) -> Any:
@@ -110,21 +108,33 @@ class ComponentSource:
         declared = self.get(option)
         return getattr(self.instance, "Input", None) if declared is None else declared
 
-    def signature(self) -> Signature:
-        """The signature of the handler."""
-        return signatures.read(self.function)
+    def read_input(self, declared: Any, otherwise: str) -> tuple[InputSchema, CallConvention]:
+        """The arguments and the call convention: one value where the arguments are declared.
+
+        ``otherwise`` says why a handler cannot take any keyword, and the remedy.
+        """
+        if declared is not None:
+            call = signatures.by_value(self.function, self.signature)
+            return schemas.input_of(declared, self.where), call
+        if self.signature.has_var_keyword:
+            raise ConfigurationError(f"{self.where} takes any keyword, but {otherwise}")
+        call = signatures.by_keywords(self.function, self.signature)
+        return schemas.input_of_signature(self.signature), call
 
     def common(self) -> dict[str, Any]:
-        """The fields of Component that every kind declares alike."""
+        with explain(self.where):
+            icons = tuple(Icon.of(icon).to_protocol() for icon in self.get("icons") or ())
+        description = self._raw("description")
+        scopes = self.get("scopes") or ()
         return {
             "title": self.get("title"),
-            "description": self._description(),
-            "icons": self._icons(),
-            "meta": _meta(self.get("meta"), self.where),
+            "description": self.docstring if description is None else description,
+            "icons": icons,
+            "meta": self._meta(),
             "permission": self._permission(),
-            "scopes": _scopes(self.get("scopes")),
-            "cache": _cache(self.get("cache"), self.where),
-            "order": _order(self.get("order"), self.where),
+            "scopes": frozenset(scopes.split() if isinstance(scopes, str) else scopes),
+            "cache": self._cache(),
+            "order": self._order(),
             "requests_input": bool(self.get("requests_input")),
             "module": self.module,
             "find_line": self.find_line,
@@ -141,13 +151,18 @@ class ComponentSource:
         return name
 
     def completers(
-        self, arguments: Iterable[str], signature: Signature | None
+        self, arguments: Iterable[str], parameters: Iterable[Parameter] = ()
     ) -> dict[str, Completer]:
         """The completers by argument: as declared, else for the values of a Literal or an Enum."""
         known = tuple(arguments)
-        choices = {} if signature is None else _choice_completers(signature)
-        found = {argument: choose for argument, choose in choices.items() if argument in known}
-        for argument, function in self._declared_completers().items():
+        choices = {p.name: _values(p.annotation) for p in parameters if p.name in known}
+        found = {name: _choice_completer(values) for name, values in choices.items() if values}
+        methods = {
+            name.removeprefix("complete_"): getattr(self.instance, name)
+            for name in (dir(self.instance) if self.instance else ())
+            if name.startswith("complete_")
+        }
+        for argument, function in {**methods, **(self.get("complete") or {})}.items():
             if argument not in known:
                 raise ConfigurationError(
                     f"{self.where} completes {argument!r}, which is none of its arguments "
@@ -156,67 +171,78 @@ class ComponentSource:
             found[argument] = completer(function)
         return found
 
-    def _declared_completers(self) -> dict[str, Callable[..., Any]]:
-        methods = {
-            name.removeprefix("complete_"): getattr(self.instance, name)
-            for name in (dir(self.instance) if self.instance else ())
-            if name.startswith("complete_")
-        }
-        return {**methods, **(self.get("complete") or {})}
+    def content_annotations(self) -> dict[str, Any] | None:
+        """Annotations of a resource; raises ConfigurationError for invalid ones."""
+        annotations = self.get("annotations")
+        with explain(self.where):
+            return None if annotations is None else Annotations.of(annotations).to_protocol()
 
-    def _description(self) -> Description:
-        description: Description | None = self._raw("description")
-        return self.docstring if description is None else description
+    def _meta(self) -> Json | None:
+        value: Json | None = self.get("meta")
+        if value is None:
+            return None
+        if not isinstance(value, Mapping):
+            raise ConfigurationError(f"The meta of {self.where} is {value!r}: give a dict")
+        with explain(self.where):
+            meta.check_keys(value)
+        return value
 
-    def _icons(self) -> tuple[Json, ...]:
-        try:
-            return tuple(Icon.of(icon).to_protocol() for icon in self.get("icons") or ())
-        except ValueError as error:
-            raise ConfigurationError(f"{self.where}: {error}") from error
+    def _cache(self) -> CacheHint | None:
+        value = self.get("cache")
+        if value is None or isinstance(value, CacheHint):
+            return value
+        if isinstance(value, Mapping):
+            return CacheHint(**value)
+        raise ConfigurationError(f"The cache of {self.where} is {value!r}: give a CacheHint")
+
+    def _order(self) -> int:
+        value = self.get("order")
+        order = 0 if value is None else value
+        if isinstance(order, int) and abs(order) < ORDER_BOUND:
+            return order
+        raise ConfigurationError(f"The order of {self.where} is {value!r}: give a smaller integer")
 
     def _permission(self) -> Permission | None:
-        permission: Permission | None = self._raw("permission")
-        if permission is None or callable(permission) or _is_codename(permission):
-            return permission
+        permission = self._raw("permission")
+        is_codename = isinstance(permission, str) and "." in permission
+        if permission is None or callable(permission) or is_codename:
+            return cast("Permission | None", permission)
         raise ConfigurationError(
             f'The permission of {self.where} is {permission!r}: write "app_label.codename", or '
             "a function that takes the Frame"
         )
 
 
-RENAMED = {"asks": "requests_input"}
-"""Options by their former names."""
-
-
 def read(
     target: Any, base: type[ComponentAttributes], method: str, options: Any, known: Any
 ) -> ComponentSource:
-    """Read ``target``: a function, or a class or instance of ``base`` with ``method``.
-
-    ``known`` is the TypedDict of the possible options.
-    """
+    """Read ``target``: a function, or a class or instance of ``base`` with ``method``."""
     if unknown := sorted(options.keys() - known.__optional_keys__):
-        if unknown[0] in RENAMED:
-            raise ConfigurationError(f"The option {unknown[0]!r} is now {RENAMED[unknown[0]]!r}")
+        if unknown[0] == "asks":
+            raise ConfigurationError("The option 'asks' is now 'requests_input'")
         possible = ", ".join(sorted(known.__optional_keys__))
         raise ConfigurationError(f"There is no option {unknown[0]!r}: there are {possible}")
     if isinstance(target, type):
         target = _instance(target, base)
-    if isinstance(target, base):
-        return _read_instance(target, method, options)
-    if not callable(target):
+    instance = target if isinstance(target, base) else None
+    function = target if instance is None else getattr(target, method, None)
+    if instance is not None and not callable(function):
+        raise ConfigurationError(f"{type(target).__qualname__} has no method {method}: write one")
+    if not callable(function):
         raise ConfigurationError(
             f"{target!r} is no component: give a function, or a class derived from {base.__name__}"
         )
-    inner = signatures.underlying(target)
+    declared: Any = signatures.underlying(function) if instance is None else type(target)
     return ComponentSource(
-        function=target,
+        function=function,
+        signature=signatures.read(function),
         options=options,
-        instance=None,
-        default_name=_function_name(target),
-        docstring=_docstring(target if inspect.isroutine(target) else inner),
-        module=inner.__module__,
-        find_line=functools.partial(_line, inner),
+        instance=instance,
+        default_name=_default_name(target),
+        # Its own docstring: ``inspect.getdoc`` would return that of the base class.
+        docstring=inspect.cleandoc(declared.__doc__ or ""),
+        module=declared.__module__,
+        find_line=functools.partial(_line, declared),
     )
 
 
@@ -228,30 +254,7 @@ def completer(function: Callable[..., Any]) -> Completer:
             f"{signature.where} completes an argument: let it take (value) or (value, arguments), "
             "and optionally the Frame"
         )
-    return Completer(
-        function=function,
-        is_async=signatures.is_async(function),
-        names=signature.names,
-        frame=signature.frame,
-    )
-
-
-def snake_case(name: str) -> str:
-    """``HTTPStatus`` → ``http_status``."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
-
-
-def content_annotations(value: Any, where: str) -> dict[str, Any] | None:
-    """Annotations of a resource; raises ConfigurationError for invalid ones."""
-    if value is None:
-        return None
-    try:
-        return Annotations.of(value).to_protocol()
-    except ValueError as error:
-        raise ConfigurationError(f"{where}: {error}") from error
-
-
-# Classes and functions.
+    return Completer(function, signatures.is_async(function), signature.names, signature.frame)
 
 
 def _instance(target: type, base: type[ComponentAttributes]) -> ComponentAttributes:
@@ -268,37 +271,15 @@ def _instance(target: type, base: type[ComponentAttributes]) -> ComponentAttribu
         ) from error
 
 
-def _read_instance(
-    instance: ComponentAttributes, method: str, options: Mapping[str, Any]
-) -> ComponentSource:
-    kind = type(instance)
-    function = getattr(instance, method, None)
-    if not callable(function):
-        raise ConfigurationError(f"{kind.__qualname__} has no method {method}: write one")
-    return ComponentSource(
-        function=function,
-        options=options,
-        instance=instance,
-        default_name=snake_case(kind.__name__),
-        docstring=_docstring(kind),
-        module=kind.__module__,
-        find_line=functools.partial(_line, kind),
-    )
+def _default_name(target: Any) -> str:
+    while isinstance(target, functools.partial):
+        target = target.func
+    return target.__name__ if inspect.isroutine(target) else _snake_case(type(target).__name__)
 
 
-def _function_name(target: Any) -> str:
-    inner = target
-    while isinstance(inner, functools.partial):
-        inner = inner.func
-    return inner.__name__ if inspect.isroutine(inner) else snake_case(type(inner).__name__)
-
-
-def _docstring(documented: Any) -> str:
-    # Its own, never an inherited one, which describes the base class.
-    docstring = (
-        vars(documented).get("__doc__") if isinstance(documented, type) else documented.__doc__
-    )
-    return inspect.cleandoc(docstring or "")
+def _snake_case(name: str) -> str:
+    """``HTTPStatus`` → ``http_status``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 def _line(declared: Any) -> int:
@@ -309,54 +290,6 @@ def _line(declared: Any) -> int:
         return inspect.getsourcelines(declared)[1]
     except (OSError, TypeError):
         return 0
-
-
-# Values of options.
-
-
-def _meta(value: Any, where: str) -> Json | None:
-    if value is None:
-        return None
-    if not isinstance(value, Mapping):
-        raise ConfigurationError(f"The meta of {where} is {value!r}: give a dict")
-    try:
-        meta.check_keys(value)
-    except ValueError as error:
-        raise ConfigurationError(f"{where}: {error}") from error
-    return value
-
-
-def _is_codename(permission: Any) -> bool:
-    return isinstance(permission, str) and "." in permission
-
-
-def _scopes(value: Any) -> frozenset[str]:
-    return frozenset(value.split() if isinstance(value, str) else value or ())
-
-
-def _cache(value: Any, where: str) -> CacheHint | None:
-    if value is None or isinstance(value, CacheHint):
-        return value
-    if isinstance(value, Mapping):
-        return CacheHint(**value)
-    raise ConfigurationError(f"The cache of {where} is {value!r}: give a CacheHint")
-
-
-def _order(value: Any, where: str) -> int:
-    if isinstance(value, int) and abs(value) < ORDER_BOUND:
-        return value
-    if value is None:
-        return 0
-    raise ConfigurationError(f"The order of {where} is {value!r}: give a smaller integer")
-
-
-# Types with few values.
-
-
-def _choice_completers(signature: Signature) -> dict[str, Completer]:
-    """Completers for the parameters whose type lists its values: a Literal or an Enum."""
-    listed = {p.name: _values(p.annotation) for p in signature.parameters}
-    return {name: _choice_completer(values) for name, values in listed.items() if values}
 
 
 def _values(annotation: Any) -> tuple[str, ...]:
@@ -372,4 +305,4 @@ def _choice_completer(values: tuple[str, ...]) -> Completer:
         typed = value.casefold()
         return [each for each in values if each.casefold().startswith(typed)]
 
-    return Completer(function=choose, is_async=False, names=("value",), frame=None)
+    return Completer(choose, is_async=False, names=("value",), frame=None)

@@ -10,12 +10,10 @@ from typing import Any, ClassVar, Unpack
 from pydantic import BaseModel
 from pydantic_core import from_json
 
-from django_mcp.components import declaration, schemas, stored
-from django_mcp.components import signature as signatures
+from django_mcp.components import declaration, stored
 from django_mcp.components.base import Component, ConfigurationError
-from django_mcp.components.declaration import ComponentAttributes, ComponentSource, Options
+from django_mcp.components.declaration import ComponentAttributes, Options
 from django_mcp.components.schemas import InputSchema
-from django_mcp.components.signature import CallConvention, Signature
 from django_mcp.protocol.errors import Json
 
 
@@ -32,8 +30,6 @@ class Prompt(ComponentAttributes):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PromptComponent(Component):
-    """A registered prompt."""
-
     kind: ClassVar[str] = "prompt"
 
     input: InputSchema
@@ -41,68 +37,41 @@ class PromptComponent(Component):
     """The arguments in lists: name, title, description, and whether it is required."""
 
     def validate_input(self, arguments: dict[str, Any]) -> Any:
-        """The validated ``arguments``, which are strings, for its handler.
-
-        Raises InvalidArguments.
-        """
         return self.input.validate(arguments)
 
     def descriptor(self) -> dict[str, Any]:
-        """Its entry in a list, in the format of the newest revision."""
         return self._describe(
             description=self.listed_description or None, arguments=list(self.arguments) or None
         )
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> PromptComponent:
-        """The prompt with the specification ``spec``: options of its builder, and ``handler``."""
+        """The prompt with the options and the ``handler`` in ``spec``."""
         return _from_spec(stored.canonical(spec))
 
 
 class PromptOptions(Options, total=False):
-    """The options of the registration of a prompt."""
-
     arguments: type[BaseModel] | Json | Sequence[Json] | None
 
 
 def prompt_component(target: Any, **options: Unpack[PromptOptions]) -> PromptComponent:
-    """The component of a function, a Prompt class or an instance of one.
-
-    The options override the attributes of the class. Raises ConfigurationError with the remedy.
-    """
-    return _build(declaration.read(target, Prompt, "get_messages", options, PromptOptions))
-
-
-def _build(source: ComponentSource) -> PromptComponent:
-    signature = source.signature()
-    arguments, call = _read_input(source, signature)
+    """The component of a function, a Prompt class or an instance of one."""
+    source = declaration.read(target, Prompt, "get_messages", options, PromptOptions)
+    declared = source.input_model("arguments")
+    if isinstance(declared, list | tuple):
+        declared = _schema_of_list(declared, source.where)
+    arguments, call = source.read_input(
+        declared, "the arguments of a prompt are listed: name them, or declare arguments"
+    )
+    properties = arguments.schema.get("properties", ())
     return PromptComponent(
         name=source.name(),
-        complete=source.completers(arguments.schema.get("properties", ()), signature),
+        complete=source.completers(properties, source.signature.parameters),
         input=_decode_json(arguments),
         arguments=tuple(_listed(arguments.schema)),
         **call._asdict(),
         **source.common(),
     )
-
-
-def _read_input(
-    source: ComponentSource, signature: Signature
-) -> tuple[InputSchema, CallConvention]:
-    """The arguments and the call convention: one value where the arguments are declared."""
-    declared = source.input_model("arguments")
-    if declared is None:
-        if signature.has_var_keyword:
-            raise ConfigurationError(
-                f"{source.where} takes any keyword, but the arguments of a prompt are listed: "
-                "name them, or declare arguments"
-            )
-        call = signatures.by_keywords(source.function, signature)
-        return schemas.input_of_signature(signature), call
-    call = signatures.by_value(source.function, signature)
-    if isinstance(declared, list | tuple):
-        declared = _schema_of_list(declared, source.where)
-    return schemas.input_of(declared, source.where), call
 
 
 def _schema_of_list(arguments: Sequence[Any], where: str) -> dict[str, Any]:
@@ -127,18 +96,13 @@ def _listed(schema: Json) -> Iterable[dict[str, Any]]:
     """The arguments in the format of a list of prompts."""
     required = schema.get("required", ())
     for name, property_schema in schema.get("properties", {}).items():
-        # A schema may be the boolean true.
+        # A schema may be the boolean true, and a type a list.
         described = property_schema if isinstance(property_schema, Mapping) else {}
-        is_required = name in required
-        description = _default_description(described, is_required)
+        kind = described.get("type")
+        named = f"{kind} parameter" if kind and isinstance(kind, str) else "parameter"
+        description = f"{'Required' if name in required else 'Optional'} {named}"
         labels = {"description": description, **_labels(described)}
-        yield {"name": name, **labels, "required": is_required}
-
-
-def _default_description(described: Json, is_required: bool) -> str:
-    kind = described.get("type", "")
-    words = ["Required" if is_required else "Optional", kind, "parameter"]
-    return " ".join(word for word in words if isinstance(word, str) and word)
+        yield {"name": name, **labels, "required": name in required}
 
 
 def _decode_json(arguments: InputSchema) -> InputSchema:

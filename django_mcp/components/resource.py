@@ -10,13 +10,8 @@ from typing import Any, ClassVar, Unpack, cast
 
 from django_mcp.components import declaration, schemas, stored
 from django_mcp.components import signature as signatures
-from django_mcp.components.base import Component, ConfigurationError, InvalidArguments
-from django_mcp.components.declaration import (
-    ComponentAttributes,
-    ComponentSource,
-    Options,
-    content_annotations,
-)
+from django_mcp.components.base import Component, ConfigurationError, InvalidArguments, explain
+from django_mcp.components.declaration import ComponentAttributes, ComponentSource, Options
 from django_mcp.components.schemas import InputSchema
 from django_mcp.components.signature import Signature
 from django_mcp.protocol.content import Annotations
@@ -53,18 +48,13 @@ class ResourceTemplate(ComponentAttributes):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReadComponent(Component):
-    """What a resource and a template have in common."""
-
     mime_type: str | None = None
     """As declared; None leaves it to the contents."""
     listed_mime_type: str = "text/plain"
     input: InputSchema
 
     def validate_input(self, variables: Mapping[str, str]) -> Any:
-        """The arguments of its handler: the variables of the template, and ``uri`` if it takes it.
-
-        Raises ResourceNotFound for invalid variables: there is no resource at such a URI.
-        """
+        """The arguments of its handler; raises ResourceNotFound for invalid variables."""
         known = self.input.schema["properties"]
         try:
             return self.input.validate({n: v for n, v in variables.items() if n in known})
@@ -78,8 +68,6 @@ class ReadComponent(Component):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ResourceComponent(ReadComponent):
-    """A registered resource."""
-
     kind: ClassVar[str] = "resource"
 
     uri: str
@@ -95,32 +83,27 @@ class ResourceComponent(ReadComponent):
         return {} if uri == self.uri else None
 
     def descriptor(self) -> dict[str, Any]:
-        """Its entry in a list, in the format of the newest revision."""
         return {"uri": self.uri, **self._describe_read(size=self.size)}
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> ResourceComponent:
-        """The resource with the specification ``spec``: ``uri`` and the options of its builder."""
+        """The resource with the ``uri`` and the options in ``spec``."""
         options = {"name": basename(spec["uri"]), **spec}
         return cast("ResourceComponent", _from_spec(stored.canonical(options)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TemplateComponent(ReadComponent):
-    """A registered resource template."""
-
     kind: ClassVar[str] = "resource_template"
 
     template: UriTemplate
 
     @property
     def key(self) -> str:
-        """The template as it is declared."""
         return self.template.text
 
     @property
     def specificity(self) -> Any:
-        """Sorts the most specific template first."""
         return self.template.specificity
 
     def match(self, uri: str) -> dict[str, str] | None:
@@ -131,12 +114,11 @@ class TemplateComponent(ReadComponent):
         return variables
 
     def descriptor(self) -> dict[str, Any]:
-        """Its entry in a list, in the format of the newest revision."""
         return {"uriTemplate": self.key, **self._describe_read()}
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> TemplateComponent:
-        """The template with the specification ``spec``: ``template``, ``name`` and options."""
+        """The template with the ``template``, the ``name`` and the options in ``spec``."""
         options = {**spec}
         options.setdefault("uri", options.pop("template", None))
         if not options.get("name"):
@@ -145,8 +127,6 @@ class TemplateComponent(ReadComponent):
 
 
 class ResourceOptions(Options, total=False):
-    """The options of the registration of a resource or a template."""
-
     annotations: Annotations | Json | None
     mime_type: str | None
     size: int | None
@@ -156,69 +136,60 @@ class ResourceOptions(Options, total=False):
 def resource_component(
     target: Any, uri: str | None = None, **options: Unpack[ResourceOptions]
 ) -> ResourceComponent | TemplateComponent:
-    """The component of ``target``: a template when ``uri`` has a ``{``, else a resource.
+    """The component of a function, or of a class or an instance of one.
 
-    ``target`` is a function, or a class or an instance of Resource or ResourceTemplate. The
-    options override the attributes of the class. Raises ConfigurationError.
+    It is a template when ``uri`` has a ``{``, else a resource.
     """
-    base = ResourceTemplate if _is_a(target, ResourceTemplate) else Resource
+    kind = target if isinstance(target, type) else type(target)
+    base = ResourceTemplate if issubclass(kind, ResourceTemplate) else Resource
     source = declaration.read(target, base, "read", options, ResourceOptions)
     uri = uri or source.get("uri" if base is Resource else "uri_template")
     if not isinstance(uri, str) or ":" not in uri:
         raise ConfigurationError(
             f'The URI of {source.where} is {uri!r}: give one with its scheme, as "shop://customers"'
         )
-    is_template = base is ResourceTemplate or "{" in uri
-    return _template(source, uri) if is_template else _resource(source, uri)
+    if base is ResourceTemplate or "{" in uri:
+        return _template(source, uri)
+    return _resource(source, uri)
 
 
 def _resource(source: ComponentSource, uri: str) -> ResourceComponent:
-    signature = source.signature()
-    _check_parameters(signature, ())
+    fields = _fields(source, ())
     name = source.get("name")
     if name is None and source.instance is None:
         name = source.default_name
     return ResourceComponent(
-        uri=uri,
-        name=str(name or basename(uri)),
-        size=source.get("size"),
-        **_fields(source, signature, ()),
+        uri=uri, name=str(name or basename(uri)), size=source.get("size"), **fields
     )
 
 
 def _template(source: ComponentSource, text: str) -> TemplateComponent:
-    signature = source.signature()
-    try:
+    with explain(f"The template of {source.where}"):
         template = UriTemplate.parse(text)
-    except ValueError as error:
-        raise ConfigurationError(f"The template of {source.where}: {error}") from error
-    _check_parameters(signature, template.names)
-    _check_variables(signature, template.names)
+    fields = _fields(source, template.names)
     name = source.get("name") or (None if source.instance else source.default_name)
     if not name:
         raise ConfigurationError(f"The template of {source.where} needs a name: write name = …")
-    return TemplateComponent(
-        template=template, name=str(name), **_fields(source, signature, template.names)
-    )
+    return TemplateComponent(template=template, name=str(name), **fields)
 
 
-def _fields(source: ComponentSource, signature: Signature, names: Sequence[str]) -> dict[str, Any]:
-    """The fields that both kinds declare alike."""
-    call = signatures.by_keywords(source.function, signature)
+def _fields(source: ComponentSource, names: Sequence[str]) -> dict[str, Any]:
+    signature = source.signature
+    _check_parameters(signature, names)
     more = [name for name in names if signature.has_var_keyword and name not in signature.names]
     return {
         "mime_type": source.get("mime_type"),
         "listed_mime_type": source.get("mime_type") or _expected_type(signature.returns),
         "input": schemas.input_of_signature(signature, more=more),
-        "annotations": content_annotations(source.get("annotations"), source.where),
-        "complete": source.completers(names, signature),
-        **call._asdict(),
+        "annotations": source.content_annotations(),
+        "complete": source.completers(names, signature.parameters),
+        **signatures.by_keywords(source.function, signature)._asdict(),
         **source.common(),
     }
 
 
 def _check_parameters(signature: Signature, names: Sequence[str]) -> None:
-    """Raise for a required parameter that is no variable of the template."""
+    """Raise for a required parameter that is no variable of the URI, or an unused variable."""
     for each in signature.parameters:
         if each.name not in (*names, URI) and each.default is inspect.Parameter.empty:
             raise ConfigurationError(
@@ -226,9 +197,6 @@ def _check_parameters(signature: Signature, names: Sequence[str]) -> None:
                 f"{{{each.name}}} into the URI, or give the parameter a default"
             )
 
-
-def _check_variables(signature: Signature, names: Sequence[str]) -> None:
-    """Raise for a variable of the template that the handler does not take."""
     unused = [name for name in names if name not in signature.names]
     if unused and not signature.has_var_keyword and URI not in signature.names:
         raise ConfigurationError(
@@ -238,7 +206,6 @@ def _check_variables(signature: Signature, names: Sequence[str]) -> None:
 
 
 def basename(uri: str) -> str:
-    """The last part of a URI."""
     return uri.rstrip("/").rpartition("/")[2] or uri
 
 
@@ -248,10 +215,6 @@ def _expected_type(returns: Any) -> str:
         return "application/octet-stream"
     structured = schemas.structured_type(returns) is not None
     return "application/json" if structured else "text/plain"
-
-
-def _is_a(target: Any, base: type) -> bool:
-    return issubclass(target, base) if isinstance(target, type) else isinstance(target, base)
 
 
 @lru_cache(maxsize=stored.CACHED_SPECS)

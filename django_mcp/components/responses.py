@@ -28,8 +28,6 @@ from django_mcp.protocol.meta import check_keys
 
 MAX_COMPLETIONS = 100
 """The maximum of values in one result (specification, completion, "Response Data")."""
-
-
 MISSING = object()
 """No structured content, which is not the same as null."""
 
@@ -134,17 +132,7 @@ class ToolResponse(Response):
     ) -> Self:
         """Add a link to a resource that the client may read."""
         return self.add(
-            ResourceLink(
-                uri,
-                name,
-                title=title,
-                description=description,
-                mime_type=mime_type,
-                size=size,
-                icons=icons,
-                annotations=annotations,
-                meta=meta,
-            )
+            ResourceLink(uri, name, title, description, mime_type, size, icons, annotations, meta)
         )
 
     def error(self, message: str) -> Self:
@@ -152,7 +140,6 @@ class ToolResponse(Response):
         return replace(self.text(message), is_error=True)
 
     def to_protocol(self) -> dict[str, Any]:
-        """The result in the format of the protocol."""
         result: dict[str, Any] = {"content": [each.to_protocol() for each in self.blocks]}
         if self.structure is not MISSING:
             result["structuredContent"] = self.structure
@@ -185,7 +172,6 @@ class PromptResponse(Response):
         return replace(self, messages=(*self.messages, *messages))
 
     def to_protocol(self) -> dict[str, Any]:
-        """The result in the format of the protocol."""
         result: dict[str, Any] = {"messages": [each.to_protocol() for each in self.messages]}
         if self.description is not None:
             result["description"] = str(self.description)
@@ -236,25 +222,16 @@ class ResourceResponse(Response):
         """Add the size in bytes to the contents."""
         return self._with_members(size=size)
 
-    def to_protocol(
-        self,
-        uri: str,
-        *,
-        text_type: str = "text/plain",
-        blob_type: str = "application/octet-stream",
-    ) -> dict[str, Any]:
-        """The result in the format of the protocol; the types are defaults."""
-        items = [self._own(uri)] if self.contents is not None or not self.others else []
-        contents = [
-            each.contents(text_type if each.blob is None else blob_type)
-            for each in (*items, *self.others)
-        ]
+    def to_protocol(self, uri: str, mime_type: str | None = None) -> dict[str, Any]:
+        """The result in the format of the protocol; ``mime_type`` is the default of its items."""
+        text_type, blob_type = mime_type or "text/plain", mime_type or "application/octet-stream"
+        items = self.others
+        if self.contents is not None or not items:
+            items = (EmbeddedResource(uri, **(self.contents or {"text": ""})), *items)
+        contents = [each.contents(text_type if each.blob is None else blob_type) for each in items]
         if self.members:
             contents[0] = {**contents[0], **self.members}
         return self._with_meta({"contents": contents})
-
-    def _own(self, uri: str) -> EmbeddedResource:
-        return EmbeddedResource(uri, **(self.contents or {"text": ""}))
 
     def _with_contents(self, **contents: Any) -> Self:
         # Validated here, so that the error is raised where the mistake was made.

@@ -34,15 +34,10 @@ BYTES = (bytes, bytearray, memoryview)
 UNSTRUCTURED = (str, int, float, *BYTES)
 
 
-def tool_error(text: str) -> dict[str, Any]:
-    """The result of a failed tool: the model reads ``text``."""
-    return {"content": [{"type": "text", "text": text}], "isError": True}
-
-
 def tool_result(tool: ToolComponent, value: Any) -> dict[str, Any]:
     """The result of a call; raises InvalidOutput and UnserializableResult."""
     if isinstance(value, ToolError):
-        return tool_error(str(value))
+        return {"content": [{"type": "text", "text": str(value)}], "isError": True}
     if isinstance(value, Response):
         return _checked(tool, _of_kind(value, ToolResponse, tool).to_protocol())
     if (blocks := _blocks(value)) is not None:
@@ -75,11 +70,7 @@ def read_result(
         response = _of_kind(value, ResourceResponse, component)
     else:
         response = _contents(value, component.mime_type)
-    return response.to_protocol(
-        uri,
-        text_type=component.mime_type or "text/plain",
-        blob_type=component.mime_type or "application/octet-stream",
-    )
+    return response.to_protocol(uri, component.mime_type)
 
 
 def prompt_result(prompt: PromptComponent, value: Any) -> dict[str, Any]:
@@ -102,11 +93,7 @@ def completion_result(value: Any) -> dict[str, Any]:
     return response.with_pagination(len(values), len(values) > MAX_COMPLETIONS).to_protocol()
 
 
-# Tools.
-
-
 def _without_schema(value: Any) -> dict[str, Any]:
-    """The result of a tool without an output schema."""
     if value is None:
         return {"content": []}
     if isinstance(value, str):
@@ -126,10 +113,8 @@ def _without_schema(value: Any) -> dict[str, Any]:
 
 def _structured(structure: Any) -> dict[str, Any]:
     """Structured content, and the same as text for older clients (TOOL-08)."""
-    return {
-        "content": [{"type": "text", "text": compact(structure)}],
-        "structuredContent": structure,
-    }
+    text = {"type": "text", "text": compact(structure)}
+    return {"content": [text], "structuredContent": structure}
 
 
 def _checked(tool: ToolComponent, result: dict[str, Any]) -> dict[str, Any]:
@@ -157,9 +142,6 @@ def _block(value: Any) -> Content:
     return block(value)
 
 
-# Resources.
-
-
 def _contents(value: Any, mime_type: str | None) -> ResourceResponse:
     if value is None or is_text(value):
         return ResourceResponse().text(value or "")
@@ -174,9 +156,6 @@ def _contents(value: Any, mime_type: str | None) -> ResourceResponse:
             "EmbeddedResources or Response.resource()"
         )
     return ResourceResponse().json(value, mime_type=mime_type or "application/json")
-
-
-# Prompts.
 
 
 def _messages(value: Any) -> Iterable[Message]:
@@ -201,9 +180,6 @@ def _message(value: Any) -> Message:
     raise UnserializableResult(
         f"A prompt returned {_a(value)}: return a string, content, Messages, or Response.prompt()"
     )
-
-
-# All kinds.
 
 
 def _of_kind(value: Response, kind: type[AnyResponse], component: Component) -> AnyResponse:

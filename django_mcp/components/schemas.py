@@ -7,7 +7,8 @@ Everything is compiled once, at registration; a call uses ``InputSchema.validate
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from types import NoneType, new_class
@@ -18,7 +19,7 @@ from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import SchemaError
 
-from django_mcp.components.base import ConfigurationError, InvalidArguments, InvalidOutput
+from django_mcp.components.base import ConfigurationError, InvalidArguments, InvalidOutput, explain
 from django_mcp.components.responses import Response
 from django_mcp.components.serialization import (
     NOT_SERIALIZABLE,
@@ -33,9 +34,7 @@ from django_mcp.protocol.errors import Json, McpError, ToolError
 from django_mcp.protocol.schema import compiler
 
 SCHEMA_ERRORS = (PydanticUserError, SchemaError, NameError, TypeError)
-UNSTRUCTURED = frozenset(
-    {None, NoneType, str, bytes, Any, object, NoReturn, inspect.Parameter.empty}
-)
+UNSTRUCTURED = (None, NoneType, str, bytes, Any, object, NoReturn, inspect.Parameter.empty)
 """Return annotations without structured content."""
 PROTOCOL_TYPES = (*CONTENT, Message, Response, McpError, ToolError)
 """Classes whose instances are results or parts of one: they have no output schema."""
@@ -46,8 +45,6 @@ MAX_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class InputSchema:
-    """The JSON Schema of the arguments, and their validation."""
-
     schema: dict[str, Any]
     validate: Callable[[dict[str, Any]], Any]
     """The arguments of the handler; raises InvalidArguments."""
@@ -55,8 +52,6 @@ class InputSchema:
 
 @dataclass(frozen=True, slots=True)
 class OutputSchema:
-    """The JSON Schema of structured content, and the validation and serialization of values."""
-
     schema: dict[str, Any]
     dump: Callable[[Any], Any]
     """The value as JSON-compatible objects; raises InvalidOutput or UnserializableResult."""
@@ -72,19 +67,13 @@ class UntitledJsonSchema(GenerateJsonSchema):
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
 
     def field_title_should_be_set(self, schema: Any) -> bool:
-        """Never: the name is enough."""
         return False
-
-
-# Input.
 
 
 def input_of_signature(signature: Signature, *, more: Iterable[str] = ()) -> InputSchema:
     """The input of a function; ``more`` names strings that it takes as ``**kwargs``."""
-    parameters = (
-        *signature.parameters,
-        *(Parameter(name, str, inspect.Parameter.empty) for name in more),
-    )
+    variables = [Parameter(name, str, inspect.Parameter.empty) for name in more]
+    parameters = (*signature.parameters, *variables)
     return _input_of(parameters, signature.where) if parameters else _no_input()
 
 
@@ -95,41 +84,33 @@ def _no_input() -> InputSchema:
 
 
 def _input_of(parameters: Sequence[Parameter], where: str) -> InputSchema:
-    fields = {_field_name(p.name): _field(p) for p in parameters}
-    try:
-        model = create_model(
-            "Arguments", __config__=ConfigDict(extra="forbid", protected_namespaces=()), **fields
-        )
-        schema = _schema_of_model(model)
-    except SCHEMA_ERRORS as error:
-        raise _unsupported_type(f"A parameter of {where}", error) from error
-    schema.pop("title", None)
-    validate = _validate_with(model, schema)
     names = {_field_name(p.name): p.name for p in parameters}
+    fields: dict[str, Any] = {_field_name(p.name): _field(p) for p in parameters}
+    config = ConfigDict(extra="forbid", protected_namespaces=())
+    with _supported_types(f"A parameter of {where}"):
+        whole = _input_of_model(create_model("Arguments", __config__=config, **fields))
+    validate = whole.validate
     if all(field == name for field, name in names.items()):
-        return InputSchema(schema, lambda arguments: validate(arguments).__dict__)
+        return InputSchema(whole.schema, lambda arguments: validate(arguments).__dict__)
     return InputSchema(
-        schema,
+        whole.schema,
         lambda arguments: {names[f]: value for f, value in validate(arguments).__dict__.items()},
     )
 
 
-def input_of_model(model: type[BaseModel]) -> InputSchema:
+def _declared_model(model: type[BaseModel]) -> InputSchema:
     """A pydantic model; the handler takes an instance of it.
 
     Unknown arguments are rejected, unless the configuration of the model has ``extra``.
     """
     if "extra" not in model.model_config:
-        model = new_class(model.__name__, (model,), {"extra": "forbid"}, _same_location(model))
-    try:
-        schema = _schema_of_model(model)
-        schema.pop("title", None)
-        return InputSchema(schema, _validate_with(model, schema))
-    except SCHEMA_ERRORS as error:
-        raise _unsupported_type(f"A field of {model.__qualname__}", error) from error
+        same = {name: getattr(model, name) for name in ("__module__", "__qualname__", "__doc__")}
+        model = new_class(model.__name__, (model,), {"extra": "forbid"}, lambda ns: ns.update(same))
+    with _supported_types(f"A field of {model.__qualname__}"):
+        return _input_of_model(model)
 
 
-def input_of_schema(schema: Json, where: str) -> InputSchema:
+def _declared_schema(schema: Json, where: str) -> InputSchema:
     """A JSON Schema, which is enforced; the handler takes a dict."""
     whole = {**schema} if "type" in schema else {"type": "object", **schema}
     if whole["type"] != "object":
@@ -137,11 +118,10 @@ def input_of_schema(schema: Json, where: str) -> InputSchema:
             f"The input schema of {where} describes a {whole['type']}, but arguments are an "
             'object: write {"type": "object", "properties": {…}}'
         )
-    validator = _compiled(whole, where)
+    validator = _compile(whole, where)
 
     def validate(arguments: dict[str, Any]) -> dict[str, Any]:
-        problems = validator.problems(arguments)
-        if problems:
+        if problems := validator.problems(arguments):
             raise InvalidArguments(problems)
         return compiler.with_defaults(whole, arguments)
 
@@ -149,33 +129,21 @@ def input_of_schema(schema: Json, where: str) -> InputSchema:
 
 
 def input_of(declared: Any, where: str) -> InputSchema:
-    """The input declared as a pydantic model or as a JSON Schema."""
     if isinstance(declared, type) and issubclass(declared, BaseModel):
-        return input_of_model(declared)
+        return _declared_model(declared)
     if isinstance(declared, Mapping):
-        return input_of_schema(declared, where)
+        return _declared_schema(declared, where)
     raise ConfigurationError(
         f"The input of {where} is declared as {declared!r}: give a pydantic model or a dict "
         "with a JSON Schema"
     )
 
 
-# Output.
-
-
-def output_of_annotation(annotation: Any, where: str) -> OutputSchema | None:
-    """The output of a return annotation; None for text, content and missing annotations."""
-    kind = structured_type(annotation)
-    return None if kind is None else output_of_type(kind, where)
-
-
 def output_of_type(kind: Any, where: str) -> OutputSchema:
     """A type that pydantic supports; a model is also filled from the attributes of a row."""
-    try:
+    with _supported_types(f"The return value of {where}"):
         adapter: TypeAdapter[Any] = TypeAdapter(kind)
         schema = adapter.json_schema(mode="serialization", schema_generator=UntitledJsonSchema)
-    except SCHEMA_ERRORS as error:
-        raise _unsupported_type(f"The return value of {where}", error) from error
     validate = adapter.validator.validate_python
     to_python = partial(adapter.serializer.to_python, mode="json")
 
@@ -197,25 +165,17 @@ def output_of_type(kind: Any, where: str) -> OutputSchema:
     return OutputSchema(schema, dump, encode, lambda value: check()(value))
 
 
-def output_of_schema(schema: Json, where: str) -> OutputSchema:
-    """A JSON Schema, which is enforced."""
-    whole = dict(schema)
-    check = _check(whole, where)
+def output_of(declared: Any, where: str) -> OutputSchema:
+    """A JSON Schema, which is enforced, or a type."""
+    if not isinstance(declared, Mapping):
+        return output_of_type(declared, where)
+    schema = dict(declared)
+    check = _check(schema, where)
 
     def dump(value: Any) -> Any:
         return check(jsonable(value))
 
-    return OutputSchema(whole, dump, lambda value: encoded(dump(value)), check)
-
-
-def output_of(declared: Any, where: str) -> OutputSchema:
-    """The output declared as a type or as a JSON Schema."""
-    if isinstance(declared, Mapping):
-        return output_of_schema(declared, where)
-    return output_of_type(declared, where)
-
-
-# Validation errors.
+    return OutputSchema(schema, dump, lambda value: encoded(dump(value)), check)
 
 
 def describe_errors(error: ValidationError, accepted: Sequence[str] = ()) -> str:
@@ -245,9 +205,6 @@ def _short(text: str) -> str:
     return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 1]}…"
 
 
-# Compiling.
-
-
 def _field_name(name: str) -> str:
     """A valid name of a field of a pydantic model; its alias is the parameter's name."""
     return f"arg_{name}" if name.startswith("_") or hasattr(BaseModel, name) else name
@@ -261,7 +218,9 @@ def _field(parameter: Parameter) -> Any:
     return (kind, default)
 
 
-def _validate_with(model: type[BaseModel], schema: Json) -> Callable[[dict[str, Any]], Any]:
+def _input_of_model(model: type[BaseModel]) -> InputSchema:
+    schema = _schema_of_model(model)
+    schema.pop("title", None)
     # The compiled validator itself: two layers fewer than model_validate, for every call.
     validate = model.__pydantic_validator__.validate_python
     accepted = tuple(schema.get("properties", ()))
@@ -272,7 +231,7 @@ def _validate_with(model: type[BaseModel], schema: Json) -> Callable[[dict[str, 
         except ValidationError as error:
             raise InvalidArguments(describe_errors(error, accepted)) from error
 
-    return checked
+    return InputSchema(schema, checked)
 
 
 def _schema_of_model(model: type[BaseModel]) -> dict[str, Any]:
@@ -283,25 +242,16 @@ def _schema_of_model(model: type[BaseModel]) -> dict[str, Any]:
     return {"type": "object", "properties": {}, **schema}
 
 
-def _same_location(model: type) -> Callable[[dict[str, Any]], None]:
-    return lambda namespace: namespace.update(
-        __module__=model.__module__, __qualname__=model.__qualname__, __doc__=model.__doc__
-    )
-
-
-def _compiled(schema: Json, where: str) -> compiler.Validator:
-    try:
+def _compile(schema: Json, where: str) -> compiler.Validator:
+    with explain(f"A schema of {where} cannot be used"):
         return compiler.compile(schema)
-    except ValueError as error:
-        raise ConfigurationError(f"A schema of {where} cannot be used: {error}") from error
 
 
 def _check(schema: Json, where: str) -> Callable[[Any], Any]:
-    validator = _compiled(schema, where)
+    validator = _compile(schema, where)
 
     def check(value: Any) -> Any:
-        problems = validator.problems(value, name="the value")
-        if problems:
+        if problems := validator.problems(value, name="the value"):
             raise InvalidOutput(problems)
         return value
 
@@ -337,23 +287,22 @@ def _is_unstructured(annotation: Any) -> bool:
     bare = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
     if get_origin(bare) is None:
         return _is_protocol_type(bare) or any(bare is each for each in UNSTRUCTURED)
-    return get_origin(bare) in SEQUENCES and any(_may_be_protocol_type(m) for m in get_args(bare))
-
-
-def _may_be_protocol_type(annotation: Any) -> bool:
-    members = get_args(annotation) if get_origin(annotation) in UNIONS else (annotation,)
-    return any(_is_protocol_type(member) for member in members)
+    return get_origin(bare) in SEQUENCES and any(_is_protocol_type(m) for m in get_args(bare))
 
 
 def _is_protocol_type(annotation: Any) -> bool:
-    return is_frame(annotation) or (
-        isinstance(annotation, type) and issubclass(annotation, PROTOCOL_TYPES)
-    )
+    """Whether it is the Frame, a class of PROTOCOL_TYPES, or a union that contains one."""
+    members = get_args(annotation) if get_origin(annotation) in UNIONS else (annotation,)
+    classes = [member for member in members if isinstance(member, type)]
+    return is_frame(annotation) or any(issubclass(each, PROTOCOL_TYPES) for each in classes)
 
 
-def _unsupported_type(what: str, error: Exception) -> ConfigurationError:
-    return ConfigurationError(
-        f"{what} has a type which pydantic does not know: {error} "
-        "Use types with a JSON form, dataclasses or pydantic models; objects of Django are on "
-        "the Frame"
-    )
+@contextmanager
+def _supported_types(what: str) -> Iterator[None]:
+    try:
+        yield
+    except SCHEMA_ERRORS as error:
+        raise ConfigurationError(
+            f"{what} has a type which pydantic does not know: {error} Use types with a JSON form, "
+            "dataclasses or pydantic models; objects of Django are on the Frame"
+        ) from error

@@ -17,10 +17,7 @@ NOT_SERIALIZABLE = (PydanticSerializationError, TypeError, ValueError, Recursion
 
 
 def jsonable(value: Any) -> Any:
-    """``value`` as dicts, lists, strings, numbers, booleans and None.
-
-    Raises UnserializableResult.
-    """
+    """``value`` as JSON-compatible objects; raises UnserializableResult."""
     try:
         return to_jsonable_python(value, fallback=json_fallback, inf_nan_mode="null")
     except NOT_SERIALIZABLE as error:

@@ -40,53 +40,42 @@ class Parameter(NamedTuple):
 
     @property
     def is_annotated(self) -> bool:
-        """Whether it has an annotation."""
         return self.annotation is not inspect.Parameter.empty
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The parameters of a handler and its return annotation."""
-
     where: str
     parameters: tuple[Parameter, ...]
     frame: str | None
     """The name of its parameter for the Frame."""
     has_var_keyword: bool
-    """Whether it has a parameter ``**kwargs``."""
     returns: Any
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the parameters."""
         return tuple(parameter.name for parameter in self.parameters)
 
 
 class CallConvention(NamedTuple):
-    """How a handler is called."""
-
     handler: Callable[..., Any]
     invoke: Invoke
     is_async: bool
-    takes_frame: bool
 
 
 def read(function: Callable[..., Any]) -> Signature:
     """The signature of ``function``; raises ConfigurationError for one that cannot be called."""
-    where = name_of(function)
     inner = underlying(function)
+    where = f"{inner.__module__}.{inner.__qualname__}"
     if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
         raise ConfigurationError(f"{where} yields, but a handler returns one value")
     hints = _hints(inner, where, _nested_classes(function))
     found = _parameters(function, where, hints)
     frame = next((p.name for p in found if _is_for_frame(p)), None)
+    named = [p for p in found if p.name != frame and p.kind is not p.VAR_KEYWORD]
     return Signature(
         where=where,
-        parameters=tuple(
-            Parameter(p.name, p.annotation, p.default)
-            for p in found
-            if p.name != frame and p.kind is not p.VAR_KEYWORD
-        ),
+        parameters=tuple(Parameter(p.name, p.annotation, p.default) for p in named),
         frame=frame,
         has_var_keyword=any(p.kind is p.VAR_KEYWORD for p in found),
         returns=hints.get("return", inspect.Parameter.empty),
@@ -95,9 +84,7 @@ def read(function: Callable[..., Any]) -> Signature:
 
 def is_async(function: Callable[..., Any]) -> bool:
     """Whether calling ``function`` returns an awaitable."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        underlying(function)
-    )
+    return any(map(inspect.iscoroutinefunction, (function, underlying(function))))
 
 
 def underlying(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -108,12 +95,6 @@ def underlying(function: Callable[..., Any]) -> Callable[..., Any]:
         return function
     inner: Callable[..., Any] = type(function).__call__
     return inner
-
-
-def name_of(function: Callable[..., Any]) -> str:
-    """The name of ``function`` in error messages."""
-    inner = underlying(function)
-    return f"{inner.__module__}.{inner.__qualname__}"
 
 
 def is_frame(annotation: Any) -> bool:
@@ -127,16 +108,27 @@ def is_frame(annotation: Any) -> bool:
 
 def by_keywords(function: Callable[..., Any], signature: Signature) -> CallConvention:
     """Calls ``function`` with the validated arguments as keywords."""
-    frame = signature.frame
-    invoke = _keyword_invoke(function, frame)
-    return CallConvention(function, invoke, is_async(function), frame is not None)
+    return CallConvention(function, _invoke(function, signature.frame), is_async(function))
 
 
 def by_value(function: Callable[..., Any], signature: Signature) -> CallConvention:
     """Calls ``function`` with the validated arguments as one value: ``execute(params, frame)``."""
-    value, frame = _value_and_frame(signature)
-    invoke = _value_invoke(function, value, frame)
-    return CallConvention(function, invoke, is_async(function), frame is not None)
+    names, frame_name = list(signature.names), signature.frame
+    # A second parameter without an annotation is the Frame, whatever its name.
+    if len(names) == 2 and frame_name is None and not signature.parameters[1].is_annotated:
+        frame_name = names.pop()
+    if len(names) > 1 or signature.has_var_keyword:
+        raise ConfigurationError(
+            f"{signature.where} gets its arguments as one value, because their schema is "
+            "declared: let it take (params, frame), or leave the schema out"
+        )
+    call = _invoke(function, frame_name)
+    if not names:
+        return CallConvention(function, lambda value, frame: call({}, frame), is_async(function))
+    name = names[0]
+    return CallConvention(
+        function, lambda value, frame: call({name: value}, frame), is_async(function)
+    )
 
 
 class _FramePlaceholder:
@@ -160,12 +152,7 @@ def _hints(inner: Callable[..., Any], where: str, nested: Mapping[str, Any]) -> 
 def _nested_classes(function: Callable[..., Any]) -> dict[str, Any]:
     """The classes inside the class of a method: ``params: Input`` names one of them."""
     owner = type(getattr(function, "__self__", None))
-    return {
-        name: value
-        for kind in reversed(owner.__mro__)
-        for name, value in vars(kind).items()
-        if isinstance(value, type)
-    }
+    return dict(inspect.getmembers_static(owner, inspect.isclass))
 
 
 def _parameters(
@@ -208,30 +195,7 @@ def _is_for_frame(parameter: inspect.Parameter) -> bool:
     return is_frame(parameter.annotation)
 
 
-def _keyword_invoke(function: Callable[..., Any], frame_name: str | None) -> Invoke:
+def _invoke(function: Callable[..., Any], frame_name: str | None) -> Invoke:
     if frame_name is None:
         return lambda arguments, frame: function(**arguments)
     return lambda arguments, frame: function(**arguments, **{frame_name: frame})
-
-
-def _value_invoke(
-    function: Callable[..., Any], value_name: str | None, frame_name: str | None
-) -> Invoke:
-    call = _keyword_invoke(function, frame_name)
-    if value_name is None:
-        return lambda value, frame: call({}, frame)
-    return lambda value, frame: call({value_name: value}, frame)
-
-
-def _value_and_frame(signature: Signature) -> tuple[str | None, str | None]:
-    """The names of the parameters for the arguments and for the Frame."""
-    names, frame = list(signature.names), signature.frame
-    # A second parameter without an annotation is the Frame, whatever its name.
-    if len(names) == 2 and frame is None and not signature.parameters[1].is_annotated:
-        frame = names.pop()
-    if len(names) > 1 or signature.has_var_keyword:
-        raise ConfigurationError(
-            f"{signature.where} gets its arguments as one value, because their schema is "
-            "declared: let it take (params, frame), or leave the schema out"
-        )
-    return (names[0] if names else None), frame

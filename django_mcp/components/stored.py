@@ -49,19 +49,14 @@ def restore(
         return replace(build(resolve(path), **options), spec=spec)
     component = build(placeholder, **{"description": "", **default, **options})
     return replace(
-        component,
-        spec=spec,
-        handler=None,
-        invoke=None,
-        is_async=False,
-        takes_frame=False,
-        module="",
-        find_line=int,
+        component, spec=spec, handler=None, invoke=None, is_async=False, module="", find_line=int
     )
 
 
-def path_of(function: Any) -> str:
+def _path(function: Any) -> str:
     """The path by which any process finds ``function``: ``shop.mcp:search``."""
+    if isinstance(function, str):
+        return function
     path = f"{getattr(function, '__module__', None)}:{getattr(function, '__qualname__', None)}"
     try:
         resolved = resolve_name(path)
@@ -97,14 +92,6 @@ def _encode(option: str, value: Any) -> Any:
     return jsonable(value) if value is None or encode is None else encode(value)
 
 
-def _path(value: Any) -> str:
-    return value if isinstance(value, str) else path_of(value)
-
-
-def _paths(value: Mapping[str, Any]) -> dict[str, str]:
-    return {name: _path(function) for name, function in value.items()}
-
-
 def _input_schema(value: Any) -> Any:
     return value if isinstance(value, Mapping | list) else schemas.input_of(value, "a spec").schema
 
@@ -112,7 +99,7 @@ def _input_schema(value: Any) -> Any:
 ENCODERS: Mapping[str, Callable[[Any], Any]] = {
     "handler": _path,
     "permission": _path,
-    "complete": _paths,
+    "complete": lambda value: {name: _path(function) for name, function in value.items()},
     "input_schema": _input_schema,
     "arguments": _input_schema,
     "output_schema": lambda value: schemas.output_of(value, "a spec").schema,

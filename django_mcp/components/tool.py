@@ -10,11 +10,9 @@ from typing import Any, ClassVar, Literal, Unpack, cast
 from pydantic import BaseModel
 
 from django_mcp.components import declaration, schemas, stored
-from django_mcp.components import signature as signatures
-from django_mcp.components.base import Component, ConfigurationError
+from django_mcp.components.base import Component, ConfigurationError, explain
 from django_mcp.components.declaration import ComponentAttributes, ComponentSource, Options
 from django_mcp.components.schemas import InputSchema, OutputSchema
-from django_mcp.components.signature import CallConvention, Signature
 from django_mcp.protocol import headers
 from django_mcp.protocol.errors import Json
 
@@ -49,8 +47,6 @@ class Tool(ComponentAttributes):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ToolComponent(Component):
-    """A registered tool."""
-
     kind: ClassVar[str] = "tool"
 
     input: InputSchema
@@ -61,16 +57,13 @@ class ToolComponent(Component):
 
     @property
     def input_schema(self) -> dict[str, Any]:
-        """The JSON Schema of its arguments."""
         return self.input.schema
 
     @property
     def output_schema(self) -> dict[str, Any] | None:
-        """The JSON Schema of its structured content, if it declares one."""
         return None if self.output is None else self.output.schema
 
     def validate_input(self, arguments: dict[str, Any]) -> Any:
-        """The validated arguments for its handler; raises InvalidArguments."""
         return self.input.validate(arguments)
 
     def validate_output(self, value: Any) -> Any:
@@ -78,7 +71,6 @@ class ToolComponent(Component):
         return value if self.output is None else self.output.dump(value)
 
     def descriptor(self) -> dict[str, Any]:
-        """Its entry in a list, in the format of the newest revision."""
         may_be_task = self.task_support != "forbidden"
         return self._describe(
             description=self.listed_description,
@@ -89,17 +81,14 @@ class ToolComponent(Component):
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> ToolComponent:
-        """The tool with the specification ``spec``; raises ConfigurationError.
+        """The tool with the options and the ``handler`` in ``spec``; raises ConfigurationError.
 
-        Its members are the options of ``tool_component`` and ``handler``, a function at the top
-        of a module, or its dotted path. Without a handler, a hook of the server answers the calls.
+        ``handler`` is a function or its path. Without it, a hook of the server answers the calls.
         """
         return _from_spec(stored.canonical(spec))
 
 
 class ToolOptions(Options, total=False):
-    """The options of the registration of a tool."""
-
     input_schema: type[BaseModel] | Json | None
     output_schema: Any
     """A JSON Schema, or a type that pydantic supports; by default the return annotation."""
@@ -112,57 +101,41 @@ class ToolOptions(Options, total=False):
 
 
 def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent:
-    """The component of a function, a Tool class or an instance of one.
-
-    The options override the attributes of the class. Raises ConfigurationError with the remedy.
-    """
-    return _build(declaration.read(target, Tool, "execute", options, ToolOptions))
-
-
-def _build(source: ComponentSource) -> ToolComponent:
-    signature = source.signature()
-    arguments, call = _read_input(source, signature)
+    """The component of a function, a Tool class or an instance of one."""
+    source = declaration.read(target, Tool, "execute", options, ToolOptions)
+    declared = source.input_model("input_schema")
+    parameters = source.signature.parameters
+    if declared is None and any(p.name == "params" and not p.is_annotated for p in parameters):
+        raise ConfigurationError(
+            f"{source.where} takes params, but no schema of them is declared: declare Input or "
+            "input_schema, or let it take each argument under its name"
+        )
+    arguments, call = source.read_input(
+        declared, "the input schema lists its arguments: name them, or declare input_schema"
+    )
     hints = {member: source.get(option) for option, member in HINTS.items()}
-    declared = {member: hint for member, hint in hints.items() if hint is not None}
+    given = {member: hint for member, hint in hints.items() if hint is not None}
+    with explain(f"A header of {source.where}"):
+        param_headers = headers.param_headers(arguments.schema)
     return ToolComponent(
         name=source.name(),
-        complete=source.completers(arguments.schema.get("properties", ()), None),
+        complete=source.completers(arguments.schema.get("properties", ())),
         input=arguments,
-        output=_read_output(source, signature),
-        annotations={**(source.get("annotations") or {}), **declared} or None,
+        output=_read_output(source),
+        annotations={**(source.get("annotations") or {}), **given} or None,
         task_support=_task_support(source),
-        param_headers=_param_headers(arguments.schema, source.where),
+        param_headers=param_headers,
         **call._asdict(),
         **source.common(),
     )
 
 
-def _read_input(
-    source: ComponentSource, signature: Signature
-) -> tuple[InputSchema, CallConvention]:
-    """The input schema and the call convention: one value where the schema is declared."""
-    declared = source.input_model("input_schema")
-    if declared is not None:
-        call = signatures.by_value(source.function, signature)
-        return schemas.input_of(declared, source.where), call
-    if any(each.name == "params" and not each.is_annotated for each in signature.parameters):
-        raise ConfigurationError(
-            f"{source.where} takes params, but no schema of them is declared: declare Input or "
-            "input_schema, or let it take each argument under its name"
-        )
-    if signature.has_var_keyword:
-        raise ConfigurationError(
-            f"{source.where} takes any keyword, but the input schema lists its arguments: name "
-            "them, or declare input_schema"
-        )
-    return schemas.input_of_signature(signature), signatures.by_keywords(source.function, signature)
-
-
-def _read_output(source: ComponentSource, signature: Signature) -> OutputSchema | None:
+def _read_output(source: ComponentSource) -> OutputSchema | None:
     declared = source.get("output_schema")
     if declared is not None:
         return schemas.output_of(declared, source.where)
-    return schemas.output_of_annotation(signature.returns, source.where)
+    returned = schemas.structured_type(source.signature.returns)
+    return None if returned is None else schemas.output_of_type(returned, source.where)
 
 
 def _task_support(source: ComponentSource) -> TaskSupport:
@@ -173,13 +146,6 @@ def _task_support(source: ComponentSource) -> TaskSupport:
             '"forbidden", "optional" or "required"'
         )
     return cast("TaskSupport", support)
-
-
-def _param_headers(schema: Json, where: str) -> Any:
-    try:
-        return headers.param_headers(schema)
-    except ValueError as error:
-        raise ConfigurationError(f"A header of {where}: {error}") from error
 
 
 @lru_cache(maxsize=stored.CACHED_SPECS)

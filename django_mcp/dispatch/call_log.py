@@ -30,7 +30,6 @@ class Signal(Protocol):
 
     async def asend_robust(self, sender: Any, **facts: Any) -> Any:
         """Send the signal; errors of its receivers are not raised."""
-        ...
 
 
 async def logged(frame: Frame, signal: Signal, answer: Awaitable[Reply]) -> Reply:

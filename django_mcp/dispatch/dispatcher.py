@@ -67,28 +67,21 @@ async def _answer(frame: Frame) -> Reply:
     except Exception as error:
         frame.server.report(f"{request.method} failed", error)
         return error_reply(frame, InternalError())
+    after = _in_its_session(after, frame)
     if isinstance(result, McpError):
-        return error_reply(frame, result)._replace(frame=_in_its_session(after, frame))
+        return error_reply(frame, result)._replace(frame=after)
     server, revision = frame.server, frame.revision
+    method, server_info = request.method, server.get_server_info(revision)
     finished = revision.serialize_result(
-        request.method,
-        result,
-        server_info=server.get_server_info(revision),
-        cache=server.cache_members,
+        method, result, server_info=server_info, cache=server.cache_members
     )
-    if server.options.strict and _is_invalid(frame, finished):
-        return error_reply(frame, InternalError("The server answered something unfit"))
-    reply = jsonrpc.result(frame.request_id, finished)
-    return Reply(reply, _in_its_session(after, frame))
-
-
-def _is_invalid(frame: Frame, result: dict[str, Any]) -> bool:
-    """Whether a result violates the revision's schema; the violations are logged."""
-    method = frame.message.method
-    violations = strict.result(frame.revision, method, preencoded.plain(result))
-    if violations:
-        logger.error("The result of %s violates the protocol: %s", method, "; ".join(violations))
-    return bool(violations)
+    if server.options.strict:
+        violations = strict.result(revision, method, preencoded.plain(finished))
+        if violations:
+            described = "; ".join(violations)
+            logger.error("The result of %s violates the protocol: %s", method, described)
+            return error_reply(frame, InternalError("The server answered something unfit"))
+    return Reply(jsonrpc.result(frame.request_id, finished), after)
 
 
 def _in_its_session(after: Frame, before: Frame) -> Frame:
@@ -155,7 +148,7 @@ def encode(message: dict[str, Any]) -> bytes:
         return preencoded.encode(message) if is_encoded else jsonrpc.encode(message)
     except ValueError:
         logger.exception("A response is not serializable as JSON")
-        return jsonrpc.encode(jsonrpc.error(message["id"], NEWEST.error(InternalError())))
+        return jsonrpc.encode(InternalError().to_json_rpc(message["id"], NEWEST))
 
 
 def call(frame: Frame, step: CallNext | None = None) -> Awaitable[Answer]:

@@ -1,8 +1,8 @@
-"""The one way of every message, from every transport.
+"""The handling of every message, from every transport.
 
 Frame processors, the start of the server, the answer, the commit and the publication of what the
-handler changed, and the call log. What touches the site is handed in as functions: this module
-knows neither stores, nor Channels, nor Django.
+handler changed, and the call log. ``Site`` has the functions which depend on stores, Channels
+and Django.
 """
 
 from __future__ import annotations
@@ -46,8 +46,11 @@ async def answer(frame: Frame, site: Site) -> Reply:
 
     What the handler changed in its session is committed before the reply is returned.
     """
-    if site.claim_request_state and not await _is_first_use(frame, site.claim_request_state):
-        return dispatcher.error_reply(frame, InvalidParams("params.requestState was used before"))
+    if site.claim_request_state:
+        state = frame.message.params.get("requestState")
+        if state is not None and not await frame.exchange.run(site.claim_request_state, state):
+            error = InvalidParams("params.requestState was used before")
+            return dispatcher.error_reply(frame, error)
     if site.process or not frame.server.is_running:
         try:
             frame = await prepare(frame, site)
@@ -68,26 +71,17 @@ async def prepare(frame: Frame, site: Site) -> Frame:
     return await site.process(frame) if site.process else frame
 
 
-async def _is_first_use(frame: Frame, claim: Callable[[str], bool]) -> bool:
-    state = frame.message.params.get("requestState")
-    return state is None or await frame.exchange.run(claim, state)
-
-
 async def _answer(frame: Frame, site: Site) -> Reply:
     reply = await dispatcher.answer(frame)
-    if not reply.frame.changes:
+    after = reply.frame
+    if not after.changes:
         return reply
     try:
-        await commit(reply.frame, site)
+        session_id = after.get_mcp_session_id()
+        if session_id is not None:
+            await site.commit(session_id, after.changes)
+            await site.publish(after.server, session_id, after.changes)
     except Exception as error:
         frame.server.report("What a handler changed in its session could not be committed", error)
         return dispatcher.error_reply(frame, InternalError())
     return reply
-
-
-async def commit(frame: Frame, site: Site) -> None:
-    """Keep the changes that the Frame records in its session, if it has one."""
-    session_id = frame.get_mcp_session_id()
-    if session_id is not None:
-        await site.commit(session_id, frame.changes)
-        await site.publish(frame.server, session_id, frame.changes)

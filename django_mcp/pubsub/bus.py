@@ -13,6 +13,7 @@ import os
 import secrets
 import threading
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -37,8 +38,7 @@ PAUSE = 1.0
 
 def group(kind: str, *names: str) -> str:
     """The name of a group, of fixed length and alphabet."""
-    text = "\0".join(names)
-    return f"mcp.{kind}.{sha256(text.encode()).hexdigest()[:40]}"
+    return f"mcp.{kind}.{sha256(chr(0).join(names).encode()).hexdigest()[:40]}"
 
 
 class MessageBus:
@@ -74,11 +74,9 @@ class MessageBus:
             self._clean_up()
 
     def has_subscribers(self, name: str) -> bool:
-        """Whether the group has subscribers on this event loop."""
         return name in self._receivers
 
     def receive(self, name: str, message: Message) -> None:
-        """Call the subscribers of the group on this event loop."""
         for receiver in tuple(self._receivers.get(name, ())):
             _deliver(receiver, message)
 
@@ -103,20 +101,17 @@ class MessageBus:
 
     def close_mailbox(self, address: str) -> None:
         """Close the mailbox of this address; a second call is harmless."""
-        if self._mailboxes.pop(_mailbox(address), None) is not None:
+        if self._mailboxes.pop(address.rpartition("/")[2], None) is not None:
             self._clean_up()
 
     def has_mailbox(self, mailbox: str) -> bool:
-        """Whether the mailbox belongs to this bus."""
         return mailbox in self._mailboxes
 
     def deliver(self, mailbox: str, message: Message) -> bool:
-        """Call the receiver of a mailbox; False if it is not on this bus."""
         receiver = self._mailboxes.get(mailbox)
-        if receiver is None:
-            return False
-        _deliver(receiver, message)
-        return True
+        if receiver is not None:
+            _deliver(receiver, message)
+        return receiver is not None
 
     # The layer.
 
@@ -146,10 +141,12 @@ class MessageBus:
             try:
                 message = await layer.receive(channel)
             except Exception as error:
-                # A layer may also raise when it is cancelled by ``_stop``.
+                # A layer may also raise when it is cancelled by ``_leave_unused``.
                 if self._channel != channel:
                     return
-                if not is_failing and _is_receive_timeout(error):
+                # From version 8 on, redis-py closes a connection on which nothing arrived for five
+                # seconds, which is as long as channels_redis waits at a time.
+                if not is_failing and type(error).__name__ == "TimeoutError":
                     await asyncio.sleep(0)
                     continue
                 if not is_failing:
@@ -159,15 +156,10 @@ class MessageBus:
                 self._schedule_refresh(0)
                 continue
             is_failing = False
-            self._route(message)
-
-    def _route(self, message: Message) -> None:
-        if message.get("from") == process():
-            return
-        if "mailbox" in message:
-            self.deliver(message["mailbox"], message["message"])
-        else:
-            self.receive(message["group"], message["message"])
+            if "mailbox" in message:
+                self.deliver(message["mailbox"], message["message"])
+            elif message.get("from") != process():
+                self.receive(message["group"], message["message"])
 
     def _schedule_refresh(self, delay: float) -> None:
         if self._refresh is not None:
@@ -185,9 +177,8 @@ class MessageBus:
             await self._join(layer, name)
 
     def _clean_up(self) -> None:
-        if self._channel is None:
-            return
-        if self._joined - self._receivers.keys() or not (self._receivers or self._mailboxes):
+        is_unused = not (self._receivers or self._mailboxes)
+        if self._channel is not None and (is_unused or self._joined - self._receivers.keys()):
             spawn(self._leave_unused())
 
     async def _leave_unused(self) -> None:
@@ -198,16 +189,13 @@ class MessageBus:
                 self._joined.discard(name)
                 if layer is not None and self._channel is not None:
                     await _try(layer.group_discard(name, self._channel))
-            if not (self._receivers or self._mailboxes):
-                self._stop()
-
-    def _stop(self) -> None:
-        task, self._task, self._channel = self._task, None, None
-        if self._refresh is not None:
-            self._refresh.cancel()
-            self._refresh = None
-        if task is not None:
-            task.cancel()
+            if self._receivers or self._mailboxes:
+                return
+            self._channel = None
+            if self._refresh is not None:
+                self._refresh.cancel()
+            if self._task is not None:
+                self._task.cancel()
 
 
 def here() -> MessageBus:
@@ -222,10 +210,8 @@ def here() -> MessageBus:
 
 def any_loop() -> asyncio.AbstractEventLoop | None:
     """An event loop of this process which has a bus, preferably the running one."""
-    running = running_loop()
-    if running is not None:
-        return running
-    return next((loop for loop, _ in _all() if loop.is_running()), None)
+    others = (loop for loop, _ in _all() if loop.is_running())
+    return running_loop() or next(others, None)
 
 
 async def publish(name: str, message: Message) -> None:
@@ -250,9 +236,11 @@ async def send(address: str, message: Message) -> bool:
 
     True does not guarantee delivery to a mailbox of another process.
     """
-    channel, mailbox = address.rpartition("/")[0], _mailbox(address)
-    if _deliver_here(mailbox, message):
-        return True
+    channel, _, mailbox = address.rpartition("/")
+    for loop, bus in _all():
+        if bus.has_mailbox(mailbox):
+            _call(loop, bus.deliver, mailbox, message)
+            return True
     layer = shared_layer()
     if layer is None or channel.startswith(LOCAL):
         return False
@@ -282,7 +270,6 @@ def spawn(coroutine: Coroutine[Any, Any, Any]) -> None:
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """The event loop that runs in this thread, or None."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -296,11 +283,8 @@ def _on_done(task: asyncio.Task[Any]) -> None:
 
 
 def _publish_here(name: str, message: Message) -> None:
-    running = running_loop()
     for loop, bus in _all():
-        if loop is running:
-            bus.receive(name, message)
-        elif bus.has_subscribers(name):
+        if bus.has_subscribers(name):
             _call(loop, bus.receive, name, message)
 
 
@@ -311,26 +295,18 @@ async def _publish_to_layer(name: str, message: Message) -> None:
         await _try(layer.group_send(name, wrapped))
 
 
-def _deliver_here(mailbox: str, message: Message) -> bool:
-    for loop, bus in _all():
-        if bus.has_mailbox(mailbox):
-            if loop is running_loop():
-                return bus.deliver(mailbox, message)
-            _call(loop, bus.deliver, mailbox, message)
-            return True
-    return False
-
-
 def _all() -> list[tuple[asyncio.AbstractEventLoop, MessageBus]]:
     with _guard:
         return list(_buses.items())
 
 
 def _call(loop: asyncio.AbstractEventLoop, function: Callable[..., Any], *args: Any) -> None:
-    try:
-        loop.call_soon_threadsafe(function, *args)
-    except RuntimeError:
-        return  # The loop is closed, and its receivers with it.
+    """Call ``function`` at once if ``loop`` is the running loop, otherwise soon."""
+    if loop is running_loop():
+        function(*args)
+    else:
+        with suppress(RuntimeError):  # The loop is closed, and its receivers with it.
+            loop.call_soon_threadsafe(function, *args)
 
 
 def _deliver(receiver: Receiver, message: Message) -> None:
@@ -347,19 +323,6 @@ async def _try(action: Coroutine[Any, Any, Any]) -> bool:
         logger.warning("The channel layer fails", exc_info=True)
         return False
     return True
-
-
-def _is_receive_timeout(error: Exception) -> bool:
-    """Whether a layer has only received nothing for a while.
-
-    From version 8 on, redis-py closes a connection on which nothing arrived for five seconds,
-    which is as long as channels_redis waits at a time.
-    """
-    return type(error).__name__ == "TimeoutError"
-
-
-def _mailbox(address: str) -> str:
-    return address.rpartition("/")[2]
 
 
 def _reset() -> None:

@@ -27,7 +27,7 @@ Write = Callable[[dict[str, Any]], None]
 class Route(Protocol):
     """The way back for a response: the id of its request leads to the receiver."""
 
-    async def open(self, receiver: bus.Receiver, /) -> tuple[str, Callable[[], None]]:
+    async def open(self, receiver: bus.Receiver, /) -> tuple[str, Callable[[], object]]:
         """The id for a request whose response goes to ``receiver``, and a function to close it."""
         ...
 
@@ -39,8 +39,7 @@ class ResponseRoute:
     server: Server
     session: Session
 
-    async def open(self, receiver: bus.Receiver, /) -> tuple[str, Callable[[], None]]:
-        """A signed id, and a function to close its mailbox."""
+    async def open(self, receiver: bus.Receiver, /) -> tuple[str, Callable[[], object]]:
         here = bus.here()
         address = await here.open_mailbox(receiver)
         request_id = self.server.signer.sign(self._purpose, address)
@@ -65,11 +64,10 @@ class ConnectionRoute:
         self._receivers: dict[str, bus.Receiver] = {}
         self._numbers = count(1)
 
-    async def open(self, receiver: bus.Receiver, /) -> tuple[str, Callable[[], None]]:
-        """An id which this connection has not used before."""
+    async def open(self, receiver: bus.Receiver, /) -> tuple[str, Callable[[], object]]:
         request_id = f"question-{next(self._numbers)}"
         self._receivers[request_id] = receiver
-        return request_id, lambda: self._close(request_id)
+        return request_id, lambda: self._receivers.pop(request_id, None)
 
     def deliver(self, response: Response) -> None:
         """Pass a response on, if its request is still pending (CANC-08)."""
@@ -77,15 +75,12 @@ class ConnectionRoute:
         if receiver is not None:
             receiver(payload_of(response))
 
-    def _close(self, request_id: str) -> None:
-        self._receivers.pop(request_id, None)
-
 
 class PendingRequests:
     """The requests of one call to its client."""
 
     def __init__(self) -> None:
-        self._pending: dict[asyncio.Future[Json], Callable[[str], None]] = {}
+        self._pending: dict[asyncio.Future[Json], tuple[str, Write]] = {}
 
     async def send_request(
         self, route: Route, write: Write, method: str, params: Json, *, timeout: float
@@ -96,8 +91,10 @@ class PendingRequests:
         when the call is cancelled, the request is cancelled (LIFE-24).
         """
         response: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
-        request_id, close = await route.open(lambda message: _resolve(response, message))
-        self._pending[response] = lambda reason: write(_cancellation(request_id, reason))
+        request_id, close = await route.open(
+            lambda message: None if response.done() else response.set_result(message)
+        )
+        self._pending[response] = request_id, write
         try:
             write(jsonrpc.request(request_id, method, params))
             async with asyncio.timeout(timeout):
@@ -121,9 +118,10 @@ class PendingRequests:
 
     def _cancel(self, response: asyncio.Future[Json], reason: str) -> None:
         """Notify the client, once."""
-        cancel = self._pending.pop(response, None)
-        if cancel is not None:
-            cancel(reason)
+        if response in self._pending:
+            request_id, write = self._pending.pop(response)
+            params = {"requestId": request_id, "reason": reason}
+            write(jsonrpc.notification("notifications/cancelled", params))
 
 
 def read(response: Json) -> Any:
@@ -151,13 +149,3 @@ def payload_of(response: Response) -> dict[str, Any]:
     if response.error is not None:
         return {"error": response.error}
     return {"result": response.result}
-
-
-def _resolve(response: asyncio.Future[Json], message: Json) -> None:
-    if not response.done():
-        response.set_result(message)
-
-
-def _cancellation(request_id: str, reason: str) -> dict[str, Any]:
-    params = {"requestId": request_id, "reason": reason}
-    return jsonrpc.notification("notifications/cancelled", params)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from asgiref.sync import async_to_sync
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from django_mcp.server.server import Server
 
 logger = logging.getLogger("django_mcp")
+
+Loop: TypeAlias = asyncio.AbstractEventLoop
 
 OUTBOX = "outbox"
 """The stream of a session with the messages which no stream to the client has taken yet."""
@@ -69,14 +71,17 @@ class ChannelsPublisher:
     """The publisher of a Django site, over the event store and the channel layer."""
 
     def __init__(self) -> None:
-        self._pending: WeakKeyDictionary[
-            asyncio.AbstractEventLoop, dict[tuple[Server, str], None]
-        ] = WeakKeyDictionary()
+        # By loop, because a loop may end before it has sent its notifications.
+        self._pending: WeakKeyDictionary[Loop, dict[tuple[Server, str], None]] = WeakKeyDictionary()
 
     async def broadcast(self, server: Server, method: str, params: Json | None = None) -> None:
-        """Send a notification to every client of the server."""
         text = jsonrpc.encode(jsonrpc.notification(method, params)).decode()
-        number = await _append_to_log(server, text)
+        number = None
+        if server.revisions(Statefulness.SESSION):
+            try:
+                number = await stores.events().append(log_of(server), LOG, [text])
+            except Exception:
+                logger.exception("A notification cannot be appended to the log of %s", server.name)
         await bus.publish(of_server(server), {"method": method, "text": text, "number": number})
 
     async def send_to_session(
@@ -98,7 +103,10 @@ class ChannelsPublisher:
         if server.revisions(Statefulness.SESSION):
             try:
                 found = await stores.sessions().subscribers(server.name, uri)
-                await post_each_to_outbox(found, jsonrpc.notification(method, params))
+                message = jsonrpc.notification(method, params)
+                for start in range(0, len(found), CONCURRENCY):
+                    some = found[start : start + CONCURRENCY]
+                    await asyncio.gather(*(post_to_outbox(session, message) for session in some))
             except Exception:
                 logger.exception("The sessions that subscribed to %s cannot be notified", uri)
 
@@ -138,14 +146,13 @@ class ChannelsPublisher:
         else:
             loop.call_soon_threadsafe(self._schedule, loop, server, method)
 
-    def _schedule(self, loop: asyncio.AbstractEventLoop, server: Server, method: str) -> None:
-        # By loop, because a loop may end before it has sent its notifications.
+    def _schedule(self, loop: Loop, server: Server, method: str) -> None:
         pending = self._pending.setdefault(loop, {})
         if not pending:
             bus.spawn(self._broadcast_pending(loop))
         pending[server, method] = None
 
-    async def _broadcast_pending(self, loop: asyncio.AbstractEventLoop) -> None:
+    async def _broadcast_pending(self, loop: Loop) -> None:
         for server, method in self._pending.pop(loop, {}):
             await self.broadcast(server, method)
 
@@ -167,14 +174,6 @@ async def post_to_outbox(session: str, *messages: Json) -> None:
     await send_to_session(session, "posted")
 
 
-async def post_each_to_outbox(sessions: Iterable[str], message: Json) -> None:
-    """Append a message to the outbox of each session, some at a time."""
-    waiting = [*sessions]
-    while waiting:
-        now, waiting = waiting[:CONCURRENCY], waiting[CONCURRENCY:]
-        await asyncio.gather(*(post_to_outbox(session, message) for session in now))
-
-
 async def send_to_session(session: str, event: str, **facts: Any) -> None:
     """Publish an event to the streams and calls of a session, on every worker."""
     await bus.publish(of_session(session), {"event": event, **facts})
@@ -192,40 +191,28 @@ def lists_changed(server: Server, changes: Iterable[Change]) -> list[dict[str, A
 
     Lists which the server does not declare are left out.
     """
-    kinds = [kind for change in changes if change.area == "components" for kind in _kinds(change)]
-    if not kinds:
+    changed: set[str] = set()
+    for change in changes:
+        if change.area == "components":
+            is_clear = change.action == "clear"
+            kinds = change.value if is_clear else [change.key.partition(":")[0]]
+            changed.update(list_changed(CATEGORIES[kind]) for kind in kinds)
+    if not changed:
         return []
-    changed = {list_changed(CATEGORIES[kind]) for kind in kinds}
     return [jsonrpc.notification(method) for method in advertised(server) if method in changed]
-
-
-def _kinds(change: Change) -> list[str]:
-    return change.value if change.action == "clear" else [change.key.partition(":")[0]]
 
 
 def advertised(server: Server) -> list[str]:
     """The list_changed notifications which the server declares."""
-    capabilities = server.get_capabilities()
-    categories = dict.fromkeys(CATEGORIES.values())
+    capabilities, categories = server.get_capabilities(), dict.fromkeys(CATEGORIES.values())
     declared = [each for each in categories if capabilities.get(each, {}).get("listChanged")]
-    return [list_changed(each) for each in declared]
+    return [*map(list_changed, declared)]
 
 
 def supports(session: Session, method: str) -> bool:
     """Whether the session's revision has this notification; custom methods always pass."""
     notifications = BY_VERSION[session.version].server_notifications
     return method in notifications or not method.startswith("notifications/")
-
-
-async def _append_to_log(server: Server, text: str) -> int | None:
-    """Append to the server's log; the number there, or None without sessions or on failure."""
-    if not server.revisions(Statefulness.SESSION):
-        return None
-    try:
-        return await stores.events().append(log_of(server), LOG, [text])
-    except Exception:
-        logger.exception("A notification cannot be appended to the log of %s", server.name)
-        return None
 
 
 async def _await(coroutine: Coroutine[Any, Any, None]) -> None:

@@ -68,10 +68,6 @@ def _field_schema(name: str, field: forms.Field) -> Schema:
     return {key: value for key, value in members.items() if value is not None}
 
 
-def _string(field: Any) -> Schema:
-    return {"type": "string", "minLength": field.min_length, "maxLength": field.max_length}
-
-
 def _formatted(name: str) -> Callable[[Any], Schema]:
     return lambda field: {"type": "string", "format": name}
 
@@ -89,10 +85,6 @@ def _bound(value: Any) -> int | float | None:
     if value is None or isinstance(value, int):
         return value
     return None if callable(value) else float(value)
-
-
-def _choice(field: Any) -> Schema:
-    return {"type": "string", "oneOf": _choices(field)}
 
 
 def _multiple_choice(field: Any) -> Schema:
@@ -116,7 +108,7 @@ def _choices(field: Any) -> list[Schema]:
 SCHEMAS: Mapping[type[forms.Field], Callable[[Any], Schema]] = {
     forms.MultipleChoiceField: _multiple_choice,
     forms.ModelMultipleChoiceField: _multiple_choice,
-    forms.ChoiceField: _choice,
+    forms.ChoiceField: lambda field: {"type": "string", "oneOf": _choices(field)},
     forms.BooleanField: lambda field: {"type": "boolean"},
     forms.IntegerField: _number("integer"),
     forms.FloatField: _number("number"),
@@ -126,6 +118,10 @@ SCHEMAS: Mapping[type[forms.Field], Callable[[Any], Schema]] = {
     forms.DateField: _formatted("date"),
     forms.DateTimeField: _formatted("date-time"),
     forms.TimeField: lambda field: {"type": "string"},
-    forms.CharField: _string,
+    forms.CharField: lambda field: {
+        "type": "string",
+        "minLength": field.min_length,
+        "maxLength": field.max_length,
+    },
 }
 """The schema of each class of fields; a subclass has that of its nearest base."""

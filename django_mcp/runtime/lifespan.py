@@ -20,6 +20,8 @@ from django_mcp.components.signature import is_async
 from django_mcp.runtime import threads
 from django_mcp.server.server import Server
 
+STOP_FAILED = "The server {!r} could not be stopped properly"
+
 
 async def start(server: Server) -> None:
     """Call the server's ``start`` unless it was called; exceptions are raised.
@@ -56,17 +58,12 @@ async def stop(server: Server) -> None:
         if server.has_hook("stop"):
             await _call(server.stop)
     except Exception as error:
-        _report(server, error)
+        server.report(STOP_FAILED.format(server.name), error)
 
 
 async def stop_all() -> None:
-    """Stop every running server, in reverse order."""
     for server in reversed([*_running]):
         await stop(server)
-
-
-def _report(server: Server, error: Exception) -> None:
-    server.report(f"The server {server.name!r} could not be stopped properly", error)
 
 
 async def _start(server: Server) -> None:
@@ -91,11 +88,10 @@ def _stop_at_exit() -> None:
         server, _ = _running.popitem()
         server.is_running = False
         try:
-            returned = server.stop()
-            if isawaitable(returned):
+            if isawaitable(returned := server.stop()):
                 asyncio.run(_wait_for(returned))
         except Exception as error:
-            _report(server, error)
+            server.report(STOP_FAILED.format(server.name), error)
 
 
 async def _wait_for(awaitable: Awaitable[Any]) -> None:

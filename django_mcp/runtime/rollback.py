@@ -78,7 +78,6 @@ class HandlerTransaction:
     def __init__(self) -> None:
         self.rolls_back = False
         self._thread: int | None = None
-        """The thread on which the handler uses databases, while it runs."""
         self._begun: list[tuple[BaseDatabaseWrapper, transaction.Atomic, bool]] = []
 
     @property
@@ -91,7 +90,6 @@ class HandlerTransaction:
         return self._thread == threading.get_ident()
 
     def begin(self) -> None:
-        """Begin a transaction on each open connection of this thread."""
         self._thread = threading.get_ident()
         for connection in connections.all(initialized_only=True):
             if connection.connection is not None:
@@ -100,14 +98,12 @@ class HandlerTransaction:
                     self.begin_on(connection)
 
     def begin_on(self, connection: BaseDatabaseWrapper) -> None:
-        """Begin a transaction, or a savepoint within one."""
         is_outermost = not connection.in_atomic_block
         block = transaction.atomic(using=connection.alias)
         block.__enter__()
         self._begun.append((connection, block, is_outermost))
 
     def end(self) -> None:
-        """Commit, or roll back after an input request."""
         self._thread = None
         for connection, block, is_outermost in reversed(self._begun):
             if is_outermost:

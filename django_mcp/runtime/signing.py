@@ -13,7 +13,6 @@ class DjangoSigner:
     """A Signer with Django's signing: keys come from SECRET_KEY and SECRET_KEY_FALLBACKS."""
 
     def sign(self, purpose: str, text: str, /) -> str:
-        """Return ``text`` with a timestamp and a signature, salted with the purpose."""
         return _signer(purpose).sign(text)
 
     def unsign(self, purpose: str, signed: str, /, max_age: float | None = None) -> str | None:

@@ -24,8 +24,7 @@ class Twins:
     def of(
         self, method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
     ) -> tuple[
-        Callable[Concatenate[Any, P], T],
-        Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+        Callable[Concatenate[Any, P], T], Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
     ]:
         """Return the sync and the async method of the Server.
 

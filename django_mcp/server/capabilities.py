@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.components.base import ConfigurationError
@@ -30,15 +30,10 @@ class Capabilities:
         self._replacement = _checked(capabilities)
 
     def current(self) -> dict[str, Any]:
-        """Return the capabilities that the next client receives."""
         if self._replacement is not None:
             return dict(self._replacement)
-        computed = {
-            name: dict(FLAGS.get(name, {}))
-            for name, is_available in AVAILABLE.items()
-            if is_available(self._server)
-        }
-        declared = {**computed, **self._overrides}
+        available = (name for name, has in AVAILABLE.items() if has(self._server))
+        declared = {name: dict(FLAGS.get(name, {})) for name in available} | {**self._overrides}
         experimental = {**self._experimental(), **(declared.pop("experimental", None) or {})}
         if experimental:
             declared["experimental"] = experimental
@@ -77,9 +72,13 @@ def _checked(capabilities: Json | None) -> Json | None:
     return capabilities
 
 
-def _may_register(server: Server, hook: str) -> bool:
-    """Whether a hook may register components for one session."""
-    return server.has_hook(hook) or server.has_hook("init")
+def _has_any(kinds: Sequence[str], hook: str) -> Callable[[Server], bool]:
+    def has(server: Server) -> bool:
+        # ``init`` may register components for one session.
+        is_hooked = server.has_hook(hook) or server.has_hook("init")
+        return is_hooked or any(map(server.components.had, kinds))
+
+    return has
 
 
 def _completes(server: Server) -> bool:
@@ -90,17 +89,9 @@ def _completes(server: Server) -> bool:
 
 AVAILABLE: Mapping[str, Callable[[Server], bool]] = {
     "logging": lambda server: True,
-    "tools": lambda server: (
-        server.components.had("tool") or _may_register(server, "handle_tool_call")
-    ),
-    "resources": lambda server: (
-        server.components.had("resource")
-        or server.components.had("resource_template")
-        or _may_register(server, "handle_resource_read")
-    ),
-    "prompts": lambda server: (
-        server.components.had("prompt") or _may_register(server, "handle_prompt_get")
-    ),
+    "tools": _has_any(["tool"], "handle_tool_call"),
+    "resources": _has_any(["resource", "resource_template"], "handle_resource_read"),
+    "prompts": _has_any(["prompt"], "handle_prompt_get"),
     "completions": _completes,
 }
 """The capabilities, and whether a server has the feature."""

@@ -15,13 +15,7 @@ if TYPE_CHECKING:
     from django_mcp.protocol.revisions import Revision
     from django_mcp.server.server import Server
 
-KINDS = (
-    ToolComponent.kind,
-    ResourceComponent.kind,
-    TemplateComponent.kind,
-    PromptComponent.kind,
-)
-
+KINDS = (ToolComponent.kind, ResourceComponent.kind, TemplateComponent.kind, PromptComponent.kind)
 
 CONSTANT = {str, NoneType}
 """The types of titles and descriptions which are the same for every reader."""
@@ -34,8 +28,6 @@ class ComponentsOfKind:
     over a list while another one adds to it.
     """
 
-    __slots__ = ("_sorted", "by_key", "is_used")
-
     def __init__(self) -> None:
         self.is_used = False
         """Whether there ever was a component: clients may know the capability."""
@@ -44,7 +36,6 @@ class ComponentsOfKind:
 
     @property
     def ordered(self) -> Sequence[Component]:
-        """The components in the order in which they are listed."""
         # Sorted when first read, since a starting site adds one after the other. The order is
         # stored together with the mapping it belongs to: of two threads which sort before and
         # after a change, the later one to finish cannot store an outdated order.
@@ -105,15 +96,12 @@ class ComponentCollection:
         return self._kinds[kind].by_key.get(key)
 
     def of_kind(self, kind: str) -> Sequence[Component]:
-        """Return the components of this kind in the order in which they are listed."""
         return self._kinds[kind].ordered
 
     def had(self, kind: str) -> bool:
-        """Return whether there is or was a component of this kind."""
         return self._kinds[kind].is_used
 
     def all(self) -> Iterator[Component]:
-        """Iterate over all components, kind by kind."""
         return (item for components in self._kinds.values() for item in components.ordered)
 
     def descriptor(self, revision: Revision, component: Component) -> dict[str, Any]:
@@ -125,13 +113,11 @@ class ComponentCollection:
         if not is_declared or not texts <= CONSTANT:
             return self._describe(revision, component)
         key = (revision.version, component.kind, component.key)
-        described = self._descriptors.get(key)
-        if described is None:
+        if (described := self._descriptors.get(key)) is None:
             described = self._descriptors[key] = self._describe(revision, component)
         return described
 
     def clear_descriptors(self) -> None:
-        """Build the descriptors again when they are next read."""
         self._descriptors.clear()
 
     def _describe(self, revision: Revision, component: Component) -> dict[str, Any]:

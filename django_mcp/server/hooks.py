@@ -69,15 +69,11 @@ class Hooks:
         self.hooks[name] = function
         setattr(self, name, function)  # The attribute of the instance hides the method.
 
-    # Processes.
-
     def start(self) -> Any:
         """Called once in every serving process, before it answers its first message."""
 
     def stop(self) -> Any:
         """Called when such a process ends."""
-
-    # Sessions.
 
     def on_initialize(self, client_info: Json, capabilities: Json, frame: Frame) -> Any:
         """Called when a client opens a session. Raise McpError to reject it.
@@ -91,8 +87,6 @@ class Hooks:
         It may return a Frame, with assigns or components of this session alone. An exception
         ends the session. It is never called in revisions without sessions.
         """
-
-    # Components without a handler, and messages which the framework does not handle.
 
     def handle_tool_call(self, name: str, arguments: Json, frame: Frame) -> Any:
         """Called for a tool which was registered without a handler."""
@@ -115,8 +109,6 @@ class Hooks:
 
         It may return a Frame. Notifications have no response: an exception is logged.
         """
-
-    # Failures.
 
     def handle_error(self, message: str, error: BaseException | None) -> None:
         """Called for a failure which no caller receives: of a transport, a hook, a keepalive.

@@ -41,14 +41,13 @@ class InProcessCaller(Protocol):
 
     async def handle(
         self, server: Server, message: Json, *, user: Any, scopes: Iterable[str]
-    ) -> dict[str, Any] | None:
-        """Return the response to a JSON-RPC message."""
+    ) -> dict[str, Any] | None: ...
 
-    def frame(self, server: Server, client_info: Json, capabilities: Json, *, user: Any) -> Frame:
-        """Return the Frame of a client without a session."""
+    def frame(
+        self, server: Server, client_info: Json, capabilities: Json, *, user: Any
+    ) -> Frame: ...
 
-    def wait(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run an asynchronous function for synchronous code."""
+    def wait(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T: ...
 
 
 class InProcessCalls:
@@ -107,9 +106,8 @@ class InProcessCalls:
             "argument": {"name": argument, "value": value},
             "context": {"arguments": dict(context or {})},
         }
-        completion: dict[str, Any] = (await self._call("completion/complete", params, **options))[
-            "completion"
-        ]
+        result = await self._call("completion/complete", params, **options)
+        completion: dict[str, Any] = result["completion"]
         return completion
 
     async def list_tools(self, **options: Unpack[CallOptions]) -> list[dict[str, Any]]:
@@ -136,15 +134,11 @@ class InProcessCalls:
         A message without a protocol version is answered in the newest revision with sessions,
         with or without ``initialize`` before it. No notifications are sent.
         """
-        return await self._port.handle(self._server, message, user=user, scopes=scopes)
-
-    def initialize(self, client_info: Json, capabilities: Json, user: Any) -> Frame:
-        """Return the Frame of a client without a session."""
-        return self._port.frame(self._server, client_info, capabilities, user=user)
+        return await self.port.handle(self._server, message, user=user, scopes=scopes)
 
     def wait(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run an asynchronous function for synchronous code."""
-        return self._port.wait(function)
+        return self.port.wait(function)
 
     async def _list(
         self, method: str, member: str, **options: Unpack[CallOptions]
@@ -161,12 +155,12 @@ class InProcessCalls:
         scopes: Iterable[str] = (),
         frame: Frame | None = None,
     ) -> dict[str, Any]:
-        return await self._port.call(
+        return await self.port.call(
             self._server, method, params, user=user, scopes=scopes, frame=frame
         )
 
     @property
-    def _port(self) -> InProcessCaller:
+    def port(self) -> InProcessCaller:
         if self.caller is None:
             raise RuntimeError("A Server can be called only after django.setup()")
         return self.caller

@@ -42,19 +42,15 @@ def list_changed(category: str) -> str:
 class NotificationPublisher(Protocol):
     """Delivers notifications to connected clients, on whichever worker they are."""
 
-    async def broadcast(self, server: Server, method: str, params: Json | None = None) -> None:
-        """Send a notification to every client of the server."""
+    async def broadcast(self, server: Server, method: str, params: Json | None = None) -> None: ...
 
     async def send_to_session(
         self, server: Server, session_id: str, method: str, params: Json | None
-    ) -> None:
-        """Send a notification to the client of one session."""
+    ) -> None: ...
 
-    async def resource_updated(self, server: Server, uri: str) -> None:
-        """Notify the clients which subscribed to this resource."""
+    async def resource_updated(self, server: Server, uri: str) -> None: ...
 
-    async def ping(self, server: Server, session_id: str, timeout: float) -> None:
-        """Send a ping to the client of one session and wait for its response."""
+    async def ping(self, server: Server, session_id: str, timeout: float) -> None: ...
 
     def run(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine for synchronous code, or soon in a thread that runs an event loop."""
@@ -108,8 +104,7 @@ class Notifications:
     ) -> Coroutine[Any, Any, None]:
         """Send any notification to the client of one session, or to all that have sessions.
 
-        Raises ValueError for a session id of None: a client without a session can be notified
-        only while its request is answered, with ``frame.client.notify``.
+        Raises ValueError for a session id of None.
         """
         if session_id is None:
             raise ValueError(
@@ -134,7 +129,6 @@ class Notifications:
             self.publisher.list_changed(self._server, CATEGORIES[kind])
 
     def run(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Publish from synchronous code."""
         coroutine = function()
         if self.publisher is None:
             coroutine.close()
@@ -147,9 +141,11 @@ class Notifications:
             self.publisher.wait(function())
 
     async def _send(self, method: str, params: Json | None, session_id: str | Everyone) -> None:
-        if self._is_invalid(method, params):
-            return
-        if session_id is EVERYONE:
+        is_strict = self._server.options.strict
+        violations = strict_messages.notification(NEWEST, method, params) if is_strict else ()
+        if violations:
+            logger.error("%s violates the protocol: %s", method, "; ".join(violations))
+        elif session_id is EVERYONE:
             await self._broadcast(method, params)
         elif self.publisher is not None:
             await self.publisher.send_to_session(self._server, session_id, method, params)
@@ -157,12 +153,3 @@ class Notifications:
     async def _broadcast(self, method: str, params: Json | None = None) -> None:
         if self.publisher is not None:
             await self.publisher.broadcast(self._server, method, params)
-
-    def _is_invalid(self, method: str, params: Json | None) -> bool:
-        """Whether strict mode finds that it violates the protocol, which is logged."""
-        if not self._server.options.strict:
-            return False
-        violations = strict_messages.notification(NEWEST, method, params)
-        if violations:
-            logger.error("%s violates the protocol: %s", method, "; ".join(violations))
-        return bool(violations)

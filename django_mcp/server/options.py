@@ -38,14 +38,12 @@ class Signer(Protocol):
 
 
 class UnconfiguredSigner:
-    """The Signer of a Server to which no site has given one yet."""
+    """The Signer of a Server to which no site has given one yet; it raises RuntimeError."""
 
     def sign(self, purpose: str, text: str, /) -> NoReturn:
-        """Raise RuntimeError."""
         raise RuntimeError(UNCONFIGURED)
 
     def unsign(self, purpose: str, signed: str, /, max_age: float | None = None) -> NoReturn:
-        """Raise RuntimeError."""
         raise RuntimeError(UNCONFIGURED)
 
 

@@ -93,10 +93,7 @@ class Server(Hooks):
         self.info: dict[str, Any] = {"name": name, "version": version or "1.0"}
         self._info_by_version: dict[str, dict[str, Any]] = {}
         self.describe(
-            title=title,
-            description=description,
-            icons=[*icons] or None,
-            websiteUrl=website_url,
+            title=title, description=description, icons=[*icons] or None, websiteUrl=website_url
         )
         self.path = f"/{name}" if path is None else path
         self.instructions = instructions
@@ -118,8 +115,6 @@ class Server(Hooks):
 
     def __repr__(self) -> str:
         return f"<Server {self.name!r}>"
-
-    # Declaration of components.
 
     @overload
     def tool(self, target: Target, /) -> Target: ...
@@ -147,7 +142,7 @@ class Server(Hooks):
         ``@server.resource("ticket://{pk}")`` decorates a function; a class has a URI of its own.
         """
         if isinstance(target, str):
-            return self._decorate(resource_component, None, {"uri": target, **options})
+            target, options = None, {"uri": target, **options}
         return self._decorate(resource_component, target, options)
 
     @overload
@@ -166,8 +161,6 @@ class Server(Hooks):
 
         return register if target is None else register(target)
 
-    # Registration at runtime.
-
     def register_tool(self, name: str, handler: Handler = None, /, **options: Any) -> None:
         """Add a tool, or replace the one of its name, and notify clients.
 
@@ -178,17 +171,13 @@ class Server(Hooks):
         self._register(ToolComponent, tool_component, handler, {**options, "name": name})
 
     def register_prompt(self, name: str, handler: Handler = None, /, **options: Any) -> None:
-        """Add or replace a prompt, like ``register_tool``.
-
-        Without a handler, its messages come from ``handle_prompt_get``.
-        """
+        """Like ``register_tool``; without a handler, calls go to ``handle_prompt_get``."""
         self._register(PromptComponent, prompt_component, handler, {**options, "name": name})
 
     def register_resource(self, uri: str, handler: Handler = None, /, **options: Any) -> None:
-        """Add or replace the resource at ``uri``, like ``register_tool``.
+        """Like ``register_tool``; without a handler, it is read by ``handle_resource_read``.
 
-        A URI with ``{…}`` registers a template. Without a handler, it is read by
-        ``handle_resource_read``.
+        A URI with ``{…}`` registers a template.
         """
         kind = TemplateComponent if "{" in uri else ResourceComponent
         self._register(kind, resource_component, handler, {**options, "uri": uri})
@@ -223,8 +212,6 @@ class Server(Hooks):
         else:
             self.components.replace(build(function, **options))
 
-    # In-process calls.
-
     _in_process = Twins("in_process", InProcessCalls.wait)
     call_tool, acall_tool = _in_process.of(InProcessCalls.call_tool)
     read_resource, aread_resource = _in_process.of(InProcessCalls.read_resource)
@@ -243,12 +230,9 @@ class Server(Hooks):
     ) -> Frame:
         """Return the Frame of a client with these capabilities, to be passed as ``frame``.
 
-        For integrations of one's own: no session is opened, no hook is called, and no
-        notification is sent.
+        No session is opened, no hook is called, and no notification is sent.
         """
-        return self.in_process.initialize(client_info, capabilities, user)
-
-    # Notifications.
+        return self.in_process.port.frame(self, client_info, capabilities, user=user)
 
     _notifications = Twins("notifications", Notifications.run)
     notify_tools_list_changed, anotify_tools_list_changed = _notifications.of(
@@ -265,8 +249,6 @@ class Server(Hooks):
     )
     send_notification, asend_notification = _notifications.of(Notifications.send_notification)
     ping, aping = Twins("notifications", Notifications.wait).of(Notifications.ping)
-
-    # Configuration by the site.
 
     def configure(self, options: ServerOptions, signer: Signer) -> None:
         """Use the options and the signer of the site; called once, when the site has started."""
@@ -287,8 +269,7 @@ class Server(Hooks):
     @cached_property
     def cache_members(self) -> Mapping[str, Any]:
         """The caching members of results whose component has no hint of its own."""
-        hint = self.cache or CacheHint(ttl_ms=self.options.cache_ttl_ms)
-        return hint.to_protocol()
+        return (self.cache or CacheHint(ttl_ms=self.options.cache_ttl_ms)).to_protocol()
 
     @property
     def notify_lists_on_initialize(self) -> bool:
@@ -305,8 +286,6 @@ class Server(Hooks):
         """The served revisions without sessions, by version."""
         return {item.version: item for item in self.revisions(Statefulness.STATELESS)}
 
-    # Server information.
-
     def describe(self, **members: Any) -> None:
         """Set members of the server information; those which are None are left out."""
         self.info |= {name: value for name, value in members.items() if value is not None}
@@ -314,8 +293,7 @@ class Server(Hooks):
 
     def get_server_info(self, revision: Revision) -> dict[str, Any]:
         """Return the server's name, version and the other members which the revision defines."""
-        info = self._info_by_version.get(revision.version)
-        if info is None:
+        if (info := self._info_by_version.get(revision.version)) is None:
             info = revision.known_fields("implementation", self.info)
             self._info_by_version[revision.version] = info
         return info
@@ -327,9 +305,8 @@ class Server(Hooks):
     def get_capabilities(self) -> dict[str, Any]:
         """Return the capabilities that the next client receives.
 
-        They are computed from the registered components and the hooks, then amended by
-        ``capabilities`` of the constructor, where None removes one; or those of
-        ``set_capabilities``.
+        They are those of ``set_capabilities``, or else computed from components and hooks, then
+        amended by ``capabilities`` of the constructor, where None removes one.
         """
         return self.capabilities.current()
 
@@ -337,8 +314,6 @@ class Server(Hooks):
         """Declare exactly these to all further clients; None computes them again."""
         self.capabilities.replace(capabilities)
         self.components.clear_descriptors()
-
-    # Keepalive and log messages.
 
     def set_keepalive(self, interval_ms: int | None, failure_threshold: int = 3) -> None:
         """Send sessions ``notifications/keepalive`` at this interval; None or 0 stops it.

@@ -9,14 +9,22 @@ from __future__ import annotations
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from hashlib import sha256
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from pydantic_core import from_json
 
 from django_mcp.frame.session import Change, Session
+from django_mcp.runtime import threads
+
+P = ParamSpec("P")
+S = TypeVar("S")
+T = TypeVar("T")
+
+AsyncMethod: TypeAlias = Callable[Concatenate[S, P], Coroutine[Any, Any, T]]
 
 Clock = Callable[[], float]
 """Seconds since 1970. All workers that share a store must have the same time."""
@@ -34,6 +42,16 @@ class StoreFull(Exception):
 
 class StoreBusy(Exception):
     """A write was in conflict with other writers for too long."""
+
+
+def on_thread(method: Callable[Concatenate[S, P], T]) -> AsyncMethod[S, P, T]:
+    """Decorate a blocking method of a store, to run it on one of the threads for stores."""
+
+    @wraps(method)
+    async def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await threads.run_in_store_pool(method, self, *args, **kwargs)
+
+    return run
 
 
 class SessionStore(ABC):
@@ -188,21 +206,17 @@ def pack(session: Session) -> str:
 
 
 def unpack(text: str, *, session_id: str) -> Session:
-    """The session of the JSON that ``pack`` returned."""
-    values: dict[str, Any] = _parse(text)
-    values["id"] = session_id
-    return Session.from_json(values)
+    """The session of the JSON that ``pack`` returned.
 
-
-def _parse(text: str) -> Any:
-    """Parse JSON with the parser of pydantic, which takes a fifth of the time of Python's own.
-
-    Python's own accepts what the other rejects: half of a surrogate pair, and deep nesting.
+    The parser of pydantic takes a fifth of the time of Python's own, which accepts what the other
+    rejects: half of a surrogate pair, and deep nesting.
     """
     try:
-        return from_json(text)
+        values = from_json(text)
     except ValueError:
-        return json.loads(text)
+        values = json.loads(text)
+    values["id"] = session_id
+    return Session.from_json(values)
 
 
 def digest(*parts: str) -> str:

@@ -24,7 +24,6 @@ from django.core.cache import caches
 from django.core.cache.backends.base import BaseCache
 
 from django_mcp.frame.session import Change, Session, address
-from django_mcp.runtime import threads
 from django_mcp.stores.base import (
     WRITE_TIMEOUT,
     Event,
@@ -33,6 +32,7 @@ from django_mcp.stores.base import (
     StoreBusy,
     StoreFull,
     digest,
+    on_thread,
     pack,
     unpack,
 )
@@ -86,29 +86,8 @@ class CacheSessionStore(SessionStore):
         # The entry must not expire before the session does, whose last use may be written late.
         self._timeout = ceil(self.idle_timeout + self.touch_interval)
 
-    async def create(self, session: Session) -> None:
-        await threads.run_in_store_pool(self._create, session)
-
-    async def load(self, session_id: str) -> Session | None:
-        return await threads.run_in_store_pool(self._load, session_id)
-
-    async def update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
-        return await threads.run_in_store_pool(self._update, session_id, changes)
-
-    async def touch(self, session_id: str) -> None:
-        await threads.run_in_store_pool(self._load, session_id)
-
-    async def delete(self, session_id: str) -> bool:
-        return await threads.run_in_store_pool(self._delete, session_id)
-
-    async def subscribers(self, server: str, uri: str) -> list[str]:
-        return await threads.run_in_store_pool(self._subscribers, server, uri)
-
-    async def prune(self) -> int:
-        """Do nothing: the cache deletes expired entries by itself, and returns no number."""
-        return 0
-
-    def _create(self, session: Session) -> None:
+    @on_thread
+    def create(self, session: Session) -> None:
         text, key = pack(session), _of_principal(session)
         with self._cache.locked(key) as cache:
             names = cache.get(key, [])
@@ -120,7 +99,15 @@ class CacheSessionStore(SessionStore):
             cache.set(key, [*names, session.address], self._timeout)
             self._renew(session)
         for uri in session.subscriptions:
-            self._add_to(_of_resource(session.server, uri), session.address)
+            self._list(_of_resource(session.server, uri), session.address, True)
+
+    @on_thread
+    def load(self, session_id: str) -> Session | None:
+        return self._load(session_id)
+
+    @on_thread
+    def touch(self, session_id: str) -> None:
+        self._load(session_id)
 
     def _load(self, session_id: str) -> Session | None:
         name = address(session_id)
@@ -133,7 +120,8 @@ class CacheSessionStore(SessionStore):
             self._renew(session)
         return session
 
-    def _update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
+    @on_thread
+    def update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
         key = _session(address(session_id))
         with self._cache.locked(key) as cache:
             before = self._load(session_id)
@@ -143,27 +131,32 @@ class CacheSessionStore(SessionStore):
             text = pack(after)
             cache.set(key, text, self._timeout)
             self._renew(after)
-            for uri in after.subscriptions - before.subscriptions:
-                self._add_to(_of_resource(after.server, uri), after.address)
-            for uri in before.subscriptions - after.subscriptions:
-                self._remove_from(_of_resource(after.server, uri), after.address)
+            for uri in before.subscriptions ^ after.subscriptions:
+                is_member = uri in after.subscriptions
+                self._list(_of_resource(after.server, uri), after.address, is_member)
         return unpack(text, session_id=session_id)
 
-    def _delete(self, session_id: str) -> bool:
+    @on_thread
+    def delete(self, session_id: str) -> bool:
         name = address(session_id)
         with self._cache.locked(_session(name)) as cache:
             session = self._load(session_id)
             cache.delete_many([_session(name), _used(name)])
         if session is None:
             return False
-        self._remove_from(_of_principal(session), name)
+        self._list(_of_principal(session), name, False)
         for uri in session.subscriptions:
-            self._remove_from(_of_resource(session.server, uri), name)
+            self._list(_of_resource(session.server, uri), name, False)
         return True
 
-    def _subscribers(self, server: str, uri: str) -> list[str]:
+    @on_thread
+    def subscribers(self, server: str, uri: str) -> list[str]:
         names = self._cache.connection.get(_of_resource(server, uri), [])
         return list(self._live(names))
+
+    async def prune(self) -> int:
+        """Do nothing: the cache deletes expired entries by itself, and returns no number."""
+        return 0
 
     def _live(self, names: Sequence[str]) -> dict[str, tuple[str, float]]:
         """The data and the time of the last use of the sessions that have not expired."""
@@ -184,15 +177,11 @@ class CacheSessionStore(SessionStore):
         for uri in session.subscriptions:
             cache.touch(_of_resource(session.server, uri), self._timeout)
 
-    def _add_to(self, key: str, name: str) -> None:
+    def _list(self, key: str, name: str, is_member: bool) -> None:
+        """Add a session to one of the entries that list sessions, or remove it."""
         with self._cache.locked(key) as cache:
             names = [each for each in cache.get(key, []) if each != name]
-            cache.set(key, [*names, name], self._timeout)
-
-    def _remove_from(self, key: str, name: str) -> None:
-        with self._cache.locked(key) as cache:
-            names = [each for each in cache.get(key, []) if each != name]
-            cache.set(key, names, self._timeout)
+            cache.set(key, [*names, name] if is_member else names, self._timeout)
 
 
 def _session(name: str) -> str:
@@ -230,49 +219,24 @@ class CacheEventStore(EventStore):
         super().__init__(**limits)
         self._cache = _LockedCache(alias)
 
-    async def append(self, session: str, stream: str, data: Iterable[str]) -> int:
-        return await threads.run_in_store_pool(self._append, session, stream, tuple(data))
-
-    async def after(self, session: str, stream: str, number: int) -> list[Event] | None:
-        return await threads.run_in_store_pool(self._after, digest(session, stream), number)
-
-    async def move(self, session: str, source: str, target: str) -> list[Event]:
-        return await threads.run_in_store_pool(self._move, session, source, target)
-
-    async def close(self, session: str, stream: str) -> None:
-        await threads.run_in_store_pool(self._close, session, digest(session, stream))
-
-    async def is_closed(self, session: str, stream: str) -> bool:
-        head = await threads.run_in_store_pool(self._head, digest(session, stream))
-        return head is None or head.closed
-
-    async def forget(self, session: str) -> None:
-        await threads.run_in_store_pool(self._forget, session)
-
-    async def prune(self) -> int:
-        """Do nothing: the cache deletes expired entries by itself, and returns no number."""
-        return 0
-
-    def _append(self, session: str, stream: str, data: Sequence[str]) -> int:
+    @on_thread
+    def append(self, session: str, stream: str, data: Iterable[str]) -> int:
         with self._cache.locked(_streams(session)) as cache:
-            return self._add(cache, session, digest(session, stream), data)
+            return self._add(cache, session, digest(session, stream), tuple(data))
 
     def _add(self, cache: BaseCache, session: str, name: str, data: Sequence[str]) -> int:
         head = self._head(name) or self._open(session, name)
         last = head.last + len(data)
         # The head is written last: a reader of it finds all events up to its number.
-        cache.set_many(
-            {
-                _event(name, number): (self.now(), text)
-                for number, text in enumerate(data, head.last + 1)
-            },
-            ceil(self.lifetime),
-        )
+        numbered = enumerate(data, head.last + 1)
+        entries = {_event(name, number): (self.now(), text) for number, text in numbered}
+        cache.set_many(entries, ceil(self.lifetime))
         self._write(session, name, _Head(last, head.closed, self.now()))
         self._drop(name, range(max(1, head.last - self.limit + 1), last - self.limit + 1))
         return last
 
-    def _move(self, session: str, source: str, target: str) -> list[Event]:
+    @on_thread
+    def move(self, session: str, source: str, target: str) -> list[Event]:
         name = digest(session, source)
         if not self._after(name, 0):
             return []
@@ -289,6 +253,10 @@ class CacheEventStore(EventStore):
         if numbers:  # Redis rejects an empty list.
             self._cache.connection.delete_many([_event(name, number) for number in numbers])
 
+    @on_thread
+    def after(self, session: str, stream: str, number: int) -> list[Event] | None:
+        return self._after(digest(session, stream), number)
+
     def _after(self, name: str, number: int) -> list[Event] | None:
         head = self._head(name)
         if head is None:
@@ -299,17 +267,29 @@ class CacheEventStore(EventStore):
         events = ((each, found.get(_event(name, each), (0.0, ""))) for each in numbers)
         return [Event(each, text) for each, (at, text) in events if at > oldest]
 
-    def _close(self, session: str, name: str) -> None:
+    @on_thread
+    def close(self, session: str, stream: str) -> None:
+        name = digest(session, stream)
         with self._cache.locked(_streams(session)):
             head = self._head(name)
             if head is not None:
                 self._write(session, name, _Head(head.last, True, self.now()))
 
-    def _forget(self, session: str) -> None:
+    @on_thread
+    def forget(self, session: str) -> None:
         with self._cache.locked(_streams(session)) as cache:
             names = cache.get(_streams(session), [])
             # Events without a head are not found, and expire soon.
             cache.delete_many([*map(_head, names), _streams(session)])
+
+    @on_thread
+    def is_closed(self, session: str, stream: str) -> bool:
+        head = self._head(digest(session, stream))
+        return head is None or head.closed
+
+    async def prune(self) -> int:
+        """Do nothing: the cache deletes expired entries by itself, and returns no number."""
+        return 0
 
     def _head(self, name: str) -> _Head | None:
         return self._heads([name]).get(name)
@@ -318,10 +298,9 @@ class CacheEventStore(EventStore):
         """The heads of the streams that have not expired."""
         found = self._cache.connection.get_many(map(_head, names))
         heads = {name: _Head(*found[_head(name)]) for name in names if _head(name) in found}
+        is_live = self.is_live_stream
         return {
-            name: head
-            for name, head in heads.items()
-            if self.is_live_stream(head.touched_at, closed=head.closed)
+            n: head for n, head in heads.items() if is_live(head.touched_at, closed=head.closed)
         }
 
     def _open(self, session: str, name: str) -> _Head:

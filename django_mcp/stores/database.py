@@ -10,10 +10,11 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
-from typing import Any, ParamSpec, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from django.conf import settings
 from django.db import IntegrityError, OperationalError, connections, models, router, transaction
@@ -22,20 +23,22 @@ from django.db.models import F, Q
 
 from django_mcp.frame.session import Change, Session, address
 from django_mcp.models import PRINCIPAL_LENGTH, McpSession, Stream, StreamEvent, Subscription
-from django_mcp.runtime import threads
 from django_mcp.stores.base import (
     WRITE_TIMEOUT,
+    AsyncMethod,
     Event,
     EventStore,
     SessionStore,
     StoreBusy,
     StoreFull,
     digest,
+    on_thread,
     pack,
     unpack,
 )
 
 P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
 Model = TypeVar("Model", bound=models.Model)
 
@@ -54,18 +57,10 @@ class _Database:
         """Its alias, for reads as well: a replica may not have the session yet."""
         return self._using or router.db_for_write(McpSession)
 
-    def run(
-        self, body: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
-    ) -> Coroutine[Any, Any, T]:
-        """Run ``body`` on a thread, again after a conflict with another writer."""
-        return threads.run_in_store_pool(_with_retries, body, *args, **kwargs)
-
     def rows(self, model: type[Model]) -> models.QuerySet[Model]:
-        """All rows of a model."""
         return model._default_manager.using(self.alias)
 
     def atomic(self) -> AbstractContextManager[Any]:
-        """A transaction."""
         return transaction.atomic(self.alias)
 
     @property
@@ -76,6 +71,27 @@ class _Database:
         if cached is None or cached.connection is not connection:
             cached = vars(_local)[self.alias] = _Statements(connection)
         return cached
+
+
+def _on_thread(method: Callable[Concatenate[S, P], T]) -> AsyncMethod[S, P, T]:
+    """Run a method on a thread for stores, again while other writers are in conflict."""
+
+    @on_thread
+    @wraps(method)
+    def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        deadline = time.monotonic() + WRITE_TIMEOUT
+        while True:
+            try:
+                return method(self, *args, **kwargs)
+            except (_ConcurrentUpdate, OperationalError) as error:
+                text = str(error).lower()
+                if isinstance(error, OperationalError) and not any(map(text.count, CONTENTION)):
+                    raise
+                if time.monotonic() > deadline:
+                    raise StoreBusy("Too many concurrent writes to the session") from error
+            time.sleep(random.uniform(0.001, 0.02))  # So that not all retry at once.
+
+    return run
 
 
 class DatabaseSessionStore(SessionStore):
@@ -90,34 +106,14 @@ class DatabaseSessionStore(SessionStore):
         self.using = using
         self._database = _Database(using)
 
-    async def create(self, session: Session) -> None:
-        await self._database.run(self._create, session)
-
-    async def load(self, session_id: str) -> Session | None:
-        return await self._database.run(self._load, session_id)
-
-    async def update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
-        return await self._database.run(self._update, session_id, changes)
-
-    async def touch(self, session_id: str) -> None:
-        await self._database.run(self._touch, session_id)
-
-    async def delete(self, session_id: str) -> bool:
-        return await self._database.run(self._delete, session_id)
-
-    async def subscribers(self, server: str, uri: str) -> list[str]:
-        return await self._database.run(self._subscribers, server, uri)
-
-    async def prune(self) -> int:
-        return await self._database.run(self._prune)
-
-    def _create(self, session: Session) -> None:
+    @_on_thread
+    def create(self, session: Session) -> None:
         now = to_datetime(self.now())
         principal = session.principal[:PRINCIPAL_LENGTH]
         if self._is_full(principal):
             raise StoreFull(f"This caller has {self.limit_per_principal} sessions already")
         with self._transaction_for(session.subscriptions):
-            self._rows.create(
+            self._database.rows(McpSession).create(
                 address=session.address,
                 server=session.server,
                 principal=principal,
@@ -139,7 +135,8 @@ class DatabaseSessionStore(SessionStore):
         names = list(self._live.filter(principal=principal).values_list("principal", flat=True))
         return names.count(principal) >= self.limit_per_principal
 
-    def _load(self, session_id: str) -> Session | None:
+    @_on_thread
+    def load(self, session_id: str) -> Session | None:
         row = self._read(session_id)
         if row is None:
             return None
@@ -153,7 +150,8 @@ class DatabaseSessionStore(SessionStore):
         row = self._database.statements.read(address(session_id))
         return row if row is not None and self.is_live(row[1].timestamp()) else None
 
-    def _update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
+    @_on_thread
+    def update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
         row = self._read(session_id)
         if row is None:
             return None
@@ -171,11 +169,16 @@ class DatabaseSessionStore(SessionStore):
             self._subscribe(after, after.subscriptions - before.subscriptions)
         return unpack(text, session_id=session_id)
 
+    @_on_thread
+    def touch(self, session_id: str) -> None:
+        self._touch(session_id)
+
     def _touch(self, session_id: str) -> None:
         stale = Q(used_at__lte=to_datetime(self.now() - self.touch_interval))
         self._live.filter(stale, pk=address(session_id)).update(used_at=to_datetime(self.now()))
 
-    def _delete(self, session_id: str) -> bool:
+    @_on_thread
+    def delete(self, session_id: str) -> bool:
         row = self._read(session_id)
         if row is None:
             return False
@@ -189,13 +192,16 @@ class DatabaseSessionStore(SessionStore):
                 raise _ConcurrentUpdate
         return True
 
-    def _subscribers(self, server: str, uri: str) -> list[str]:
+    @_on_thread
+    def subscribers(self, server: str, uri: str) -> list[str]:
         live = Q(session__used_at__gt=to_datetime(self.oldest_use))
         found = self._database.rows(Subscription).filter(live, resource=digest(server, uri))
         return list(found.values_list("session_id", flat=True))
 
-    def _prune(self) -> int:
-        _, deleted = self._rows.exclude(used_at__gt=to_datetime(self.oldest_use)).delete()
+    @_on_thread
+    def prune(self) -> int:
+        rows = self._database.rows(McpSession)
+        _, deleted = rows.exclude(used_at__gt=to_datetime(self.oldest_use)).delete()
         return deleted.get(McpSession._meta.label, 0)
 
     def _subscribe(self, session: Session, uris: Collection[str]) -> None:
@@ -208,21 +214,17 @@ class DatabaseSessionStore(SessionStore):
     def _unsubscribe(self, session: Session, uris: Collection[str]) -> None:
         if uris:
             resources = [digest(session.server, uri) for uri in uris]
-            self._database.rows(Subscription).filter(
-                session=session.address, resource__in=resources
-            ).delete()
+            rows = self._database.rows(Subscription).filter(session=session.address)
+            rows.filter(resource__in=resources).delete()
 
     def _transaction_for(self, subscriptions: Collection[str]) -> AbstractContextManager[Any]:
         """A transaction, where more than the row of the session is written."""
         return self._database.atomic() if subscriptions else nullcontext()
 
     @property
-    def _rows(self) -> models.QuerySet[McpSession]:
-        return self._database.rows(McpSession)
-
-    @property
     def _live(self) -> models.QuerySet[McpSession]:
-        return self._rows.filter(used_at__gt=to_datetime(self.oldest_use))
+        rows = self._database.rows(McpSession)
+        return rows.filter(used_at__gt=to_datetime(self.oldest_use))
 
 
 class DatabaseEventStore(EventStore):
@@ -237,42 +239,27 @@ class DatabaseEventStore(EventStore):
         self._database = _Database(using)
 
     async def append(self, session: str, stream: str, data: Iterable[str]) -> int:
-        return await self._database.run(self._append, session, stream, tuple(data))
-
-    async def after(self, session: str, stream: str, number: int) -> list[Event] | None:
-        return await self._database.run(self._after, digest(session, stream), number)
-
-    async def move(self, session: str, source: str, target: str) -> list[Event]:
-        return await self._database.run(self._move, session, source, target)
-
-    async def close(self, session: str, stream: str) -> None:
-        await self._database.run(self._close, digest(session, stream))
-
-    async def is_closed(self, session: str, stream: str) -> bool:
-        return await self._database.run(self._is_closed, digest(session, stream))
-
-    async def forget(self, session: str) -> None:
-        await self._database.run(self._forget, session)
-
-    async def prune(self) -> int:
-        return await self._database.run(self._prune)
+        # A retry must not find an exhausted iterator.
+        return await self._append_on_thread(session, stream, tuple(data))
 
     def _append(self, session: str, stream: str, data: Sequence[str]) -> int:
         now, name = to_datetime(self.now()), digest(session, stream)
         # The update locks the row of the stream, so that events are committed in order.
         with self._database.atomic():
             last = self._count(session, name, len(data))
-            self._database.rows(StreamEvent).bulk_create(
+            events = self._database.rows(StreamEvent)
+            events.bulk_create(
                 StreamEvent(stream_id=name, number=number, data=text, created_at=now)
                 for number, text in enumerate(data, last - len(data) + 1)
             )
             if last > self.limit:
-                self._database.rows(StreamEvent).filter(
-                    stream=name, number__lte=last - self.limit
-                ).delete()
+                events.filter(stream=name, number__lte=last - self.limit).delete()
         return last
 
-    def _move(self, session: str, source: str, target: str) -> list[Event]:
+    _append_on_thread = _on_thread(_append)
+
+    @_on_thread
+    def move(self, session: str, source: str, target: str) -> list[Event]:
         name = digest(session, source)
         if not self._after(name, 0):
             return []
@@ -286,11 +273,8 @@ class DatabaseEventStore(EventStore):
 
     def _count(self, session: str, name: str, more: int) -> int:
         """The last number of the stream after ``more`` events; opens an unknown stream."""
-        streams = self._database.rows(Stream).filter(pk=name)
-        counted = streams.filter(self._known).update(
-            last=F("last") + more, touched_at=to_datetime(self.now())
-        )
-        if counted:
+        streams, now = self._database.rows(Stream).filter(pk=name), to_datetime(self.now())
+        if streams.filter(self._known).update(last=F("last") + more, touched_at=now):
             return streams.values_list("last", flat=True).get()
         self._open(session, name, more)
         return more
@@ -304,36 +288,43 @@ class DatabaseEventStore(EventStore):
             if oldest is None:
                 raise StoreFull(f"This session has {self.streams} open streams already")
             oldest.delete()
+        now = to_datetime(self.now())
         try:
             with self._database.atomic():
-                rows.create(
-                    name=name, session=session, last=last, touched_at=to_datetime(self.now())
-                )
+                rows.create(name=name, session=session, last=last, touched_at=now)
         except IntegrityError:
             raise _ConcurrentUpdate from None
+
+    @_on_thread
+    def after(self, session: str, stream: str, number: int) -> list[Event] | None:
+        return self._after(digest(session, stream), number)
 
     def _after(self, name: str, number: int) -> list[Event] | None:
         last = self._find(name).values_list("last", flat=True).first()
         if last is None:
             return None
-        events = self._database.rows(StreamEvent).filter(
-            stream=name, number__gt=number, created_at__gt=to_datetime(self.now() - self.lifetime)
-        )
-        return [Event(*row) for row in events.order_by("number").values_list("number", "data")]
+        oldest = to_datetime(self.now() - self.lifetime)
+        events = self._database.rows(StreamEvent).filter(stream=name, created_at__gt=oldest)
+        later = events.filter(number__gt=number).order_by("number")
+        return [Event(*row) for row in later.values_list("number", "data")]
 
-    def _close(self, name: str) -> None:
-        self._find(name).update(closed=True, touched_at=to_datetime(self.now()))
+    @_on_thread
+    def close(self, session: str, stream: str) -> None:
+        self._find(digest(session, stream)).update(closed=True, touched_at=to_datetime(self.now()))
 
-    def _is_closed(self, name: str) -> bool:
-        return not self._find(name).filter(closed=False).exists()
+    @_on_thread
+    def is_closed(self, session: str, stream: str) -> bool:
+        return not self._find(digest(session, stream)).filter(closed=False).exists()
 
-    def _forget(self, session: str) -> None:
+    @_on_thread
+    def forget(self, session: str) -> None:
         streams = self._database.rows(Stream).filter(session=session)
         # Most sessions have none, and a query costs less than a transaction.
         if streams.exists():
             streams.delete()
 
-    def _prune(self) -> int:
+    @_on_thread
+    def prune(self) -> int:
         old = to_datetime(self.now() - self.lifetime)
         dropped, _ = self._database.rows(StreamEvent).exclude(created_at__gt=old).delete()
         self._database.rows(Stream).exclude(self._known).delete()
@@ -344,12 +335,11 @@ class DatabaseEventStore(EventStore):
 
     @property
     def _known(self) -> Q:
-        def since(closed: bool) -> datetime:
-            return to_datetime(self.now() - self.stream_lifetime(closed=closed))
+        def is_live(closed: bool) -> Q:
+            oldest = to_datetime(self.now() - self.stream_lifetime(closed=closed))
+            return Q(closed=closed, touched_at__gt=oldest)
 
-        return Q(closed=True, touched_at__gt=since(True)) | Q(
-            closed=False, touched_at__gt=since(False)
-        )
+        return is_live(True) | is_live(False)
 
 
 class _Statements:
@@ -426,23 +416,3 @@ class _ConcurrentUpdate(Exception):
 def to_datetime(seconds: float) -> datetime:
     """The time for a column: aware or, without USE_TZ, naive and local."""
     return datetime.fromtimestamp(seconds, tz=UTC if settings.USE_TZ else None)
-
-
-def _with_retries(body: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """The return value of ``body``, which is repeated while other writers are in conflict."""
-    deadline = time.monotonic() + WRITE_TIMEOUT
-    while True:
-        try:
-            return body(*args, **kwargs)
-        except (_ConcurrentUpdate, OperationalError) as error:
-            if not _is_contention(error):
-                raise
-            if time.monotonic() > deadline:
-                raise StoreBusy("Too many concurrent writes to the session") from error
-        time.sleep(random.uniform(0.001, 0.02))  # So that not all retry at once.
-
-
-def _is_contention(error: Exception) -> bool:
-    """Whether other writers are the only cause of the error."""
-    text = str(error).lower()
-    return isinstance(error, _ConcurrentUpdate) or any(part in text for part in CONTENTION)

@@ -8,21 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Coroutine,
-    Iterable,
-    Mapping,
-    Sequence,
-)
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from functools import update_wrapper
 from inspect import isawaitable
 from itertools import count
-from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from asgiref.sync import async_to_sync
@@ -125,20 +117,30 @@ class Client(ReceivedNotifications):
         sync_execution: Literal["thread_sensitive", "threads"] = "thread_sensitive",
         validation: Literal["off", "strict"] = "strict",
     ) -> None:
-        self.server = registry.configure(_server(server))
+        if not isinstance(server, Server):
+            server = registry.default if server is None else registry.get(server)
+        self.server = registry.configure(server)
         self.revision: Revision = NEWEST if version is None else BY_VERSION[version]
         self.notifications = []
         self.initialize_result: dict[str, Any] = {}
         """The result of ``initialize``; empty in a stateless revision."""
-        self._answers = _answers(elicitation, sampling, roots)
-        self._capabilities = _capabilities(self._answers) if capabilities is None else capabilities
+        given = {
+            "elicitation/create": elicitation,
+            "sampling/createMessage": sampling,
+            "roots/list": {"roots": [*roots]} if isinstance(roots, Sequence) else roots,
+        }
+        self._answers = {method: answer for method, answer in given.items() if answer is not None}
+        if capabilities is None:
+            capabilities = dict(CAPABILITIES[method] for method in self._answers)
+        self._capabilities = capabilities
         self._log_level = log_level
         self._timeout = timeout
         self._sync_execution = sync_execution
         self._is_strict = validation == "strict"
         self._ids = count(1)
         self._violations: list[AssertionError] = []
-        self._open: AsyncExitStack | None = None
+        self._withdraw_validation: Callable[[], None] | None = None
+        """Called on closing; None while the client is not open."""
         self._received = asyncio.Event()
         self._acknowledged = asyncio.Event()
         self._awaited: Counter[str] = Counter()
@@ -168,28 +170,26 @@ class Client(ReceivedNotifications):
 
     async def open(self) -> None:
         """Connect and initialize; the first request does so if the client is not open."""
-        if self._open is None:
+        if self._withdraw_validation is None:
             await self.connect()
             if self.revision.statefulness is Statefulness.SESSION:
                 await self._initialize()
 
     async def connect(self) -> None:
         """Open the connection without ``initialize``: for tests of the initialization itself."""
-        self._open = AsyncExitStack()
-        self._open.callback(_request_validation(self.server, strict=self._is_strict))
-        self._open.push_async_callback(self._disconnect)
+        self._withdraw_validation = _request_validation(self.server, strict=self._is_strict)
         with self._threads():
             await self.connection.open()
 
     async def close(self) -> None:
         """Close the connection, and end the session."""
-        if self._open is not None:
-            opened, self._open = self._open, None
-            await opened.aclose()
-
-    async def _disconnect(self) -> None:
-        with self._threads():
-            await self.connection.close()
+        withdraw, self._withdraw_validation = self._withdraw_validation, None
+        if withdraw is not None:
+            try:
+                with self._threads():
+                    await self.connection.close()
+            finally:
+                withdraw()
 
     async def _initialize(self) -> None:
         params = {
@@ -225,7 +225,8 @@ class Client(ReceivedNotifications):
         self, name: str, arguments: Json | None = None, *, meta: Json | None = None
     ) -> dict[str, Any]:
         """Return the result of a call; that of a failed call has ``isError``."""
-        return await self._named("tools/call", name, arguments, meta)
+        params = {"name": name, "arguments": dict(arguments or {})}
+        return await self.request("tools/call", params, meta=meta)
 
     async def read_resource(self, uri: str, *, meta: Json | None = None) -> dict[str, Any]:
         """Return the contents of a resource."""
@@ -235,7 +236,8 @@ class Client(ReceivedNotifications):
         self, name: str, arguments: Mapping[str, str] | None = None, *, meta: Json | None = None
     ) -> dict[str, Any]:
         """Return the messages of a prompt."""
-        return await self._named("prompts/get", name, arguments, meta)
+        params = {"name": name, "arguments": dict(arguments or {})}
+        return await self.request("prompts/get", params, meta=meta)
 
     async def complete(
         self,
@@ -256,8 +258,7 @@ class Client(ReceivedNotifications):
         if context is not None:
             params["context"] = {"arguments": dict(context)}
         result = await self.request("completion/complete", params)
-        completion: dict[str, Any] = result["completion"]
-        return completion
+        return cast("dict[str, Any]", result["completion"])
 
     async def request(
         self, method: str, params: Json | None = None, *, meta: Json | None = None
@@ -299,8 +300,8 @@ class Client(ReceivedNotifications):
     ) -> dict[str, Any]:
         """Return a request as this client sends it, for a test that modifies it."""
         request_id = next(self._ids)
-        merged = {**self._meta(method, request_id), **(meta or {})}
-        with_meta = {"_meta": merged} if merged else {}
+        meta = {**self._meta(method, request_id), **(meta or {})}
+        with_meta = {"_meta": meta} if meta else {}
         return jsonrpc.request(request_id, method, {**(params or {}), **with_meta})
 
     # Notifications and input requests.
@@ -364,7 +365,7 @@ class Client(ReceivedNotifications):
         """Return the response to a request of the server; called by the connection."""
         self._note_violation(message, None)
         try:
-            result = await self._answer(message["method"], message.get("params", {}))
+            result = await self._answer(message)
         except McpError as error:
             described = {"code": error.code or -32603, "message": error.message}
             return jsonrpc.error(message["id"], described)
@@ -380,12 +381,6 @@ class Client(ReceivedNotifications):
             items = [*items, *page[member]]
         return items
 
-    async def _named(
-        self, method: str, name: str, arguments: Json | None, meta: Json | None
-    ) -> dict[str, Any]:
-        params = {"name": name, "arguments": dict(arguments or {})}
-        return await self.request(method, params, meta=meta)
-
     async def _call(self, method: str, params: Message, meta: Json | None) -> dict[str, Any]:
         message = self.message(method, params, meta=meta)
         async with asyncio.timeout(self._timeout):
@@ -395,8 +390,7 @@ class Client(ReceivedNotifications):
         if "error" in response:
             raise ErrorResponse(response["error"], status=self.connection.status)
         assert response["id"] == message["id"], response
-        result: dict[str, Any] = response["result"]
-        return result
+        return cast("dict[str, Any]", response["result"])
 
     def _meta(self, method: str, request_id: int) -> Message:
         """The progress token and, without a session, the metadata of a stateless request."""
@@ -415,20 +409,19 @@ class Client(ReceivedNotifications):
 
     async def _retry_params(self, result: Json) -> Message:
         """The parameters with which a request is sent again: the responses and the state."""
-        responses = {
-            name: await self._answer(request["method"], request.get("params", {}))
-            for name, request in result.get("inputRequests", {}).items()
-        }
+        requests = result.get("inputRequests", {})
+        responses = {name: await self._answer(request) for name, request in requests.items()}
         state = {"requestState": result["requestState"]} if "requestState" in result else {}
         return {"inputResponses": responses, **state}
 
-    async def _answer(self, method: str, params: Message) -> Json:
+    async def _answer(self, request: Message) -> Json:
+        method = request["method"]
         if method == "ping":
             return {}
         if method not in self._answers:
             raise McpError(f"The test client has no answer to {method}", code=-32601)
         answer = self._answers[method]
-        result = answer(params) if callable(answer) else answer
+        result = answer(request.get("params", {})) if callable(answer) else answer
         return await result if isawaitable(result) else result
 
     def _validate(self, response: Message | None, method: str | None) -> None:
@@ -446,7 +439,6 @@ class Client(ReceivedNotifications):
             self._violations.append(violation)
 
     def _threads(self) -> AbstractContextManager[None]:
-        """Choose the threads of synchronous handlers."""
         is_sensitive = self._sync_execution == "thread_sensitive"
         return threads.thread_sensitive() if is_sensitive else nullcontext()
 
@@ -466,34 +458,13 @@ def cancel() -> Json:
     return {"action": "cancel"}
 
 
-def _server(server: Server | str | None) -> Server:
-    if server is None:
-        return registry.default
-    return registry.get(server) if isinstance(server, str) else server
-
-
 def _principal(user: Any, scopes: frozenset[str]) -> Principal | None:
-    if user is None and not scopes:
+    if user is None:
+        user = AnonymousUser() if scopes else None
+    if user is None:
         return None
-    subject = "" if user is None or user.pk is None else str(user.pk)
-    caller = AnonymousUser() if user is None else user
-    return Principal(scheme="test", subject=subject, user=caller, scopes=scopes)
-
-
-def _answers(
-    elicitation: Answer | None, sampling: Answer | None, roots: Answer | Sequence[Json] | None
-) -> dict[str, Answer]:
-    given = {
-        "elicitation/create": elicitation,
-        "sampling/createMessage": sampling,
-        "roots/list": {"roots": [*roots]} if isinstance(roots, Sequence) else roots,
-    }
-    return {method: answer for method, answer in given.items() if answer is not None}
-
-
-def _capabilities(answers: Mapping[str, Answer]) -> Message:
-    """The capabilities of a client that has these answers."""
-    return {name: flags for method, (name, flags) in CAPABILITIES.items() if method in answers}
+    subject = "" if user.pk is None else str(user.pk)
+    return Principal(scheme="test", subject=subject, user=user, scopes=scopes)
 
 
 # Output validation. A Server is shared by the clients of a test: the newest open client
@@ -525,7 +496,7 @@ def _apply_validation(server: Server) -> None:
 
 
 def _twin(
-    method: Callable[Concatenate[Client, P], Coroutine[Any, Any, T]],
+    method: Callable[Concatenate[Client, P], Awaitable[T]],
 ) -> Callable[Concatenate[SyncClient, P], T]:
     """Return the synchronous twin of a method of Client."""
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from types import MappingProxyType
@@ -51,9 +52,28 @@ def a_session(number: int = 1, **members: Any) -> Session:
     return Session(id=f"secret-{number}", **values)
 
 
+async def created(store: SessionStore, number: int = 1, **members: Any) -> Session:
+    """A session that is in the store."""
+    session = a_session(number, **members)
+    await store.create(session)
+    return session
+
+
+async def assigns(store: SessionStore, session: Session) -> Mapping[str, Any]:
+    """The values of ``frame.assign`` in the store."""
+    loaded = await store.load(session.id)
+    assert loaded is not None
+    return loaded.assigns
+
+
 def put(key: str, value: Any) -> Change:
     """The change of ``frame.assign``."""
     return Change("assigns", "put", key, value)
+
+
+def events(texts: Iterable[str], *, first: int = 1) -> list[Event]:
+    """Consecutive events of one stream."""
+    return [Event(number, text) for number, text in enumerate(texts, first)]
 
 
 def subscribe(uri: str) -> Change:
@@ -90,7 +110,8 @@ class SessionStoreContract(ABC):
         return self.make_store(idle_timeout=IDLE_TIMEOUT, limit_per_principal=100, now=clock)
 
     async def test_created_session_is_loaded_unchanged(self, store: SessionStore) -> None:
-        session = a_session(
+        session = await created(
+            store,
             client_info={"name": "cliënt \x00 \ud800", "version": "1"},
             client_capabilities={"elicitation": {"form": {}}},
             init_meta={"trace": [1, 2.5, None, True]},
@@ -101,7 +122,6 @@ class SessionStoreContract(ABC):
             components={"tool": {"extra": {"handler": "shop.mcp.extra"}}},
             subscriptions=frozenset({"shop://a", "shop://b"}),
         )
-        await store.create(session)
         assert await store.load(session.id) == session
 
     async def test_unknown_session_is_not_found(self, store: SessionStore) -> None:
@@ -114,60 +134,47 @@ class SessionStoreContract(ABC):
     async def test_session_cannot_be_loaded_by_its_public_address(
         self, store: SessionStore
     ) -> None:
-        session = a_session()
-        await store.create(session)
+        session = await created(store)
         assert await store.load(session.address) is None
 
     async def test_update_by_another_worker_is_visible(
         self, store: SessionStore, other_worker: SessionStore
     ) -> None:
-        session = a_session()
-        await store.create(session)
+        session = await created(store)
         await other_worker.update(session.id, [put("seen", "there")])
-        loaded = await store.load(session.id)
-        assert loaded is not None
-        assert loaded.assigns == {"seen": "there"}
+        assert await assigns(store, session) == {"seen": "there"}
 
     async def test_sessions_are_isolated_from_each_other(self, store: SessionStore) -> None:
-        first, second = a_session(1), a_session(2)
-        await store.create(first)
-        await store.create(second)
+        first, second = await created(store, 1), await created(store, 2)
         await store.update(first.id, [put("mine", 1)])
         assert await store.load(second.id) == second
         await store.delete(first.id)
         assert await store.load(second.id) == second
 
     async def test_changes_are_applied_in_order(self, store: SessionStore) -> None:
-        session = a_session(assigns={"old": 1, "older": 2})
-        await store.create(session)
-        updated = await store.update(
-            session.id,
-            [
-                Change("assigns", "remove", "old"),
-                put("new", {"nested": [1]}),
-                put("new", "again"),
-                Change("log_level", "set", value="error"),
-            ],
-        )
+        session = await created(store, assigns={"old": 1, "older": 2})
+        changes = [
+            Change("assigns", "remove", "old"),
+            put("new", {"nested": [1]}),
+            put("new", "again"),
+            Change("log_level", "set", value="error"),
+        ]
+        updated = await store.update(session.id, changes)
         expected = replace(session, assigns={"older": 2, "new": "again"}, log_level="error")
         assert updated == expected
         assert await store.load(session.id) == expected
 
     async def test_value_is_loaded_as_its_json_equivalent(self, store: SessionStore) -> None:
-        session = a_session()
-        await store.create(session)
+        session = await created(store)
         value = {"pair": (1, 2), "frozen": MappingProxyType({"a": 1})}
         updated = await store.update(session.id, [put("value", value)])
-        loaded = await store.load(session.id)
-        assert updated == loaded
-        assert loaded is not None
-        assert loaded.assigns == {"value": {"pair": [1, 2], "frozen": {"a": 1}}}
+        assert updated == await store.load(session.id)
+        assert await assigns(store, session) == {"value": {"pair": [1, 2], "frozen": {"a": 1}}}
 
     async def test_unserializable_value_is_rejected_and_nothing_is_stored(
         self, store: SessionStore
     ) -> None:
-        session = a_session()
-        await store.create(session)
+        session = await created(store)
         with pytest.raises(TypeError, match="date"):
             await store.update(session.id, [put("fine", 1), put("day", date(2026, 1, 1))])
         assert await store.load(session.id) == session
@@ -176,39 +183,31 @@ class SessionStoreContract(ABC):
         self, store: SessionStore
     ) -> None:
         lines = ["first"]
-        session = a_session(assigns={"lines": lines})
-        await store.create(session)
+        session = await created(store, assigns={"lines": lines})
         lines.append("behind the store's back")
-        loaded = await store.load(session.id)
-        assert loaded is not None
-        loaded.assigns["lines"].append("behind the store's back")
-        assert await store.load(session.id) == a_session(assigns={"lines": ["first"]})
+        (await assigns(store, session))["lines"].append("behind the store's back")
+        assert await assigns(store, session) == {"lines": ["first"]}
 
     async def test_concurrent_updates_of_different_keys_are_all_stored(
         self, store: SessionStore, other_worker: SessionStore
     ) -> None:
-        session = a_session()
-        await store.create(session)
-        workers = [store, other_worker] * (CONCURRENT_CALLS // 2)
+        session = await created(store)
+        workers = enumerate([store, other_worker] * (CONCURRENT_CALLS // 2))
         await asyncio.gather(
-            *(
-                worker.update(session.id, [put(f"key {number}", number)])
-                for number, worker in enumerate(workers)
-            )
+            *(worker.update(session.id, [put(f"key {i}", i)]) for i, worker in workers)
         )
-        loaded = await store.load(session.id)
-        assert loaded is not None
-        assert loaded.assigns == {f"key {number}": number for number in range(CONCURRENT_CALLS)}
+        expected = {f"key {i}": i for i in range(CONCURRENT_CALLS)}
+        assert await assigns(store, session) == expected
 
     async def test_concurrent_updates_of_one_key_are_applied_one_after_another(
         self, store: SessionStore, other_worker: SessionStore
     ) -> None:
-        session = a_session()
-        await store.create(session)
+        session = await created(store)
+        workers = enumerate([store, other_worker] * (CONCURRENT_CALLS // 2))
         results = await asyncio.gather(
             *(
-                worker.update(session.id, [put("winner", number), put(f"ran {number}", True)])
-                for number, worker in enumerate([store, other_worker] * (CONCURRENT_CALLS // 2))
+                worker.update(session.id, [put("winner", i), put(f"ran {i}", True)])
+                for i, worker in workers
             )
         )
         loaded = await store.load(session.id)
@@ -223,16 +222,14 @@ class SessionStoreContract(ABC):
     async def test_deleted_session_is_not_found_by_any_worker(
         self, store: SessionStore, other_worker: SessionStore
     ) -> None:
-        session = a_session()
-        await store.create(session)
+        session = await created(store)
         assert await other_worker.delete(session.id) is True
         assert await store.load(session.id) is None
         assert await store.update(session.id, [put("a", 1)]) is None
         assert await store.delete(session.id) is False
 
     async def test_idle_session_expires(self, store: SessionStore, clock: Clock) -> None:
-        session = a_session()
-        await store.create(session)
+        session = await created(store)
         clock.advance(IDLE_TIMEOUT + 1)
         await store.touch(session.id)
         assert await store.load(session.id) is None
@@ -243,23 +240,19 @@ class SessionStoreContract(ABC):
     async def test_used_session_does_not_expire(
         self, store: SessionStore, clock: Clock, use: str
     ) -> None:
-        session = a_session()
-        await store.create(session)
+        session = await created(store)
         for _ in range(3):
             clock.advance(IDLE_TIMEOUT * 0.9)
-            if use == "update":
-                await store.update(session.id, [])
-            else:
-                await getattr(store, use)(session.id)
+            await getattr(store, use)(session.id, *([[]] if use == "update" else []))
         assert await store.load(session.id) == session
 
     async def test_prune_deletes_only_expired_sessions(
         self, store: SessionStore, clock: Clock
     ) -> None:
         for number in range(3):
-            await store.create(a_session(number))
+            await created(store, number)
         clock.advance(IDLE_TIMEOUT / 2)
-        await store.create(a_session(3))
+        await created(store, 3)
         clock.advance(IDLE_TIMEOUT / 2 + 1)
         assert await store.prune() == (0 if self.forgets_by_itself else 3)
         assert await store.prune() == 0
@@ -268,39 +261,39 @@ class SessionStoreContract(ABC):
 
     async def test_session_above_the_limit_per_principal_is_rejected(self, clock: Clock) -> None:
         store = self.make_store(idle_timeout=IDLE_TIMEOUT, limit_per_principal=2, now=clock)
-        await store.create(a_session(1))
-        await store.create(a_session(2, server="another"))
+        await created(store, 1)
+        await created(store, 2, server="another")
         with pytest.raises(StoreFull):
-            await store.create(a_session(3))
+            await created(store, 3)
         assert await store.load(a_session(3).id) is None
-        await store.create(a_session(4, principal="user:8"))
+        await created(store, 4, principal="user:8")
 
     async def test_principals_are_case_sensitive(self, clock: Clock) -> None:
         store = self.make_store(idle_timeout=IDLE_TIMEOUT, limit_per_principal=1, now=clock)
-        await store.create(a_session(1, principal="user:ann"))
-        await store.create(a_session(2, principal="user:Ann"))
+        await created(store, 1, principal="user:ann")
+        await created(store, 2, principal="user:Ann")
         with pytest.raises(StoreFull):
-            await store.create(a_session(3, principal="user:ann"))
+            await created(store, 3, principal="user:ann")
 
     async def test_deleted_and_expired_sessions_do_not_count_toward_the_limit(
         self, clock: Clock
     ) -> None:
         store = self.make_store(idle_timeout=IDLE_TIMEOUT, limit_per_principal=2, now=clock)
-        await store.create(a_session(1))
-        await store.create(a_session(2))
+        await created(store, 1)
+        await created(store, 2)
         await store.delete(a_session(1).id)
-        await store.create(a_session(3))
+        await created(store, 3)
         clock.advance(IDLE_TIMEOUT + 1)
-        await store.create(a_session(4))
-        await store.create(a_session(5))
+        await created(store, 4)
+        await created(store, 5)
         with pytest.raises(StoreFull):
-            await store.create(a_session(6))
+            await created(store, 6)
 
     async def test_subscribers_returns_addresses_of_subscribed_sessions(
         self, store: SessionStore, other_worker: SessionStore
     ) -> None:
         for number in range(3):
-            await store.create(a_session(number))
+            await created(store, number)
         await store.update(a_session(0).id, [subscribe("shop://a"), subscribe("shop://b")])
         await other_worker.update(a_session(1).id, [subscribe("shop://a")])
         assert sorted(await other_worker.subscribers("shop", "shop://a")) == sorted(
@@ -314,7 +307,7 @@ class SessionStoreContract(ABC):
         self, store: SessionStore, clock: Clock
     ) -> None:
         for number in range(3):
-            await store.create(a_session(number, subscriptions=frozenset({"shop://a"})))
+            await created(store, number, subscriptions=frozenset({"shop://a"}))
         assert len(await store.subscribers("shop", "shop://a")) == 3
         await store.update(a_session(0).id, [unsubscribe("shop://a")])
         await store.delete(a_session(1).id)
@@ -349,20 +342,14 @@ class EventStoreContract(ABC):
     async def test_event_numbers_start_at_one_and_increase_by_one(self, store: EventStore) -> None:
         assert await store.append("session", "stream", ["a", "b"]) == 2
         assert await store.append("session", "stream", ["c"]) == 3
-        assert await store.after("session", "stream", 0) == [
-            Event(1, "a"),
-            Event(2, "b"),
-            Event(3, "c"),
-        ]
+        assert await store.after("session", "stream", 0) == events("abc")
 
     async def test_after_returns_only_later_events(
         self, store: EventStore, other_worker: EventStore
     ) -> None:
         await store.append("session", "stream", ["a", "", '{"é": "\\u0000"}'])
-        assert await other_worker.after("session", "stream", 1) == [
-            Event(2, ""),
-            Event(3, '{"é": "\\u0000"}'),
-        ]
+        later = [Event(2, ""), Event(3, '{"é": "\\u0000"}')]
+        assert await other_worker.after("session", "stream", 1) == later
         assert await other_worker.after("session", "stream", 3) == []
         assert await other_worker.after("session", "stream", 99) == []
 
@@ -384,11 +371,9 @@ class EventStoreContract(ABC):
     async def test_concurrent_appends_have_unique_event_numbers(
         self, store: EventStore, other_worker: EventStore
     ) -> None:
+        workers = enumerate([store, other_worker] * (CONCURRENT_CALLS // 2))
         numbers = await asyncio.gather(
-            *(
-                worker.append("session", "stream", [f"message {message}"])
-                for message, worker in enumerate([store, other_worker] * (CONCURRENT_CALLS // 2))
-            )
+            *(worker.append("session", "stream", [f"message {i}"]) for i, worker in workers)
         )
         assert sorted(numbers) == list(range(1, CONCURRENT_CALLS + 1))
         assert await store.after("session", "stream", 0) == [
@@ -399,9 +384,7 @@ class EventStoreContract(ABC):
         store = self.make_store(limit=5, lifetime=LIFETIME, streams=3, now=clock)
         await store.append("session", "stream", "abcd")
         assert await store.append("session", "stream", "efg") == 7
-        assert await store.after("session", "stream", 0) == [
-            Event(number, text) for number, text in enumerate("cdefg", 3)
-        ]
+        assert await store.after("session", "stream", 0) == events("cdefg", first=3)
 
     async def test_event_numbers_continue_after_events_expire(
         self, store: EventStore, clock: Clock
@@ -421,9 +404,9 @@ class EventStoreContract(ABC):
         await store.append("session", "box", ["a", "b"])
         await store.append("session", "stream", ["before"])
         await store.append("another", "box", ["not mine"])
-        assert await other_worker.move("session", "box", "stream") == [Event(2, "a"), Event(3, "b")]
+        assert await other_worker.move("session", "box", "stream") == events("ab", first=2)
         assert await store.after("session", "box", 0) == []
-        assert await store.after("session", "stream", 1) == [Event(2, "a"), Event(3, "b")]
+        assert await store.after("session", "stream", 1) == events("ab", first=2)
         assert await store.append("session", "box", ["c"]) == 3
         assert await store.move("session", "box", "new") == [Event(1, "c")]
         assert await store.after("another", "box", 0) == [Event(1, "not mine")]
@@ -445,9 +428,7 @@ class EventStoreContract(ABC):
             *(worker.move("session", "box", "stream") for worker in [store, other_worker] * 5)
         )
         assert sorted(map(len, moved)) == [0] * 9 + [3]
-        assert await store.after("session", "stream", 0) == [
-            Event(number, text) for number, text in enumerate("abc", 1)
-        ]
+        assert await store.after("session", "stream", 0) == events("abc")
 
     async def test_closed_stream_can_be_replayed_until_it_expires(
         self, store: EventStore, other_worker: EventStore, clock: Clock

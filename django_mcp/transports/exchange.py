@@ -10,6 +10,7 @@ from django_mcp.runtime import rollback, threads
 
 if TYPE_CHECKING:
     from django_mcp.frame.frame import Frame
+    from django_mcp.protocol.headers import RequestHeaders
     from django_mcp.protocol.subscriptions import Filter
 
 T = TypeVar("T")
@@ -19,6 +20,7 @@ class LoopExchange:
     """The part of an Exchange which runs handlers, and rejects what a transport cannot do."""
 
     encodes = False
+    request_headers: RequestHeaders | None = None
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()

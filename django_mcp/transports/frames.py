@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -18,12 +18,7 @@ from django_mcp.frame.client.multi_round_trip import MultiRoundTripClient
 from django_mcp.frame.exchange import Exchange
 from django_mcp.frame.session import Session, address
 from django_mcp.protocol import request_meta
-from django_mcp.protocol.errors import (
-    InvalidParams,
-    InvalidRequest,
-    Json,
-    UnsupportedProtocolVersion,
-)
+from django_mcp.protocol.errors import InvalidParams, InvalidRequest, UnsupportedProtocolVersion
 from django_mcp.protocol.jsonrpc import Notification, Request
 from django_mcp.protocol.request_meta import RequestMeta
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Revision, Statefulness
@@ -64,24 +59,20 @@ def stateless(call: IncomingRequest, request: Request, meta: RequestMeta) -> Fra
         private["client_info"] = meta.client_info
     principal = call.caller.principal.key
     earlier = request_state.read(call.server, principal, request.method, request.params)
-    client = (
-        MultiRoundTripClient
-        if earlier is request_state.FIRST
-        else partial(MultiRoundTripClient, responses=earlier.responses)
-    )
-    level = None if meta.log_level is None else _requested_level(meta.log_level)
+    client: Callable[..., Client] = MultiRoundTripClient
+    if earlier is not request_state.FIRST:
+        client = partial(MultiRoundTripClient, responses=earlier.responses)
+    level = meta.log_level
+    if level is not None and level_name(level) != level:
+        raise InvalidParams(f"Unknown log level {level!r}")
     return _frame(call, request, private, level, client=client, assigns=earlier.assigns)
 
 
 def in_session(call: IncomingRequest, request: Request | Notification, session: Session) -> Frame:
     """The Frame of a message in a session."""
+    private, level = _private(call.server, session), session_level(session)
     return _frame(
-        call,
-        request,
-        _private(call.server, session),
-        session_level(session),
-        assigns=session.assigns,
-        initialized=session.initialized,
+        call, request, private, level, assigns=session.assigns, initialized=session.initialized
     )
 
 
@@ -91,17 +82,16 @@ def of_request(call: IncomingRequest, request: Request, session: Session | None)
     Raises InvalidRequest for a request which must be sent before, or after, ``initialize``.
     """
     server = call.server
-    if request_meta.has_request_meta(request.params):
-        return stateless(call, request, request_meta.read(request, None, server.stateless))
-    if session is not None:
-        if request.method == "initialize":
-            raise InvalidRequest("This session is already open")
-        return in_session(call, request, session)
-    if request.method in BEFORE_SESSION:
-        return for_initialize(call, request)
-    revisions = server.revisions(Statefulness.SESSION)
-    if revisions and request.method in revisions[-1].requests:
-        raise InvalidRequest("Open the session with initialize first")
+    if not request_meta.has_request_meta(request.params):
+        if session is not None:
+            if request.method == "initialize":
+                raise InvalidRequest("This session is already open")
+            return in_session(call, request, session)
+        if request.method in BEFORE_SESSION:
+            return for_initialize(call, request)
+        revisions = server.revisions(Statefulness.SESSION)
+        if revisions and request.method in revisions[-1].requests:
+            raise InvalidRequest("Open the session with initialize first")
     return stateless(call, request, request_meta.read(request, None, server.stateless))
 
 
@@ -120,7 +110,6 @@ def with_session(frame: Frame, session: Session) -> Frame:
 
 
 def _private(server: Server, session: Session) -> dict[str, Any]:
-    """What the framework keeps on the Frame of a message in a session."""
     private = {
         **session.private,
         "server": server,
@@ -147,9 +136,8 @@ def for_initialize(call: IncomingRequest, request: Request) -> Frame:
     served = call.server.revisions(Statefulness.SESSION)
     if not served:
         requested = str(request.params.get("protocolVersion", ""))
-        raise UnsupportedProtocolVersion(
-            data={"supported": [*call.server.stateless], "requested": requested}
-        )
+        data = {"supported": [*call.server.stateless], "requested": requested}
+        raise UnsupportedProtocolVersion(data=data)
     return _frame(call, request, {"server": call.server, "revision": served[-1]}, None)
 
 
@@ -177,11 +165,12 @@ def _frame(
     log_level: str | None,
     *,
     client: Callable[..., Client] = BidirectionalClient,
-    assigns: Json | None = None,
+    assigns: Mapping[str, Any] | None = None,
     initialized: bool = True,
 ) -> Frame:
     caller, params = call.caller, request.params
     meta = params.get("_meta")
+    request_id = request.id if type(request) is Request else None
     sends_logs = log_level is not None and call.server.capabilities.has("logging")
     connected = client(
         call.server,
@@ -198,9 +187,7 @@ def _frame(
         session=caller.session,
         auth=caller.principal,
         transport=caller.transport,
-        request=RequestInfo(
-            request.id if type(request) is Request else None, request.method, params
-        ),
+        request=RequestInfo(request_id, request.method, params),
         initialized=initialized,
         client=connected,
         cancellation=call.cancellation,
@@ -222,12 +209,6 @@ def _limiter(server: Server, session_id: str | None) -> LogRateLimiter | None:
 @lru_cache(maxsize=4096)
 def _limiter_of(server: Server, session: str, per_second: int) -> LogRateLimiter:
     return LogRateLimiter(per_second)
-
-
-def _requested_level(requested: str) -> str:
-    if level_name(requested) != requested:
-        raise InvalidParams(f"Unknown log level {requested!r}")
-    return requested
 
 
 def session_level(session: Session) -> str:

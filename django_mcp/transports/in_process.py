@@ -23,7 +23,6 @@ from django_mcp.frame.exchange import Exchange
 from django_mcp.frame.frame import Frame, RequestInfo
 from django_mcp.protocol import jsonrpc, request_meta
 from django_mcp.protocol.errors import Json, McpError
-from django_mcp.protocol.headers import RequestHeaders
 from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.revisions import NEWEST
 from django_mcp.runtime import threads
@@ -35,26 +34,21 @@ T = TypeVar("T")
 
 
 class LocalExchange(LoopExchange):
-    """The Exchange of a call without a client, or of one within the call of a client."""
-
-    request_headers: RequestHeaders | None = None
+    """Sends to the client of the outer call, if the call is made within one."""
 
     def __init__(self, outer: Exchange | None = None) -> None:
         super().__init__()
         self._outer = outer
 
     def write(self, message: dict[str, Any], /) -> None:
-        """Send a message to the client of the outer call, if there is one."""
         if self._outer is not None:
             self._outer.write(message)
 
     async def flush(self) -> None:
-        """Wait until the outer stream has room again."""
         if self._outer is not None:
             await self._outer.flush()
 
     async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
-        """Send a request to the client of the outer call."""
         if self._outer is None:
             raise ConnectionError("There is no client to ask: this call was made by the site")
         return await self._outer.send_request(method, params, timeout=timeout)
@@ -88,7 +82,6 @@ class DjangoInProcessCaller:
     async def handle(
         self, server: Server, message: Json, *, user: Any, scopes: Iterable[str]
     ) -> dict[str, Any] | None:
-        """The response to a message, as JSON."""
         registry.make_ready(server)
         try:
             # Encoded and read, which also rejects what is not serializable.
@@ -139,8 +132,8 @@ def _principal(user: Any, scopes: Iterable[str]) -> Principal:
 
 
 def _call(server: Server, user: Any, scopes: Iterable[str]) -> frames.IncomingRequest:
-    caller = frames.RequestOrigin(principal=_principal(user, scopes), transport=None)
-    return frames.IncomingRequest(server=server, caller=caller, exchange=LocalExchange())
+    origin = frames.RequestOrigin(_principal(user, scopes), transport=None)
+    return frames.IncomingRequest(server, origin, LocalExchange())
 
 
 def _frame(call: frames.IncomingRequest, request: Request) -> Frame:
@@ -156,16 +149,10 @@ def _within(frame: Frame, server: Server, method: str, params: Mapping[str, Any]
     """The Frame of a call which is made within another one."""
     identity = frame.request.id if frame.request is not None else LOCAL
     exchange = LocalExchange(frame.exchange)
-    inner = replace(
-        frame,
-        request=RequestInfo(identity, method, params),
-        exchange=exchange,
-        client=_client(frame, exchange) if frame.client is NULL_CLIENT else frame.client,
-    )
+    client = frame.client
+    if client is NULL_CLIENT:
+        capabilities = frame.get_client_capabilities() or {}
+        client = BidirectionalClient(frame.server, frame.revision, capabilities, exchange)
+    request = RequestInfo(identity, method, params)
+    inner = replace(frame, request=request, exchange=exchange, client=client)
     return inner.put_private(server=server)
-
-
-def _client(frame: Frame, exchange: LocalExchange) -> BidirectionalClient:
-    """A client which is described by the Frame, and is not connected."""
-    capabilities = frame.get_client_capabilities() or {}
-    return BidirectionalClient(frame.server, frame.revision, capabilities, exchange)

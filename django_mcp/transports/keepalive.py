@@ -45,7 +45,6 @@ class Keepalive:
             self._schedule(self._server.keepalive.interval_ms)
 
     def stop(self) -> None:
-        """Stop."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -59,15 +58,13 @@ class Keepalive:
         keepalive = self._server.keepalive
         if keepalive is None:
             return
-        self._failures = 0 if self._succeeds() else self._failures + 1
+        try:
+            is_sent = self._send(jsonrpc.encode(jsonrpc.notification(METHOD)))
+        except OSError:
+            is_sent = False
+        self._failures = 0 if is_sent else self._failures + 1
         if self._failures < keepalive.failure_threshold:
             self._schedule(keepalive.interval_ms)
             return
         self._server.report(GIVEN_UP)
         bus.spawn(self._give_up())  # type: ignore[arg-type]
-
-    def _succeeds(self) -> bool:
-        try:
-            return self._send(jsonrpc.encode(jsonrpc.notification(METHOD)))
-        except OSError:
-            return False

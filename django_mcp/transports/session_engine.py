@@ -1,13 +1,14 @@
-"""The life of a session, for every transport that has sessions.
+"""The sessions of every transport: their initialization, requests and notifications.
 
 ``initialize`` opens a session, ``notifications/initialized`` makes it ready, its requests are in
-flight until they are answered or cancelled. Where sessions are kept is handed in.
+flight until they are answered or cancelled.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -39,10 +40,8 @@ INITIALIZED = Change("initialized", "set", value=True)
 class SessionEngine:
     """Sessions that are kept in one store."""
 
-    __slots__ = ("is_shared", "site", "store")
-
     def __init__(self, site: Site, store: SessionStore, *, is_shared: bool) -> None:
-        """``is_shared`` says that other workers have sessions in the same store."""
+        """``is_shared``: whether other workers have sessions in the same store."""
         self.site = site
         self.store = store
         self.is_shared = is_shared
@@ -106,22 +105,17 @@ class SessionEngine:
         if claimed is None or claimed.initializer != token:
             return True
         try:
-            await self._init(call, message, replace(claimed, initialized=True))
+            server, session = call.server, replace(claimed, initialized=True)
+            frame = await handle.prepare(frames.in_session(call, message, session), self.site)
+            frame = await call_hook(server.init, session.client_info, frame=frame)
+            # Not before, so that no stream sends notifications while the hook runs.
+            await self.site.commit(session.id, [INITIALIZED, *frame.changes])
+            if not server.notify_lists_on_initialize:
+                await self.site.publish(server, session.id, frame.changes)
         except Exception as error:
             call.server.report("The init hook failed; its session is ended", error)
             return False
         return True
-
-    async def _init(
-        self, call: frames.IncomingRequest, message: Notification, session: Session
-    ) -> None:
-        server = call.server
-        frame = await handle.prepare(frames.in_session(call, message, session), self.site)
-        frame = await call_hook(server.init, session.client_info, frame=frame)
-        # Not before, so that no stream sends notifications while the hook runs.
-        await self.site.commit(session.id, [INITIALIZED, *frame.changes])
-        if not server.notify_lists_on_initialize:
-            await self.site.publish(server, session.id, frame.changes)
 
     async def notified(
         self, call: frames.IncomingRequest, message: Notification, session: Session
@@ -141,22 +135,22 @@ class SessionEngine:
             server.report(f"handle_notification failed for {message.method}", error)
 
 
-class InFlightRequest:
+class InFlightRequest(ABC):
     """One request while it is answered. Each transport has its own way to cancel one."""
 
     __slots__ = ("cancelled_early", "id", "key", "session")
 
     def __init__(self, session: str, request_id: RequestId) -> None:
         self.session = session
-        """The address of the session, empty where a connection takes its place."""
+        """The address of the session; empty on a connection."""
         self.id = request_id
         self.key = key_of(request_id)
         self.cancelled_early = False
         """Whether it was cancelled before it arrived."""
 
+    @abstractmethod
     def cancel(self, reason: str | None) -> None:
         """Stop it, and what it waits for."""
-        raise NotImplementedError
 
 
 R = TypeVar("R", bound=InFlightRequest)
@@ -184,7 +178,6 @@ class InFlightRequests(Generic[R]):
             request.cancelled_early |= until > asyncio.get_running_loop().time()
 
     def end(self, request: R) -> None:
-        """Remove a request which is answered."""
         requests = self._requests[request.session]
         del requests[request.key]
         if not requests:
@@ -202,7 +195,6 @@ class InFlightRequests(Generic[R]):
         return False
 
     def of(self, session: str) -> Sequence[R]:
-        """The requests of a session."""
         return tuple(self._requests.get(session, {}).values())
 
 
@@ -230,17 +222,13 @@ def read_batch(values: Sequence[Any]) -> tuple[list[Message], list[InvalidReques
     errors: list[InvalidRequest] = []
     for value in values:
         try:
-            messages.append(_element(value))
+            message = jsonrpc.read(value)
+            if isinstance(message, Request) and message.method == "initialize":
+                raise InvalidRequest("initialize is sent alone", request_id=message.id)
+            messages.append(message)
         except InvalidRequest as error:
             errors.append(error)
     responses = [message for message in messages if isinstance(message, Response)]
     if responses and len(responses) < len(messages):
         raise InvalidRequest("A batch holds responses, or requests and notifications, not both")
     return messages, errors
-
-
-def _element(value: Any) -> Message:
-    message = jsonrpc.read(value)
-    if isinstance(message, Request) and message.method == "initialize":
-        raise InvalidRequest("initialize is sent alone", request_id=message.id)
-    return message

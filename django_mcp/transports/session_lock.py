@@ -39,28 +39,24 @@ async def acquire(
 
     ``is_shared`` says that other workers may have requests of the same session.
     """
-    async with _lock(address(session_id)):
-        if not is_shared:
-            yield _existing(await store.load(session_id))
-            return
-        async with _lease(session_id, store) as session:
-            yield session
-
-
-def _lock(session: str) -> asyncio.Lock:
-    """The lock of a session, for as long as it is held or waited for."""
     # Two loops of one process share nothing but the lease.
-    key = (id(asyncio.get_running_loop()), session)
-    lock = _locks.get(key)
-    if lock is None:
-        lock = _locks[key] = asyncio.Lock()
-    return lock
+    key = (id(asyncio.get_running_loop()), address(session_id))
+    async with _locks.setdefault(key, asyncio.Lock()):
+        if is_shared:
+            async with _lease(session_id, store) as session:
+                yield session
+        else:
+            yield _existing(await store.load(session_id))
 
 
 @asynccontextmanager
 async def _lease(session_id: str, store: SessionStore) -> AsyncIterator[Session]:
     token = secrets.token_urlsafe(9)
-    session = await _acquire_lease(session_id, token, store)
+    for pause in chain(PAUSES, repeat(PAUSES[-1])):
+        session = _existing(await _update_lease(session_id, token, store))
+        if session.lock.get("by") == token:
+            break
+        await asyncio.sleep(pause)
     renewal = asyncio.ensure_future(_renew(session_id, token, store))
     try:
         yield session
@@ -68,16 +64,11 @@ async def _lease(session_id: str, store: SessionStore) -> AsyncIterator[Session]
         renewal.cancel()
         with suppress(asyncio.CancelledError):
             await renewal
-        await _release(session_id, token, store)
-
-
-async def _acquire_lease(session_id: str, token: str, store: SessionStore) -> Session:
-    for pause in chain(PAUSES, repeat(PAUSES[-1])):
-        session = _existing(await _update_lease(session_id, token, store))
-        if session.lock.get("by") == token:
-            break
-        await asyncio.sleep(pause)
-    return session
+        try:
+            await store.update(session_id, [Change("lock", "release", token)])
+        except Exception:
+            # The answer stands; other requests wait until the lease expires.
+            logger.exception("A session lock could not be released")
 
 
 async def _update_lease(session_id: str, token: str, store: SessionStore) -> Session | None:
@@ -95,14 +86,6 @@ async def _renew(session_id: str, token: str, store: SessionStore) -> None:
             logger.exception("A session lock could not be renewed")
 
 
-async def _release(session_id: str, token: str, store: SessionStore) -> None:
-    try:
-        await store.update(session_id, [Change("lock", "release", token)])
-    except Exception:
-        # The answer stands; other requests wait until the lease expires.
-        logger.exception("A session lock could not be released")
-
-
 def _existing(session: Session | None) -> Session:
     if session is None:
         raise InvalidRequest("The session has ended")
@@ -110,3 +93,4 @@ def _existing(session: Session | None) -> Session:
 
 
 _locks: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
+"""By event loop and session, for as long as they are held or waited for."""

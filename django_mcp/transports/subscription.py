@@ -9,7 +9,6 @@ from django_mcp.auth.base import Principal
 from django_mcp.dispatch import visibility
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol import jsonrpc, subscriptions
-from django_mcp.protocol.jsonrpc import RequestId
 from django_mcp.protocol.subscriptions import Filter
 from django_mcp.pubsub import bus, publisher
 
@@ -24,26 +23,19 @@ class Subscription:
         self._frame = frame
         self._wanted = wanted
         self._write = write
-        self._id = subscriptions.encoded_id(self.id)
+        self._id = subscriptions.encoded_id(frame.request_id)
         self._is_open = False
-
-    @property
-    def id(self) -> RequestId:
-        """The id of the subscriptions/listen request."""
-        request_id = self._frame.message.id
-        assert request_id is not None  # Only a request opens a subscription.
-        return request_id
 
     async def open(self) -> None:
         """Subscribe and acknowledge; ``close`` must follow, also after a cancellation."""
         # In this order: what is published once the client reads this is sent to it.
         for group in self._groups():
             await bus.here().subscribe(group, self._receive)
-        self._write(jsonrpc.encode(subscriptions.acknowledgement(self.id, self._wanted)))
+        acknowledgement = subscriptions.acknowledgement(self._frame.request_id, self._wanted)
+        self._write(jsonrpc.encode(acknowledgement))
         self._is_open = True
 
     def close(self) -> None:
-        """Unsubscribe."""
         self._is_open = False
         for group in self._groups():
             bus.here().unsubscribe(group, self._receive)

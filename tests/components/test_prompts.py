@@ -171,7 +171,6 @@ class TestPromptClass:
         prompt = prompt_component(CodeReview)
         assert prompt.name == "code_review"
         assert prompt.descriptor()["title"] == "Code review"
-        assert prompt.takes_frame
         assert prompt.invoke is not None
         assert prompt.invoke(prompt.validate_input({"file": "a"}), Frame()).messages
         assert prompt.complete["file"].is_async

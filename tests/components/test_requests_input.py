@@ -68,4 +68,3 @@ def test_handler_of_a_component_is_the_registered_function() -> None:
     assert tool_component(only_logs).handler is only_logs
     assert tool_component(wrapper).handler is wrapper
     assert tool_component(Confirm).handler.__func__ is Confirm.execute  # type: ignore[union-attr]
-    assert tool_component(only_logs).with_app("shop").handler is only_logs

@@ -279,7 +279,6 @@ class TestInvocation:
             return a, where
 
         tool, frame = tool_component(f), Frame()
-        assert tool.takes_frame
         assert tool.invoke is not None
         assert tool.invoke({"a": 1}, frame) == (1, frame)
 

@@ -130,12 +130,9 @@ class TestToolFunction:
             with_anything, input_schema=schema
         )
 
-    def test_tool_has_its_source_location_and_app(self) -> None:
+    def test_tool_has_its_source_location(self) -> None:
         tool = tool_component(greet)
         assert tool.source == f"{__name__}:{greet.__code__.co_firstlineno}"
-        assert tool.app == ""
-        assert tool.with_app("shop").app == "shop"
-        assert tool.with_app("shop").name == "greet"
 
     def test_tool_without_a_valid_name_is_rejected(self) -> None:
         assert "give name=…" in configuration_error(lambda: None)

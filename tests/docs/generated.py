@@ -125,7 +125,10 @@ def _bare(annotation: Any) -> Any:
 
 
 def _named(default: Any) -> Any:
-    return _Bare(default.name) if isinstance(default, Enum) else default
+    if isinstance(default, Enum):
+        return _Bare(default.name)
+    # The repr of an object that has none of its own contains its memory address.
+    return _Bare(f"{type(default).__name__}()") if " at 0x" in repr(default) else default
 
 
 WRITE: Mapping[str, Callable[..., str]] = {"revisions": revisions, "api": api}

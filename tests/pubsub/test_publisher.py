@@ -165,7 +165,7 @@ async def test_concurrent_sync_handlers_that_notify_do_not_deadlock(
     peer = Peer(shop)
     await peer.initialize()
     replies = await asyncio.gather(*(peer.post(peer.call("notify_list_changed")) for _ in range(2)))
-    assert [reply.json()["result"]["content"][0]["text"] for reply in replies] == ["told"] * 2
+    assert [reply.json()["result"]["content"][0]["text"] for reply in replies] == ["sent"] * 2
 
 
 def test_notification_without_an_event_loop_raises_nothing(shop: Server) -> None:

@@ -167,7 +167,7 @@ async def test_operational_error_is_not_retried(
         raise OperationalError("the disk is on fire")
 
     store = sessions(database)
-    monkeypatch.setattr(store, "_load", broken)
+    monkeypatch.setattr(store, "_read", broken)
     with pytest.raises(OperationalError):
         await store.load("any")
     assert len(calls) == 1

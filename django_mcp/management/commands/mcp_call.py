@@ -17,14 +17,13 @@ from django_mcp.auth.base import Principal
 from django_mcp.dispatch import handle
 from django_mcp.dispatch.dispatcher import Reply
 from django_mcp.frame.transport import StdioTransport
-from django_mcp.protocol.headers import RequestHeaders
 from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.request_meta import RequestMeta
 from django_mcp.protocol.revisions import NEWEST
 from django_mcp.runtime import threads
 from django_mcp.server.server import Server
 from django_mcp.transports import frames, site
-from django_mcp.transports.exchange import LoopExchange
+from django_mcp.transports.in_process import LocalExchange
 
 PROGRESS_TOKEN = "mcp_call"
 LEVELS = {0: None, 1: "info"}
@@ -37,7 +36,6 @@ class Command(BaseCommand):
     help = "Calls a tool, gets a prompt or reads a resource, as nobody or as a user."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add the arguments."""
         parser.add_argument("name", help="name of a tool or a prompt, or the URI of a resource")
         parser.add_argument("arguments", nargs="?", default="{}", help="a JSON object")
         parser.add_argument("--server", default=registry.default.name, help="name of the server")
@@ -50,8 +48,10 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> str:
-        """Print the result; CommandError for an error."""
-        server = _server(options["server"])
+        try:
+            server = registry.configure(registry.get(options["server"]))
+        except LookupError as error:
+            raise CommandError(str(error)) from error
         request = _request(server, options["name"], _arguments(options["arguments"]))
         caller = frames.RequestOrigin(
             principal=_principal(options["user"], options["scope"]),
@@ -66,44 +66,28 @@ class Command(BaseCommand):
     async def _call(
         self, server: Server, caller: frames.RequestOrigin, request: Request, level: str | None
     ) -> Reply:
-        call = frames.IncomingRequest(
-            server=server, caller=caller, exchange=TerminalExchange(self._show)
-        )
+        exchange = TerminalExchange(self._show)
+        call = frames.IncomingRequest(server=server, caller=caller, exchange=exchange)
         frame = frames.stateless(call, request, RequestMeta(NEWEST, {}, None, level))
         return await handle.answer(frame, site.get())
 
     def _show(self, message: dict[str, Any]) -> None:
-        """Show a notification beside the result."""
         params = {k: v for k, v in message["params"].items() if k not in ("_meta", "progressToken")}
         self.stderr.write(f"{message['method']} {json.dumps(params, ensure_ascii=False)}")
 
 
-class TerminalExchange(LoopExchange):
-    """The Exchange of a call at a terminal."""
-
-    request_headers: RequestHeaders | None = None
+class TerminalExchange(LocalExchange):
+    """The Exchange of a call at a terminal, which shows notifications."""
 
     def __init__(self, show: Callable[[dict[str, Any]], None]) -> None:
         super().__init__()
         self._show = show
 
     def write(self, message: dict[str, Any], /) -> None:
-        """Show a notification."""
         self._show(message)
 
-    async def flush(self) -> None:
-        """Nothing is buffered."""
-
     async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
-        """There is no client that could answer."""
         raise ConnectionError("mcp_call answers no questions")
-
-
-def _server(name: str) -> Server:
-    try:
-        return registry.configure(registry.get(name))
-    except LookupError as error:
-        raise CommandError(str(error)) from error
 
 
 def _arguments(text: str) -> dict[str, Any]:
@@ -117,7 +101,7 @@ def _arguments(text: str) -> dict[str, Any]:
 
 
 def _request(server: Server, name: str, arguments: dict[str, Any]) -> Request:
-    """The request for the component of this name: a tool, else a prompt, else a resource."""
+    """Return the request for the tool of this name, else the prompt, else the resource."""
     meta = {"progressToken": PROGRESS_TOKEN}
     for kind, method in (("tool", "tools/call"), ("prompt", "prompts/get")):
         if server.components.find(kind, name) is not None:
@@ -130,18 +114,15 @@ def _request(server: Server, name: str, arguments: dict[str, Any]) -> Request:
 
 
 def _principal(username: str | None, scopes: list[str]) -> Principal:
-    user = AnonymousUser() if username is None else _user(username)
-    return Principal(
-        scheme="command", subject=str(user.pk or ""), user=user, scopes=frozenset(scopes)
-    )
-
-
-def _user(username: str) -> Any:
-    model = get_user_model()
-    try:
-        return model._default_manager.get_by_natural_key(username)
-    except model.DoesNotExist as error:
-        raise CommandError(f"There is no user {username!r}") from error
+    user: Any = AnonymousUser()
+    if username is not None:
+        model = get_user_model()
+        try:
+            user = model._default_manager.get_by_natural_key(username)
+        except model.DoesNotExist as error:
+            raise CommandError(f"There is no user {username!r}") from error
+    subject = str(user.pk or "")
+    return Principal(scheme="command", subject=subject, user=user, scopes=frozenset(scopes))
 
 
 def _shown(reply: Reply, *, as_json: bool) -> str:

@@ -11,12 +11,9 @@ from django_mcp import stores
 
 
 class Command(BaseCommand):
-    """Deletes expired rows, which nothing loads any more."""
-
     help = "Deletes expired MCP sessions and events. Run it regularly, for example by cron."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Delete, and print the numbers."""
         sessions = async_to_sync(stores.sessions().prune)()
         events = async_to_sync(stores.events().prune)()
         self.stdout.write(f"Deleted {sessions} sessions and {events} events.")

@@ -20,7 +20,6 @@ class Command(BaseCommand):
     help = "Prints the registered tools, resources and prompts; with a name, all its details."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add the filters and the format."""
         parser.add_argument("name", nargs="?", help="a name, a URI or a URI template")
         parser.add_argument("--server", help="name of a server; without it, all of them")
         parser.add_argument(
@@ -28,7 +27,6 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> str:
-        """Print the components; CommandError when there is none of this name."""
         found = list(_chosen(options["name"], options["server"]))
         if options["name"] and not found:
             raise CommandError(f"Nothing named {options['name']!r} is registered.")
@@ -51,7 +49,6 @@ def _chosen(name: str | None, server: str | None) -> Iterator[Entry]:
 
 
 def _table(found: Iterable[Entry]) -> Iterator[str]:
-    """Align the columns of the rows."""
     rows = [COLUMNS, *map(_row, found)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
@@ -59,15 +56,9 @@ def _table(found: Iterable[Entry]) -> Iterator[str]:
 
 
 def _row(entry: Entry) -> Sequence[str]:
-    component = entry.component
-    return (
-        entry.server.name,
-        entry.server.path,
-        entry.kind,
-        component.key,  # The URI of a resource.
-        entry.permission or "-",
-        component.source,
-    )
+    server, component = entry.server, entry.component
+    permission = entry.permission or "-"
+    return (server.name, server.path, entry.kind, component.key, permission, component.source)
 
 
 def _details(facts: Mapping[str, Any]) -> str:

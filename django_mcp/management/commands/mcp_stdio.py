@@ -15,17 +15,13 @@ from django_mcp.transports.connection import stdio
 
 
 class Command(BaseCommand):
-    """Serves an MCP server over standard input and output."""
-
     help = "Serves an MCP server over stdin and stdout, to the client that starts this process."
     requires_system_checks: list[str] = []  # Their output would mix with the messages.
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add the name of the server."""
         parser.add_argument("--server", default=registry.default.name, help="name of the server")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Serve until the client closes stdin or sends SIGTERM."""
         try:
             server = registry.configure(registry.get(options["server"]))
         except LookupError as error:
@@ -38,7 +34,5 @@ async def _serve(server: Server) -> None:
         serving = asyncio.ensure_future(stdio.serve(server, out))
         with suppress(NotImplementedError):  # Windows has no such signal.
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
-        try:
+        with suppress(asyncio.CancelledError):
             await serving
-        except asyncio.CancelledError:
-            return

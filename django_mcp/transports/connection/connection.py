@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -19,9 +19,8 @@ from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change, Session
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import Cancelled, InternalError, InvalidRequest, McpError
-from django_mcp.protocol.headers import RequestHeaders
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestId
-from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Revision
+from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature
 from django_mcp.protocol.subscriptions import UPDATED, Filter
 from django_mcp.pubsub import bus, publisher
 from django_mcp.pubsub.pending_requests import ConnectionRoute, PendingRequests
@@ -44,6 +43,7 @@ GRACE = 1.0
 """Seconds in which requests in flight may finish after the client has closed its side."""
 TIMED_OUT = "The call took too long"
 
+Task = asyncio.Task[None]
 Send = Callable[[bytes], None]
 """Sends a response, or adds it to those of a batch."""
 
@@ -54,49 +54,42 @@ class MessageSink(Protocol):
     @property
     def is_stuck(self) -> bool:
         """Whether the previous message has not been accepted yet."""
-        ...
 
     def write(self, message: bytes, /) -> None:
         """Send one message; never blocks for long."""
-        ...
 
     def end(self) -> None:
         """Close the connection, because the client does not respond."""
-        ...
 
 
 class ConnectionExchange(LoopExchange):
-    """The Exchange of one request on a connection."""
-
     encodes = True
-    request_headers: RequestHeaders | None = None
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, send: Send, route: ConnectionRoute) -> None:
         super().__init__()
-        self._connection = connection
-        self._requests = PendingRequests()
+        self._send = send
+        self._route = route
+        self.pending_requests = PendingRequests()
         self._closed: asyncio.Future[None] | None = None
 
     def write(self, message: dict[str, Any], /) -> None:
         """Send a notification before the response; those of several requests interleave."""
         encoded = jsonrpc.encode(message)
         if self._is_here():
-            self._connection.write(encoded)
+            self._send(encoded)
         else:
-            self.loop.call_soon_threadsafe(self._connection.write, encoded)
+            self.loop.call_soon_threadsafe(self._send, encoded)
 
     async def flush(self) -> None:
-        """Let what was written by now be sent."""
         await asyncio.sleep(0)
 
     async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
-        """Send a request to the client; its response arrives on the same connection."""
-        route = self._connection.responses
-        return await self._requests.send_request(route, self.write, method, params, timeout=timeout)
+        requests, route = self.pending_requests, self._route
+        return await requests.send_request(route, self.write, method, params, timeout=timeout)
 
     async def listen(self, frame: Frame, wanted: Filter, /) -> None:
         """Send notifications until the client cancels the request, or ``end_listening``."""
-        subscription = Subscription(frame, wanted, self._connection.write)
+        subscription = Subscription(frame, wanted, self._send)
         self._closed = self.loop.create_future()
         try:
             await subscription.open()
@@ -110,21 +103,13 @@ class ConnectionExchange(LoopExchange):
         return self._closed is not None
 
     def end_listening(self) -> None:
-        """Let a subscription end with its result."""
+        """End a subscription with its result."""
         if self._closed is not None and not self._closed.done():
             self._closed.set_result(None)
 
-    def abandon(self, reason: str) -> None:
-        """Let no handler wait for the client any more."""
-        self._requests.abandon(reason)
-
 
 class ConnectionRequest(InFlightRequest):
-    """One request while it is answered."""
-
-    __slots__ = ("exchange", "frame", "has_expired", "send", "task", "timer")
-
-    task: asyncio.Task[None]
+    task: Task
 
     def __init__(
         self, request_id: RequestId, frame: Frame, exchange: ConnectionExchange, send: Send
@@ -136,39 +121,25 @@ class ConnectionRequest(InFlightRequest):
         self.has_expired = False
         self.timer: asyncio.TimerHandle | None = None
 
-    def start(self, answer: Awaitable[None], limit: float | None) -> None:
-        """Begin to answer it, in a task of its own."""
-        self.task = asyncio.ensure_future(answer)
-        if limit is not None:
-            self.timer = self.exchange.loop.call_later(limit, self.expire)
-
     def cancel(self, reason: str | None) -> None:
         """Stop it, unless it opens the session (CANC-02)."""
         if self.frame.message.method != "initialize":
             self.stop(reason)
 
     def stop(self, reason: str | None) -> None:
-        """Stop it, and what it waits for."""
         self.frame.cancellation.request(reason)
-        self.exchange.abandon(reason or "The call was cancelled")
+        self.exchange.pending_requests.abandon(reason or "The call was cancelled")
         self.task.cancel()
 
     def expire(self) -> None:
-        """Stop it because it took too long, which its client is told by an error."""
+        """Stop it because it took too long; its response is an error."""
         if not self.exchange.is_listening:
             self.has_expired = True
             self.stop(TIMED_OUT)
 
-    def end(self) -> None:
-        """Send the error of a request that timed out, and stop its timer."""
-        if self.timer is not None:
-            self.timer.cancel()
-        if self.has_expired:
-            self.send(jsonrpc.encode(dispatcher.error_reply(self.frame, Cancelled()).message))
-
 
 SESSION = ""
-"""What requests in flight are filed under: a connection has one session at most."""
+"""The key of requests in flight: a connection has one session at most."""
 
 
 class Connection:
@@ -202,10 +173,10 @@ class Connection:
             if isinstance(value, list):
                 self._take_batch(value)
             else:
-                self._take(jsonrpc.read(value))
+                self._take(jsonrpc.read(value), self.write)
         except McpError as error:
             request_id = getattr(error, "request_id", None)
-            self.write(jsonrpc.encode(jsonrpc.error(request_id, NEWEST.error(error))))
+            self.write(jsonrpc.encode(error.to_json_rpc(request_id, NEWEST)))
 
     def write(self, message: bytes) -> None:
         """Send a message while the connection is open."""
@@ -226,38 +197,26 @@ class Connection:
         for group in tuple(self._joined):
             self._leave(group)
 
-    def _take(self, message: Message) -> None:
+    def _take(self, message: Message, send: Send) -> Task | None:
+        """Process a message: the task which answers it, if it is a request that may begin."""
         if isinstance(message, Request):
-            self._start(message, self.write)
-        elif isinstance(message, Notification):
+            return self._start(message, send)
+        if isinstance(message, Notification):
             self._take_notification(message)
         else:
             self.responses.deliver(message)
+        return None
 
     def _take_batch(self, values: Sequence[Any]) -> None:
         """Answer a batch with one array, when its last request is answered (RPC-B5)."""
-        if self.session is None or not self._revision.has(Feature.BATCHES):
+        if self.session is None or not BY_VERSION[self.session.version].has(Feature.BATCHES):
             raise InvalidRequest(NO_BATCHES)
         messages, errors = read_batch(values)
         replies = [self._encoded_error(error, error.request_id) for error in errors]
-        tasks = []
-        for message in messages:
-            if isinstance(message, Request):
-                tasks.append(self._start_in_batch(message, replies))
-            else:
-                self._take(message)
-        bus.spawn(self._finish_batch([task for task in tasks if task is not None], replies))
+        started = [self._take(message, replies.append) for message in messages]
+        bus.spawn(self._finish_batch([task for task in started if task is not None], replies))
 
-    def _start_in_batch(self, request: Request, replies: list[bytes]) -> asyncio.Task[None] | None:
-        try:
-            return self._start(request, replies.append)
-        except InvalidRequest as error:
-            replies.append(self._encoded_error(error, request.id))
-            return None
-
-    async def _finish_batch(
-        self, tasks: Sequence[asyncio.Task[None]], replies: list[bytes]
-    ) -> None:
+    async def _finish_batch(self, tasks: Sequence[Task], replies: Sequence[bytes]) -> None:
         if tasks:
             await asyncio.wait(tasks)
         if replies:
@@ -265,26 +224,32 @@ class Connection:
 
     # Requests.
 
-    def _start(self, request: Request, send: Send) -> asyncio.Task[None] | None:
-        """Begin to answer; raises InvalidRequest for a request that must not begin."""
-        exchange = ConnectionExchange(self)
+    def _start(self, request: Request, send: Send) -> Task | None:
+        exchange = ConnectionExchange(self.write, self.responses)
         try:
             frame = frames.of_request(self._call(exchange), request, self.session)
+            in_flight = ConnectionRequest(request.id, frame, exchange, send)
+            self._in_flight.begin(in_flight)
         except McpError as error:
             send(self._encoded_error(error, request.id))
             return None
-        in_flight = ConnectionRequest(request.id, frame, exchange, send)
-        self._in_flight.begin(in_flight)
         if in_flight.cancelled_early:
             self._in_flight.end(in_flight)
             return None  # Cancelled before it arrived: no response is expected.
-        in_flight.start(self._answer(in_flight), conf.get().handler_timeout)
+        in_flight.task = asyncio.ensure_future(self._answer(in_flight))
+        limit = conf.get().handler_timeout
+        if limit is not None:
+            in_flight.timer = exchange.loop.call_later(limit, in_flight.expire)
         in_flight.task.add_done_callback(lambda _: self._end(in_flight))
         return in_flight.task
 
     def _end(self, request: ConnectionRequest) -> None:
         self._in_flight.end(request)
-        request.end()
+        if request.timer is not None:
+            request.timer.cancel()
+        if request.has_expired:
+            error = dispatcher.error_reply(request.frame, Cancelled())
+            request.send(jsonrpc.encode(error.message))
 
     async def _answer(self, request: ConnectionRequest) -> None:
         frame = request.frame
@@ -305,7 +270,11 @@ class Connection:
 
     async def _reply(self, frame: Frame) -> Reply:
         if frame.message.method == "initialize":
-            return await self._open_session(frame)
+            session_id = publisher.CONNECTION_BOUND.join((self._scheme, secrets.token_urlsafe(24)))
+            reply, self.session = await self._engine.open(frame, session_id)
+            if self.session is not None:
+                await self._join(publisher.of_session(self.session.address), self._on_session_event)
+            return reply
         if frame.get_mcp_session_id() is not None:
             if self._initializing is not None and not frame.initialized:
                 await asyncio.shield(self._initializing)
@@ -314,13 +283,6 @@ class Connection:
             if not frame.initialized:
                 frame = frames.with_session(frame, self.session)
         return await self._engine.answer(frame)
-
-    async def _open_session(self, frame: Frame) -> Reply:
-        session_id = publisher.CONNECTION_BOUND.join((self._scheme, secrets.token_urlsafe(24)))
-        reply, self.session = await self._engine.open(frame, session_id)
-        if self.session is not None:
-            await self._join(publisher.of_session(self.session.address), self._on_session_event)
-        return reply
 
     # The session.
 
@@ -350,7 +312,9 @@ class Connection:
 
     def _take_notification(self, message: Notification) -> None:
         if message.method == "notifications/cancelled":
-            self._cancel(message.params)
+            named = read_cancellation(message.params)
+            if named is not None:  # An unknown one is ignored (CANC-11).
+                self._in_flight.cancel(SESSION, *named)
         elif self.session is None:
             return
         elif message.method != "notifications/initialized":
@@ -360,29 +324,20 @@ class Connection:
 
     async def _initialize(self, message: Notification, session: Session) -> None:
         """Start to send notifications, or end the session if the server's ``init`` failed."""
-        if await self._engine.initialized(self._call(), message, session):
-            await self._start_notifications()
-        else:
+        if not await self._engine.initialized(self._call(), message, session):
             await self._store.delete(session.id)
             self.session, self._initializing = None, None
-
-    def _cancel(self, params: Mapping[str, Any]) -> None:
-        """Cancel the request that the client names; an unknown one is ignored (CANC-11)."""
-        named = read_cancellation(params)
-        if named is not None:
-            self._in_flight.cancel(SESSION, *named)
-
-    def _call(self, exchange: ConnectionExchange | None = None) -> frames.IncomingRequest:
-        exchange = exchange or ConnectionExchange(self)
-        return frames.IncomingRequest(server=self.server, caller=self._origin, exchange=exchange)
-
-    # Notifications of the server.
-
-    async def _start_notifications(self) -> None:
+            return
         self._keepalive.start()
         await self._join(publisher.of_server(self.server), self._on_server_event)
         if self.server.notify_lists_on_initialize:
             self._notify_all([*map(jsonrpc.notification, publisher.advertised(self.server))])
+
+    def _call(self, exchange: ConnectionExchange | None = None) -> frames.IncomingRequest:
+        exchange = exchange or ConnectionExchange(self.write, self.responses)
+        return frames.IncomingRequest(self.server, self._origin, exchange)
+
+    # Notifications of the server.
 
     async def _subscribe_to(self, uris: frozenset[str]) -> None:
         """Receive updates of these resources, and of no others."""
@@ -408,9 +363,8 @@ class Connection:
         if self.session is None:
             return
         updated = Notification(UPDATED, {"uri": uri})
-        if await visibility.is_readable(
-            frames.in_session(self._call(), updated, self.session), uri
-        ):
+        frame = frames.in_session(self._call(), updated, self.session)
+        if await visibility.is_readable(frame, uri):
             self._notify(UPDATED, jsonrpc.encode(jsonrpc.notification(UPDATED, {"uri": uri})))
 
     def _send_keepalive(self, message: bytes) -> bool:
@@ -432,11 +386,6 @@ class Connection:
         if receiver is not None:
             bus.here().unsubscribe(group, receiver)
 
-    # Errors.
-
-    @property
-    def _revision(self) -> Revision:
-        return NEWEST if self.session is None else BY_VERSION[self.session.version]
-
     def _encoded_error(self, error: McpError, request_id: RequestId | None) -> bytes:
-        return jsonrpc.encode(jsonrpc.error(request_id, self._revision.error(error)))
+        revision = NEWEST if self.session is None else BY_VERSION[self.session.version]
+        return jsonrpc.encode(error.to_json_rpc(request_id, revision))

@@ -37,7 +37,6 @@ class StdoutSink:
         """Reads until the client closes its side."""
 
     def end(self) -> None:
-        """Stop reading."""
         if self.reading is not None:
             self.reading.cancel()
 
@@ -48,17 +47,14 @@ class StdoutSink:
 
 
 class StdioConnection(connection.Connection):
-    """A connection over a pair of pipes."""
-
     def __init__(
         self, server: Server, out: BinaryIO, *, principal: Principal | None = None
     ) -> None:
-        caller = frames.RequestOrigin(
-            principal=principal or Principal(scheme="stdio", user=AnonymousUser()),
-            transport=StdioTransport(env=dict(os.environ), os_pid=os.getpid()),
-        )
+        principal = principal or Principal(scheme="stdio", user=AnonymousUser())
+        transport = StdioTransport(env=dict(os.environ), os_pid=os.getpid())
         self._lines = StdoutSink(out)
-        super().__init__(server, self._lines, caller, scheme="stdio")
+        origin = frames.RequestOrigin(principal, transport)
+        super().__init__(server, self._lines, origin, scheme="stdio")
 
     async def serve(self, lines: AsyncIterator[bytes]) -> None:
         """Answer lines, many concurrently, until the client or the server closes the connection."""
@@ -79,30 +75,20 @@ class StdioConnection(connection.Connection):
 
 async def stdin_lines(limit: int) -> AsyncIterator[bytes]:
     """The lines of standard input; one longer than ``limit`` bytes is answered as invalid."""
-    reader = asyncio.StreamReader(limit=limit)
-    await _connect(reader)
+    reader, loop = asyncio.StreamReader(limit=limit), asyncio.get_running_loop()
+    try:
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
+    except (ValueError, OSError, NotImplementedError):
+        # Standard input is a file, or this is Windows: the event loop cannot read it.
+        threading.Thread(target=_feed, args=(reader, loop), daemon=True).start()
     while line := await _line(reader):
         yield line
 
 
-async def _connect(reader: asyncio.StreamReader) -> None:
-    """Connect ``reader`` to standard input, by a thread where the event loop cannot."""
-    loop = asyncio.get_running_loop()
-    try:
-        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
-    except (ValueError, OSError, NotImplementedError):
-        # Standard input is a file, or this is Windows.
-        threading.Thread(target=_feed, args=(reader, loop), daemon=True).start()
-
-
 def _feed(reader: asyncio.StreamReader, loop: asyncio.AbstractEventLoop) -> None:
-    while data := os.read(sys.stdin.fileno(), CHUNK):
+    while data := os.read(sys.stdin.fileno(), 65536):
         loop.call_soon_threadsafe(reader.feed_data, data)
     loop.call_soon_threadsafe(reader.feed_eof)
-
-
-CHUNK = 65536
-"""Bytes that the thread reads at once."""
 
 
 async def _line(reader: asyncio.StreamReader) -> bytes:

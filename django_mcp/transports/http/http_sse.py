@@ -1,8 +1,7 @@
 """HTTP+SSE, the transport of the first revision: a stream to read from, an endpoint to post to.
 
 The connection is the session (T-SSE-07): it has no id, cannot be resumed, and ends with its
-stream. The URI to post to contains a signed mailbox address, so that any worker which receives a
-POST can forward it to the worker that has the stream.
+stream. The URI to post to contains a signed mailbox address: any worker can forward a POST.
 """
 
 from __future__ import annotations
@@ -11,42 +10,37 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
-from channels.consumer import AsyncConsumer
-
 from django_mcp import conf
-from django_mcp.auth.base import Authenticator, Challenge, Principal
+from django_mcp.auth.base import Authenticator
 from django_mcp.protocol import jsonrpc, sse
 from django_mcp.protocol.errors import InvalidRequest, McpError
-from django_mcp.protocol.revisions import NEWEST
 from django_mcp.pubsub import bus
 from django_mcp.server.server import Server
 from django_mcp.transports.connection.connection import Connection
 from django_mcp.transports.http import sse_stream
+from django_mcp.transports.http.consumer import HttpConsumer
 from django_mcp.transports.http.request import HttpError, HttpRequest
-from django_mcp.transports.http.response import HttpExchange
-from django_mcp.transports.http.sse_stream import SseStream
+from django_mcp.transports.http.response import JSON_HEADERS, HttpExchange
+from django_mcp.transports.http.sse_stream import AuthenticatedRequest, SseStream
 
 KEY = "key"
 """The query parameter with the signed mailbox address of the connection."""
-GRACE = 0.0
-"""Seconds in which calls may finish after the stream has ended: nothing reads their responses."""
+JSON_TYPE = JSON_HEADERS[:1]
 
 
-class HttpSseConsumer(AsyncConsumer):
+class HttpSseConsumer(HttpConsumer):
     """One HTTP request to one of the two endpoints, which share a path prefix."""
 
     def __init__(
         self, *, server: Server, authenticators: tuple[Authenticator, ...], endpoint: str
     ) -> None:
         """``endpoint`` is the last part of the path: ``sse`` or ``messages``."""
-        self.server = server
-        self.authenticators = authenticators
+        super().__init__(server=server, authenticators=authenticators)
         self.endpoint = endpoint
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer the request; errors are answered as well."""
         self.request = HttpRequest(scope, receive)
-        self.send_message = send
+        self._send = send
         method, verb = VERBS[self.endpoint]
         try:
             if scope["method"] != method:
@@ -55,18 +49,10 @@ class HttpSseConsumer(AsyncConsumer):
             self.principal = await self._authenticate()
             await verb(self)
         except HttpError as error:
-            await self._reject(error.status, InvalidRequest(error.message), error.headers)
+            headers = (*JSON_TYPE, *error.headers)
+            await self._reject(error.status, InvalidRequest(error.message), headers)
         except McpError as error:
-            await self._reject(400, error)
-
-    async def _authenticate(self) -> Principal:
-        for authenticator in self.authenticators:
-            found = await authenticator.authenticate(self.request.scope)
-            if isinstance(found, Principal):
-                return found
-            if isinstance(found, Challenge):
-                raise HttpError(found.status, found.message, found.headers)
-        raise HttpError(401, "Authentication required")
+            await self._reject(400, error, JSON_TYPE)
 
     async def open(self) -> None:
         """Open the stream, and with it the session."""
@@ -74,18 +60,13 @@ class HttpSseConsumer(AsyncConsumer):
         if sse_stream.count(Stream, self.principal) >= conf.get().max_sessions_per_principal:
             raise HttpError(429, "Too many connections are open: close one of them first")
         stream = Stream(
-            send=self.send_message,
-            receive=self.request.receive,
-            principal=self.principal,
-            reauthenticate=self._authenticate,
+            AuthenticatedRequest(self.request, self._send, self.principal, self._authenticate)
         )
         caller = self.request.caller(self.principal)
-        await stream.serve(
-            Connection(self.server, SseSink(stream), caller, scheme="sse"), self._uri
-        )
+        connection = Connection(self.server, stream, caller, scheme="sse")
+        await stream.serve(connection, self._uri)
 
     def _uri(self, address: str) -> str:
-        """The URI to which the client of this connection posts."""
         key = self.server.signer.sign(self._purpose, address)
         root, path = self.request.scope.get("root_path", ""), self.request.scope["path"]
         beside = path.rstrip("/").rpartition("/")[0]
@@ -100,7 +81,7 @@ class HttpSseConsumer(AsyncConsumer):
         jsonrpc.decode(body)
         if not await bus.send(address, {"body": body.decode()}):
             raise HttpError(404, "This connection has ended")
-        await self._plain().respond(202, b"", ())
+        await HttpExchange(self._send, may_stream=False).respond(202, b"", ())
 
     def _address(self) -> str:
         query = self.request.scope.get("query_string", b"").decode("latin-1")
@@ -117,53 +98,25 @@ class HttpSseConsumer(AsyncConsumer):
         """What the address is signed for, so that no other principal can post to a connection."""
         return f"http_sse:{self.server.name}:{self.principal.key}"
 
-    def _plain(self) -> HttpExchange:
-        return HttpExchange(self.send_message, may_stream=False)
-
-    async def _reject(
-        self, status: int, error: McpError, headers: tuple[tuple[bytes, bytes], ...] = ()
-    ) -> None:
-        body = jsonrpc.encode(jsonrpc.error(None, NEWEST.error(error)))
-        pairs = ((b"content-type", b"application/json"), *headers)
-        await self._plain().respond(status, body, pairs)
-
 
 class Stream(SseStream):
-    """The stream of one connection."""
-
-    __slots__ = ()
+    """The stream of one connection, and its MessageSink."""
 
     async def serve(self, connection: Connection, uri: Callable[[str], str]) -> None:
         """Send the URI to post to, and carry messages until the client disconnects."""
         mailboxes = bus.here()
         address = await mailboxes.open_mailbox(lambda posted: connection.receive(posted["body"]))
         try:
-            self.write(sse.event(uri(address), event="endpoint"))
+            self.enqueue(sse.event(uri(address), event="endpoint"))
             await self.wait_until_closed()
             await self.finish()
         finally:
             mailboxes.close_mailbox(address)
-            bus.spawn(connection.close(grace=GRACE))
-
-
-class SseSink:
-    """The stream as the MessageSink of a connection."""
-
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-
-    @property
-    def is_stuck(self) -> bool:
-        """Whether the client does not read what it is sent."""
-        return self._stream.is_stuck
-
-    def end(self) -> None:
-        """End the stream, and with it the connection."""
-        self._stream.end()
+            # Calls have no time to finish: nothing reads their responses.
+            bus.spawn(connection.close(grace=0.0))
 
     def write(self, message: bytes, /) -> None:
-        """Send one message as an event."""
-        self._stream.write(sse.event(message, event="message"))
+        self.enqueue(sse.event(message, event="message"))
 
 
 STREAM, MESSAGES = "sse", "messages"

@@ -1,7 +1,6 @@
 """Monitors of calls that take long: disconnects, time limits and keepalive comments.
 
-Most calls are answered before any of this matters. A timer or a task for each would cost as much
-as its answer, so that one timer of the event loop checks those which are still running.
+A timer or a task for each call would cost as much as its answer: one timer serves an event loop.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from weakref import WeakKeyDictionary
 
+from django_mcp import conf
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.revisions import Feature
 from django_mcp.transports.http.request import Receive
@@ -21,33 +21,24 @@ TICK = 0.05
 class CallMonitor:
     """What ends one running call early. To be created by the task which answers it."""
 
-    def __init__(
-        self,
-        receive: Receive,
-        frame: Frame,
-        exchange: HttpExchange,
-        *,
-        timeout: float | None,
-        keepalive: float | None,
-    ) -> None:
+    def __init__(self, receive: Receive, frame: Frame, exchange: HttpExchange) -> None:
         self.ended_by: str | None = None
         """The reason for which this monitor cancelled the call, if it did."""
         self._receive = receive
         self._frame = frame
         self._exchange = exchange
-        loop = exchange.loop
+        settings, loop = conf.get(), exchange.loop
         # With the loop, because finding it costs a system call before Python 3.12.
         self._task = asyncio.current_task(loop)
-        self._deadline = timeout
-        self._keepalive = self._next_keepalive = keepalive
+        self._deadline = settings.handler_timeout
+        self._keepalive = self._next_keepalive = settings.sse_ping_interval
         self._ticks = 0
         self._waiting: asyncio.Task[None] | None = None
         self._timer = _timer_of(loop)
         self._timer.add(self, loop)
 
     def stop(self) -> None:
-        """Stop monitoring, when the call is finished."""
-        self._timer.discard(self)
+        self._timer.monitors.pop(self, None)
         if self._waiting is not None:
             self._waiting.cancel()
 
@@ -57,7 +48,6 @@ class CallMonitor:
             self._task.uncancel()
 
     def end(self, reason: str) -> None:
-        """Cancel the call."""
         if self.ended_by is None:
             self.ended_by = reason
             self._frame.cancellation.request(reason)
@@ -85,31 +75,23 @@ class CallMonitor:
 
 
 class MonitorTimer:
-    """The timer of an event loop, which runs while there are monitors.
-
-    It has no reference to its loop, so that both can be collected.
-    """
+    """The timer of an event loop. It has no reference to its loop, so both can be collected."""
 
     def __init__(self) -> None:
-        self._monitors: dict[CallMonitor, None] = {}
+        self.monitors: dict[CallMonitor, None] = {}
         self._is_running = False
 
     def add(self, monitor: CallMonitor, loop: asyncio.AbstractEventLoop) -> None:
-        """Call ``monitor.tick`` from now on."""
-        self._monitors[monitor] = None
+        self.monitors[monitor] = None
         if not self._is_running:
             self._is_running = True
             loop.call_later(TICK, self._tick, loop)
 
-    def discard(self, monitor: CallMonitor) -> None:
-        """Stop calling ``monitor.tick``."""
-        self._monitors.pop(monitor, None)
-
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._is_running = bool(self._monitors)
+        self._is_running = bool(self.monitors)
         if self._is_running:
             loop.call_later(TICK, self._tick, loop)
-        for monitor in tuple(self._monitors):
+        for monitor in tuple(self.monitors):
             monitor.tick()
 
 

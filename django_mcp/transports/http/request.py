@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl
@@ -22,6 +22,7 @@ from django_mcp.transports.frames import RequestOrigin
 
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
+HeaderPairs = Sequence[tuple[bytes, bytes]]
 
 MAX_ORIGIN_LENGTH = 300
 """Bytes of a Host or an Origin. A DNS name has at most 253; longer values are not cached."""
@@ -33,9 +34,7 @@ LOCAL_HOSTS = (".localhost", "127.0.0.1", "[::1]")
 class HttpError(Exception):
     """The HTTP request is rejected with a status, a message and headers."""
 
-    def __init__(
-        self, status: int, message: str, headers: tuple[tuple[bytes, bytes], ...] = ()
-    ) -> None:
+    def __init__(self, status: int, message: str, headers: HeaderPairs = ()) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
@@ -59,7 +58,6 @@ class HttpRequest:
 
     @property
     def version(self) -> str | None:
-        """The protocol version in the headers."""
         return self.header(PROTOCOL_VERSION)
 
     def check_origin(self) -> None:
@@ -67,8 +65,7 @@ class HttpRequest:
         host, origin = self.headers.get(b"host", b""), self.headers.get(b"origin")
         if len(host) > MAX_ORIGIN_LENGTH or len(origin or b"") > MAX_ORIGIN_LENGTH:
             raise HttpError(403, "The Host or the Origin is too long")
-        error = _origin_error(host, origin, self.scope.get("scheme", "http"))
-        if error is not None:
+        if error := _origin_error(host, origin, self.scope.get("scheme", "http")):
             raise HttpError(403, error)
 
     def check_media_types(self) -> bool:
@@ -84,7 +81,6 @@ class HttpRequest:
         return STREAM in accept or b"*/*" in accept
 
     def check_accepts_stream(self) -> None:
-        """Reject a client which does not accept a stream."""
         accept = self.headers.get(b"accept") or b""
         if not any(kind in accept for kind in (STREAM, b"text/*", b"*/*")):
             raise HttpError(406, "Accept text/event-stream")
@@ -112,10 +108,7 @@ class HttpRequest:
         return b"".join(parts)
 
     def caller(self, principal: Principal) -> RequestOrigin:
-        """The origin of the request, which ``principal`` sent.
-
-        The Django session is loaded on first access; there is none without a cookie.
-        """
+        """The origin of the request. Its Django session, if any, is loaded on first access."""
         scope, session = self.scope, None
         if self.headers.get(b"cookie") is not None or "session" in scope:
             session = SimpleLazyObject(lambda: browser_session(scope))
@@ -132,9 +125,8 @@ ACCEPTABLE = (JSON, b"application/*", b"*/*")
 def _origin_error(host: bytes, origin: bytes | None, scheme: str) -> str | None:
     """The error for a Host and an Origin, or None. A site receives few different ones."""
     hostname = _text(host)
-    allowed_hosts = tuple(django_settings.ALLOWED_HOSTS)
-    if not allowed_hosts and django_settings.DEBUG:
-        allowed_hosts = LOCAL_HOSTS
+    default_hosts = LOCAL_HOSTS if django_settings.DEBUG else ()
+    allowed_hosts = tuple(django_settings.ALLOWED_HOSTS) or default_hosts
     if not origins.host_allowed(hostname, allowed_hosts):
         return "This Host is not served here: see ALLOWED_HOSTS"
     if not origins.allows(
@@ -161,10 +153,7 @@ setting_changed.connect(_clear_cache, dispatch_uid="django_mcp.http_request")
 
 
 class ScopeTransport(HttpTransport):
-    """The HTTP request of a Frame, read from the ASGI scope on access.
-
-    Few handlers use it, and decoding every header costs as much as reading the message.
-    """
+    """The ASGI scope for a Frame, read on access: decoding it costs as much as the message."""
 
     __slots__ = ("_scope",)
 
@@ -172,7 +161,6 @@ class ScopeTransport(HttpTransport):
         object.__setattr__(self, "_scope", scope)
 
     def __getattr__(self, name: str) -> Any:
-        """The value of a field, which is never set."""
         if name not in FIELDS:
             raise AttributeError(name)
         return FIELDS[name](object.__getattribute__(self, "_scope"))

@@ -9,18 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import Any, TypeVar
 
 from django_mcp.dispatch import dispatcher
 from django_mcp.protocol import jsonrpc, sse
 from django_mcp.protocol.headers import RequestHeaders
 from django_mcp.transports.exchange import LoopExchange
+from django_mcp.transports.http.request import HeaderPairs
 
 logger = logging.getLogger("django_mcp")
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
-HeaderPairs = Sequence[tuple[bytes, bytes]]
+
+T = TypeVar("T")
 
 MAX_WAITING = 1000
 """How many notifications may wait for the network. Further ones are dropped."""
@@ -49,31 +51,25 @@ class HttpExchange(LoopExchange):
     """Whether the response has become a stream."""
     gone = False
     """Whether nothing can be sent: the client has disconnected, or the response is complete."""
+    _headers: HeaderPairs = ()
     _pump: asyncio.Task[None] | None = None
     _is_scheduled = False
     _flushes = 0
     _written_by_threads = 0
 
     def __init__(
-        self,
-        send: Send,
-        *,
-        may_stream: bool,
-        request_headers: RequestHeaders | None = None,
-        headers: HeaderPairs = (),
+        self, send: Send, *, may_stream: bool, request_headers: RequestHeaders | None = None
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.request_headers = request_headers
         self._send = send
         self._may_stream = may_stream
-        self._headers = headers
         self._waiting: list[bytes] = []
 
     def write(self, message: dict[str, Any], /) -> None:
         """Send a notification before the result, on a stream."""
-        if not self._may_stream or self.gone:
-            return
-        self._write_from_any_thread(self._enqueue, sse.event(jsonrpc.encode(message)))
+        if self._may_stream and not self.gone:
+            self._write_from_any_thread(self._enqueue, sse.event(jsonrpc.encode(message)))
 
     async def flush(self) -> None:
         """Wait until everything written so far has been passed to the ASGI server."""
@@ -103,7 +99,6 @@ class HttpExchange(LoopExchange):
             await self.respond(status, dispatcher.encode(message))
 
     async def respond(self, status: int, body: bytes, headers: HeaderPairs = JSON_HEADERS) -> None:
-        """Send a whole response."""
         length = (b"content-length", b"%d" % len(body))
         await self._start(status, (*headers, length))
         await self._send_body(body, more=False)
@@ -122,11 +117,10 @@ class HttpExchange(LoopExchange):
         self.gone = True
         self._waiting.clear()
 
-    def _write_from_any_thread(self, write: Callable[[bytes], None], data: bytes) -> None:
-        """Call ``write`` in the event loop. A handler's thread waits for the loop at times.
+    def _write_from_any_thread(self, write: Callable[[T], None], data: T) -> None:
+        """Call ``write`` in the event loop.
 
-        A thread may write many messages before the loop runs, so that the length of the queue
-        alone does not limit it.
+        A handler's thread may write many messages before the loop runs, and waits for it at times.
         """
         if self._is_here():
             write(data)
@@ -170,13 +164,8 @@ class HttpExchange(LoopExchange):
             self._pump = None
 
     def _start(self, status: int, headers: HeaderPairs) -> Awaitable[None]:
-        return self._send(
-            {
-                "type": "http.response.start",
-                "status": status,
-                "headers": [*headers, *self._headers],
-            }
-        )
+        pairs = [*headers, *self._headers]
+        return self._send({"type": "http.response.start", "status": status, "headers": pairs})
 
     def _send_body(self, body: bytes, *, more: bool) -> Awaitable[None]:
         return self._send({"type": "http.response.body", "body": body, "more_body": more})

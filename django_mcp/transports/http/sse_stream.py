@@ -1,7 +1,7 @@
 """An SSE response which stays open until either side closes it, and one timer for all of them.
 
-Many are idle for hours, so an open stream has no task of its own: the task which the ASGI server
-made for the request waits for the disconnect, and another one exists only while events are sent.
+Many are idle for hours, so an open stream has no task of its own: that of its request waits for
+the disconnect, and another one exists only while events are sent.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -17,13 +18,10 @@ from django_mcp import conf
 from django_mcp.auth.base import Principal
 from django_mcp.protocol import sse
 from django_mcp.pubsub import bus
-from django_mcp.transports.http.request import HttpError, Receive
+from django_mcp.transports.http.request import HttpError, HttpRequest
 from django_mcp.transports.http.response import STREAM_HEADERS, Send
 
 logger = logging.getLogger("django_mcp")
-
-Reauthenticate = Callable[[], Awaitable[Principal]]
-"""Authenticates the request again; raises HttpError if access was revoked."""
 
 TICK = 15.0
 """Seconds between two ticks if SSE_PING_INTERVAL is None."""
@@ -33,18 +31,27 @@ MAX_BUFFERED = 1024 * 1024
 """Bytes that may wait for a client which does not read. Its stream is then closed."""
 
 
+@dataclass(slots=True)
+class AuthenticatedRequest:
+    """An HTTP request whose principal is known."""
+
+    request: HttpRequest
+    send: Send
+    principal: Principal
+    reauthenticate: Callable[[], Awaitable[Principal]]
+    """Authenticates the request again; raises HttpError if access was revoked."""
+
+
 class SseStream:
     """One SSE response which stays open."""
 
-    def __init__(
-        self, send: Send, receive: Receive, *, principal: Principal, reauthenticate: Reauthenticate
-    ) -> None:
-        self.principal = principal
+    def __init__(self, http: AuthenticatedRequest) -> None:
+        self.principal = http.principal
         self.gone = False
         """Whether nothing can be sent any more."""
-        self._send = send
-        self._receive = receive
-        self._reauthenticate = reauthenticate
+        self._send = http.send
+        self._receive = http.request.receive
+        self._reauthenticate = http.reauthenticate
         self._task: asyncio.Task[Any] | None = None
         self._pump: asyncio.Task[None] | None = None
         self._waiting = b""
@@ -52,9 +59,7 @@ class SseStream:
         self._ending = False
         self._checked_at = asyncio.get_running_loop().time()
 
-    # Writing.
-
-    def write(self, events: bytes) -> None:
+    def enqueue(self, events: bytes) -> None:
         """Send events soon; the stream of a client that does not read them is closed."""
         if self.gone:
             return
@@ -73,7 +78,6 @@ class SseStream:
         return self.gone or self._pump is not None
 
     async def flush(self) -> None:
-        """Wait until everything written so far has been handed to the server."""
         while self._pump is not None:
             await asyncio.shield(self._pump)
 
@@ -90,8 +94,6 @@ class SseStream:
             self.gone = True  # Some servers raise this after a disconnect.
         finally:
             self._pump = None
-
-    # Staying open.
 
     async def wait_until_closed(self) -> None:
         """Wait until the client disconnects or ``end`` is called."""
@@ -119,7 +121,6 @@ class SseStream:
                 self._task.cancel()
 
     async def finish(self, last: bytes = b"") -> None:
-        """Send the last event and the end of the response."""
         await self.flush()
         if not self.gone:
             self.gone = True
@@ -128,7 +129,7 @@ class SseStream:
     def tick(self, now: float, *, ping: bool) -> None:
         """Send a keepalive comment if ``ping``, and check the stream every minute."""
         if ping and self._started:
-            self.write(sse.KEEP_ALIVE)
+            self.enqueue(sse.KEEP_ALIVE)
         if now - self._checked_at >= _tick_interval(CHECK_AFTER):
             self._checked_at = now
             bus.spawn(self.check())
@@ -138,19 +139,15 @@ class SseStream:
         try:
             principal = await self._reauthenticate()
         except HttpError:
-            self.end()
-            return
-        if principal.key == self.principal.key:
+            principal = None
+        if principal is not None and principal.key == self.principal.key:
             self.principal = principal
         else:
             self.end()
 
 
 class _Streams:
-    """The open streams of an event loop and their timer.
-
-    Without open streams it has no reference to its loop, so that both can be collected.
-    """
+    """The streams of an event loop, to which it has no reference while none is open."""
 
     def __init__(self) -> None:
         self._timer: asyncio.TimerHandle | None = None
@@ -173,12 +170,6 @@ class _Streams:
             self._timer.cancel()
             self._timer = None
 
-    def end(self) -> int:
-        streams = tuple(self._streams)
-        for stream in streams:
-            stream.end()
-        return len(streams)
-
     def _schedule(self) -> None:
         interval = _tick_interval(conf.get().sse_ping_interval or TICK)
         self._timer = asyncio.get_running_loop().call_later(interval, self._tick)
@@ -199,11 +190,7 @@ _streams: WeakKeyDictionary[asyncio.AbstractEventLoop, _Streams] = WeakKeyDictio
 
 
 def _streams_here() -> _Streams:
-    loop = asyncio.get_running_loop()
-    streams = _streams.get(loop)
-    if streams is None:
-        streams = _streams[loop] = _Streams()
-    return streams
+    return _streams.setdefault(asyncio.get_running_loop(), _Streams())
 
 
 def count(kind: type[SseStream], principal: Principal) -> int:
@@ -213,4 +200,7 @@ def count(kind: type[SseStream], principal: Principal) -> int:
 
 def end_all() -> int:
     """Close every open stream of the running event loop; return their number."""
-    return _streams_here().end()
+    streams = tuple(_streams_here()._streams)
+    for stream in streams:
+        stream.end()
+    return len(streams)

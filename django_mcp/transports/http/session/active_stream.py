@@ -1,9 +1,9 @@
 """The lease which decides which GET stream of a session sends: the newest, on any worker.
 
-Every message is sent on exactly one stream (T-HTTP-51, -52). The newest stream becomes active.
-The previous one flushes its pending event and hands over its position. The lease is a field of
-the session, which is changed by compare-and-set; hints on the message bus make it quick. A stream
-that does not hand over in time loses the lease, and the lease of a dead worker expires.
+Every message is sent on exactly one stream (T-HTTP-51, -52). When a newer stream requests the
+lease, its holder flushes its pending event and hands over its position, or loses the lease after a
+time limit. The lease is a field of the session, changed by compare-and-set, and expires with its
+worker; hints on the message bus make it quick.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from django_mcp import stores
-from django_mcp.frame.session import Change, Session, address
+from django_mcp.frame.session import Change, Session
 from django_mcp.pubsub import bus, publisher
 
 LEASE = 150.0
@@ -22,7 +22,7 @@ LEASE = 150.0
 HANDOVER = 3.0
 """Seconds which the previous stream has for its pending event."""
 
-REQUESTED, RELEASED = "stream_requested", "stream_released"
+HINTS = REQUESTED, RELEASED = "stream_requested", "stream_released"
 """The hints: a newer stream waits for the lease, and the lease was released or handed over."""
 
 LogPosition = int | None
@@ -58,11 +58,24 @@ class ActiveStream:
 
     async def open(self) -> Session | None:
         """Take the lease, or request it from its holder; return the session as it is now."""
-        return await self._update(is_new=True)
+        return await self.renew(is_new=True)
 
-    async def renew(self) -> Session | None:
+    async def renew(self, *, is_new: bool = False) -> Session | None:
         """Renew the lease, take a free one, or hand over; return the session as it is now."""
-        return await self._update(is_new=False)
+        async with self._lock:
+            self._may_hold = True  # Also if this is cancelled while the store is at work.
+            store = stores.sessions()
+            now = store.now()
+            value = {"now": now, "until": now + LEASE}
+            if is_new:
+                value["limit"] = now + HANDOVER
+            if self.is_active and self.position is not None:
+                value["position"] = self.position
+            change = Change("active_stream", "activate", self._name, value)
+            session = await store.update(self._session_id, [change])
+            if session is not None:
+                await self._apply(session, now, is_new=is_new)
+            return session
 
     async def close(self) -> None:
         """Release the lease, or withdraw the request for it."""
@@ -81,24 +94,9 @@ class ActiveStream:
         if concerns_this:
             self._retry()
 
-    async def _update(self, *, is_new: bool) -> Session | None:
-        async with self._lock:
-            self._may_hold = True  # Also if this is cancelled while the store is at work.
-            store = stores.sessions()
-            now = store.now()
-            value = {"now": now, "until": now + LEASE}
-            if is_new:
-                value["limit"] = now + HANDOVER
-            if self.is_active and self.position is not None:
-                value["position"] = self.position
-            change = Change("active_stream", "activate", self._name, value)
-            session = await store.update(self._session_id, [change])
-            if session is not None:
-                await self._apply(dict(session.active_stream), now, is_new=is_new)
-            return session
-
-    async def _apply(self, lease: dict[str, Any], now: float, *, is_new: bool) -> None:
+    async def _apply(self, session: Session, now: float, *, is_new: bool) -> None:
         self._stop_timer()
+        lease = dict(session.active_stream)
         was_active, self.is_active = self.is_active, lease["by"] == self._name
         is_next = lease.get("next") == self._name
         self._may_hold = self.is_active or is_next
@@ -106,7 +104,7 @@ class ActiveStream:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(max(0.0, lease["until"] - now), self._retry)
             if is_new:
-                await self._publish(REQUESTED, by=self._name)
+                await publisher.send_to_session(session.address, REQUESTED, by=self._name)
         elif self.is_active and "next" in lease:
             self.is_active = False
             await self._yield(was_active=was_active)
@@ -123,16 +121,13 @@ class ActiveStream:
         await self._hand_over(self.position if was_active else None)
 
     async def _hand_over(self, position: LogPosition) -> None:
-        store = stores.sessions()
-        value = {"until": store.now() + LEASE, "position": position}
+        value = {"until": stores.sessions().now() + LEASE, "position": position}
         change = Change("active_stream", "hand_over", self._name, value)
-        session = await store.update(self._session_id, [change])
+        session = await stores.sessions().update(self._session_id, [change])
         self._may_hold = False
         if session is not None:
-            await self._publish(RELEASED, to=session.active_stream.get("by", ""))
-
-    async def _publish(self, hint: str, **facts: str) -> None:
-        await publisher.send_to_session(address(self._session_id), hint, **facts)
+            next_holder = session.active_stream.get("by", "")
+            await publisher.send_to_session(session.address, RELEASED, to=next_holder)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -42,7 +42,6 @@ class StreamLog:
         return EventId(self.name, self._last)
 
     def append(self, text: str) -> EventId:
-        """Append an event; return its id."""
         if len(self._backlog) >= MAX_BACKLOG:
             logger.warning("Events are dropped: a handler sends more than the store takes")
             return self.last
@@ -67,7 +66,6 @@ class StreamLog:
             await self.notify_readers()
 
     async def notify_readers(self) -> None:
-        """Let other connections read the stream."""
         await publisher.send_to_session(self._session, "appended", stream=self.name)
 
     def _start_writing(self) -> None:

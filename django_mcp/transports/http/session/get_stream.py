@@ -27,14 +27,9 @@ from django_mcp.server.server import Server
 from django_mcp.stores.base import Event, StoreFull
 from django_mcp.transports.http.request import HttpError
 from django_mcp.transports.http.session import event_log
-from django_mcp.transports.http.session.active_stream import (
-    RELEASED,
-    REQUESTED,
-    ActiveStream,
-    LogPosition,
-)
+from django_mcp.transports.http.session.active_stream import HINTS, ActiveStream, LogPosition
 from django_mcp.transports.http.session.response import RETRY
-from django_mcp.transports.http.sse_stream import SseStream
+from django_mcp.transports.http.sse_stream import AuthenticatedRequest, SseStream
 from django_mcp.transports.keepalive import Keepalive
 
 logger = logging.getLogger("django_mcp")
@@ -45,8 +40,7 @@ MayRead = Callable[[Principal, Session, str], Awaitable[bool]]
 PREFIX = "g"
 """The first letter of the names of standalone streams, which are opened by a GET."""
 RESUME_AGAIN = 0.3
-"""Seconds after which a resumed stream publishes a second time that it was resumed: a call
-subscribes to its session only when it has been running for a moment."""
+"""Seconds until a resumed stream publishes that again: a new call subscribes after a moment."""
 NO_POSITION = "n"
 """The position in an event id before the first message of the server's log."""
 
@@ -77,8 +71,8 @@ class StreamPosition:
 class SessionStream(SseStream, ABC):
     """A GET of a session. One task at a time reads from the stores, whenever there is news."""
 
-    def __init__(self, *, session: Session, **facts: Any) -> None:
-        super().__init__(**facts)
+    def __init__(self, http: AuthenticatedRequest, session: Session) -> None:
+        super().__init__(http)
         self._session = session
         self._reader: asyncio.Task[None] | None = None
         self._has_news = False
@@ -138,14 +132,14 @@ class StandaloneStream(SessionStream):
 
     def __init__(
         self,
-        *,
+        http: AuthenticatedRequest,
+        session: Session,
+        resumed: StreamPosition | None,
         server: Server,
         may_read: MayRead,
         end_session: Callable[[], Awaitable[None]],
-        resumed: StreamPosition | None,
-        **facts: Any,
     ) -> None:
-        super().__init__(**facts)
+        super().__init__(http, session)
         self._keepalive = Keepalive(server, send=self._send_keepalive, give_up=end_session)
         self._server = server
         self._may_read = may_read
@@ -164,15 +158,18 @@ class StandaloneStream(SessionStream):
         self._active.position = stored if resumed is None else resumed.log
 
     async def serve(self) -> None:
-        """Keep the stream open, and send its messages while it is active."""
         here = bus.here()
         subscriptions = (
             (publisher.of_session(self._session.address), self._receive_event),
             (publisher.of_server(self._server), self._receive_broadcast),
         )
-        await self._register()
+        is_primed = BY_VERSION[self._session.version].has(Feature.PRIMING_EVENTS)
         try:
-            self.write(sse.priming(self._id, retry=RETRY) if self._is_primed else sse.KEEP_ALIVE)
+            await stores.events().append(self._session.address, self._name, ())
+        except StoreFull as error:
+            raise HttpError(429, f"{error}: close one of them first") from error
+        try:
+            self.enqueue(sse.priming(self._id, retry=RETRY) if is_primed else sse.KEEP_ALIVE)
             for group, receiver in subscriptions:
                 await here.subscribe(group, receiver)
             self._use(await self._active.open())
@@ -180,7 +177,7 @@ class StandaloneStream(SessionStream):
             await self.wait_until_closed()
             await self._wait_for_reader()
             # The client may come back: when to do so (T-HTTP-46).
-            await self.finish(sse.retry(RETRY) if self._is_primed else b"")
+            await self.finish(sse.retry(RETRY) if is_primed else b"")
         finally:
             self._keepalive.stop()
             for group, receiver in subscriptions:
@@ -195,10 +192,6 @@ class StandaloneStream(SessionStream):
         self._has_log_news |= self._checked_at != checked_at
 
     @property
-    def _is_primed(self) -> bool:
-        return BY_VERSION[self._session.version].has(Feature.PRIMING_EVENTS)
-
-    @property
     def _may_send(self) -> bool:
         # Before a client is initialized it should be sent nothing (LIFE-10).
         return self._active.is_active and self._session.initialized and not self.gone
@@ -207,19 +200,11 @@ class StandaloneStream(SessionStream):
     def _id(self) -> str:
         return str(StreamPosition(self._name, self._last, self._active.position))
 
-    async def _register(self) -> None:
-        try:
-            await stores.events().append(self._session.address, self._name, ())
-        except StoreFull as error:
-            raise HttpError(429, f"{error}: close one of them first") from error
-
     async def _close(self) -> None:
         self.gone = True
         await self._wait_for_reader()
         await self._active.close()
         await stores.events().close(self._session.address, self._name)
-
-    # The lease.
 
     async def _load(self) -> Session | None:
         return await self._active.renew()
@@ -237,8 +222,6 @@ class StandaloneStream(SessionStream):
         await self._wait_for_reader()
         await self.flush()
 
-    # Messages of the bus.
-
     def _receive_event(self, message: bus.Message) -> None:
         match message["event"]:
             case "posted":
@@ -248,7 +231,7 @@ class StandaloneStream(SessionStream):
             case "initialized":
                 self._session = self._session.apply([Change("initialized", "set", value=True)])
                 self._wake()
-            case event if event in (REQUESTED, RELEASED):
+            case event if event in HINTS:
                 self._active.receive(message)
 
     def _receive_broadcast(self, message: bus.Message) -> None:
@@ -257,15 +240,13 @@ class StandaloneStream(SessionStream):
         if not self._may_send or not publisher.supports(self._session, message["method"]):
             return
         if number is None:
-            self._write_event(message["text"], event_id=None)
+            self.enqueue(sse.event(message["text"]))
         elif self._reader is not None or position is None or number != position + 1:
             self._has_log_news = True
             self._wake()
         else:
             self._active.position = number
-            self._write_event(message["text"], event_id=self._id)
-
-    # Sending.
+            self.enqueue(sse.event(message["text"], id=self._id))
 
     async def _read(self) -> None:
         if not self._may_send:
@@ -276,14 +257,18 @@ class StandaloneStream(SessionStream):
         if self._has_log_news:
             self._has_log_news = False
             await self._read_log()
-        await self._read_outbox()
+        events = await stores.events().move(self._session.address, publisher.OUTBOX, self._name)
+        for event in deduplicate(events):
+            self._last = event.number
+            if await self._is_permitted(event.data):
+                self.enqueue(sse.event(event.data, id=self._id))
 
     async def _replay(self, position: StreamPosition) -> None:
         """Send the later events of the interrupted stream, with their ids."""
-        stream, number = position.stream, position.number
-        for event in await stores.events().after(self._session.address, stream, number) or ():
+        session, stream = self._session.address, position.stream
+        for event in await stores.events().after(session, stream, position.number) or ():
             event_id = StreamPosition(stream, event.number, position.log)
-            self.write(sse.event(event.data, id=str(event_id)))
+            self.enqueue(sse.event(event.data, id=str(event_id)))
 
     async def _read_log(self) -> None:
         log, position = publisher.log_of(self._server), self._active.position
@@ -293,10 +278,12 @@ class StandaloneStream(SessionStream):
             self._active.position = newest or 0
             self._write_initial_notifications()
             return
-        for event in deduplicate(_since(events, position)):
+        # All of them if the log has started anew since.
+        after = position if newest is None or newest >= position else 0
+        for event in deduplicate(event for event in events if event.number > after):
             self._active.position = event.number
             if publisher.supports(self._session, method_of(event.data)):
-                self._write_event(event.data, event_id=self._id)
+                self.enqueue(sse.event(event.data, id=self._id))
         self._active.position = position if newest is None else newest
 
     def _write_initial_notifications(self) -> None:
@@ -306,15 +293,7 @@ class StandaloneStream(SessionStream):
         for method in methods:
             # Only the last one is a position to resume at: before it, all are sent again.
             event_id = self._id if method == methods[-1] else None
-            text = jsonrpc.encode(jsonrpc.notification(method)).decode()
-            self._write_event(text, event_id=event_id)
-
-    async def _read_outbox(self) -> None:
-        events = await stores.events().move(self._session.address, publisher.OUTBOX, self._name)
-        for event in deduplicate(events):
-            self._last = event.number
-            if await self._is_permitted(event.data):
-                self._write_event(event.data, event_id=self._id)
+            self.enqueue(sse.event(jsonrpc.encode(jsonrpc.notification(method)), id=event_id))
 
     async def _is_permitted(self, text: str) -> bool:
         """Whether the client may still read the resource that a message names (RES-18)."""
@@ -323,32 +302,27 @@ class StandaloneStream(SessionStream):
         uri: str = jsonrpc.decode(text)["params"]["uri"]
         return await self._may_read(self.principal, self._session, uri)
 
-    def _write_event(self, text: str, *, event_id: str | None) -> None:
-        self.write(sse.event(text, id=event_id))
-
     def _send_keepalive(self, message: bytes) -> bool:
         """Send it if this stream is active; return whether the client reads its stream."""
         if self.is_stuck:
             return False
         if self._may_send:
-            self.write(sse.event(message))
+            self.enqueue(sse.event(message))
         return True
 
 
 class ResumedStream(SessionStream):
     """The rest of a POST's stream, up to the response, for a client that lost its connection."""
 
-    def __init__(self, *, name: str, number: int, **facts: Any) -> None:
-        super().__init__(**facts)
-        self._name = name
-        self._number = number
+    def __init__(self, http: AuthenticatedRequest, session: Session, last_event: EventId) -> None:
+        super().__init__(http, session)
+        self._name, self._number = last_event.stream, last_event.sequence
         self._token = secrets.token_urlsafe(9)
 
     async def serve(self) -> None:
-        """Send what was missed, and go on until the response is sent."""
         group, here = publisher.of_session(self._session.address), bus.here()
         try:
-            self.write(sse.KEEP_ALIVE)
+            self.enqueue(sse.KEEP_ALIVE)
             await here.subscribe(group, self._receive_event)
             self._replace_others()
             asyncio.get_running_loop().call_later(RESUME_AGAIN, self._replace_others)
@@ -382,33 +356,25 @@ class ResumedStream(SessionStream):
         is_closed = await store.is_closed(session, self._name)
         for event in await store.after(session, self._name, self._number) or ():
             self._number = event.number
-            self.write(sse.event(event.data, id=str(EventId(self._name, event.number))))
+            self.enqueue(sse.event(event.data, id=str(EventId(self._name, event.number))))
         if is_closed:
             self.end()
 
 
-async def open_stream(last_event_id: str | None, **facts: Any) -> SessionStream:
-    """The stream which a GET opens: a new one, unless the client names a position that we know.
+async def find(last_event_id: str | None, session: Session) -> EventId | StreamPosition | None:
+    """The position to resume at, in the stream of a POST or of a GET.
 
-    A position of another session, or an unknown one, is ignored.
+    None if it is unknown, as one of another session is.
     """
-    session: Session = facts["session"]
-    after = stores.events().after
     event_id = EventId.parse(last_event_id) if last_event_id else None
     if event_id is None:
-        return StandaloneStream(resumed=None, **facts)
-    if event_id.stream.startswith(event_log.PREFIX):
-        if await after(session.address, event_id.stream, event_id.sequence) is None:
-            return StandaloneStream(resumed=None, **facts)
-        common = {name: facts[name] for name in COMMON}
-        return ResumedStream(name=event_id.stream, number=event_id.sequence, **common)
-    position = StreamPosition.parse(event_id)
-    if position and await after(session.address, position.stream, position.number) is None:
-        position = None
-    return StandaloneStream(resumed=position, **facts)
-
-
-COMMON = ("session", "send", "receive", "principal", "reauthenticate")
+        return None
+    is_post = event_id.stream.startswith(event_log.PREFIX)
+    position = event_id if is_post else StreamPosition.parse(event_id)
+    if position is None:
+        return None
+    events = await stores.events().after(session.address, position.stream, event_id.sequence)
+    return None if events is None else position
 
 
 def deduplicate(events: Iterable[Event]) -> list[Event]:
@@ -420,12 +386,6 @@ def deduplicate(events: Iterable[Event]) -> list[Event]:
         found.pop(key, None)
         found[key] = event
     return list(found.values())
-
-
-def _since(events: list[Event], position: int) -> list[Event]:
-    """The events after ``position``, or all of them if the log has started anew since."""
-    is_anew = bool(events) and events[-1].number < position
-    return [event for event in events if is_anew or event.number > position]
 
 
 def method_of(text: str) -> str:

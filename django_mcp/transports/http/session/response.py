@@ -24,11 +24,10 @@ class SessionExchange(HttpExchange):
     In revisions with priming events the stream starts with one, and each event has an id.
     """
 
-    def __init__(self, send: Send, *, may_stream: bool, response_route: ResponseRoute) -> None:
+    def __init__(self, send: Send, *, may_stream: bool, route: ResponseRoute) -> None:
         super().__init__(send, may_stream=may_stream)
-        self._response_route = response_route
-        revision = BY_VERSION[response_route.session.version]
-        self.may_stream = may_stream
+        self.route = route
+        revision = BY_VERSION[route.session.version]
         self._resumable = may_stream and revision.has(Feature.PRIMING_EVENTS)
         self._log: StreamLog | None = None
         self._requests: PendingRequests | None = None
@@ -50,9 +49,8 @@ class SessionExchange(HttpExchange):
         if self.gone and self._log is None and self._may_stream:
             raise ConnectionError("The client has disconnected and cannot resume this request")
         write = self.write if self._may_stream else self._post
-        route = self._response_route
         self._requests = self._requests or PendingRequests()
-        return await self._requests.send_request(route, write, method, params, timeout=timeout)
+        return await self._requests.send_request(self.route, write, method, params, timeout=timeout)
 
     async def close_stream(self, retry: int, /) -> None:
         """Close the connection once the client can resume the stream (T-HTTP-19, -20)."""
@@ -62,13 +60,7 @@ class SessionExchange(HttpExchange):
         self._enqueue(sse.retry(retry))
         await self._close_connection()
 
-    @property
-    def stream(self) -> str | None:
-        """The name of the stream, if it can be resumed."""
-        return None if self._log is None else self._log.name
-
     def abandon(self, reason: str) -> None:
-        """Cancel the pending requests to the client."""
         if self._requests is not None:
             self._requests.abandon(reason)
 
@@ -87,10 +79,10 @@ class SessionExchange(HttpExchange):
             bus.spawn(self._log.notify_readers())
         self.release()
 
-    async def detach(self) -> None:
-        """Close the connection: the client has resumed the stream over another one."""
-        await self._close_connection()
-        if self._log is not None:
+    async def detach(self, stream: str) -> None:
+        """Close the connection if ``stream``, resumed over another connection, is its own."""
+        if self._log is not None and self._log.name == stream:
+            await self._close_connection()
             await self._log.notify_readers()
 
     async def finish(self, message: dict[str, Any], status: int = 200) -> None:
@@ -118,11 +110,6 @@ class SessionExchange(HttpExchange):
         else:
             await self.respond(202, b"", ())
 
-    def push(self, event: bytes) -> None:
-        """Send an event as it is."""
-        if not self.gone:
-            self._enqueue(event)
-
     async def until_over(self, answering: asyncio.Task[None]) -> None:
         """Wait until ``release`` is called; the task which answers may go on after it."""
         self._released = self.loop.create_future()
@@ -138,16 +125,13 @@ class SessionExchange(HttpExchange):
     def _write_event(self, text: bytes) -> None:
         if self._resumable and self._log is None and not self.gone:
             self._open()
-        if self._log is not None:
-            event_id = str(self._log.append(text.decode()))
-            self._enqueue(sse.event(text, id=event_id))
-        else:
-            self._enqueue(sse.event(text))
+        event_id = None if self._log is None else str(self._log.append(text.decode()))
+        self._enqueue(sse.event(text, id=event_id))
 
     def _open(self) -> None:
         """Start the stream with its priming event, unless it has started (T-HTTP-18)."""
         if self._log is None:
-            self._log = StreamLog(self._response_route.session.address)
+            self._log = StreamLog(self.route.session.address)
             self._enqueue(sse.priming(str(self._log.last), retry=RETRY))
 
     def _start_draining(self) -> asyncio.Task[None] | None:
@@ -161,7 +145,7 @@ class SessionExchange(HttpExchange):
         await super()._drain()
 
     def _post(self, message: dict[str, Any]) -> None:
-        bus.spawn(publisher.post_to_outbox(self._response_route.session.address, message))
+        bus.spawn(publisher.post_to_outbox(self.route.session.address, message))
 
     async def _close_connection(self) -> None:
         """End the response, but not the stream: later events are only logged."""
@@ -177,23 +161,13 @@ class SessionExchange(HttpExchange):
         self.release()
 
     def release(self) -> None:
-        """Let ``until_over`` return."""
         if self._released is not None and not self._released.done():
             self._released.set_result(None)
 
 
 class NotificationExchange(SessionExchange):
-    """The Exchange of a notification, whose response has no body.
-
-    Notifications and requests of its handler are sent on the session's own stream.
-    """
-
-    def __init__(self, send: Send, *, response_route: ResponseRoute) -> None:
-        super().__init__(send, may_stream=False, response_route=response_route)
+    """The Exchange of a notification: what its handler sends goes to the session's own stream."""
 
     def write(self, message: dict[str, Any], /) -> None:
         """Append a notification to the session's outbox."""
-        if self._is_here():
-            self._post(message)
-        else:
-            self.loop.call_soon_threadsafe(self._post, message)
+        self._write_from_any_thread(self._post, message)

@@ -1,0 +1,107 @@
+"""Tools which do what faults were found with."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from django_mcp import Frame, prompt, tool
+from tests.faults.site.database import guarded
+
+__all__ = ["guarded"]
+
+FORM = {"type": "object", "properties": {"sure": {"type": "boolean"}}}
+READ_STDIN = (
+    "import os, select, sys; select.select([0], [], [], 3); "
+    "os.set_blocking(0, False); sys.stdout.write(repr(os.read(0, 65536)))"
+)
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+@tool(requests_input=True)
+async def confirm_in_a_group(frame: Frame) -> str:
+    """Requests input in a task group."""
+    async with asyncio.TaskGroup() as group:
+        group.create_task(frame.client.aelicit("Sure?", FORM))
+    return "done"
+
+
+@tool
+async def await_cancelled_task() -> str:
+    """Awaits a task that somebody else cancels."""
+    task = asyncio.ensure_future(asyncio.sleep(10))
+    asyncio.get_running_loop().call_soon(task.cancel)
+    await task
+    return "never"
+
+
+@tool
+async def exit_in_async() -> str:
+    """Leaves as argparse does."""
+    raise SystemExit(2)
+
+
+@tool
+def exit_in_sync() -> str:
+    """Leaves as argparse does."""
+    raise SystemExit(2)
+
+
+@tool
+def child_reads_stdin(frame: Frame) -> str:
+    """Starts a program which reads what it can from its standard input."""
+    frame.client.log("error", "started")
+    done = subprocess.run([sys.executable, "-c", READ_STDIN], stdout=subprocess.PIPE, timeout=8)
+    return done.stdout.decode()
+
+
+@tool
+def block(frame: Frame, seconds: float) -> str:
+    """Blocks a thread, and does not look at its cancellation."""
+    frame.client.log("error", "started")
+    time.sleep(seconds)
+    return "done"
+
+
+@tool
+async def wait(frame: Frame, seconds: float) -> str:
+    """Waits."""
+    frame.client.log("error", "started")
+    await asyncio.sleep(seconds)
+    return "done"
+
+
+@tool
+async def large(size: int) -> str:
+    """Returns much."""
+    return "x" * size
+
+
+@tool
+async def touch(path: str) -> str:
+    """Makes a file."""
+    Path(path).touch()
+    return "done"
+
+
+@tool(requests_input=True)
+async def confirm(frame: Frame) -> str:
+    """Requests input."""
+    answer = await frame.client.aelicit("Sure?", FORM)
+    return f"{answer.action}"
+
+
+@prompt
+def odd() -> Any:
+    """A prompt with a block that no prompt has."""
+    block = {"type": "tool_use", "id": "1", "name": "x", "input": {}}
+    return [{"role": "user", "content": block}]
