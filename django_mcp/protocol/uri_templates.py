@@ -67,15 +67,12 @@ class _Optional(NamedTuple):
 
 
 class _Value(NamedTuple):
-    """A step that matches a variable, up to ``stops`` or the start of the following steps.
-
-    ``reach`` is the length of what ``rest`` looks ahead; ``may_end`` if the URI can end here too.
-    """
+    """A step that matches a variable, up to ``stops`` or the start of the following steps."""
 
     name: str
     stops: re.Pattern[str]
     rest: re.Pattern[str]
-    reach: int
+    reach: int  # The length of what ``rest`` looks ahead.
     may_end: bool
 
 

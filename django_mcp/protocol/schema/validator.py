@@ -129,7 +129,11 @@ def _sentences(errors: Sequence[Any], name: str) -> list[str]:
 def _sentence(error: Any, name: str) -> str:
     """Return path and problem, such as "arguments.age: 'x' is not of type 'integer'"."""
     error = best_match([error])
-    text = f"{name}{_path(error.absolute_path)}: {_text(error)}"
+    path = "".join(
+        f".{step}" if isinstance(step, str) and step.isidentifier() else f"[{shown(step)}]"
+        for step in error.absolute_path
+    )
+    text = f"{name}{path}: {_text(error)}"
     return text if len(text) <= MAX_SENTENCE else text[: MAX_SENTENCE - 1] + "…"
 
 
@@ -155,10 +159,3 @@ def _alternative_types(error: Any) -> list[str]:
         value = inner.validator_value
         types += [value] if isinstance(value, str) else value
     return list(dict.fromkeys(types))
-
-
-def _path(steps: Any) -> str:
-    return "".join(
-        f".{step}" if isinstance(step, str) and step.isidentifier() else f"[{shown(step)}]"
-        for step in steps
-    )
