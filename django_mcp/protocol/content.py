@@ -1,7 +1,6 @@
-"""Content blocks: text, images, audio, links, embedded resources; and icons.
+"""Content blocks and icons: frozen values, which are checked when they are created.
 
-A block is a frozen value that is checked when it is created, so that a mistake is reported where it
-was written. ``to_protocol()`` returns the block as JSON.
+``to_protocol()`` returns a value as JSON.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ ROLES = ("user", "assistant")
 class Dated(Protocol):
     """A date or a datetime, which this package does not import."""
 
-    def isoformat(self) -> str:
-        """Return the date in ISO 8601."""
+    def isoformat(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +47,14 @@ class Annotations:
         """
         if isinstance(value, Annotations):
             return value
-        named = {_ANNOTATION_NAMES.get(name, name): item for name, item in value.items()}
+        named = {"last_modified" if k == "lastModified" else k: v for k, v in value.items()}
         unknown = sorted(map(str, named.keys() - {"audience", "priority", "last_modified"}))
         if unknown:
-            raise ValueError(
-                f"annotations have an audience, a priority and last_modified, not {unknown[0]}"
-            )
+            known = "an audience, a priority and last_modified"
+            raise ValueError(f"annotations have {known}, not {unknown[0]}")
         return cls(**named)
 
     def to_protocol(self) -> dict[str, Any]:
-        """Return the annotations as JSON."""
         modified = self.last_modified
         if modified is not None and not isinstance(modified, str):
             modified = modified.isoformat()
@@ -69,7 +65,6 @@ class Annotations:
         )
 
 
-_ANNOTATION_NAMES = {"lastModified": "last_modified"}
 AnyAnnotations = Annotations | Mapping[str, Any] | None
 
 
@@ -95,14 +90,13 @@ class Icon:
             return value
         if isinstance(value, str):
             return cls(value)
-        named = {"mime_type" if name == "mimeType" else name: item for name, item in value.items()}
+        named = {"mime_type" if k == "mimeType" else k: v for k, v in value.items()}
         try:
             return cls(**named)
         except TypeError as error:
             raise ValueError("an icon has a src, a mime_type, sizes and a theme") from error
 
     def to_protocol(self) -> dict[str, Any]:
-        """Return the icon as JSON."""
         return _present(
             src=self.src,
             mimeType=self.mime_type,
@@ -123,7 +117,6 @@ class TextContent:
         _check_extras(self.annotations, self.meta)
 
     def to_protocol(self) -> dict[str, Any]:
-        """Return the block as JSON."""
         return {"type": "text", "text": str(self.text), **_extras(self.annotations, self.meta)}
 
 
@@ -137,11 +130,9 @@ class _Media:
     _type: ClassVar[str]
 
     def __post_init__(self) -> None:
-        _check_mime_type(self.mime_type)
-        _check_extras(self.annotations, self.meta)
+        _check_extras(self.annotations, self.meta, self.mime_type)
 
     def to_protocol(self) -> dict[str, Any]:
-        """Return the block as JSON."""
         media = {"type": self._type, "data": base64(self.data), "mimeType": self.mime_type}
         return {**media, **_extras(self.annotations, self.meta)}
 
@@ -175,15 +166,13 @@ class ResourceLink:
     meta: Json | None = None
 
     def __post_init__(self) -> None:
-        _check_uri(self.uri)
+        if not self.uri:
+            raise ValueError("a resource needs a URI")
         if not self.name:
             raise ValueError("a resource link needs a name")
-        if self.mime_type is not None:
-            _check_mime_type(self.mime_type)
-        _check_extras(self.annotations, self.meta)
+        _check_extras(self.annotations, self.meta, self.mime_type)
 
     def to_protocol(self) -> dict[str, Any]:
-        """Return the block as JSON."""
         members = _present(
             type="resource_link",
             uri=self.uri,
@@ -209,12 +198,11 @@ class EmbeddedResource:
     meta: Json | None = None
 
     def __post_init__(self) -> None:
-        _check_uri(self.uri)
+        if not self.uri:
+            raise ValueError("a resource needs a URI")
         if (self.text is None) == (self.blob is None):
             raise ValueError("a resource has either a text or a blob")
-        if self.mime_type is not None:
-            _check_mime_type(self.mime_type)
-        _check_extras(self.annotations, self.meta)
+        _check_extras(self.annotations, self.meta, self.mime_type)
 
     def contents(self, mime_type: str | None = None) -> dict[str, Any]:
         """Return the contents as in resources/read; ``mime_type`` is the default MIME type."""
@@ -226,7 +214,6 @@ class EmbeddedResource:
         )
 
     def to_protocol(self) -> dict[str, Any]:
-        """Return the block as JSON."""
         extras = _extras(self.annotations, self.meta)
         return {"type": "resource", "resource": self.contents(), **extras}
 
@@ -250,7 +237,6 @@ class Message:
             raise ValueError("the content of a message is a block, and a block has a type")
 
     def to_protocol(self) -> dict[str, Any]:
-        """Return the message as JSON."""
         content = self.content
         as_json = dict(content) if isinstance(content, Mapping) else block(content).to_protocol()
         return {"role": self.role, "content": as_json}
@@ -267,35 +253,24 @@ def base64(data: bytes | str) -> str:
 
 
 def _present(**members: Any) -> dict[str, Any]:
-    """Return the members that are not None; a missing member is never null."""
     return {name: value for name, value in members.items() if value is not None}
 
 
 def _extras(annotations: AnyAnnotations, meta: Json | None) -> dict[str, Any]:
-    extras: dict[str, Any] = {}
-    if annotations is not None:
-        extras["annotations"] = Annotations.of(annotations).to_protocol()
-    if meta is not None:
-        extras["_meta"] = dict(meta)
-    return extras
+    as_json = None if annotations is None else Annotations.of(annotations).to_protocol()
+    return _present(annotations=as_json, _meta=None if meta is None else dict(meta))
 
 
 def _is_priority(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
-def _check_extras(annotations: AnyAnnotations, meta: Json | None) -> None:
+def _check_extras(
+    annotations: AnyAnnotations, meta: Json | None, mime_type: str | None = None
+) -> None:
+    if mime_type is not None and "/" not in mime_type:
+        raise ValueError(f'a MIME type has two parts, as "image/png"; this one is {mime_type!r}')
     if annotations is not None:
         Annotations.of(annotations)
     if meta is not None:
         check_keys(meta)
-
-
-def _check_mime_type(mime_type: str) -> None:
-    if "/" not in mime_type:
-        raise ValueError(f'a MIME type has two parts, as "image/png"; this one is {mime_type!r}')
-
-
-def _check_uri(uri: str) -> None:
-    if not uri:
-        raise ValueError("a resource needs a URI")

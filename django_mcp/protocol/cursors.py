@@ -1,8 +1,4 @@
-"""Opaque pagination cursors: the signed sort key of the last item.
-
-The caller passes the function that signs a string and binds it to its owner, and the function that
-returns the signed string, or None for an invalid signature.
-"""
+"""Opaque pagination cursors: the sort key of the last item, signed and bound to its owner."""
 
 from __future__ import annotations
 
@@ -29,17 +25,11 @@ def decode(kind: str, cursor: object, unsign: Callable[[str], str | None]) -> tu
     """Return the sort key in ``cursor``; raise InvalidParams if it is not for this list."""
     is_plausible = isinstance(cursor, str) and 0 < len(cursor) <= MAX_LENGTH
     text = unsign(str(cursor)) if is_plausible else None
-    key = None if text is None else _sort_key(text, kind)
-    if key is None:
-        raise InvalidParams("Invalid cursor")
-    return key
-
-
-def _sort_key(text: str, kind: str) -> tuple[str, ...] | None:
     try:
-        parts = json.loads(text)
+        parts = json.loads(text or "null")
     except (ValueError, RecursionError):
-        return None
-    if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
-        return None
-    return tuple(parts[1:]) if len(parts) > 1 and parts[0] == kind else None
+        parts = None
+    is_key = isinstance(parts, list) and all(isinstance(part, str) for part in parts)
+    if not is_key or len(parts) < 2 or parts[0] != kind:
+        raise InvalidParams("Invalid cursor")
+    return tuple(parts[1:])

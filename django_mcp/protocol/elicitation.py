@@ -1,19 +1,13 @@
-"""The schemas of forms: a flat object of strings, numbers, booleans and choices.
-
-Clients render forms, so their schemas are a small subset of JSON Schema (specification,
-client/elicitation, "Requested schema").
-"""
+"""The schemas of forms: a small subset of JSON Schema (client/elicitation, "Requested schema")."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
-if TYPE_CHECKING:
-    from django_mcp.protocol.errors import Json
-
+Schema = Mapping[str, Any]
 Property = dict[str, Any]
 
 KEYWORDS: Mapping[str, frozenset[str]] = {
@@ -29,47 +23,42 @@ COMMON = frozenset({"title", "description", "default"})
 FORMATS = frozenset({"email", "uri", "date", "date-time"})
 
 
-def to_form_schema(schema: Json) -> dict[str, Any]:
+def to_form_schema(schema: Schema) -> dict[str, Any]:
     """Return the schema of a form for ``schema``; raise ValueError if a form cannot have it.
 
     References are resolved. A property that may be null becomes an optional one.
     """
     definitions = schema.get("$defs", {})
-    properties = {
-        name: _property(name, member, definitions)
-        for name, member in schema.get("properties", {}).items()
-    }
+    members = schema.get("properties", {}).items()
+    properties = {name: _property(name, member, definitions) for name, member in members}
     form = {"type": "object", "properties": properties}
     required = [name for name in schema.get("required", ()) if name in properties]
     return {**form, "required": required} if required else form
 
 
-def _property(name: str, member: Json, definitions: Json) -> Property:
+def _property(name: str, member: Schema, definitions: Schema) -> Property:
     resolved = _resolved(member, definitions)
     if resolved.get("writeOnly") or resolved.get("format") == "password":
-        raise ValueError(
-            f"{name!r} is a secret, which must not pass through the client (ELIC-03): send the "
-            "user to a page with elicit_url"
-        )
+        remedy = "send the user to a page with elicit_url"
+        problem = "is a secret, which must not pass through the client (ELIC-03)"
+        raise ValueError(f"{name!r} {problem}: {remedy}")
     kind = str(resolved.get("type"))
     items = _items(resolved.get("items", {}), definitions) if kind == "array" else None
     if kind not in KEYWORDS or items == {}:
-        raise ValueError(
-            f"{name!r} cannot be a field of a form: use strings, numbers, booleans, or choices "
-            "of strings"
-        )
-    known = KEYWORDS[kind] | COMMON
-    kept = {key: value for key, value in resolved.items() if key in known and value is not None}
+        known = "strings, numbers, booleans, or choices of strings"
+        raise ValueError(f"{name!r} cannot be a field of a form: use {known}")
+    allowed = KEYWORDS[kind] | COMMON
+    kept = {key: value for key, value in resolved.items() if key in allowed and value is not None}
     if kept.get("format") not in FORMATS:
         kept.pop("format", None)
     return kept if items is None else {**kept, "items": items}
 
 
-def _resolved(member: Json, definitions: Json) -> dict[str, Any]:
+def _resolved(member: Schema, definitions: Schema) -> dict[str, Any]:
     """Return the member without its reference, and without a null beside its only type."""
     outer = dict(member)
     options = [each for each in outer.pop("anyOf", ()) if each.get("type") != "null"]
-    inner: Json = options[0] if len(options) == 1 else {}
+    inner: Schema = options[0] if len(options) == 1 else {}
     reference = outer.pop("$ref", None) or inner.get("$ref")
     merged = {**_definition(reference, definitions), **inner, **outer}
     merged.pop("$ref", None)
@@ -78,7 +67,7 @@ def _resolved(member: Json, definitions: Json) -> dict[str, Any]:
     return merged
 
 
-def _items(items: Json, definitions: Json) -> Property:
+def _items(items: Schema, definitions: Schema) -> Property:
     """Return the choices of an array; an empty schema if it has none."""
     resolved = {**_definition(items.get("$ref"), definitions), **items}
     if "anyOf" in resolved:
@@ -86,12 +75,12 @@ def _items(items: Json, definitions: Json) -> Property:
     return {"type": "string", "enum": resolved["enum"]} if "enum" in resolved else {}
 
 
-def _definition(reference: Any, definitions: Json) -> Json:
-    definition: Json = definitions.get(str(reference).removeprefix("#/$defs/"), {})
+def _definition(reference: Any, definitions: Schema) -> Schema:
+    definition: Schema = definitions.get(str(reference).removeprefix("#/$defs/"), {})
     return definition if reference else {}
 
 
-def to_legacy_form_schema(schema: Json) -> dict[str, Any]:
+def to_legacy_form_schema(schema: Schema) -> dict[str, Any]:
     """Return the form for clients that support single choices only as ``enum``/``enumNames``.
 
     They have defaults only for booleans, and no multiple choices (see ``has_several_choices``).
@@ -109,7 +98,7 @@ def _legacy_property(member: Property) -> Property:
     return kept
 
 
-def has_several_choices(schema: Json) -> bool:
+def has_several_choices(schema: Schema) -> bool:
     """Whether a property is a multiple choice, which older revisions do not support."""
     return any(member["type"] == "array" for member in schema["properties"].values())
 

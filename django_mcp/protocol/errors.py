@@ -1,18 +1,11 @@
-"""Errors, by name and by fault.
-
-An error has a reason. Its code and its HTTP status depend on the revision, which maps reasons to
-them.
-"""
+"""Errors, by name and by fault: a revision maps the reason of an error to code and HTTP status."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from django_mcp.protocol import elicitation
-
-if TYPE_CHECKING:
-    from django_mcp.protocol.revisions import Revision
 
 Json = Mapping[str, Any]
 
@@ -23,6 +16,10 @@ class ToolError(Exception):
     The message is sent in a result with ``isError`` set (specification, server/tools, "Error
     handling"), so write it for the model: what did not work and what to try instead.
     """
+
+
+class _Revision(Protocol):
+    def error(self, error: McpError) -> dict[str, Any]: ...
 
 
 class McpError(Exception):
@@ -122,7 +119,7 @@ class McpError(Exception):
         wrapped.__cause__ = reason if isinstance(reason, BaseException) else None
         return wrapped
 
-    def to_json_rpc(self, request_id: str | int | None, revision: Revision) -> dict[str, Any]:
+    def to_json_rpc(self, request_id: str | int | None, revision: _Revision) -> dict[str, Any]:
         """Return the error response, without an id if ``request_id`` is None."""
         identified = {} if request_id is None else {"id": request_id}
         return {"jsonrpc": "2.0", **identified, "error": revision.error(self)}

@@ -1,7 +1,6 @@
-"""Headers that repeat parts of the body, so that a gateway can route without reading it.
+"""Headers that repeat parts of the body, by which a gateway can route (streamable-http).
 
-A header that differs from the body is rejected, because the gateway may have decided by it
-(specification, basic/transports/streamable-http). Header names are in lower case, as in ASGI.
+A header that differs from the body is rejected. Header names are in lower case, as in ASGI.
 """
 
 from __future__ import annotations
@@ -9,8 +8,8 @@ from __future__ import annotations
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
+from typing import NamedTuple
 
 from django_mcp.protocol.errors import HeaderMismatch, Json
 from django_mcp.protocol.schema import walk
@@ -24,18 +23,14 @@ NAME = b"mcp-name"
 SESSION_ID = b"mcp-session-id"
 PARAM_PREFIX = b"mcp-param-"
 
-NAME_SOURCES: Mapping[str, str] = {
-    "tools/call": "name",
-    "prompts/get": "name",
-    "resources/read": "uri",
-}
+NAME_SOURCES = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """The parameter that Mcp-Name repeats, by method."""
 
 MAX_INTEGER = 2**53 - 1
 
 _ANNOTATION = "x-mcp-header"
 _TYPES = ("string", "integer", "boolean")
-_OPEN, _CLOSE = "=?base64?", "?="
+_ENCODED = re.compile(r"=\?base64\?(.*)\?=")
 _VALUE = re.compile(rb"[\t\x20-\x7e]*")
 _PLAIN = re.compile(r"(?! )[\x20-\x7e]*(?<! )")
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -58,24 +53,21 @@ class RequestHeaders:
         """Return the value of a header that is sent once, or None; its name is in lower case."""
 
     def collected(self) -> dict[bytes, list[bytes]]:
-        """Return the Mcp-* headers, each with all its values."""
         return collect(self._pairs)
 
     def check(self, method: str, name: str | None, version: str) -> None:
         """Raise HeaderMismatch if the headers do not repeat the body: see ``check``."""
-        if not self._repeats(method, name, version):
-            check(method, name, version, self.collected())
-
-    def _repeats(self, method: str, name: str | None, version: str) -> bool:
-        single = self._single
-        return (
+        single, text = self._single, f"{method}{version}{name}"
+        repeats = (
             len(single) == len(self._pairs)
             and single.get(METHOD) == method.encode()
             and single.get(PROTOCOL_VERSION) == version.encode()
             and (name is None or (single.get(NAME) == name.encode() and name[:2] != "=?"))
             # A header value with spaces or invalid characters never repeats the body.
-            and _is_visible(f"{method}{version}{name}")
+            and (text.isascii() and text.isprintable() and " " not in text)
         )
+        if not repeats:
+            check(method, name, version, self.collected())
 
 
 def collect(pairs: Iterable[tuple[bytes, bytes]]) -> dict[bytes, list[bytes]]:
@@ -94,9 +86,10 @@ def decode_value(raw: bytes, *, header: bytes = NAME) -> str:
     literal, but an invalid value between the markers is an error.
     """
     text = _text(raw, header)
-    if not _is_wrapped(text):
+    encoded = _ENCODED.fullmatch(text)
+    if encoded is None:
         return text
-    inside = text[len(_OPEN) : -len(_CLOSE)].encode()
+    inside = encoded[1].encode()
     try:
         decoded = b64decode(inside, validate=True)
         # What b64decode accepts differs between versions of Python; the round trip does not.
@@ -109,16 +102,15 @@ def decode_value(raw: bytes, *, header: bytes = NAME) -> str:
 
 def encode_value(value: str) -> str:
     """Return the header value for ``value``, in Base64 only if a header cannot contain it."""
-    if _PLAIN.fullmatch(value) and not _is_wrapped(value):
+    if _PLAIN.fullmatch(value) and not _ENCODED.fullmatch(value):
         return value
-    return f"{_OPEN}{b64encode(value.encode()).decode()}{_CLOSE}"
+    return f"=?base64?{b64encode(value.encode()).decode()}?="
 
 
 def check(method: str, name: str | None, version: str, headers: Headers) -> None:
     """Raise HeaderMismatch if ``headers``, as returned by ``collect``, do not repeat the body.
 
-    ``name`` is the parameter of NAME_SOURCES, or None if the method has none. It may be in Base64;
-    method and version are compared literally.
+    ``name`` is the parameter of NAME_SOURCES, if the method has one, and may be in Base64.
     """
     if _text(_only(headers, PROTOCOL_VERSION), PROTOCOL_VERSION) != version:
         raise _mismatch(PROTOCOL_VERSION, "differs from the protocol version in the body")
@@ -128,10 +120,7 @@ def check(method: str, name: str | None, version: str, headers: Headers) -> None
         raise _mismatch(NAME, "differs from the name or URI in the body")
 
 
-@dataclass(frozen=True, slots=True)
-class ParamHeader:
-    """An argument that a client repeats in a header."""
-
+class ParamHeader(NamedTuple):
     path: tuple[str, ...]
     header: bytes
 
@@ -139,8 +128,7 @@ class ParamHeader:
 def param_headers(schema: Json) -> tuple[ParamHeader, ...]:
     """Return the parameter headers that an input schema declares with ``x-mcp-header``.
 
-    Raises ValueError for an invalid annotation, because clients ignore a tool that has one without
-    an error (specification, server/tools).
+    Raises ValueError for an invalid annotation: clients silently ignore such a tool (server/tools).
     """
     found: dict[bytes, ParamHeader] = {}
     for location, inner in walk.subschemas(schema):
@@ -168,17 +156,6 @@ def check_params(params: Sequence[ParamHeader], arguments: Json, headers: Header
             raise _mismatch(param.header, f"differs from the argument {'.'.join(param.path)!r}")
 
 
-def _is_visible(text: str) -> bool:
-    """Whether all characters are visible ASCII, which excludes the space."""
-    return text.isascii() and text.isprintable() and " " not in text
-
-
-def _is_wrapped(text: str) -> bool:
-    return (
-        text.startswith(_OPEN) and text.endswith(_CLOSE) and len(text) >= len(_OPEN) + len(_CLOSE)
-    )
-
-
 def _text(raw: bytes, header: bytes) -> str:
     value = raw.strip(b" \t")
     if not _VALUE.fullmatch(value):
@@ -202,18 +179,15 @@ def _mismatch(header: bytes, problem: str) -> HeaderMismatch:
 def _param_header(location: walk.Location, schema: Json) -> ParamHeader:
     # A chain of properties, and no other location, has this keyword at every other step.
     if not location or set(location[::2]) != {"properties"}:
-        raise _misplaced(
-            location, "is not on a property: move it to one reached by properties alone"
-        )
+        problem = "is not on a property: move it to one reached by properties alone"
+        raise _misplaced(location, problem)
     token = schema[_ANNOTATION]
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):
         raise _misplaced(location, "is no header name: use letters, digits and hyphens")
     if schema.get("type") not in _TYPES:
-        raise _misplaced(
-            location,
-            'needs a property with one "type" of string, integer or boolean: '
-            "leave an optional one out of required instead of allowing null",
-        )
+        remedy = "leave an optional one out of required instead of allowing null"
+        problem = f'needs a property with one "type" of string, integer or boolean: {remedy}'
+        raise _misplaced(location, problem)
     path = tuple(map(str, location[1::2]))
     return ParamHeader(path, PARAM_PREFIX + token.lower().encode())
 
@@ -223,10 +197,7 @@ def _misplaced(location: walk.Location, problem: str) -> ValueError:
 
 
 def _argument(arguments: object, path: tuple[str, ...]) -> str | int | float | None:
-    """Return the argument if it is present and a header can contain it.
-
-    Objects and lists need no header: their schema rejects them later.
-    """
+    """Return the argument if a header can contain it; the schema rejects objects and lists."""
     for name in path:
         arguments = arguments.get(name) if isinstance(arguments, Mapping) else None
     return arguments if isinstance(arguments, str | int | float) else None

@@ -12,8 +12,6 @@ from django_mcp.protocol.revisions import Revision
 
 @dataclass(frozen=True, slots=True)
 class InitializeParams:
-    """The parameters with which a client opens a session."""
-
     version: str
     capabilities: Json
     client_info: Json
@@ -42,9 +40,5 @@ def _member(value: Json, name: str, kind: type, within: str = "") -> Any:
 
 
 def negotiate_version(version: str, served: Sequence[Revision]) -> Revision:
-    """Return the revision with ``version``, else the newest in ``served`` (LIFE-04 to 06).
-
-    ``served`` holds the revisions with sessions, oldest first, so that a stateless revision is
-    never negotiated.
-    """
+    """Return the revision with ``version``, else the last of ``served`` (LIFE-04 to 06)."""
     return next((revision for revision in served if revision.version == version), served[-1])

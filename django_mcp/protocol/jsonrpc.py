@@ -1,7 +1,6 @@
-"""JSON-RPC 2.0 as MCP uses it: requests, notifications and responses.
+"""JSON-RPC 2.0 as MCP uses it. A message is validated once, here.
 
-A message is validated once, here. It is a named tuple, because a frozen dataclass takes twice as
-long to create, and every request creates several.
+It is a named tuple, because a frozen dataclass takes twice as long to create.
 """
 
 from __future__ import annotations
@@ -42,10 +41,7 @@ Message = Request | Notification | Response
 
 
 def decode(data: bytes | str) -> Any:
-    """Return the JSON value in ``data``; raise ParseError.
-
-    The parser limits the nesting and rejects NaN, Infinity and invalid UTF-8.
-    """
+    """Return a JSON value; raise ParseError, also for NaN, Infinity, and too deep a nesting."""
     try:
         return from_json(data, allow_inf_nan=False)
     except ValueError as error:
@@ -91,15 +87,11 @@ def _read_response(value: dict[str, Any], identity: Any) -> Response:
         raise InvalidRequest('"id" must be a string or an integer')
     if "result" in value and type(result) is not dict:
         raise InvalidRequest('"result" must be an object')
-    if "error" in value and not _is_error_object(error):
+    if "error" in value and not (
+        type(error) is dict and type(error.get("code")) is int and type(error.get("message")) is str
+    ):
         raise InvalidRequest('"error" must have an integer "code" and a string "message"')
     return Response(identity, result, error)
-
-
-def _is_error_object(error: Any) -> bool:
-    return (
-        type(error) is dict and type(error.get("code")) is int and type(error.get("message")) is str
-    )
 
 
 def _invalid(message: str, identity: Any) -> InvalidRequest:
@@ -107,24 +99,19 @@ def _invalid(message: str, identity: Any) -> InvalidRequest:
 
 
 def request(identity: RequestId, method: str, params: Json) -> dict[str, Any]:
-    """Return a request as JSON."""
     return {"jsonrpc": "2.0", "id": identity, "method": method, "params": params}
 
 
 def notification(method: str, params: Json | None = None) -> dict[str, Any]:
-    """Return a notification as JSON."""
-    if params is None:
-        return {"jsonrpc": "2.0", "method": method}
-    return {"jsonrpc": "2.0", "method": method, "params": params}
+    message = {"jsonrpc": "2.0", "method": method}
+    return message if params is None else {**message, "params": params}
 
 
 def result(identity: RequestId, value: Json) -> dict[str, Any]:
-    """Return a successful response as JSON."""
     return {"jsonrpc": "2.0", "id": identity, "result": value}
 
 
 def error(identity: RequestId | None, value: Json) -> dict[str, Any]:
     """Return an error response as JSON; an unknown id is omitted, never null."""
-    if identity is None:
-        return {"jsonrpc": "2.0", "error": value}
-    return {"jsonrpc": "2.0", "id": identity, "error": value}
+    identified = {} if identity is None else {"id": identity}
+    return {"jsonrpc": "2.0", **identified, "error": value}

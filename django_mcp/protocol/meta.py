@@ -42,11 +42,7 @@ def check_extensions(extensions: Mapping[str, Any]) -> None:
 
 
 def _is_reserved(prefix: str) -> bool:
-    """Whether any revision reserves a prefix.
-
-    One revision reserves the prefixes in which a label follows an owner; a later one those whose
-    second label is an owner.
-    """
+    """Whether a label follows an owner, or the second label is one: revisions differ."""
     labels = prefix.lower().split(".")
     followed = any(label in OWNERS for label in labels[:-1])
     return prefix != SPECIFIED and (followed or (len(labels) > 1 and labels[1] in OWNERS))

@@ -1,8 +1,7 @@
-"""Validation of the Origin and Host headers.
+"""Validation of the Origin and Host headers, against DNS rebinding (basic/transports, "Security").
 
-This prevents DNS rebinding (specification, basic/transports, "Security"). A request without Origin
-is not from a browser and is allowed; any other Origin must be allowed explicitly, and a malformed
-one is rejected. ``allowed_hosts`` has the meaning of ALLOWED_HOSTS in Django.
+A request without Origin is not from a browser and is allowed; any other Origin must be allowed
+explicitly. ``allowed_hosts`` has the meaning of ALLOWED_HOSTS in Django.
 """
 
 from __future__ import annotations
@@ -52,7 +51,6 @@ def allows(
 
 
 def host_allowed(host: str, allowed_hosts: Sequence[str]) -> bool:
-    """Whether the Host header matches ``allowed_hosts``."""
     return len(host) <= _MAX_LENGTH and _host_allowed(host, tuple(allowed_hosts))
 
 
@@ -66,7 +64,7 @@ def parse(origin: str) -> Origin | None:
     """Return the parsed origin with the default port of its scheme; None if it is malformed."""
     # Some letters outside ASCII have an ASCII letter as their lower case.
     found = _ORIGIN.fullmatch(origin.lower()) if origin.isascii() else None
-    return None if found is None else _parsed_origin(found[1], found[2], found[3])
+    return None if found is None else _parsed_origin(*found.groups())
 
 
 @lru_cache(maxsize=1024)
@@ -101,7 +99,7 @@ def _is_listed(source: Origin, pattern: str) -> bool:
 
 
 def _matches(host: str, patterns: Sequence[str]) -> bool:
-    """Apply the rule of Django: an exact name, or ".example.com" with all its subdomains."""
+    """Apply Django's rule: an exact name, or ".example.com" with all its subdomains."""
     return any(
         host == pattern or (pattern[:1] == "." and (host.endswith(pattern) or host == pattern[1:]))
         for pattern in map(str.lower, patterns)
@@ -110,7 +108,7 @@ def _matches(host: str, patterns: Sequence[str]) -> bool:
 
 def _target(host: str, scheme: str) -> Origin | None:
     found = _HOST_HEADER.fullmatch(host.lower()) if host.isascii() else None
-    return None if found is None else _parsed_origin(scheme, found[1], found[2])
+    return None if found is None else _parsed_origin(scheme, *found.groups())
 
 
 def _parsed_origin(scheme: str, host: str, port: str | None) -> Origin | None:

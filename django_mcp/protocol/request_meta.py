@@ -1,7 +1,6 @@
 """The metadata of a stateless request, and its validation.
 
-The order of the checks is observable, because clients probe with invalid requests: the metadata is
-present, the headers repeat it, the version is served, the method exists.
+The order of the checks is observable, because clients probe with invalid requests.
 """
 
 from __future__ import annotations
@@ -9,12 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from django_mcp.protocol.errors import (
-    InvalidParams,
-    Json,
-    MethodNotFound,
-    UnsupportedProtocolVersion,
-)
+from django_mcp.protocol.errors import InvalidParams, Json, McpError
 from django_mcp.protocol.headers import NAME_SOURCES, RequestHeaders
 from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.revisions import BY_VERSION, Revision, Statefulness
@@ -36,14 +30,13 @@ class RequestMeta(NamedTuple):
 
 
 def has_request_meta(params: Json) -> bool:
-    """Whether a message has the metadata of a stateless revision."""
     meta = params.get("_meta")
     return isinstance(meta, dict) and (VERSION in meta or CAPABILITIES in meta)
 
 
 def is_stateless(version: str | None) -> bool:
     """Whether a version, such as that of a header, is a revision without sessions."""
-    named = BY_VERSION.get(version) if version is not None else None
+    named = BY_VERSION.get(version or "")
     return named is not None and named.statefulness is Statefulness.STATELESS
 
 
@@ -55,7 +48,9 @@ def read(
     ``headers`` are those of the HTTP request, or None for other transports; ``served`` maps the
     supported versions to their revisions.
     """
-    method, params, meta = request.method, request.params, _meta(request.params)
+    method, params, meta = request.method, request.params, request.params.get("_meta")
+    if type(meta) is not dict:
+        raise InvalidParams("params._meta must be an object that describes the request")
     version = _member(meta, VERSION, str)
     capabilities = _member(meta, CAPABILITIES, dict)
     if headers is not None:
@@ -64,19 +59,12 @@ def read(
         headers.check(method, name if type(name) is str else None, version)
     revision = served.get(version)
     if revision is None:
-        raise UnsupportedProtocolVersion(data={"supported": [*served], "requested": version})
+        raise McpError.unsupported_protocol_version(version, tuple(served))
     if method not in revision.requests:
-        raise MethodNotFound(f"Method not found: {method}")
+        raise McpError.method_not_found(f"Method not found: {method}")
     client_info = _member(meta, CLIENT_INFO, dict) if CLIENT_INFO in meta else None
     log_level = _member(meta, LOG_LEVEL, str) if LOG_LEVEL in meta else None
     return RequestMeta(revision, capabilities, client_info, log_level)
-
-
-def _meta(params: Json) -> dict[str, Any]:
-    meta = params.get("_meta")
-    if type(meta) is not dict:
-        raise InvalidParams("params._meta must be an object that describes the request")
-    return meta
 
 
 def _member(meta: dict[str, Any], name: str, kind: type) -> Any:

@@ -19,11 +19,7 @@ _MAX_SEQUENCE = 2**63 - 1
 
 
 def event(
-    data: bytes | str,
-    *,
-    id: str | None = None,
-    retry: int | None = None,
-    event: str | None = None,
+    data: bytes | str, *, id: str | None = None, retry: int | None = None, event: str | None = None
 ) -> bytes:
     """Return one event. JSON has no raw newlines, so it takes one ``data`` line."""
     raw = data.encode() if isinstance(data, str) else data
@@ -46,20 +42,15 @@ def retry(milliseconds: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class EventId:
-    """The position of an event, ``stream.sequence``.
-
-    The name of the stream is unique in the session, so an id is unique too, and tells which stream
-    a client resumes.
-    """
+    """The position of an event, ``stream.sequence``; streams have unique names in their session."""
 
     stream: str
     sequence: int
 
     def __post_init__(self) -> None:
         if not _STREAM.fullmatch(self.stream):
-            raise ValueError(
-                f"A stream is named by 1 to 128 of A-Z a-z 0-9 _ ~ . -: {self.stream!r}"
-            )
+            allowed = "1 to 128 of A-Z a-z 0-9 _ ~ . -"
+            raise ValueError(f"A stream is named by {allowed}: {self.stream!r}")
         if not 0 <= self.sequence <= _MAX_SEQUENCE:
             raise ValueError(f"A sequence is an integer from 0 to 2**63 - 1: {self.sequence!r}")
 
@@ -99,9 +90,7 @@ class Parser:
         self._retry: int | None = None
 
     def feed(self, chunk: bytes) -> list[Event]:
-        """Return the events that ``chunk`` completes."""
-        lines = self._lines(chunk)
-        return [event for line in lines if (event := self._parse(line)) is not None]
+        return [event for event in map(self._parse, self._lines(chunk)) if event is not None]
 
     def _lines(self, chunk: bytes) -> list[str]:
         if not chunk:
@@ -118,7 +107,7 @@ class Parser:
 
     def _parse(self, line: str) -> Event | None:
         if not line:
-            return self._dispatch()
+            return self._complete()
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
         if name == "data":
@@ -131,7 +120,7 @@ class Parser:
             self.retry = self._retry = int(value)
         return None
 
-    def _dispatch(self) -> Event | None:
+    def _complete(self) -> Event | None:
         data, name, retry = self._data, self._event, self._retry
         self._data, self._event, self._retry = [], "", None
         if not data:
@@ -140,7 +129,6 @@ class Parser:
 
 
 def _fields(id: str | None, retry: int | None, event: str | None) -> bytes:
-    """Return the lines before the data."""
     for name, value in (("event", event), ("id", id)):
         if value is not None and _INVALID_IN_FIELD.search(value):
             raise ValueError(f"The {name} of an event holds no NUL, CR or LF: {value!r}")

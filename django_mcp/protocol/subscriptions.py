@@ -1,7 +1,6 @@
 """The filters and messages of subscriptions/listen streams.
 
-Every message on a stream contains the id of the request that opened it, with its JSON type: ``1``
-and ``"1"`` are two subscriptions.
+Each message has the id of the request that opened the stream: ``1`` and ``"1"`` are different.
 """
 
 from __future__ import annotations
@@ -37,7 +36,6 @@ class Filter:
     uris: tuple[str, ...] = ()
 
     def to_protocol(self) -> dict[str, Any]:
-        """Return the filter as JSON, without members that are not set."""
         lists: dict[str, Any] = {name: True for name in LISTS if name in self.lists}
         return {**lists, "resourceSubscriptions": [*self.uris]} if self.uris else lists
 
@@ -63,33 +61,25 @@ def read(params: Json) -> Filter:
 
 
 def meta(identity: RequestId) -> dict[str, Any]:
-    """Return the metadata of every message of a subscription."""
     return {SUBSCRIPTION_ID: identity}
 
 
 def acknowledgement(identity: RequestId, accepted: Filter) -> dict[str, Any]:
-    """Return the first message of a subscription, with the accepted part of the filter."""
     params = {"_meta": meta(identity), "notifications": accepted.to_protocol()}
     return jsonrpc.notification(ACKNOWLEDGED, params)
 
 
 def encoded_id(identity: RequestId) -> bytes:
-    """Return the id as JSON, for ``change_notification``."""
     return jsonrpc.encode(identity)
 
 
 def change_notification(method: str, uri: str | None, identity: bytes) -> bytes:
     """Return a notification for one subscription; it is encoded once for all subscriptions."""
-    head, tail = _around(method, uri)
-    return head + identity + tail
+    return identity.join(_around_id(method, uri))
 
 
 @lru_cache(maxsize=256)
-def _around(method: str, uri: str | None) -> tuple[bytes, bytes]:
-    """Return the bytes before and after the id of the subscription."""
-    params: dict[str, Any] = {"_meta": {SUBSCRIPTION_ID: _PLACEHOLDER}}
-    if uri is not None:
-        params["uri"] = uri
+def _around_id(method: str, uri: str | None) -> list[bytes]:
+    params = {"_meta": {SUBSCRIPTION_ID: _PLACEHOLDER}, **({} if uri is None else {"uri": uri})}
     text = jsonrpc.encode(jsonrpc.notification(method, params))
-    head, _, tail = text.partition(jsonrpc.encode(_PLACEHOLDER))
-    return head, tail
+    return text.split(jsonrpc.encode(_PLACEHOLDER), 1)

@@ -1,6 +1,6 @@
 """Matching and expansion of resource templates: RFC 6570, levels 1 to 3.
 
-The RFC defines only expansion. These are the rules of matching: a URI matches as a whole. ``{var}``
+The RFC defines only expansion. The rules of matching: a URI matches as a whole. ``{var}``
 takes at least one character and stops at ``/ ? #``; ``{+var}`` may contain ``/``. If there is a
 choice, a variable is as short as the rest of the template allows. Because an expansion omits
 undefined variables, the values of ``{.x} {/x} {#x}`` may be absent, and so may the pairs of
@@ -66,30 +66,18 @@ class _Optional(NamedTuple):
     skip: int
 
 
-class _Pairs(NamedTuple):
-    """A step that matches everything up to one of ``stops`` as named values after ``first``."""
-
-    names: frozenset[str]
-    first: str
-    separator: str
-    stops: str
-
-
 class _Value(NamedTuple):
-    """A step that matches a variable, up to ``stops`` or the start of the following steps.
-
-    ``reach`` is the length of what ``rest`` looks ahead; ``may_end`` if the URI can end here too.
-    """
+    """A step that matches a variable, up to ``stops`` or the start of the following steps."""
 
     name: str
     stops: re.Pattern[str]
     rest: re.Pattern[str]
-    reach: int
+    reach: int  # The length of what ``rest`` looks ahead.
     may_end: bool
 
 
-_Step = str | _Optional | _Pairs | _Value
-"""A step of matching; a string matches itself."""
+_Step = str | _Optional | _Expression | _Value
+"""A step of matching: a string matches itself, an expression matches named values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,20 +95,22 @@ class UriTemplate:
     def parse(cls, text: str) -> UriTemplate:
         """Parse a template; raise ValueError with what to change if it is invalid."""
         if len(text) > MAX_LENGTH or _CONTROL.search(text):
-            raise ValueError(
-                f"A URI template has at most {MAX_LENGTH} characters, none a control character"
-            )
+            limit = f"at most {MAX_LENGTH} characters, none a control character"
+            raise ValueError(f"A URI template has {limit}")
         parts = tuple(_parts(text))
         names = tuple(name for part in parts if not isinstance(part, str) for name in part.names)
         _check_names(text, names)
-        return cls(text, names, _specificity(parts, names), parts, _compiled(text, parts))
+        literal = sum(len(part) for part in parts if isinstance(part, str))
+        reserved = sum(not isinstance(part, str) and bool(part.operator.safe) for part in parts)
+        specificity = (-literal, reserved, len(names))
+        return cls(text, names, specificity, parts, _compiled(text, parts))
 
     def match(self, uri: str) -> dict[str, str] | None:
         """Return the variables with which this template expands to ``uri``, or None."""
         if len(uri) > MAX_LENGTH:
             return None
         try:
-            raw = _Match(self._steps, _quoted(uri, _RESERVED)).values()
+            raw = _Match(self._steps, _quoted(uri, _RESERVED)).values(0, 0)
             return raw and {name: _decoded(raw[name]) for name in self.names if name in raw}
         except ValueError:  # Not UTF-8, or it contains NUL.
             return None
@@ -134,10 +124,7 @@ class UriTemplate:
 
 
 def has_path_traversal(text: str) -> bool:
-    """Whether a segment of a path is ``..``, encoded or not, with either kind of slash.
-
-    No valid URI contains it: it is an attempt to leave a folder.
-    """
+    """Whether a segment of a path is ``..``, encoded or not, which no valid URI contains."""
     return ".." in _SLASH.split(unquote(text))
 
 
@@ -183,12 +170,6 @@ def _check_names(text: str, names: Sequence[str]) -> None:
             raise ValueError(f"{name!r} occurs twice in {text!r}: give each variable its own name")
 
 
-def _specificity(parts: Sequence[_Part], names: Sequence[str]) -> tuple[int, int, int]:
-    literal = sum(len(part) for part in parts if isinstance(part, str))
-    reserved = sum(not isinstance(part, str) and bool(part.operator.safe) for part in parts)
-    return (-literal, reserved, len(names))
-
-
 def _compiled(text: str, parts: Sequence[_Part]) -> tuple[_Step, ...]:
     """Compile the parts from last to first: a step depends on those that follow it."""
     parts = _merged(parts)
@@ -198,7 +179,8 @@ def _compiled(text: str, parts: Sequence[_Part]) -> tuple[_Step, ...]:
         if isinstance(part, str):
             steps.insert(0, _quoted(part, _RESERVED))
         elif part.operator.named:
-            steps.insert(0, _pairs(text, part, steps))
+            _check_openings(text, part.operator, steps)
+            steps.insert(0, part)
         else:
             _insert_values(text, part, _stops(part, parts[:index], parts[index + 1 :]), steps)
     return tuple(steps)
@@ -243,24 +225,22 @@ def _stops(part: _Expression, before: Sequence[_Part], after: Sequence[_Part]) -
     return stops
 
 
-def _pairs(text: str, part: _Expression, following: Sequence[_Step]) -> _Pairs:
-    first, separator, _, _, _, stops = part.operator
+def _check_openings(text: str, operator: _Operator, following: Sequence[_Step]) -> None:
     for opening in _openings(text, following):
-        if opening and opening[0] not in stops:
+        if opening and opening[0] not in operator.stops:
             raise ValueError(
-                f"{opening!r} cannot follow {{{first}…}} in {text!r}: "
-                f"only what begins with one of {' '.join(stops)} can"
+                f"{opening!r} cannot follow {{{operator.first}…}} in {text!r}: "
+                f"only what begins with one of {' '.join(operator.stops)} can"
             )
-    return _Pairs(frozenset(part.names), first, separator, stops)
 
 
 def _insert_values(text: str, part: _Expression, stops: str, steps: list[_Step]) -> None:
-    first, separator, *_ = part.operator
+    operator = part.operator
     for index, name in reversed([*enumerate(part.names)]):
         steps.insert(0, _value(name, stops, {*_openings(text, steps)}))
-        if first or index:
-            steps.insert(0, separator if index else first)
-        if first:
+        if operator.first or index:
+            steps.insert(0, operator.separator if index else operator.first)
+        if operator.first:
             steps.insert(0, _Optional(3 * (len(part.names) - index)))
 
 
@@ -271,15 +251,12 @@ def _openings(text: str, steps: Sequence[_Step]) -> Iterator[str]:
         return
     step, *following = steps
     if isinstance(step, _Value):
-        raise ValueError(
-            f"Nothing separates {step.name!r} from the variable before it in {text!r}: "
-            "put a character between them"
-        )
+        variables = f"{step.name!r} from the variable before it in {text!r}"
+        raise ValueError(f"Nothing separates {variables}: put a character between them")
     if isinstance(step, str):
         yield step
-        return
-    if isinstance(step, _Pairs):
-        yield step.first
+    elif isinstance(step, _Expression):
+        yield step.operator.first
         yield from _openings(text, following)
     else:
         yield from _openings(text, following)
@@ -302,11 +279,8 @@ class _Match:
     """The match of one URI against one template, in time linear in the length of the URI.
 
     It backtracks, but tries each end of each variable once: after a variable has failed from some
-    position, every end between that position and the next stop has failed, and is not tried when
-    the variable is reached again at a later position.
+    position, every end up to the next stop has failed and is not tried from a later position.
     """
-
-    __slots__ = ("_failed_from", "_runs", "_steps", "_uri")
 
     def __init__(self, steps: Sequence[_Step], uri: str) -> None:
         self._steps = steps
@@ -314,20 +288,17 @@ class _Match:
         self._failed_from: dict[tuple[int, int], int] = {}
         self._runs: dict[int, tuple[int, int]] = {}
 
-    def values(self) -> dict[str, str] | None:
-        """Return the raw values by name, or None if the URI does not match."""
-        return self._from(0, 0)
-
-    def _from(self, index: int, at: int) -> dict[str, str] | None:
+    def values(self, index: int, at: int) -> dict[str, str] | None:
+        """Return the raw values of the steps from ``index`` on, or None without a match."""
         steps, uri = self._steps, self._uri
         while index < len(steps):
             step = steps[index]
             if isinstance(step, _Value):
                 return self._value(step, index, at)
-            if isinstance(step, _Pairs):
+            if isinstance(step, _Expression):
                 return self._pairs(step, index, at)
             if isinstance(step, _Optional):
-                present = self._from(index + 1, at)
+                present = self.values(index + 1, at)
                 if present is not None:
                     return present
                 index += step.skip
@@ -339,24 +310,19 @@ class _Match:
         return {} if at == len(uri) else None
 
     def _value(self, step: _Value, index: int, at: int) -> dict[str, str] | None:
-        stop = self._stop(step, index, at)
-        limit = min(stop, self._failed_from.get((index, stop), stop))
-        for end in self._ends(step, at, limit):
-            values = self._from(index + 1, end)
-            if values is not None:
-                values[step.name] = self._uri[at:end]
-                return values
-        self._failed_from[index, stop] = min(at, limit)
-        return None
-
-    def _stop(self, step: _Value, index: int, at: int) -> int:
-        """Return the last possible end of a value that starts at ``at``."""
         start, stop = self._runs.get(index, (0, -1))
         if not start <= at <= stop:
             found = step.stops.search(self._uri, at)
             stop = found.start() if found else len(self._uri)
             self._runs[index] = (at, stop)
-        return stop
+        limit = min(stop, self._failed_from.get((index, stop), stop))
+        for end in self._ends(step, at, limit):
+            values = self.values(index + 1, end)
+            if values is not None:
+                values[step.name] = self._uri[at:end]
+                return values
+        self._failed_from[index, stop] = min(at, limit)
+        return None
 
     def _ends(self, step: _Value, at: int, limit: int) -> Iterator[int]:
         for found in step.rest.finditer(self._uri, at + 1, limit + step.reach):
@@ -366,22 +332,23 @@ class _Match:
         if step.may_end and at < limit == len(self._uri):
             yield limit
 
-    def _pairs(self, step: _Pairs, index: int, at: int) -> dict[str, str] | None:
+    def _pairs(self, step: _Expression, index: int, at: int) -> dict[str, str] | None:
         uri = self._uri
-        end = min((i for mark in step.stops if (i := uri.find(mark, at)) >= 0), default=len(uri))
+        ends = [i for mark in step.operator.stops if (i := uri.find(mark, at)) >= 0]
+        end = min(ends, default=len(uri))
         named = _named(step, uri[at:end])
-        values = None if named is None else self._from(index + 1, end)
+        values = None if named is None else self.values(index + 1, end)
         return None if named is None or values is None else values | named
 
 
-def _named(step: _Pairs, text: str) -> dict[str, str] | None:
+def _named(step: _Expression, text: str) -> dict[str, str] | None:
     """Return the values of ``?a=1&b=2``; None if a name is unknown or repeated."""
     if not text:
         return {}
-    if text[0] != step.first:
+    if text[0] != step.operator.first:
         return None
     values: dict[str, str] = {}
-    for pair in filter(None, text[1:].split(step.separator)):
+    for pair in filter(None, text[1:].split(step.operator.separator)):
         name, _, value = pair.partition("=")
         if name not in step.names or name in values:
             return None
@@ -398,26 +365,22 @@ def _decoded(value: str) -> str:
 
 def _expanded(part: _Expression, values: Mapping[str, str | int | float | None]) -> str:
     operator = part.operator
-    defined = [(name, value) for name in part.names if (value := values.get(name)) is not None]
-    if not defined:
-        return ""
-    return operator.first + operator.separator.join(
-        _expanded_value(operator, name, str(value)) for name, value in defined
-    )
-
-
-def _expanded_value(operator: _Operator, name: str, value: str) -> str:
-    encoded = _quoted(value, operator.safe) if operator.safe else quote(value, safe="")
-    if not operator.named:
-        return encoded
-    return f"{name}={encoded}" if encoded else name + operator.if_empty
+    pieces = []
+    for name in part.names:
+        value = values.get(name)
+        if value is None:
+            continue
+        text = str(value)
+        piece = _quoted(text, operator.safe) if operator.safe else quote(text, safe="")
+        if operator.named:
+            piece = f"{name}={piece}" if piece else name + operator.if_empty
+        pieces.append(piece)
+    return operator.first + operator.separator.join(pieces) if pieces else ""
 
 
 def _quoted(text: str, safe: str) -> str:
     """Percent-encode what is not unreserved, not in ``safe`` and not percent-encoded already."""
     if _QUOTED.fullmatch(text):
         return text
-    pieces = _TRIPLET.split(text)
-    return "".join(
-        piece if index % 2 else quote(piece, safe=safe) for index, piece in enumerate(pieces)
-    )
+    pieces = enumerate(_TRIPLET.split(text))
+    return "".join(piece if index % 2 else quote(piece, safe=safe) for index, piece in pieces)

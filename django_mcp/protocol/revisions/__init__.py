@@ -16,19 +16,9 @@ REVISIONS = (V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28)
 BY_VERSION = {revision.version: revision for revision in REVISIONS}
 NEWEST = REVISIONS[-1]
 
+__all__ = ["Feature", "Revision", "Statefulness", "Structured"]
+
 
 def with_statefulness(value: Statefulness, versions: tuple[str, ...]) -> tuple[Revision, ...]:
     """Return the revisions of ``versions`` with this statefulness, oldest first."""
     return tuple(r for r in REVISIONS if r.statefulness is value and r.version in versions)
-
-
-__all__ = [
-    "BY_VERSION",
-    "NEWEST",
-    "REVISIONS",
-    "Feature",
-    "Statefulness",
-    "Revision",
-    "Structured",
-    "with_statefulness",
-]

@@ -1,7 +1,6 @@
 """Revisions of the specification as values, each derived from the previous one.
 
-The rest of the package uses the objects of the newest revision. A revision removes from outgoing
-objects what its clients do not know. Version strings occur in this package only.
+The rest of the package uses the objects of the newest revision; others remove what they lack.
 """
 
 from __future__ import annotations
@@ -110,18 +109,12 @@ class Revision:
     """Methods whose result may be an input request."""
 
     def revise(
-        self,
-        version: str,
-        *,
-        adds: Mapping[str, Any] | None = None,
-        drops: Mapping[str, Any] | None = None,
-        **changed: Any,
+        self, version: str, *, adds: Json | None = None, drops: Json | None = None, **changed: Any
     ) -> Revision:
         """Return the next revision: this one with ``adds``, without ``drops``, with ``changed``.
 
-        ``adds`` and ``drops`` are keyed by field. For a field that maps names to sets the value is
-        a mapping; for a field that maps names to numbers it is the new entries. A set of names may
-        be one string, separated by spaces.
+        ``adds`` and ``drops`` are keyed by field. A set of names may be one string, separated by
+        spaces; the value for a field that maps names to sets or numbers is a mapping.
         """
         values = {name: _add(getattr(self, name), more) for name, more in (adds or {}).items()}
         for name, less in (drops or {}).items():
@@ -129,11 +122,9 @@ class Revision:
         return replace(self, version=version, **values, **changed)
 
     def has(self, feature: Feature) -> bool:
-        """Whether this revision has ``feature``."""
         return feature in self.features
 
     def known_fields(self, kind: str, value: Json) -> dict[str, Any]:
-        """Return the members of ``value`` that an object of ``kind`` has in this revision."""
         known = self.fields[kind]
         return {name: member for name, member in value.items() if name in known}
 
@@ -159,7 +150,7 @@ class Revision:
         return value if is_object else {"result": value}
 
     def encoded_structured_content(self, json: bytes, schema: Json | None) -> bytes:
-        """Do the same as ``structured_content`` for a value that is JSON already."""
+        """Do the same for a value that is JSON already."""
         if self.structured is not Structured.OBJECT:
             return json
         is_object = json[:1] == b"{" if schema is None else is_object_root(schema)
@@ -186,8 +177,7 @@ class Revision:
         if result.setdefault("resultType", "complete") == "complete" and method in self.cacheable:
             result = {**cache, **result}
         meta = result.get("_meta")
-        own = {SERVER_INFO: server_info}
-        result["_meta"] = own if meta is None else {**own, **meta}
+        result["_meta"] = {SERVER_INFO: server_info, **(meta or {})}
         return result
 
     def input_request(self, method: str, params: Json) -> dict[str, Any]:
@@ -201,13 +191,12 @@ class Revision:
 
     def error_code(self, error: McpError) -> int:
         """Return the code of ``error``: its own, or the code of its reason in this revision."""
-        own = error.code
-        if own is None or own in self.reserved_codes:
+        if error.code is None or error.code in self.reserved_codes:
             return self.error_codes[error.reason]
-        return own
+        return error.code
 
     def error(self, error: McpError) -> dict[str, Any]:
-        """Return the JSON-RPC error object for ``error``."""
+        """Return the error object of an error response."""
         described = {"code": self.error_code(error), "message": error.message}
         return described if error.data is None else {**described, "data": error.data}
 
@@ -241,7 +230,7 @@ def trim_block(revision: Revision, block: dict[str, Any]) -> dict[str, Any]:
     """Return a content block with the members, or as the type, that ``revision`` has."""
     kind = block["type"]
     if kind not in revision.blocks:
-        return REPLACEMENTS[kind](block)
+        return _replacement(block)
     trimmed = revision.known_fields(f"{kind}_content", block)
     if "annotations" in trimmed:
         trimmed["annotations"] = revision.known_fields("annotations", trimmed["annotations"])
@@ -250,21 +239,13 @@ def trim_block(revision: Revision, block: dict[str, Any]) -> dict[str, Any]:
     return trimmed
 
 
-def _audio_as_resource(block: dict[str, Any]) -> dict[str, Any]:
-    contents = {"uri": "urn:mcp:audio", "mimeType": block["mimeType"], "blob": block["data"]}
-    return {"type": "resource", "resource": contents}
-
-
-def _link_as_text(block: dict[str, Any]) -> dict[str, Any]:
+def _replacement(block: dict[str, Any]) -> dict[str, Any]:
+    """Return what is sent to clients without the type of ``block``: audio or a resource link."""
+    if block["type"] == "audio":
+        contents = {"uri": "urn:mcp:audio", "mimeType": block["mimeType"], "blob": block["data"]}
+        return {"type": "resource", "resource": contents}
     description = f"\n{block['description']}" if block.get("description") else ""
     return {"type": "text", "text": f"{block['name']}: {block['uri']}{description}"}
-
-
-REPLACEMENTS: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    "audio": _audio_as_resource,
-    "resource_link": _link_as_text,
-}
-"""What is sent instead of a block to clients that do not have its type."""
 
 
 def _trim_tool_result(revision: Revision, result: dict[str, Any]) -> dict[str, Any]:
@@ -276,11 +257,9 @@ def _trim_tool_result(revision: Revision, result: dict[str, Any]) -> dict[str, A
 
 
 def _trim_prompt_result(revision: Revision, result: dict[str, Any]) -> dict[str, Any]:
-    messages = [
-        {**message, "content": trim_block(revision, message["content"])}
-        for message in result.get("messages", ())
-    ]
-    return {**result, "messages": messages}
+    messages = result.get("messages", ())
+    trimmed = [{**each, "content": trim_block(revision, each["content"])} for each in messages]
+    return {**result, "messages": trimmed}
 
 
 def _trim_read_result(revision: Revision, result: dict[str, Any]) -> dict[str, Any]:
@@ -306,25 +285,18 @@ def _trim_sampling(revision: Revision, params: dict[str, Any]) -> dict[str, Any]
     """Split messages of several blocks where a revision has one block per message."""
     if revision.has(Feature.SAMPLING_TOOLS):
         return params
-    messages = [
-        {"role": message["role"], "content": _trim_sampling_block(revision, block)}
-        for message in params["messages"]
-        for block in _as_list(message["content"])
-    ]
+    messages = []
+    for message in params["messages"]:
+        content = message["content"]
+        for block in content if isinstance(content, list) else [content]:
+            if block["type"] not in revision.blocks:
+                raise MissingClientCapability(
+                    f"MCP {revision.version} cannot show a model {block['type']}",
+                    data={"requiredCapabilities": {"sampling": {}}},
+                )
+            trimmed = trim_block(revision, block)
+            messages.append({"role": message["role"], "content": trimmed})
     return {**params, "messages": messages}
-
-
-def _trim_sampling_block(revision: Revision, block: dict[str, Any]) -> dict[str, Any]:
-    if block["type"] not in revision.blocks:
-        raise MissingClientCapability(
-            f"MCP {revision.version} cannot show a model {block['type']}",
-            data={"requiredCapabilities": {"sampling": {}}},
-        )
-    return trim_block(revision, block)
-
-
-def _as_list(content: Any) -> list[Any]:
-    return content if isinstance(content, list) else [content]
 
 
 INPUT_REQUEST_TRIMS: Mapping[str, Trim] = {

@@ -25,7 +25,6 @@ V2026_07_28 = V2025_11_25.revise(
             "transport_error": -32603,
         },
         "http_statuses": {
-            "parse_error": 400,
             "invalid_request": 400,
             "invalid_params": 400,
             "resource_not_found": 400,
@@ -45,7 +44,7 @@ V2026_07_28 = V2025_11_25.revise(
         },
     },
     drops={
-        "requests": ("initialize ping logging/setLevel resources/subscribe resources/unsubscribe"),
+        "requests": "initialize ping logging/setLevel resources/subscribe resources/unsubscribe",
         "notifications": (
             "notifications/initialized notifications/progress notifications/roots/list_changed"
         ),

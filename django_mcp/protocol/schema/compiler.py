@@ -1,10 +1,7 @@
 """Compile a JSON Schema once; the Validator describes in sentences what does not match it.
 
-Dialects: 2020-12, which is also the default; ``$schema`` may name 2019-09, draft-07, draft-06 or
-draft-04. ``format`` is an annotation and is not enforced. References are never fetched: compiling
-rejects a reference that does not resolve inside the schema, circular references, and a schema that
-is too large or too deep.
-
+``format`` is an annotation and is not enforced. References are never fetched: compiling rejects
+those that do not resolve inside the schema or are circular, and a schema that is too large or deep.
 Hostile values cannot make validation slow (see ``keywords``), unless a recursive schema applies
 itself twice to the same child.
 """
@@ -12,9 +9,9 @@ itself twice to the same child.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from typing import Any
 
@@ -36,13 +33,19 @@ DIALECTS = (
 _DEFINITIONS = ("#/$defs/", "#/definitions/")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Validator:
     """A compiled schema. ``schema`` is the schema as written, to be listed to clients."""
 
     schema: Json
     dialect: str
-    _errors: Callable[[Any, str], list[str]] = field(repr=False)
+
+    @cached_property
+    def _errors(self) -> Callable[[Any, str], list[str]]:
+        # The import of jsonschema takes 40 ms, and few sites need it at their start.
+        validator = import_module("django_mcp.protocol.schema.validator")
+        errors: Callable[[Any, str], list[str]] = validator.prepare(self.schema, self.dialect)
+        return errors
 
     def errors(self, instance: Any, *, name: str = "arguments") -> list[str]:
         """Return a sentence for each of the first violations; an empty list if there is none.
@@ -60,20 +63,13 @@ def compile(schema: Json) -> Validator:
     """Check a schema and return its validator; raise ValueError with what to change in it."""
     _check_subschemas(schema)
     plain = _plain(schema)
-    dialect = _dialect(plain)
-
-    @cache
-    def errors() -> Any:
-        # The import of jsonschema takes 40 ms, and few sites need it at their start.
-        return import_module("django_mcp.protocol.schema.validator").prepare(plain, dialect)
-
-    if not _is_certainly_valid(plain, dialect):
-        errors()
-    return Validator(plain, dialect, lambda instance, name: errors()(instance, name))
+    validator = Validator(plain, _dialect(plain))
+    if not _is_certainly_valid(plain, validator.dialect):
+        validator.errors(None)  # Raises ValueError if the schema is invalid.
+    return validator
 
 
 def is_object_root(schema: Json) -> bool:
-    """Whether the root of the schema has ``"type": "object"``."""
     return bool(schema.get("type") == "object")
 
 
@@ -85,11 +81,7 @@ def to_object_root(schema: Json, *, key: str = "result") -> Json | None:
     """
     if is_object_root(schema):
         return schema
-    if (
-        "$id" in schema
-        or "id" in schema
-        or not all(map(_survives_wrapping, walk.subschemas(schema)))
-    ):
+    if schema.keys() & {"$id", "id"} or not all(map(_survives_wrapping, walk.subschemas(schema))):
         return None
     moved = {k: v for k, v in schema.items() if k in ("$schema", "$defs", "definitions")}
     kept = {k: v for k, v in schema.items() if k not in moved}
@@ -104,27 +96,20 @@ def with_defaults(schema: Json, instance: Json) -> dict[str, Any]:
 def _check_subschemas(schema: Json) -> None:
     for location, inner in walk.subschemas(schema):
         if location and "$schema" in inner:
-            raise ValueError(
-                f"$schema inside a JSON Schema, at {walk.pointer(location)}: name it at the root "
-                "only"
-            )
-        for pattern in _patterns(inner):
-            search(pattern)
-
-
-def _patterns(schema: Json) -> Iterator[str]:
-    for values in (schema.get("patternProperties"), [schema.get("pattern")]):
-        if isinstance(values, list | Mapping):
-            yield from (value for value in values if isinstance(value, str))
+            where = walk.pointer(location)
+            raise ValueError(f"$schema inside a JSON Schema, at {where}: name it at the root only")
+        named = inner.get("patternProperties")
+        for pattern in (inner.get("pattern"), *(named if isinstance(named, Mapping) else ())):
+            if isinstance(pattern, str):
+                search(pattern)
 
 
 def _plain(schema: Json) -> dict[str, Any]:
     """Return a copy that consists of JSON, so that the original can change."""
     try:
-        plain: dict[str, Any] = from_json(to_json(dict(schema)), allow_inf_nan=False)
+        return dict(from_json(to_json(dict(schema)), allow_inf_nan=False))
     except ValueError as error:
         raise ValueError(f"A JSON Schema holds nothing but JSON: {error}") from error
-    return plain
 
 
 def _dialect(schema: Json) -> str:
@@ -136,7 +121,6 @@ def _dialect(schema: Json) -> str:
 
 
 def _is_certainly_valid(schema: Json, dialect: str) -> bool:
-    """Whether the schema is known to be valid without jsonschema."""
     if dialect != DEFAULT_DIALECT or not metaschema.is_usual(schema):
         return False
     positions = [*walk.subschemas(schema)]
@@ -145,10 +129,7 @@ def _is_certainly_valid(schema: Json, dialect: str) -> bool:
 
 
 def _are_harmless(referring: Sequence[SchemaPosition], root: Json, size: int) -> bool:
-    """Whether the references are few and lead to definitions without references.
-
-    Such references are neither circular nor a long chain, and cannot grow exponentially.
-    """
+    """Whether references are few and lead to definitions without any, so that none is circular."""
     targets = {f"#/$defs/{name}" for name in root.get("$defs", ()) if name.isidentifier()}
     is_small = size <= MAX_DEPTH and (len(referring) + 1) * size <= MAX_SUBSCHEMAS
     return is_small and all(
@@ -159,13 +140,9 @@ def _are_harmless(referring: Sequence[SchemaPosition], root: Json, size: int) ->
 
 def _survives_wrapping(position: SchemaPosition) -> bool:
     """Whether the references of this schema stay valid when the root moves down."""
-    references = [position.schema.get(keyword) for keyword in walk.REFERENCES]
-    return not any(
-        isinstance(reference, str)
-        and (reference == "#" or reference.startswith("#/"))
-        and not reference.startswith(_DEFINITIONS)
-        for reference in references
-    )
+    references = [str(position.schema.get(keyword)) for keyword in walk.REFERENCES]
+    to_root = [each for each in references if each == "#" or each.startswith("#/")]
+    return all(each.startswith(_DEFINITIONS) for each in to_root)
 
 
 def _with_defaults(root: Json, schema: Json, instance: Json) -> dict[str, Any]:

@@ -22,10 +22,7 @@ def search(pattern: str) -> Callable[[str], bool]:
         linear = core_schema.str_schema(pattern=pattern, regex_engine="rust-regex", strict=True)
         return SchemaValidator(linear).isinstance_python
     except SchemaError:
-        return _backtracking_search(pattern)
-
-
-def _backtracking_search(pattern: str) -> Callable[[str], bool]:
+        pass
     try:
         compiled = re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:

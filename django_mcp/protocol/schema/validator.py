@@ -1,7 +1,6 @@
 """Validate values with jsonschema, and describe in a sentence what does not match.
 
-``compiler`` imports this module when a schema first needs it: jsonschema and its dependencies take
-as long to import as all of pydantic.
+``compiler`` imports this module when a schema first needs it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from functools import cache
 from itertools import islice
 from typing import Any
 
-import jsonschema
 from jsonschema.exceptions import best_match
 from jsonschema.validators import extend, validator_for
 from referencing import Registry
@@ -44,9 +42,8 @@ def prepare(schema: Json, dialect: str) -> Callable[[Any, str], list[str]]:
             found = list(islice(validator.iter_errors(instance), MAX_PROBLEMS + 1))
             return _sentences(found, name) if found else []
         except _UNCHECKABLE:
-            return [
-                f"{name}: cannot be checked, for it is nested too deeply or a number is too big"
-            ]
+            problem = "cannot be checked, for it is nested too deeply or a number is too big"
+            return [f"{name}: {problem}"]
 
     return errors
 
@@ -74,12 +71,13 @@ def _check_references(root: Json, dialect: str) -> None:
     def cost(schema: Json, resolver: Any, above: frozenset[int]) -> int:
         """Return how many schemas apply to a value to which this one applies."""
         if id(schema) in above or len(above) > MAX_DEPTH:
-            raise ValueError(
-                "The references of this JSON Schema go in a circle, or on for too long"
-            )
+            problem = "go in a circle, or on for too long"
+            raise ValueError(f"The references of this JSON Schema {problem}")
         if id(schema) not in costs:
-            applied = _applied(schema, enter(schema, resolver))
-            below = above | {id(schema)}
+            inside, below = enter(schema, resolver), above | {id(schema)}
+            children = walk.children(schema)
+            applied = [(child, inside) for path, child in children if path[0] in walk.IN_PLACE]
+            applied += _referenced(schema, inside)
             costs[id(schema)] = 1 + sum(cost(*target, below) for target in applied)
         if costs[id(schema)] > MAX_SUBSCHEMAS:
             raise ValueError(f"More than {MAX_SUBSCHEMAS} parts of this JSON Schema apply at once")
@@ -94,13 +92,6 @@ def _check_references(root: Json, dialect: str) -> None:
         inside = enter(schema, resolver)
         pending += [(child, inside) for _, child in walk.children(schema)]
         pending += _referenced(schema, inside)
-
-
-def _applied(schema: Json, resolver: Any) -> Iterator[tuple[Json, Any]]:
-    for steps, child in walk.children(schema):
-        if steps[0] in walk.IN_PLACE:
-            yield child, resolver
-    yield from _referenced(schema, resolver)
 
 
 def _referenced(schema: Json, resolver: Any) -> Iterator[tuple[Json, Any]]:
@@ -121,22 +112,10 @@ def _referenced(schema: Json, resolver: Any) -> Iterator[tuple[Json, Any]]:
             raise ValueError(f"The reference {reference!r} names no schema")
 
 
-_DIALECTS: Mapping[str, Any] = {
-    validator.META_SCHEMA["$schema"].removesuffix("#"): validator
-    for validator in (
-        jsonschema.Draft202012Validator,
-        jsonschema.Draft201909Validator,
-        jsonschema.Draft7Validator,
-        jsonschema.Draft6Validator,
-        jsonschema.Draft4Validator,
-    )
-}
-
-
 @cache
 def _validator_of(dialect: str) -> Any:
     """Return the validator class of a dialect with our keywords; few sites use more than one."""
-    return extend(_DIALECTS[dialect], KEYWORDS)  # type: ignore[no-untyped-call]
+    return extend(validator_for({"$schema": dialect}), KEYWORDS)  # type: ignore[no-untyped-call]
 
 
 _UNCHECKABLE = (RecursionError, ArithmeticError, ValueError, re.error, Unresolvable)
@@ -150,7 +129,11 @@ def _sentences(errors: Sequence[Any], name: str) -> list[str]:
 def _sentence(error: Any, name: str) -> str:
     """Return path and problem, such as "arguments.age: 'x' is not of type 'integer'"."""
     error = best_match([error])
-    text = f"{name}{_path(error.absolute_path)}: {_text(error)}"
+    path = "".join(
+        f".{step}" if isinstance(step, str) and step.isidentifier() else f"[{shown(step)}]"
+        for step in error.absolute_path
+    )
+    text = f"{name}{path}: {_text(error)}"
     return text if len(text) <= MAX_SENTENCE else text[: MAX_SENTENCE - 1] + "…"
 
 
@@ -176,10 +159,3 @@ def _alternative_types(error: Any) -> list[str]:
         value = inner.validator_value
         types += [value] if isinstance(value, str) else value
     return list(dict.fromkeys(types))
-
-
-def _path(steps: Any) -> str:
-    return "".join(
-        f".{step}" if isinstance(step, str) and step.isidentifier() else f"[{shown(step)}]"
-        for step in steps
-    )

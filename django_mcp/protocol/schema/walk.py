@@ -34,8 +34,6 @@ Location = tuple[str | int, ...]
 
 
 class SchemaPosition(NamedTuple):
-    """A subschema and its location."""
-
     location: Location
     schema: Json
 
@@ -48,20 +46,14 @@ def subschemas(schema: Json) -> Iterator[SchemaPosition]:
         position, depth = pending.pop()
         seen += 1
         if depth > MAX_DEPTH or seen > MAX_SUBSCHEMAS:
-            raise ValueError(
-                f"This JSON Schema is too large: at most {MAX_SUBSCHEMAS} schemas, "
-                f"at most {MAX_DEPTH} inside each other"
-            )
+            limits = f"at most {MAX_SUBSCHEMAS} schemas, at most {MAX_DEPTH} inside each other"
+            raise ValueError(f"This JSON Schema is too large: {limits}")
         yield position
-        inner = [
-            (SchemaPosition((*position.location, *steps), child), depth + 1)
-            for steps, child in children(position.schema)
-        ]
-        pending += reversed(inner)
+        for steps, child in reversed([*children(position.schema)]):
+            pending.append((SchemaPosition((*position.location, *steps), child), depth + 1))
 
 
 def children(schema: Json) -> Iterator[SchemaPosition]:
-    """Yield the schemas directly inside ``schema``."""
     for keyword, value in schema.items():
         items: list[tuple[Location, Any]] = []
         if keyword in _NAMED and isinstance(value, Mapping):

@@ -1,7 +1,4 @@
-"""Check that what a server sends is valid in its revision: a table of the types of messages.
-
-Used in strict mode only, for the author of a server. Messages of clients are checked elsewhere.
-"""
+"""Check that what a server sends is valid in its revision: a table of the types of messages."""
 
 from __future__ import annotations
 
@@ -18,7 +15,6 @@ from django_mcp.protocol.strict.types import (
     any_object,
     any_value,
     list_of,
-    one_of,
     string,
     unsigned,
 )
@@ -28,10 +24,16 @@ def result(revision: Revision, method: str, value: Any) -> list[str]:
     """Return the problems of the result of ``method``; none if the method is not known."""
     if isinstance(value, dict) and value.get("resultType") == "input_required":
         return _sentences(INPUT_REQUIRED, value, revision)
-    expected = RESULTS.get(method)
-    if expected is None:
+    own = RESULTS.get(method)
+    if own is None:
         return []
-    return _sentences(_complete_result(expected, revision, method), value, revision)
+    required = own.required
+    if revision.has(Feature.RESULT_TYPES):
+        required += " resultType"
+    if method in revision.cacheable:
+        required += " ttlMs cacheScope"
+    expected = replace(own, required=required, optional=f"{own.optional} _meta")
+    return _sentences(expected, value, revision)
 
 
 def notification(revision: Revision, method: str, params: Json | None) -> list[str]:
@@ -41,7 +43,6 @@ def notification(revision: Revision, method: str, params: Json | None) -> list[s
 
 
 def server_request(revision: Revision, method: str, params: Json) -> list[str]:
-    """Return the problems of a request to the client."""
     expected = SERVER_REQUESTS.get(method)
     return [] if expected is None else _sentences(expected, dict(params), revision)
 
@@ -51,7 +52,6 @@ def _sentences(expected: Type, value: Any, revision: Revision) -> list[str]:
 
 
 def content_block(value: Any, revision: Revision) -> Problems:
-    """A content block of a type that the revision has."""
     kind = value.get("type") if isinstance(value, Mapping) else None
     if kind not in revision.blocks:
         yield "", f"is of the type {kind!r}, which this revision does not have"
@@ -59,58 +59,29 @@ def content_block(value: Any, revision: Revision) -> Problems:
     yield from BLOCKS[kind](value, revision)
 
 
-def _complete_result(own: ObjectType, revision: Revision, method: str) -> ObjectType:
-    """The type of a result with the members that all results of the revision have."""
-    required = own.required
-    if revision.has(Feature.RESULT_TYPES):
-        required += " resultType"
-    if method in revision.cacheable:
-        required += " ttlMs cacheScope"
-    return replace(own, required=required, optional=f"{own.optional} _meta")
-
-
-ANNOTATIONS = ObjectType(kind="annotations")
 TOOL_ANNOTATIONS = ObjectType(
     optional="title readOnlyHint destructiveHint idempotentHint openWorldHint", is_open=True
 )
-ICONS = list_of(ObjectType("src", "mimeType sizes theme"))
 CONTENTS = ObjectType("uri", kind="contents", exactly_one="text blob")
-IMPLEMENTATION = ObjectType("name version", kind="implementation", types={"icons": ICONS})
-EXECUTION = ObjectType(optional="taskSupport")
-
 TOOL = ObjectType(
     "name inputSchema",
     kind="tool",
-    types={"annotations": TOOL_ANNOTATIONS, "execution": EXECUTION, "icons": ICONS},
+    types={"annotations": TOOL_ANNOTATIONS, "execution": ObjectType(optional="taskSupport")},
 )
-RESOURCE = ObjectType(
-    "uri name", kind="resource", types={"annotations": ANNOTATIONS, "icons": ICONS}
-)
-TEMPLATE = ObjectType(
-    "uriTemplate name",
-    kind="resource_template",
-    types={"annotations": ANNOTATIONS, "icons": ICONS},
-)
+RESOURCE = ObjectType("uri name", kind="resource")
+TEMPLATE = ObjectType("uriTemplate name", kind="resource_template")
 ARGUMENTS = list_of(ObjectType("name", kind="argument"))
-PROMPT = ObjectType("name", kind="prompt", types={"arguments": ARGUMENTS, "icons": ICONS})
+PROMPT = ObjectType("name", kind="prompt", types={"arguments": ARGUMENTS})
 COMPLETION = ObjectType(
     "values", "total hasMore", types={"values": list_of(string, maximum=100), "total": unsigned}
 )
 
-REQUIRED_OF_BLOCKS: Mapping[str, str] = {
-    "text": "text",
-    "image": "data mimeType",
-    "audio": "data mimeType",
-    "resource": "resource",
-    "resource_link": "uri name",
-}
 BLOCKS: Mapping[str, Type] = {
-    kind: ObjectType(
-        required,
-        kind=f"{kind}_content",
-        types={"annotations": ANNOTATIONS, "icons": ICONS, "resource": CONTENTS},
-    )
-    for kind, required in REQUIRED_OF_BLOCKS.items()
+    "text": ObjectType("text", kind="text_content"),
+    "image": ObjectType("data mimeType", kind="image_content"),
+    "audio": ObjectType("data mimeType", kind="audio_content"),
+    "resource": ObjectType("resource", kind="resource_content", types={"resource": CONTENTS}),
+    "resource_link": ObjectType("uri name", kind="resource_link_content"),
 }
 MESSAGE = ObjectType("role content", types={"content": content_block})
 SAMPLING_MESSAGE = ObjectType("role content", "_meta", types={"content": any_value})
@@ -124,7 +95,7 @@ RESULTS: Mapping[str, ObjectType] = {
     "initialize": ObjectType(
         "protocolVersion capabilities serverInfo",
         "instructions",
-        types={"serverInfo": IMPLEMENTATION},
+        types={"serverInfo": ObjectType("name version", kind="implementation")},
     ),
     "ping": ObjectType(),
     "server/discover": ObjectType("supportedVersions capabilities", "instructions"),
@@ -145,9 +116,7 @@ RESULTS: Mapping[str, ObjectType] = {
 """The results of the methods, each without the members that all results have."""
 
 INPUT_REQUIRED = ObjectType(
-    "resultType",
-    "inputRequests requestState _meta",
-    types={"resultType": one_of("input_required")},
+    "resultType", "inputRequests requestState _meta", types={"resultType": any_value}
 )
 
 NOTIFICATIONS: Mapping[str, Type] = {

@@ -1,7 +1,6 @@
 """The types of JSON values in the schema of the protocol, as far as a server sends them.
 
-A type is a function that yields the problems of a value. It receives the revision, because the
-members of an object depend on it.
+A type is a function that yields the problems of a value, which depend on the revision.
 """
 
 from __future__ import annotations
@@ -45,13 +44,10 @@ object_schema = _type(
 
 
 def one_of(*values: Any) -> Type:
-    """One of these values."""
     return _type(lambda value: value in values, f"is none of {', '.join(map(repr, values))}")
 
 
 def list_of(item: Type, *, maximum: int | None = None) -> Type:
-    """A list of ``item`` with at most ``maximum`` items."""
-
     def check(value: Any, revision: Revision) -> Problems:
         if not isinstance(value, list | tuple):
             yield "", "is not a list"
@@ -65,26 +61,69 @@ def list_of(item: Type, *, maximum: int | None = None) -> Type:
 
 
 def output_schema(value: Any, revision: Revision) -> Problems:
-    """A JSON Schema of structured content."""
     expected = object_schema if revision.structured is Structured.OBJECT else any_object
     return expected(value, revision)
 
 
 def structured_content(value: Any, revision: Revision) -> Problems:
-    """Structured content, if the revision has any."""
     if revision.structured is Structured.NOTHING:
         yield "", "is not known to this revision"
     elif revision.structured is Structured.OBJECT:
         yield from any_object(value, revision)
 
 
+@dataclass(frozen=True, eq=False)
+class ObjectType:
+    """An object with named members; names are given in one string, separated by spaces."""
+
+    required: str = ""
+    optional: str = ""
+    kind: str | None = None
+    """The key of ``Revision.fields`` under which a revision lists the members that it knows."""
+    types: Mapping[str, Type] = field(default_factory=dict)
+    """The types of members that differ from ``MEMBERS``."""
+    exactly_one: str = ""
+    is_open: bool = False
+    """Whether other members are allowed, with any value."""
+
+    def __call__(self, value: Any, revision: Revision) -> Problems:
+        if not isinstance(value, Mapping):
+            yield "", "is not an object"
+            return
+        for name in self.required.split():
+            if name not in value:
+                yield f".{name}", "is missing"
+        alternatives = self.exactly_one.split()
+        if alternatives and sum(name in value for name in alternatives) != 1:
+            yield "", f"has not exactly one of {', '.join(alternatives)}"
+        own = f"{self.required} {self.optional} {self.exactly_one}".split()
+        known = own if self.kind is None else revision.fields[self.kind]
+        for name, member in value.items():
+            if name in known:
+                check = self.types.get(name) or MEMBERS.get(name, any_value)
+                yield from _below(f".{name}", check(member, revision))
+            elif not self.is_open:
+                yield f".{name}", "is not known to this revision"
+
+
+def _below(location: str, problems: Problems) -> Problems:
+    for path, problem in problems:
+        yield location + path, problem
+
+
+ANNOTATIONS = ObjectType(kind="annotations")
+ICONS = list_of(ObjectType("src", "mimeType sizes theme"))
+
+_LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 _MEMBERS: Mapping[Type, str] = {
+    ANNOTATIONS: "annotations",
+    ICONS: "icons",
     string: (
         "blob data description elicitationId instructions lastModified logger message mimeType "
         "name nextCursor protocolVersion reason requestState src systemPrompt text title type uri "
         "uriTemplate url version websiteUrl"
     ),
-    boolean: ("destructiveHint hasMore idempotentHint isError openWorldHint readOnlyHint required"),
+    boolean: "destructiveHint hasMore idempotentHint isError openWorldHint readOnlyHint required",
     number: "priority progress temperature total",
     unsigned: "maxTokens size ttlMs",
     token: "progressToken requestId",
@@ -101,53 +140,7 @@ _MEMBERS: Mapping[Type, str] = {
     one_of("form", "url"): "mode",
     one_of("none", "thisServer", "allServers"): "includeContext",
     one_of("forbidden", "optional", "required"): "taskSupport",
-    one_of(
-        "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"
-    ): "level",
+    one_of(*_LOG_LEVELS): "level",
 }
 MEMBERS = {name: kind for kind, names in _MEMBERS.items() for name in names.split()}
 """The type of each member that has the same type in nearly all objects of the protocol."""
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectType:
-    """An object with named members; names are given in one string, separated by spaces."""
-
-    required: str = ""
-    optional: str = ""
-    kind: str | None = None
-    """The key of ``Revision.fields`` under which a revision lists the members that it knows."""
-    types: Mapping[str, Type] = field(default_factory=dict)
-    """The types of members that differ from ``MEMBERS``."""
-    exactly_one: str = ""
-    is_open: bool = False
-    """Whether other members are allowed, with any value."""
-
-    def __call__(self, value: Any, revision: Revision) -> Problems:
-        """Yield the problems of ``value``."""
-        if not isinstance(value, Mapping):
-            yield "", "is not an object"
-            return
-        for name in self.required.split():
-            if name not in value:
-                yield f".{name}", "is missing"
-        alternatives = self.exactly_one.split()
-        if alternatives and sum(name in value for name in alternatives) != 1:
-            yield "", f"has not exactly one of {', '.join(alternatives)}"
-        known = self._known(revision)
-        for name, member in value.items():
-            if name in known:
-                check = self.types.get(name) or MEMBERS.get(name, any_value)
-                yield from _below(f".{name}", check(member, revision))
-            elif not self.is_open:
-                yield f".{name}", "is not known to this revision"
-
-    def _known(self, revision: Revision) -> frozenset[str]:
-        if self.kind is not None:
-            return revision.fields[self.kind]
-        return frozenset(f"{self.required} {self.optional} {self.exactly_one}".split())
-
-
-def _below(location: str, problems: Problems) -> Problems:
-    for path, problem in problems:
-        yield location + path, problem
