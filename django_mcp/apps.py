@@ -1,4 +1,4 @@
-"""Two configurations of the app: one discovers every installed app's ``mcp.py``, one does not."""
+"""The app configurations: McpConfig discovers each app's ``mcp.py``, SimpleMcpConfig does not."""
 
 from __future__ import annotations
 

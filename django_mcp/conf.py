@@ -1,4 +1,4 @@
-"""``DJANGO_MCP`` as one frozen value, which is validated as a whole."""
+"""The settings in ``DJANGO_MCP``: names, defaults and validation."""
 
 from __future__ import annotations
 

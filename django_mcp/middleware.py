@@ -1,4 +1,4 @@
-"""Middleware for servers: rate limits.
+"""Middleware for ``Server(middleware=…)``: rate limits.
 
     shop = Server("shop", middleware=[RateLimit(60, per=60)])
 

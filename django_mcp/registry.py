@@ -1,4 +1,4 @@
-"""The registered servers: discovery, configuration, and the list of what they declare."""
+"""The servers of the site: discovery in each app's ``mcp.py``, configuration, and what they declare."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Response builders, for results that a plain return value cannot express.
+"""Response builders that a handler returns where a plain value cannot express the result.
 
 Each kind of component has its own builder: ``Response.tool()`` and so on. Builders are immutable:
 every method returns a new one. Invalid values raise ValueError or UnserializableResult at once.

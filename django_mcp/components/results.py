@@ -1,4 +1,4 @@
-"""Serializes the value returned by a handler as a result, in the format of the newest revision.
+"""Turning the return value of a handler into a result, in the format of the newest revision.
 
 The Frame is already split off. Lazy queries are evaluated here, so the value of a synchronous
 handler is serialized on the handler's own thread.

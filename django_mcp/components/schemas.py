@@ -1,4 +1,4 @@
-"""The input and the output of a handler: JSON Schemas for clients, validation for handlers.
+"""The JSON Schemas of a handler's input and output, made from its annotations, and validation.
 
 Everything is compiled once, at registration; a call uses ``InputSchema.validate`` and
 ``OutputSchema.dump``.

@@ -1,4 +1,4 @@
-"""Reading the signature of a handler, and how to call the handler.
+"""Reading which parameters a handler has, and how to call it.
 
 The Frame class is known by its attribute ``__mcp_frame__`` only: it belongs to a higher layer.
 """

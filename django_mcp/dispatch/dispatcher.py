@@ -1,4 +1,4 @@
-"""Answers one request: a Frame goes in, a Reply comes out, whatever the transport."""
+"""Finding the method of a request and calling it, through the middleware: Frame in, Reply out."""
 
 from __future__ import annotations
 

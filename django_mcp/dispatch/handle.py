@@ -1,4 +1,4 @@
-"""The handling of every message, from every transport.
+"""Handling every message of every transport: prepare, answer, commit, publish, log.
 
 Frame processors, the start of the server, the answer, the commit and the publication of what the
 handler changed, and the call log. ``Site`` has the functions which depend on stores, Channels

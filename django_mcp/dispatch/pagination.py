@@ -1,4 +1,4 @@
-"""The pages of the list methods, and their cursors."""
+"""The pages of the list methods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which components exist for a caller. One that is not visible is treated as unknown."""
+"""Which components a caller may see, in lists and in calls; any other is treated as unknown."""
 
 from __future__ import annotations
 

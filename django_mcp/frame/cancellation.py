@@ -1,4 +1,4 @@
-"""Cancellation of a running handler: the seeds' stop token. Thread-safe."""
+"""Cancellation of a running handler: a thread-safe stop token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Port: what dispatch needs of a transport to answer one message.
+"""The interface to the transport: what dispatch needs to answer one message.
 
 It runs functions on threads and writes to the client. Each transport implements it.
 """

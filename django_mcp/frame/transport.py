@@ -1,4 +1,4 @@
-"""How a message arrived: over HTTP or over stdio."""
+"""The value that describes how a message arrived: over HTTP or over stdio."""
 
 from __future__ import annotations
 

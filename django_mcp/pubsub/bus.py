@@ -1,4 +1,4 @@
-"""Message bus: one channel per event loop.
+"""Message bus: messages between event loops and workers, over one channel per event loop.
 
 However many streams subscribe, a bus has one channel of the channel layer and one receiving task,
 from the first subscriber to the last. Messages within a process do not use the layer, so that a

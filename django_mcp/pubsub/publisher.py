@@ -1,4 +1,4 @@
-"""Notifications to connected clients, on any worker.
+"""Publishing notifications to the sessions and streams they concern, on any worker.
 
 A message for one session is appended to its outbox, from which the active stream of the session
 takes it. A message for every session of a server is appended once to the log of the server, which

@@ -1,4 +1,4 @@
-"""Database writes of a handler which requests input in a multi round-trip revision.
+"""Rolling back the database writes of a handler that requests input by multi round-trips.
 
 Such a handler ends with its input request and runs again from the top when the client responds,
 so what it wrote first would be written twice. Where the handler declares ``requests_input``, its

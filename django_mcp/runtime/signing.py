@@ -1,4 +1,4 @@
-"""Signing strings which travel through the client, with the site's SECRET_KEY."""
+"""Signing strings that travel through the client (cursors, request state) with the SECRET_KEY."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of a Server by the site's own code, without a client, and the port which makes them."""
+"""The methods of a Server with which a site calls it, and the interface that carries them out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The notifications which a Server sends outside a request, and the port which delivers them."""
+"""The notifications that a Server sends outside a request; ``pubsub.publisher`` delivers them."""
 
 from __future__ import annotations
 

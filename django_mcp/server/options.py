@@ -1,4 +1,4 @@
-"""What configures a Server from outside: the site's options, its signer, the keepalive."""
+"""The settings that a Server uses, handed to it without Django; its signer and its keepalive."""
 
 from __future__ import annotations
 

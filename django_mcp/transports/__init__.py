@@ -1,1 +1,1 @@
-"""How messages arrive. To add a transport, write a sibling of these files on ``base``."""
+"""How messages arrive: a folder per family of transports, and what they share."""

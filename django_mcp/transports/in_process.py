@@ -1,4 +1,4 @@
-"""Calls of a server by the site's own code, without a client.
+"""Carrying out the calls that a site makes of its own servers, without a client.
 
 Messages to the client are dropped and input requests raise ConnectionError, unless the call is
 made within the call of a client.

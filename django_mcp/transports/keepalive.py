@@ -1,4 +1,4 @@
-"""The experimental ``notifications/keepalive`` of the seeds, on one connection of a session.
+"""The experimental ``notifications/keepalive``, on one connection of a session.
 
 A server declares it with ``Server.set_keepalive``. The keepalive comments of SSE streams do not
 depend on it.

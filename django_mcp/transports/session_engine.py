@@ -1,4 +1,4 @@
-"""The sessions of every transport: their initialization, requests and notifications.
+"""Opening and initializing sessions, and their requests in flight, for every transport.
 
 ``initialize`` opens a session, ``notifications/initialized`` makes it ready, its requests are in
 flight until they are answered or cancelled.

@@ -1,4 +1,4 @@
-"""What handling a message needs of the Django site, as functions (see ``dispatch.handle``)."""
+"""The functions of the Django site that ``dispatch.handle`` is given: commit, publish, signals."""
 
 from __future__ import annotations
 

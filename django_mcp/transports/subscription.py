@@ -1,4 +1,4 @@
-"""The subscription of one listen stream, over every transport."""
+"""The state of one listen stream, over every transport: its filter and its messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Input requests on the open stream of a request, or of its session."""
+"""Input requests in revisions with sessions: sent on the open stream of the call or session."""
 
 from __future__ import annotations
 

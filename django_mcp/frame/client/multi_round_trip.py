@@ -1,4 +1,4 @@
-"""Input requests in revisions without requests from the server (basic/patterns/mrtr).
+"""Input requests in the stateless revision: the client repeats the call with the responses.
 
 An input request is looked up among the responses which the call brought. If it is missing, the
 call ends with a result that lists the input requests, and the client calls again with the

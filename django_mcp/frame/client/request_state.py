@@ -1,4 +1,4 @@
-"""The state which a client carries from an input request to its next call.
+"""The state that travels through a stateless client: signed when sent, verified on return.
 
 It is signed, short-lived, and bound to the caller and to the request (MRTR).
 """

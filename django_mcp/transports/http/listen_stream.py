@@ -1,4 +1,4 @@
-"""The stream of a subscriptions/listen request over HTTP. Nothing is stored to be sent later."""
+"""The SSE stream that carries a subscriptions/listen request over HTTP."""
 
 from __future__ import annotations
 

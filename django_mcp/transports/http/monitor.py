@@ -1,4 +1,4 @@
-"""Monitors of calls that take long: disconnects, time limits and keepalive comments.
+"""Cancelling calls that time out or whose client disconnects, and keepalive comments.
 
 A timer or a task for each call would cost as much as its answer: one timer serves an event loop.
 """

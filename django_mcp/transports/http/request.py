@@ -1,4 +1,4 @@
-"""An HTTP request as an ASGI server passes it, and the checks before its body is read."""
+"""An HTTP request as an ASGI server passes it, and its checks: Host, Origin, media types, size."""
 
 from __future__ import annotations
 
