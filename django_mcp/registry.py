@@ -1,4 +1,4 @@
-"""The servers of the site: discovery in each app's ``mcp.py``, configuration, and what they declare."""
+"""The servers of the site: discovery in each app's ``mcp.py``, configuration, declared components.
 
 from __future__ import annotations
 
