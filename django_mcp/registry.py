@@ -1,4 +1,4 @@
-"""The servers of the site: discovery in each app's ``mcp.py``, configuration, declared components.
+"""The servers of the site: discovery in each app's ``mcp.py``, configuration, and components."""
 
 from __future__ import annotations
 
