@@ -47,12 +47,10 @@ from django_mcp.server.server import Server
 if TYPE_CHECKING:
     from django_mcp.registry import prompt, resource, tool
 
-_LAZY = ("tool", "resource", "prompt")
-
 
 def __getattr__(name: str) -> Any:
     """Return a decorator of the default server, whose module cannot be imported before settings."""
-    if name in _LAZY:
+    if name in ("tool", "resource", "prompt"):
         return getattr(import_module("django_mcp.registry"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

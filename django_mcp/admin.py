@@ -78,9 +78,8 @@ class ByApp(ByColumn):
 
 class RegistryChangeList(ChangeList):
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
-        self.filter_specs, self.has_filters, unknown, _, self.has_active_filters = self.get_filters(
-            request
-        )
+        filters = self.get_filters(request)
+        self.filter_specs, self.has_filters, unknown, _, self.has_active_filters = filters
         if unknown:
             raise IncorrectLookupParameters
         self.clear_all_filters_qs = self.get_query_string(remove=self.get_filters_params())

@@ -259,9 +259,6 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(constant)
 
 
-# Deployment: ``manage.py check --deploy``.
-
-
 @partial(check, deploy=True)
 def check_public_writes(site: Settings) -> Found:
     for server in registry.servers():

@@ -71,7 +71,6 @@ class RateLimit:
 
 
 def caller_of(frame: Frame) -> str:
-    """Return the key of the principal; for anonymous callers, with their IP address."""
     principal = frame.principal
     if principal.subject or not isinstance(frame.transport, HttpTransport):
         return principal.key

@@ -76,8 +76,6 @@ class Stream(models.Model):
 
 
 class StreamEvent(models.Model):
-    """One message of a stream."""
-
     id = models.BigAutoField(primary_key=True)
     stream = models.ForeignKey(
         Stream, models.CASCADE, related_name="events", verbose_name=_("stream"), db_index=False

@@ -62,10 +62,7 @@ def servers() -> tuple[Server, ...]:
 
 
 def mountable() -> tuple[Server, ...]:
-    """Return every server that is served over HTTP.
-
-    The default one is omitted when it has no components and the settings no authenticators.
-    """
+    """Return the servers for HTTP: the default one only with components or authenticators."""
     is_unused = not any(default.components.all()) and not conf.get().authenticators
     return tuple(server for server in servers() if server is not default or not is_unused)
 

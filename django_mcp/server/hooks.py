@@ -18,8 +18,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class HookOptions(TypedDict, total=False):
-    """The hooks, as keywords of a Server."""
-
     start: Callable[[], Any]
     stop: Callable[[], Any]
     on_initialize: Callable[..., Any]

@@ -22,8 +22,6 @@ class CallOptions(TypedDict, total=False):
 
 
 class InProcessCaller(Protocol):
-    """Makes the calls of a site to its own servers."""
-
     async def call(
         self,
         server: Server,

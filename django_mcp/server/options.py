@@ -62,6 +62,5 @@ class Keepalive:
             raise ValueError("A keepalive requires an interval and a threshold of at least 1")
 
     def to_protocol(self) -> dict[str, Any]:
-        """Return the experimental capability which advertises it."""
         interval, threshold = self.interval_ms, self.failure_threshold
         return {"enabled": True, "intervalMs": interval, "failureThreshold": threshold}

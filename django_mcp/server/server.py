@@ -313,9 +313,8 @@ class Server(Hooks):
         It is an experimental capability of the seeds, and advertised as such. When so many in
         succession cannot be sent, the session is ended and ``handle_error`` is called.
         """
-        self.keepalive = (
-            Keepalive(interval_ms, failure_threshold) if interval_ms and interval_ms > 0 else None
-        )
+        interval = max(interval_ms or 0, 0)
+        self.keepalive = Keepalive(interval, failure_threshold) if interval else None
 
     def set_log_rate_limit(self, per_second: int | None) -> None:
         """Send each client at most so many log messages per second, and drop the rest.

@@ -25,7 +25,6 @@ from django_mcp.server.server import Server
 from django_mcp.transports import frames, site
 from django_mcp.transports.in_process import LocalExchange
 
-PROGRESS_TOKEN = "mcp_call"
 LEVELS = {0: None, 1: "info"}
 """The least severe log messages which are shown, by verbosity; from 2 on all of them."""
 
@@ -75,8 +74,6 @@ class Command(BaseCommand):
 
 
 class TerminalExchange(LocalExchange):
-    """The Exchange of a call at a terminal, which shows notifications."""
-
     def __init__(self, show: Callable[[dict[str, Any]], None]) -> None:
         super().__init__()
         self._show = show
@@ -100,7 +97,7 @@ def _arguments(text: str) -> dict[str, Any]:
 
 def _request(server: Server, name: str, arguments: dict[str, Any]) -> Request:
     """Return the request for the tool of this name, else the prompt, else the resource."""
-    meta = {"progressToken": PROGRESS_TOKEN}
+    meta = {"progressToken": "mcp_call"}
     for kind, method in (("tool", "tools/call"), ("prompt", "prompts/get")):
         if server.components.find(kind, name) is not None:
             return Request(1, method, {"name": name, "arguments": arguments, "_meta": meta})
