@@ -98,7 +98,6 @@ class Component(ABC):
     """A tool, resource, resource template or prompt."""
 
     kind: ClassVar[str]
-
     name: str
     title: Text | None = None
     description: Description = ""

@@ -31,7 +31,6 @@ class Prompt(ComponentAttributes):
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PromptComponent(Component):
     kind: ClassVar[str] = "prompt"
-
     input: InputSchema
     arguments: tuple[Json, ...] = ()
     """The arguments in lists: name, title, description, and whether it is required."""
@@ -46,7 +45,6 @@ class PromptComponent(Component):
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> PromptComponent:
-        """The prompt with the options and the ``handler`` in ``spec``."""
         return _from_spec(stored.canonical(spec))
 
 
@@ -146,8 +144,4 @@ def _decoded(text: Any) -> Any:
 
 @lru_cache(maxsize=stored.CACHED_SPECS)
 def _from_spec(spec: bytes) -> PromptComponent:
-    return stored.restore(spec, prompt_component, _placeholder, arguments=[])
-
-
-def _placeholder(params: Any) -> None:
-    """Replaces the handler of a prompt whose messages a hook of the server returns."""
+    return stored.restore(spec, prompt_component, stored.placeholder, arguments=[])

@@ -69,7 +69,6 @@ class ReadComponent(Component):
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ResourceComponent(ReadComponent):
     kind: ClassVar[str] = "resource"
-
     uri: str
     size: int | None = None
 
@@ -79,7 +78,6 @@ class ResourceComponent(ReadComponent):
         return self.uri
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """No variables when ``uri`` is its URI, else None."""
         return {} if uri == self.uri else None
 
     def descriptor(self) -> dict[str, Any]:
@@ -87,7 +85,6 @@ class ResourceComponent(ReadComponent):
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> ResourceComponent:
-        """The resource with the ``uri`` and the options in ``spec``."""
         options = {"name": basename(spec["uri"]), **spec}
         return cast("ResourceComponent", _from_spec(stored.canonical(options)))
 
@@ -95,7 +92,6 @@ class ResourceComponent(ReadComponent):
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TemplateComponent(ReadComponent):
     kind: ClassVar[str] = "resource_template"
-
     template: UriTemplate
 
     @property
@@ -118,7 +114,6 @@ class TemplateComponent(ReadComponent):
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> TemplateComponent:
-        """The template with the ``template``, the ``name`` and the options in ``spec``."""
         options = {**spec}
         options.setdefault("uri", options.pop("template", None))
         if not options.get("name"):
@@ -136,10 +131,7 @@ class ResourceOptions(Options, total=False):
 def resource_component(
     target: Any, uri: str | None = None, **options: Unpack[ResourceOptions]
 ) -> ResourceComponent | TemplateComponent:
-    """The component of a function, or of a class or an instance of one.
-
-    It is a template when ``uri`` has a ``{``, else a resource.
-    """
+    """The component of ``target``: a template when ``uri`` has a ``{``, else a resource."""
     kind = target if isinstance(target, type) else type(target)
     base = ResourceTemplate if issubclass(kind, ResourceTemplate) else Resource
     source = declaration.read(target, base, "read", options, ResourceOptions)
@@ -196,7 +188,6 @@ def _check_parameters(signature: Signature, names: Sequence[str]) -> None:
                 f"{signature.where} takes {each.name}, which its URI does not contain: write "
                 f"{{{each.name}}} into the URI, or give the parameter a default"
             )
-
     unused = [name for name in names if name not in signature.names]
     if unused and not signature.has_var_keyword and URI not in signature.names:
         raise ConfigurationError(

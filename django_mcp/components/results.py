@@ -48,10 +48,7 @@ def tool_result(tool: ToolComponent, value: Any) -> dict[str, Any]:
 
 
 def encode_structure(tool: ToolComponent, value: Any) -> bytes | None:
-    """The JSON of structured content, or None where ``tool_result`` has to serialize ``value``.
-
-    Raises what ``tool_result`` raises.
-    """
+    """The JSON of structured content, or None: use ``tool_result``, which raises the same."""
     if isinstance(value, (ToolError, Response)) or _blocks(value) is not None:
         return None
     if tool.output is not None:

@@ -33,7 +33,6 @@ from django_mcp.protocol.content import CONTENT, Message
 from django_mcp.protocol.errors import Json, McpError, ToolError
 from django_mcp.protocol.schema import compiler
 
-SCHEMA_ERRORS = (PydanticUserError, SchemaError, NameError, TypeError)
 UNSTRUCTURED = (None, NoneType, str, bytes, Any, object, NoReturn, inspect.Parameter.empty)
 """Return annotations without structured content."""
 PROTOCOL_TYPES = (*CONTENT, Message, Response, McpError, ToolError)
@@ -99,10 +98,7 @@ def _input_of(parameters: Sequence[Parameter], where: str) -> InputSchema:
 
 
 def _declared_model(model: type[BaseModel]) -> InputSchema:
-    """A pydantic model; the handler takes an instance of it.
-
-    Unknown arguments are rejected, unless the configuration of the model has ``extra``.
-    """
+    """A model; unknown arguments are rejected unless its configuration has ``extra``."""
     if "extra" not in model.model_config:
         same = {name: getattr(model, name) for name in ("__module__", "__qualname__", "__doc__")}
         model = new_class(model.__name__, (model,), {"extra": "forbid"}, lambda ns: ns.update(same))
@@ -301,7 +297,7 @@ def _is_protocol_type(annotation: Any) -> bool:
 def _supported_types(what: str) -> Iterator[None]:
     try:
         yield
-    except SCHEMA_ERRORS as error:
+    except (PydanticUserError, SchemaError, NameError, TypeError) as error:
         raise ConfigurationError(
             f"{what} has a type which pydantic does not know: {error} Use types with a JSON form, "
             "dataclasses or pydantic models; objects of Django are on the Frame"

@@ -43,7 +43,6 @@ def is_text(value: Any) -> bool:
 
 
 def json_fallback(value: Any) -> Any:
-    """The replacement for a value of a type that pydantic does not support."""
     if is_text(value):
         return str(value)
     if hasattr(value, "__iter__"):

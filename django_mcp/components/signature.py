@@ -69,7 +69,9 @@ def read(function: Callable[..., Any]) -> Signature:
     where = f"{inner.__module__}.{inner.__qualname__}"
     if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
         raise ConfigurationError(f"{where} yields, but a handler returns one value")
-    hints = _hints(inner, where, _nested_classes(function))
+    # The classes inside the class of a method: ``params: Input`` names one of them.
+    owner = type(getattr(function, "__self__", None))
+    hints = _hints(inner, where, dict(inspect.getmembers_static(owner, inspect.isclass)))
     found = _parameters(function, where, hints)
     frame = next((p.name for p in found if _is_for_frame(p)), None)
     named = [p for p in found if p.name != frame and p.kind is not p.VAR_KEYWORD]
@@ -83,7 +85,6 @@ def read(function: Callable[..., Any]) -> Signature:
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling ``function`` returns an awaitable."""
     return any(map(inspect.iscoroutinefunction, (function, underlying(function))))
 
 
@@ -147,12 +148,6 @@ def _hints(inner: Callable[..., Any], where: str, nested: Mapping[str, Any]) -> 
             f"An annotation of {where} cannot be evaluated at run time: {error}. Import its name "
             "at the top of the module, not under TYPE_CHECKING nor inside a function"
         ) from error
-
-
-def _nested_classes(function: Callable[..., Any]) -> dict[str, Any]:
-    """The classes inside the class of a method: ``params: Input`` names one of them."""
-    owner = type(getattr(function, "__self__", None))
-    return dict(inspect.getmembers_static(owner, inspect.isclass))
 
 
 def _parameters(

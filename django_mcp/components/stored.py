@@ -53,6 +53,10 @@ def restore(
     )
 
 
+def placeholder(params: Any) -> None:
+    """Replaces the handler of a tool or a prompt that a hook of the server answers."""
+
+
 def _path(function: Any) -> str:
     """The path by which any process finds ``function``: ``shop.mcp:search``."""
     if isinstance(function, str):

@@ -48,7 +48,6 @@ class Tool(ComponentAttributes):
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ToolComponent(Component):
     kind: ClassVar[str] = "tool"
-
     input: InputSchema
     output: OutputSchema | None = None
     task_support: TaskSupport = "forbidden"
@@ -151,8 +150,4 @@ def _task_support(source: ComponentSource) -> TaskSupport:
 @lru_cache(maxsize=stored.CACHED_SPECS)
 def _from_spec(spec: bytes) -> ToolComponent:
     no_arguments = {"type": "object", "additionalProperties": False}
-    return stored.restore(spec, tool_component, _placeholder, input_schema=no_arguments)
-
-
-def _placeholder(params: Any) -> None:
-    """Replaces the handler of a tool whose calls a hook of the server answers."""
+    return stored.restore(spec, tool_component, stored.placeholder, input_schema=no_arguments)

@@ -91,7 +91,6 @@ class NullCancellation(Cancellation):
     """The cancellation of a Frame made by hand: it is never requested."""
 
     def on_request(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Never call ``callback``."""
         return lambda: None
 
     def request(self, reason: str | None = None) -> None:

@@ -21,7 +21,6 @@ class Exchange(Protocol):
 
     encodes: bool
     """Whether the result is sent as bytes, so that parts of it may be encoded early."""
-
     request_headers: RequestHeaders | None
     """The headers which repeat parts of the body, where transport and revision have them."""
 
@@ -63,10 +62,7 @@ class Exchange(Protocol):
         """
 
     async def listen(self, frame: Frame, wanted: Filter, /) -> None:
-        """Send the notifications that match ``wanted`` on this request's stream until it ends.
-
-        The acknowledgement is sent first.
-        """
+        """Acknowledge, then send the notifications that match ``wanted`` until the stream ends."""
 
 
 def run_in_place(coroutine: Coroutine[Any, Any, T]) -> T:

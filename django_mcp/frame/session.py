@@ -68,7 +68,6 @@ class Session:
 
     @property
     def address(self) -> str:
-        """The hash by which stores, channel groups and logs identify this session."""
         return address(self.id)
 
     def apply(self, changes: Iterable[Change]) -> Session:
@@ -82,7 +81,6 @@ class Session:
         return session
 
     def to_json(self) -> dict[str, Any]:
-        """Return the session as a JSON object."""
         values = {name: getattr(self, name) for name in FIELDS}
         return {**values, "subscriptions": sorted(self.subscriptions)}
 

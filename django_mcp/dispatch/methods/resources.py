@@ -23,10 +23,7 @@ Readable = ResourceComponent | TemplateComponent
 
 
 async def read(frame: Frame) -> Answer:
-    """Read the resource with a URI, or else use the templates that match it.
-
-    Where a template's handler raises ResourceNotFound, the next template is used.
-    """
+    """Read the resource with a URI, else the first matching template that finds one."""
     uri = invocation.string_param(frame, "uri")
     async for component, variables in _candidates(frame, uri):
         try:

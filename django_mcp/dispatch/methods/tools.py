@@ -85,7 +85,6 @@ TINY = frozenset({type(None), bool, int, float, str})
 
 
 def _read(revision: Revision, tool: ToolComponent, value: Any) -> dict[str, Any]:
-    """Convert a return value into a result, with its structure as the revision has it."""
     result = results.tool_result(tool, value)
     if "structuredContent" in result:
         structured = result["structuredContent"]

@@ -5,29 +5,27 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from django_mcp.frame.client import input_requests
 from django_mcp.frame.client.base import Client
-from django_mcp.frame.client.input_requests import (
-    InputRequest,
-    InputRequests,
-    InvalidClientResponse,
-)
 
 
 class BidirectionalClient(Client):
     """A client which receives requests of the server and responds to them."""
 
-    async def _answers(self, requests: InputRequests, timeout: float) -> dict[str, Any]:
+    async def _answers(
+        self, requests: input_requests.InputRequests, timeout: float
+    ) -> dict[str, Any]:
         found = await asyncio.gather(*(self._answer(item, timeout) for item in requests.values()))
         return dict(zip(requests, found, strict=True))
 
-    async def _answer(self, request: InputRequest[Any], timeout: float) -> Any:
+    async def _answer(self, request: input_requests.InputRequest[Any], timeout: float) -> Any:
         """Return the response; an invalid one is requested again."""
         params = self._params(request)
         for attempt in range(1, ATTEMPTS + 1):
             result = await self._exchange.send_request(request.method, params, timeout=timeout)
             try:
                 return request.read(result)
-            except InvalidClientResponse:
+            except input_requests.InvalidClientResponse:
                 if attempt == ATTEMPTS:
                     raise
 

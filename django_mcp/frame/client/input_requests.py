@@ -165,10 +165,7 @@ def sample(
 
 
 def _uses_tools(messages: Sequence[Json]) -> bool:
-    """Return whether the messages use tools.
-
-    Raises ValueError unless each use is followed by its results alone (SAMP-07, -08).
-    """
+    """Whether tools are used; ValueError unless only its results follow a use (SAMP-07, -08)."""
     open_uses: set[Any] = set()
     uses_tools = False
     for message in messages:

@@ -17,9 +17,7 @@ ALIASES: Mapping[str, str] = {"warn": "warning", "fatal": "critical"}
 
 
 def level_name(spelling: str) -> str | None:
-    """Return the level that a spelling means, or None."""
-    name = spelling.lower()
-    name = ALIASES.get(name, name)
+    name = ALIASES.get(spelling.lower(), spelling.lower())
     return name if name in LEVELS else None
 
 

@@ -9,29 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any
 
+from django_mcp.frame.client import input_requests
 from django_mcp.frame.client.base import Client
-from django_mcp.frame.client.input_requests import (
-    InputRequest,
-    InputRequests,
-    InvalidClientResponse,
-)
 from django_mcp.frame.exchange import run_in_place
 from django_mcp.protocol.errors import Json
 
-T = TypeVar("T")
-
 
 class InputRequired(BaseException):
-    """Ends a call which needs input from the client first.
-
-    Not an Exception, so that a handler which catches those does not swallow it.
-    """
+    """Ends a call which needs input first. Not an Exception, which a handler might swallow."""
 
     def __init__(self, requests: Mapping[str, Json], state: Json) -> None:
         self.requests = requests
@@ -70,13 +61,14 @@ class MultiRoundTripClient(Client):
             self._missing[f"page-{number}"] = {"method": "elicitation/create", "params": params}
         return self._required()
 
-    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return run_in_place(coroutine)
+    _wait = staticmethod(run_in_place)
 
-    async def _answers(self, requests: InputRequests, timeout: float) -> dict[str, Any]:
+    async def _answers(
+        self, requests: input_requests.InputRequests, timeout: float
+    ) -> dict[str, Any]:
         answers = {}
         for name, request in requests.items():
-            with suppress(InvalidClientResponse):
+            with suppress(input_requests.InvalidClientResponse):
                 if name in self._responses:
                     answers[name] = request.read(self._responses[name])
                     self._used[name] = self._responses[name]
@@ -91,7 +83,7 @@ class MultiRoundTripClient(Client):
     def _required(self) -> InputRequired:
         return InputRequired(self._missing, {"given": self._used, "assigns": self._assigned})
 
-    def _key(self, request: InputRequest[Any]) -> str:
+    def _key(self, request: input_requests.InputRequest[Any]) -> str:
         """Return a name which differs by request and is the same when the handler runs again."""
         text = json.dumps(self._params(request), sort_keys=True, default=str)
         digest = sha256(f"{request.method} {text}".encode()).hexdigest()[:12]

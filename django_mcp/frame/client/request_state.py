@@ -39,11 +39,9 @@ def read(server: Server, principal: str, method: str, params: Json) -> RetryInpu
         raise InvalidParams("params.inputResponses must be an object of result objects")
     if "requestState" not in params:
         return RetryInput(responses)
-    signed, lifetime = params["requestState"], server.options.request_state_lifetime
-    text = None
-    if isinstance(signed, str):
-        purpose = _purpose(principal, method, params)
-        text = server.signer.unsign(purpose, signed, max_age=lifetime)
+    signed, purpose = params["requestState"], _purpose(principal, method, params)
+    age = server.options.request_state_lifetime
+    text = server.signer.unsign(purpose, signed, max_age=age) if isinstance(signed, str) else None
     if text is None:
         raise InvalidParams(
             "params.requestState is not one that this request was given, or too old"
