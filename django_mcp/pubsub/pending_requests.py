@@ -29,7 +29,6 @@ class Route(Protocol):
 
     async def open(self, receiver: bus.Receiver, /) -> tuple[str, Callable[[], object]]:
         """The id for a request whose response goes to ``receiver``, and a function to close it."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +144,4 @@ async def deliver(route: ResponseRoute, response: Response) -> bool:
 
 
 def payload_of(response: Response) -> dict[str, Any]:
-    if response.error is not None:
-        return {"error": response.error}
-    return {"result": response.result}
+    return {"result": response.result} if response.error is None else {"error": response.error}

@@ -287,10 +287,8 @@ class CacheEventStore(_InCache, EventStore):
         """The heads of the streams that have not expired."""
         found = self._cache.get_many(map(_head, names))
         heads = {name: _Head(*found[_head(name)]) for name in names if _head(name) in found}
-        is_live = self.is_live_stream
-        return {
-            n: head for n, head in heads.items() if is_live(head.touched_at, closed=head.closed)
-        }
+        live = self.is_live_stream
+        return {n: head for n, head in heads.items() if live(head.touched_at, closed=head.closed)}
 
     def _open(self, session: str, name: str) -> _Head:
         cache, key = self._cache, _streams(session)

@@ -232,7 +232,12 @@ class DatabaseEventStore(_InDatabase, EventStore):
         now, name = to_datetime(self.now()), digest(session, stream)
         # The update locks the row of the stream, so that events are committed in order.
         with self._atomic():
-            last = self._count(session, name, len(data))
+            stream_row = self._rows(Stream).filter(pk=name)
+            known = stream_row.filter(self._known)
+            if known.update(last=F("last") + len(data), touched_at=now):
+                last = stream_row.values_list("last", flat=True).get()
+            else:
+                last = self._open(session, name, len(data))
             events = self._rows(StreamEvent)
             events.bulk_create(
                 StreamEvent(stream_id=name, number=number, data=text, created_at=now)
@@ -257,15 +262,7 @@ class DatabaseEventStore(_InDatabase, EventStore):
             last = self._append(session, target, data) if data else 0
         return [Event(number, text) for number, text in enumerate(data, last - len(data) + 1)]
 
-    def _count(self, session: str, name: str, more: int) -> int:
-        """The last number of the stream after ``more`` events; opens an unknown stream."""
-        streams, now = self._rows(Stream).filter(pk=name), to_datetime(self.now())
-        if streams.filter(self._known).update(last=F("last") + more, touched_at=now):
-            return streams.values_list("last", flat=True).get()
-        self._open(session, name, more)
-        return more
-
-    def _open(self, session: str, name: str, last: int) -> None:
+    def _open(self, session: str, name: str, last: int) -> int:
         rows = self._rows(Stream)
         of_session = rows.filter(session=session)
         of_session.exclude(self._known).delete()
@@ -280,6 +277,7 @@ class DatabaseEventStore(_InDatabase, EventStore):
                 rows.create(name=name, session=session, last=last, touched_at=now)
         except IntegrityError:
             raise _ConcurrentUpdate from None
+        return last
 
     @_on_thread
     def after(self, session: str, stream: str, number: int) -> list[Event] | None:

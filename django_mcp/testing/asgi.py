@@ -15,6 +15,7 @@ from django_mcp.protocol import sse
 
 Message = dict[str, Any]
 Application = Callable[[Any, Any, Any], Awaitable[None]]
+Body = bytes | Iterable[bytes]
 
 TIMEOUT = 10.0
 """Seconds after which a test stops waiting for an immediate event."""
@@ -69,9 +70,7 @@ def http_scope(
     }
 
 
-async def perform(
-    application: Application, scope: Message, body: bytes | Iterable[bytes] = b""
-) -> Reply:
+async def perform(application: Application, scope: Message, body: Body = b"") -> Reply:
     """Return the complete response; the application runs in the current task."""
     incoming: asyncio.Queue[Message] = asyncio.Queue()
     for part in _parts(body):
@@ -98,9 +97,7 @@ class Exchange:
     the application is raised by the next method that waits for the response.
     """
 
-    def __init__(
-        self, application: Application, scope: Message, body: bytes | Iterable[bytes] | None = b""
-    ) -> None:
+    def __init__(self, application: Application, scope: Message, body: Body | None = b"") -> None:
         self.has_started = False
         """Whether the application has sent a message."""
         self._application = application
@@ -221,7 +218,7 @@ class Exchange:
         raise ConnectionError("The application returned without completing its response")
 
 
-def _parts(body: bytes | Iterable[bytes]) -> list[Message]:
+def _parts(body: Body) -> list[Message]:
     *parts, last = [body] if isinstance(body, bytes) else body
     more = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
     return [*more, {"type": "http.request", "body": last, "more_body": False}]

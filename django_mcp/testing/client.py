@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
-from functools import update_wrapper
+from functools import wraps
 from inspect import isawaitable
 from itertools import count
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, cast
@@ -130,9 +130,8 @@ class Client(ReceivedNotifications):
             "roots/list": {"roots": [*roots]} if isinstance(roots, Sequence) else roots,
         }
         self._answers = {method: answer for method, answer in given.items() if answer is not None}
-        if capabilities is None:
-            capabilities = dict(CAPABILITIES[method] for method in self._answers)
-        self._capabilities = capabilities
+        declared = dict(CAPABILITIES[method] for method in self._answers)
+        self._capabilities = declared if capabilities is None else capabilities
         self._log_level = log_level
         self._timeout = timeout
         self._sync_execution = sync_execution
@@ -143,13 +142,8 @@ class Client(ReceivedNotifications):
         self._received = asyncio.Event()
         self._acknowledged = asyncio.Event()
         self._awaited: Counter[str] = Counter()
-        facts = Facts(
-            server=self.server,
-            principal=_principal(user, frozenset(scopes)),
-            headers=headers or {},
-            query=query,
-            session=session,
-        )
+        principal = _principal(user, frozenset(scopes))
+        facts = Facts(self.server, principal, headers or {}, query, session)
         self.connection = CONNECTIONS[transport](facts, self)
         # Configuring or mounting the server has applied the settings of the site.
         _apply_validation(self.server)
@@ -370,20 +364,19 @@ class Client(ReceivedNotifications):
         """Return the response to a request of the server; called by the connection."""
         self._note_violation(message, None)
         try:
-            result = await self._answer(message)
+            return jsonrpc.result(message["id"], await self._answer(message))
         except McpError as error:
             described = {"code": error.code or -32603, "message": error.message}
             return jsonrpc.error(message["id"], described)
-        return jsonrpc.result(message["id"], result)
 
     # The steps of a request.
 
     async def _list(self, method: str, member: str) -> list[dict[str, Any]]:
         page = await self.request(method)
-        items: list[dict[str, Any]] = page[member]
+        items = [*page[member]]
         while "nextCursor" in page:
             page = await self.request(method, {"cursor": page["nextCursor"]})
-            items = [*items, *page[member]]
+            items += page[member]
         return items
 
     async def _call(self, method: str, params: Message, meta: Json | None) -> dict[str, Any]:
@@ -464,10 +457,9 @@ def cancel() -> Json:
 
 
 def _principal(user: Any, scopes: frozenset[str]) -> Principal | None:
-    if user is None:
-        if not scopes:
-            return None
-        user = AnonymousUser()
+    if user is None and not scopes:
+        return None
+    user = AnonymousUser() if user is None else user
     subject = "" if user.pk is None else str(user.pk)
     return Principal(scheme="test", subject=subject, user=user, scopes=scopes)
 
@@ -488,10 +480,10 @@ def _apply_validation(server: Server) -> None:
 def _twin(
     method: Callable[Concatenate[Client, P], Awaitable[T]],
 ) -> Callable[Concatenate[SyncClient, P], T]:
+    @wraps(method)
     def twin(self: SyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return async_to_sync(method)(self.client, *args, **kwargs)
 
-    update_wrapper(twin, method)
     return twin
 
 

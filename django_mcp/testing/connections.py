@@ -7,7 +7,7 @@ import json
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import count
 from types import SimpleNamespace
 from typing import Any, BinaryIO, ClassVar, Protocol, cast
@@ -43,26 +43,21 @@ class Listener(Protocol):
     """The client of a connection."""
 
     @property
-    def revision(self) -> Revision:
-        """The revision which the client sends."""
-
-    def receive_notification(self, message: Message) -> None:
-        """Receive a notification of the server."""
-
-    async def answer_request(self, message: Message) -> Message:
-        """The response to a request of the server."""
+    def revision(self) -> Revision: ...
+    def receive_notification(self, message: Message) -> None: ...
+    async def answer_request(self, message: Message) -> Message: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What a connection knows of its server and its client."""
 
     server: Server
-    principal: Principal | None = None
+    principal: Principal | None
     """None: the transport authenticates the client, as in production."""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    query: str = ""
-    session: Any = None
+    headers: Mapping[str, str]
+    query: str
+    session: Any
 
     @property
     def path(self) -> str:
@@ -97,8 +92,7 @@ class Connection(ABC):
 
     async def notify(self, message: Message) -> None:
         """Send a notification or a response."""
-        response = await self.send(jsonrpc.encode(message))
-        if response is not None:
+        if (response := await self.send(jsonrpc.encode(message))) is not None:
             raise ConnectionError(f"The server did not accept what is not answered: {response}")
 
     async def _respond(self, request: Message) -> None:
@@ -239,14 +233,14 @@ class MemoryConnection(Connection):
 # Over HTTP.
 
 
+@dataclass(frozen=True, eq=False)
 class FixedAuthentication:
     """Authenticates every request as the principal of the test."""
 
-    def __init__(self, principal: Principal) -> None:
-        self._principal = principal
+    principal: Principal
 
     async def authenticate(self, scope: Mapping[str, Any], /) -> Principal:
-        return self._principal
+        return self.principal
 
 
 class HttpConnection(Connection):
@@ -283,10 +277,8 @@ class HttpConnection(Connection):
             message = jsonrpc.decode(data)
         except McpError:
             message = None
-        usual = {
-            "content-type": "application/json",
-            "accept": "application/json, text/event-stream",
-        }
+        accepted = "application/json, text/event-stream"
+        usual = {"content-type": "application/json", "accept": accepted}
         revision = self.listener.revision
         if revision.has(Feature.REQUEST_HEADERS):
             usual |= request_headers(self.facts.server, revision.version, message)
@@ -433,11 +425,11 @@ class StdioConnection(Connection):
         return None
 
     async def _request(self, data: bytes, request_id: RequestId | None) -> Message:
-        response = self._pending[request_id] = asyncio.get_running_loop().create_future()
+        response: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._pending[request_id] = response
         self._write(data)
         try:
-            answer: Message = await response
-            return answer
+            return await response
         finally:
             del self._pending[request_id]
 
@@ -449,21 +441,17 @@ class StdioConnection(Connection):
             yield line
 
     def _receive(self, line: bytes) -> None:
-        """Receive a line of the server."""
         message: Message = json.loads(line)
         if "method" not in message:
-            self._receive_response(message)
+            response = self._pending.get(message.get("id"), self._pending.get(None))
+            if response is None or response.done():
+                self.strays.append(message)
+            else:
+                response.set_result(message)
         elif "id" in message:
             bus.spawn(self._respond(message))
         else:
             self.listener.receive_notification(message)
-
-    def _receive_response(self, message: Message) -> None:
-        response = self._pending.get(message.get("id"), self._pending.get(None))
-        if response is None or response.done():
-            self.strays.append(message)
-        else:
-            response.set_result(message)
 
     def _fail_pending(self, serving: asyncio.Task[None]) -> None:
         for response in self._pending.values():

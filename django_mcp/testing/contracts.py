@@ -19,13 +19,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar, Generic, TypeVar
 
 import pytest
 
 from django_mcp.frame.session import Change, Session, address
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.stores.base import ABANDONED_AFTER, Event, EventStore, SessionStore, StoreFull
+
+S = TypeVar("S")
 
 IDLE_TIMEOUT = 1800.0
 LIFETIME = 600.0
@@ -86,28 +88,34 @@ def unsubscribe(uri: str) -> Change:
     return Change("subscriptions", "exclude", uri)
 
 
-@pytest.mark.asyncio
-class SessionStoreContract(ABC):
-    """The contract of a SessionStore."""
-
-    forgets_by_itself = False
-    """Whether ``prune`` returns 0, because the backend deletes expired sessions."""
+class _StoreContract(ABC, Generic[S]):
+    _limits: ClassVar[dict[str, Any]]
 
     @abstractmethod
-    def make_store(self, **bounds: Any) -> SessionStore:
-        """A store with these ``idle_timeout``, ``limit_per_principal`` and ``now``."""
+    def make_store(self, **bounds: Any) -> S:
+        """A store with these limits, the arguments of its class, and ``now``."""
 
     @pytest.fixture
     def clock(self) -> Clock:
         return Clock()
 
     @pytest.fixture
-    def store(self, clock: Clock) -> SessionStore:
-        return self.make_store(idle_timeout=IDLE_TIMEOUT, limit_per_principal=100, now=clock)
+    def store(self, clock: Clock) -> S:
+        return self.make_store(**self._limits, now=clock)
 
     @pytest.fixture
-    def other_worker(self, clock: Clock, store: SessionStore) -> SessionStore:
-        return self.make_store(idle_timeout=IDLE_TIMEOUT, limit_per_principal=100, now=clock)
+    def other_worker(self, clock: Clock, store: S) -> S:
+        return self.make_store(**self._limits, now=clock)
+
+
+@pytest.mark.asyncio
+class SessionStoreContract(_StoreContract[SessionStore]):
+    """The contract of a SessionStore."""
+
+    forgets_by_itself = False
+    """Whether ``prune`` returns 0, because the backend deletes expired sessions."""
+
+    _limits: ClassVar = {"idle_timeout": IDLE_TIMEOUT, "limit_per_principal": 100}
 
     async def test_created_session_is_loaded_unchanged(self, store: SessionStore) -> None:
         session = await created(
@@ -296,9 +304,8 @@ class SessionStoreContract(ABC):
             await created(store, number)
         await store.update(a_session(0).id, [subscribe("shop://a"), subscribe("shop://b")])
         await other_worker.update(a_session(1).id, [subscribe("shop://a")])
-        assert sorted(await other_worker.subscribers("shop", "shop://a")) == sorted(
-            [a_session(0).address, a_session(1).address]
-        )
+        expected = sorted(a_session(number).address for number in range(2))
+        assert sorted(await other_worker.subscribers("shop", "shop://a")) == expected
         assert await store.subscribers("shop", "shop://b") == [a_session(0).address]
         assert await store.subscribers("shop", "shop://c") == []
         assert await store.subscribers("another", "shop://a") == []
@@ -317,27 +324,13 @@ class SessionStoreContract(ABC):
 
 
 @pytest.mark.asyncio
-class EventStoreContract(ABC):
+class EventStoreContract(_StoreContract[EventStore]):
     """The contract of an EventStore."""
 
     forgets_by_itself = False
     """Whether ``prune`` returns 0, because the backend deletes expired events."""
 
-    @abstractmethod
-    def make_store(self, **bounds: Any) -> EventStore:
-        """A store with these ``limit``, ``lifetime``, ``streams`` and ``now``."""
-
-    @pytest.fixture
-    def clock(self) -> Clock:
-        return Clock()
-
-    @pytest.fixture
-    def store(self, clock: Clock) -> EventStore:
-        return self.make_store(limit=LIMIT, lifetime=LIFETIME, streams=3, now=clock)
-
-    @pytest.fixture
-    def other_worker(self, clock: Clock, store: EventStore) -> EventStore:
-        return self.make_store(limit=LIMIT, lifetime=LIFETIME, streams=3, now=clock)
+    _limits: ClassVar = {"limit": LIMIT, "lifetime": LIFETIME, "streams": 3}
 
     async def test_event_numbers_start_at_one_and_increase_by_one(self, store: EventStore) -> None:
         assert await store.append("session", "stream", ["a", "b"]) == 2

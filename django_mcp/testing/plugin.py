@@ -18,7 +18,6 @@ class ClientFor(Protocol):
 
     def __call__(self, server: Server | str | None = None, **options: Any) -> Client:
         """Return a client that is not open yet: use ``async with``."""
-        ...
 
 
 @pytest.fixture(params=[revision.version for revision in REVISIONS])
