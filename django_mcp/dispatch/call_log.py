@@ -58,13 +58,8 @@ async def _log(frame: Frame, signal: Signal, outcome: str, duration: float) -> N
     request = frame.message
     parameter = TARGETS[request.method]
     target = request.params.get(parameter)
-    facts = {parameter: target, "principal": frame.principal.key, "outcome": outcome}
-    calls.info(
-        "%s %s: %s after %.3f s",
-        request.method,
-        target,
-        outcome,
-        duration,
-        extra={**{f"mcp_{name}": fact for name, fact in facts.items()}, "mcp_duration": duration},
-    )
-    await signal.asend_robust(frame.server, user=frame.user, duration=duration, **facts)
+    facts: dict[str, Any] = {parameter: target, "principal": frame.principal.key}
+    facts |= {"outcome": outcome, "duration": duration}
+    extra = {f"mcp_{name}": fact for name, fact in facts.items()}
+    calls.info("%s %s: %s after %.3f s", request.method, target, outcome, duration, extra=extra)
+    await signal.asend_robust(frame.server, user=frame.user, **facts)

@@ -99,15 +99,13 @@ async def answer_or_input_required(frame: Frame) -> Answer:
     except InputRequired as required:
         return input_required(frame, required), frame
     except UrlElicitationRequired as error:
-        return require_url_elicitation(frame, error), frame
+        return require_urls(frame, error), frame
     if isinstance(result, UrlElicitationRequired):
-        return require_url_elicitation(frame, result), after
+        return require_urls(frame, result), after
     return result, after
 
 
-def require_url_elicitation(
-    frame: Frame, error: UrlElicitationRequired
-) -> dict[str, Any] | McpError:
+def require_urls(frame: Frame, error: UrlElicitationRequired) -> dict[str, Any] | McpError:
     """The answer to a client whose user has to visit a page first.
 
     Only clients that declared URL elicitation are sent the error itself (ELIC-20).
@@ -140,10 +138,8 @@ def error_reply(frame: Frame, error: McpError) -> Reply:
 
 def encode(message: dict[str, Any]) -> bytes:
     """The encoded response; an internal error for one that is not serializable."""
-    result = message.get("result")
-    is_encoded = (
-        result is not None and type(result.get("structuredContent")) is preencoded.PreEncodedResult
-    )
+    structured = (message.get("result") or {}).get("structuredContent")
+    is_encoded = type(structured) is preencoded.PreEncodedResult
     try:
         return preencoded.encode(message) if is_encoded else jsonrpc.encode(message)
     except ValueError:

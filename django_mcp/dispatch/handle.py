@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What handling a message needs of the site."""
-
     start: Callable[[Server], Awaitable[None]]
     """Starts a server that is not running in this process."""
     process: Callable[[Frame], Awaitable[Frame]] | None

@@ -19,17 +19,16 @@ async def page(frame: Frame, kind: str, member: str) -> tuple[dict[str, Any], Fr
     if "cursor" in frame.message.params:
         last = cursors.decode(kind, frame.message.params["cursor"], frame.server.unsign)
         start = bisect_right(listed, last, key=lambda component: component.sort_key)
-    limit = frame.private.get("pagination_limit") or frame.server.page_size
-    if limit is None:
-        limit = frame.server.options.page_size
+    server = frame.server
+    limit = frame.private.get("pagination_limit") or server.page_size or server.options.page_size
     shown: list[Component] = []
     next_page: dict[str, Any] = {}
     for component in listed[start:] if start else listed:
         if not component.is_public and not await visibility.is_visible(frame, component):
             continue
         if len(shown) == limit:
-            next_page["nextCursor"] = cursors.encode(kind, shown[-1].sort_key, frame.server.sign)
+            next_page["nextCursor"] = cursors.encode(kind, shown[-1].sort_key, server.sign)
             break
         shown.append(component)
-    describe, revision = frame.server.components.descriptor, frame.revision
+    describe, revision = server.components.descriptor, frame.revision
     return {member: [describe(revision, item) for item in shown], **next_page}, frame

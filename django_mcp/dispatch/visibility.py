@@ -56,7 +56,6 @@ async def is_readable(frame: Frame, uri: str) -> bool:
 
 
 async def is_visible(frame: Frame, component: Component) -> bool:
-    """Return whether the caller may see and use ``component``."""
     if component.is_public:
         return True
     if component.scopes and not (frame.auth and component.scopes <= frame.auth.scopes):

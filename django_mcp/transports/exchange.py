@@ -54,7 +54,6 @@ class LoopExchange:
         raise ConnectionError("This transport has no listen streams")
 
     def _is_here(self) -> bool:
-        """Whether this is the thread of the event loop."""
         try:
             return asyncio.get_running_loop() is self.loop
         except RuntimeError:

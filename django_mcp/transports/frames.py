@@ -69,7 +69,6 @@ def stateless(call: IncomingRequest, request: Request, meta: RequestMeta) -> Fra
 
 
 def in_session(call: IncomingRequest, request: Request | Notification, session: Session) -> Frame:
-    """The Frame of a message in a session."""
     private, level = _private(call.server, session), session_level(session)
     return _frame(
         call, request, private, level, assigns=session.assigns, initialized=session.initialized
@@ -101,12 +100,8 @@ BEFORE_SESSION = frozenset({"initialize", "ping"})
 
 def with_session(frame: Frame, session: Session) -> Frame:
     """The Frame of the same message, with the current state of its session."""
-    return replace(
-        frame,
-        assigns=session.assigns,
-        initialized=session.initialized,
-        private=_private(frame.server, session),  # type: ignore[arg-type]
-    )
+    private: Any = _private(frame.server, session)
+    return replace(frame, assigns=session.assigns, initialized=session.initialized, private=private)
 
 
 def _private(server: Server, session: Session) -> dict[str, Any]:

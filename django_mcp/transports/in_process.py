@@ -55,8 +55,6 @@ class LocalExchange(LoopExchange):
 
 
 class DjangoInProcessCaller:
-    """The InProcessCaller of a Django site."""
-
     async def call(
         self,
         server: Server,

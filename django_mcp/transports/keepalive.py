@@ -14,7 +14,6 @@ from django_mcp.pubsub import bus
 from django_mcp.server.server import Server
 
 METHOD = "notifications/keepalive"
-
 GIVEN_UP = "Keepalive failure threshold reached; closing transport"
 """The reason which the server's ``handle_error`` receives, as the seeds have it."""
 
@@ -23,11 +22,7 @@ class Keepalive:
     """Sends the notification at an interval, until it fails too often in a row."""
 
     def __init__(
-        self,
-        server: Server,
-        *,
-        send: Callable[[bytes], bool],
-        give_up: Callable[[], Awaitable[None]],
+        self, server: Server, send: Callable[[bytes], bool], give_up: Callable[[], Awaitable[None]]
     ) -> None:
         """``send`` sends a message, and returns whether the previous one has been sent.
 
@@ -40,7 +35,6 @@ class Keepalive:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Start, if the server declares it."""
         if self._server.keepalive is not None and self._timer is None:
             self._schedule(self._server.keepalive.interval_ms)
 
@@ -50,8 +44,7 @@ class Keepalive:
             self._timer = None
 
     def _schedule(self, interval_ms: int) -> None:
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(interval_ms / 1000, self._tick)
+        self._timer = asyncio.get_running_loop().call_later(interval_ms / 1000, self._tick)
 
     def _tick(self) -> None:
         self._timer = None

@@ -38,8 +38,6 @@ INITIALIZED = Change("initialized", "set", value=True)
 
 
 class SessionEngine:
-    """Sessions that are kept in one store."""
-
     def __init__(self, site: Site, store: SessionStore, *, is_shared: bool) -> None:
         """``is_shared``: whether other workers have sessions in the same store."""
         self.site = site
@@ -120,7 +118,6 @@ class SessionEngine:
     async def notified(
         self, call: frames.IncomingRequest, message: Notification, session: Session
     ) -> None:
-        """Pass a notification to the server's ``handle_notification``."""
         server = call.server
         if not server.has_hook("handle_notification"):
             return
@@ -137,8 +134,6 @@ class SessionEngine:
 
 class InFlightRequest(ABC):
     """One request while it is answered. Each transport has its own way to cancel one."""
-
-    __slots__ = ("cancelled_early", "id", "key", "session")
 
     def __init__(self, session: str, request_id: RequestId) -> None:
         self.session = session
@@ -165,10 +160,8 @@ class InFlightRequests(Generic[R]):
 
     def begin(self, request: R) -> None:
         """Add a request; raises InvalidRequest if there are too many, or one with this id."""
-        requests = self._requests.get(request.session)
-        if requests is None:
-            requests = self._requests[request.session] = {}
-        elif request.key in requests:
+        requests = self._requests.setdefault(request.session, {})
+        if request.key in requests:
             raise InvalidRequest("A request with this id is running", request_id=request.id)
         elif len(requests) >= conf.get().max_in_flight:
             raise InvalidRequest("Too many requests are running", request_id=request.id)

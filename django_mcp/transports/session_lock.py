@@ -22,7 +22,6 @@ logger = logging.getLogger("django_mcp")
 
 UNLOCKED = frozenset({"ping", "logging/setLevel"})
 """Methods which never wait for the lock."""
-
 LEASE = 30.0
 """Seconds until the lease of a worker that died expires."""
 RENEWAL = 10.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 from inspect import isawaitable
 from typing import Any
@@ -11,19 +11,12 @@ from django.core.signals import setting_changed
 from django.utils.module_loading import import_string
 
 from django_mcp import conf, signals, stores
-from django_mcp.dispatch.call_log import Signal
 from django_mcp.dispatch.handle import Site
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change, Session, address
 from django_mcp.pubsub import publisher
 from django_mcp.runtime import lifespan, signing
 from django_mcp.server.server import Server
-
-SIGNALS: Mapping[str, Signal] = {
-    "tools/call": signals.tool_called,
-    "resources/read": signals.resource_read,
-    "prompts/get": signals.prompt_got,
-}
 
 
 @cache
@@ -37,7 +30,11 @@ def get() -> Site:
         claim_request_state=claim if settings.request_state_single_use else None,
         commit=_commit,
         publish=_publish,
-        signals=SIGNALS,
+        signals={
+            "tools/call": signals.tool_called,
+            "resources/read": signals.resource_read,
+            "prompts/get": signals.prompt_got,
+        },
     )
 
 
@@ -50,10 +47,7 @@ async def _process(frame: Frame) -> Frame:
     return frame.with_request_assigns(assigns)
 
 
-@cache
-def _processor(path: str) -> Callable[[Frame], Any]:
-    processor: Callable[[Frame], Any] = import_string(path)
-    return processor
+_processor = cache(import_string)
 
 
 async def _commit(session_id: str, changes: Sequence[Change]) -> Session | None:

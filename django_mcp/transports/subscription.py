@@ -14,12 +14,7 @@ from django_mcp.pubsub import bus, publisher
 
 
 class Subscription:
-    """A subscription, from ``open`` to ``close``."""
-
-    __slots__ = ("_frame", "_id", "_is_open", "_wanted", "_write")
-
     def __init__(self, frame: Frame, wanted: Filter, write: Callable[[bytes], None]) -> None:
-        """``write`` sends one encoded message."""
         self._frame = frame
         self._wanted = wanted
         self._write = write
@@ -41,7 +36,6 @@ class Subscription:
             bus.here().unsubscribe(group, self._receive)
 
     def reauthenticated(self, principal: Principal) -> None:
-        """Use the current permissions of the principal."""
         self._frame = replace(self._frame, user=principal.user, auth=principal)
 
     def _groups(self) -> list[str]:

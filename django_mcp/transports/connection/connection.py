@@ -26,17 +26,10 @@ from django_mcp.pubsub import bus, publisher
 from django_mcp.pubsub.pending_requests import ConnectionRoute, PendingRequests
 from django_mcp.server.server import Server
 from django_mcp.stores.memory import MemorySessionStore
-from django_mcp.transports import frames, site
+from django_mcp.transports import frames, session_engine, site
 from django_mcp.transports.exchange import LoopExchange
 from django_mcp.transports.keepalive import Keepalive
-from django_mcp.transports.session_engine import (
-    NO_BATCHES,
-    InFlightRequest,
-    InFlightRequests,
-    SessionEngine,
-    read_batch,
-    read_cancellation,
-)
+from django_mcp.transports.session_engine import InFlightRequest, InFlightRequests, SessionEngine
 from django_mcp.transports.subscription import Subscription
 
 GRACE = 1.0
@@ -99,11 +92,9 @@ class ConnectionExchange(LoopExchange):
 
     @property
     def is_listening(self) -> bool:
-        """Whether the request is a subscription, which has no time limit."""
         return self._closed is not None
 
     def end_listening(self) -> None:
-        """End a subscription with its result."""
         if self._closed is not None and not self._closed.done():
             self._closed.set_result(None)
 
@@ -143,8 +134,6 @@ SESSION = ""
 
 
 class Connection:
-    """One client's conversation with one Server."""
-
     def __init__(
         self, server: Server, sink: MessageSink, origin: frames.RequestOrigin, *, scheme: str
     ) -> None:
@@ -164,8 +153,6 @@ class Connection:
         """Runs the server's ``init``; requests wait for it."""
         self._keepalive = Keepalive(server, send=self._send_keepalive, give_up=self._give_up)
 
-    # In and out.
-
     def receive(self, data: bytes | str) -> None:
         """Accept one message or batch; one that is invalid is answered with an error."""
         try:
@@ -179,7 +166,6 @@ class Connection:
             self.write(jsonrpc.encode(error.to_json_rpc(request_id, NEWEST)))
 
     def write(self, message: bytes) -> None:
-        """Send a message while the connection is open."""
         if self._is_open:
             self._sink.write(message)
 
@@ -210,8 +196,8 @@ class Connection:
     def _take_batch(self, values: Sequence[Any]) -> None:
         """Answer a batch with one array, when its last request is answered (RPC-B5)."""
         if self.session is None or not BY_VERSION[self.session.version].has(Feature.BATCHES):
-            raise InvalidRequest(NO_BATCHES)
-        messages, errors = read_batch(values)
+            raise InvalidRequest(session_engine.NO_BATCHES)
+        messages, errors = session_engine.read_batch(values)
         replies = [self._encoded_error(error, error.request_id) for error in errors]
         started = [self._take(message, replies.append) for message in messages]
         bus.spawn(self._finish_batch([task for task in started if task is not None], replies))
@@ -221,8 +207,6 @@ class Connection:
             await asyncio.wait(tasks)
         if replies:
             self.write(b"[%b]" % b",".join(replies))
-
-    # Requests.
 
     def _start(self, request: Request, send: Send) -> Task | None:
         exchange = ConnectionExchange(self.write, self.responses)
@@ -284,8 +268,6 @@ class Connection:
                 frame = frames.with_session(frame, self.session)
         return await self._engine.answer(frame)
 
-    # The session.
-
     async def _commit(self, session_id: str, changes: Sequence[Change]) -> Session | None:
         self.session = await self._store.update(session_id, changes)
         if self.session is not None:
@@ -308,11 +290,9 @@ class Connection:
         if session is not None and session.initialized and publisher.supports(session, method):
             self.write(message)
 
-    # Notifications of the client.
-
     def _take_notification(self, message: Notification) -> None:
         if message.method == "notifications/cancelled":
-            named = read_cancellation(message.params)
+            named = session_engine.read_cancellation(message.params)
             if named is not None:  # An unknown one is ignored (CANC-11).
                 self._in_flight.cancel(SESSION, *named)
         elif self.session is None:
@@ -336,8 +316,6 @@ class Connection:
     def _call(self, exchange: ConnectionExchange | None = None) -> frames.IncomingRequest:
         exchange = exchange or ConnectionExchange(self.write, self.responses)
         return frames.IncomingRequest(self.server, self._origin, exchange)
-
-    # Notifications of the server.
 
     async def _subscribe_to(self, uris: frozenset[str]) -> None:
         """Receive updates of these resources, and of no others."""

@@ -26,8 +26,6 @@ from django_mcp.transports.connection import connection
 
 
 class StdoutSink:
-    """Writes whole lines to standard output."""
-
     is_stuck = False
     """Writing blocks until the line is accepted, or fails."""
 
@@ -47,9 +45,7 @@ class StdoutSink:
 
 
 class StdioConnection(connection.Connection):
-    def __init__(
-        self, server: Server, out: BinaryIO, *, principal: Principal | None = None
-    ) -> None:
+    def __init__(self, server: Server, out: BinaryIO, principal: Principal | None = None) -> None:
         principal = principal or Principal(scheme="stdio", user=AnonymousUser())
         transport = StdioTransport(env=dict(os.environ), os_pid=os.getpid())
         self._lines = StdoutSink(out)

@@ -62,15 +62,12 @@ class HttpConsumer(AsyncConsumer):
 
 
 class StreamableHttpConsumer(HttpConsumer):
-    """One HTTP request to the endpoint for streamable HTTP."""
-
     accepts_stream = True
     _has_begun = False
     _request_id: RequestId | None = None
     """The id of a stateless request."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer the request; errors are answered as well."""
         self.request = HttpRequest(scope, receive)
         self._send = send
         try:

@@ -34,7 +34,6 @@ class HttpSseConsumer(HttpConsumer):
     def __init__(
         self, *, server: Server, authenticators: tuple[Authenticator, ...], endpoint: str
     ) -> None:
-        """``endpoint`` is the last part of the path: ``sse`` or ``messages``."""
         super().__init__(server=server, authenticators=authenticators)
         self.endpoint = endpoint
 
@@ -59,9 +58,8 @@ class HttpSseConsumer(HttpConsumer):
         self.request.check_accepts_stream()
         if sse_stream.count(Stream, self.principal) >= conf.get().max_sessions_per_principal:
             raise HttpError(429, "Too many connections are open: close one of them first")
-        stream = Stream(
-            AuthenticatedRequest(self.request, self._send, self.principal, self._authenticate)
-        )
+        http = AuthenticatedRequest(self.request, self._send, self.principal, self._authenticate)
+        stream = Stream(http)
         caller = self.request.caller(self.principal)
         connection = Connection(self.server, stream, caller, scheme="sse")
         await stream.serve(connection, self._uri)
@@ -100,8 +98,6 @@ class HttpSseConsumer(HttpConsumer):
 
 
 class Stream(SseStream):
-    """The stream of one connection, and its MessageSink."""
-
     async def serve(self, connection: Connection, uri: Callable[[str], str]) -> None:
         mailboxes = bus.here()
         address = await mailboxes.open_mailbox(lambda posted: connection.receive(posted["body"]))
@@ -123,4 +119,3 @@ VERBS: Mapping[str, tuple[str, Callable[[HttpSseConsumer], Coroutine[Any, Any, N
     STREAM: ("GET", HttpSseConsumer.open),
     MESSAGES: ("POST", HttpSseConsumer.take),
 }
-"""The HTTP method of each endpoint, and its handler."""

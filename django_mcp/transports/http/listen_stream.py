@@ -19,8 +19,6 @@ METHOD = "subscriptions/listen"
 
 
 class ListenStream(SseStream):
-    """One listen stream, open until either side closes it."""
-
     def __init__(self, http: AuthenticatedRequest, frame: Frame, wanted: Filter) -> None:
         super().__init__(http)
         self._subscription = Subscription(frame, wanted, lambda data: self.enqueue(sse.event(data)))

@@ -34,7 +34,7 @@ class CallMonitor:
         self._keepalive = self._next_keepalive = settings.sse_ping_interval
         self._ticks = 0
         self._waiting: asyncio.Task[None] | None = None
-        self._timer = _timer_of(loop)
+        self._timer = _timers.get(loop) or _timers.setdefault(loop, MonitorTimer())
         self._timer.add(self, loop)
 
     def stop(self) -> None:
@@ -96,10 +96,3 @@ class MonitorTimer:
 
 
 _timers: WeakKeyDictionary[asyncio.AbstractEventLoop, MonitorTimer] = WeakKeyDictionary()
-
-
-def _timer_of(loop: asyncio.AbstractEventLoop) -> MonitorTimer:
-    timer = _timers.get(loop)
-    if timer is None:
-        timer = _timers[loop] = MonitorTimer()
-    return timer

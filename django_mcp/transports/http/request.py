@@ -189,4 +189,3 @@ FIELDS: Mapping[str, Callable[[Scope], Any]] = {
     "request_path": lambda scope: str(scope["path"]),
     "type": lambda _: "http",
 }
-"""The fields of a ScopeTransport."""

@@ -21,7 +21,6 @@ from django_mcp.transports.http.request import HeaderPairs
 logger = logging.getLogger("django_mcp")
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
-
 T = TypeVar("T")
 
 MAX_WAITING = 1000
@@ -43,8 +42,6 @@ STREAM_HEADERS: HeaderPairs = (
 
 
 class HttpExchange(LoopExchange):
-    """The Exchange of one HTTP request; it writes the response."""
-
     encodes = True
     streaming = False
     """Whether the response has become a stream."""

@@ -33,8 +33,6 @@ MAX_BUFFERED = 1024 * 1024
 
 @dataclass(slots=True)
 class AuthenticatedRequest:
-    """An HTTP request whose principal is known."""
-
     request: HttpRequest
     send: Send
     principal: Principal

@@ -27,8 +27,6 @@ LogPosition = int | None
 
 
 class ActiveStream:
-    """The lease, as one stream sees it."""
-
     def __init__(
         self,
         session_id: str,

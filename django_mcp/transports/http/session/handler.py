@@ -27,7 +27,7 @@ from django_mcp.protocol.errors import (
     UnsupportedProtocolVersion,
 )
 from django_mcp.protocol.jsonrpc import Notification, Request, RequestId, Response
-from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Revision, Statefulness
+from django_mcp.protocol.revisions import BY_VERSION, Feature, Revision, Statefulness
 from django_mcp.protocol.sse import EventId
 from django_mcp.pubsub import bus, publisher
 from django_mcp.pubsub.pending_requests import ResponseRoute, deliver
@@ -46,8 +46,6 @@ from django_mcp.transports.session_engine import InFlightRequest, InFlightReques
 
 @dataclass(slots=True)
 class SessionHttp(AuthenticatedRequest):
-    """One HTTP request which belongs to a session, or opens one."""
-
     server: Server
     may_stream: bool
 
@@ -113,8 +111,7 @@ class SessionHttp(AuthenticatedRequest):
         try:
             frame = frames.for_initialize(self._call(exchange), request)
         except McpError as error:
-            revision = (NEWEST, *self.server.revisions(Statefulness.SESSION))[-1]
-            await self._fail(error, revision, request.id)
+            await self._fail(error, frames.newest_session_revision(self.server), request.id)
             return
         try:
             reply, session = await _engine().open(frame, secrets.token_urlsafe(32))
@@ -177,9 +174,8 @@ class SessionHttp(AuthenticatedRequest):
             await ResumedStream(self, session, position).serve()
             return
         end_session = partial(self._end, session)
-        await StandaloneStream(
-            self, session, position, self.server, self._may_read, end_session
-        ).serve()
+        stream = StandaloneStream(self, session, position, self.server, self._may_read, end_session)
+        await stream.serve()
 
     async def _may_read(self, principal: Principal, session: Session, uri: str) -> bool:
         self.principal = principal
@@ -210,10 +206,6 @@ ENDED, GIVEN_UP = "The session has ended", session_engine.GIVEN_UP
 
 
 class SessionCall(InFlightRequest):
-    """One request of a session, while it is answered here."""
-
-    __slots__ = ("_frame", "_in_flight", "exchange", "monitor", "session_id", "task")
-
     def __init__(
         self, session: Session, request_id: RequestId, frame: Frame, exchange: SessionExchange
     ) -> None:
@@ -227,7 +219,6 @@ class SessionCall(InFlightRequest):
         self._in_flight = here()
 
     def cancel(self, reason: str | None) -> None:
-        """Cancel the call, at once or as soon as it begins."""
         if self.monitor is not None:
             self.monitor.end(reason or GIVEN_UP)
         else:
@@ -276,7 +267,6 @@ class SessionCallMonitor(CallMonitor):
         self._joining: asyncio.Task[None] | None = None
 
     def tick(self) -> None:
-        """Subscribe to the events of the session at the first tick that counts."""
         super().tick()
         if self._joining is None and self._waiting is not None:
             self._joining = self._exchange.loop.create_task(self._join())
@@ -338,7 +328,4 @@ _in_flight = WeakKeyDictionary()
 
 def here() -> InFlightRequests[SessionCall]:
     loop = asyncio.get_running_loop()
-    requests = _in_flight.get(loop)
-    if requests is None:
-        requests = _in_flight[loop] = InFlightRequests()
-    return requests
+    return _in_flight.get(loop) or _in_flight.setdefault(loop, InFlightRequests())
