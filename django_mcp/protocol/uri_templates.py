@@ -129,7 +129,7 @@ def has_path_traversal(text: str) -> bool:
 
 
 def _parts(text: str) -> Iterator[_Part]:
-    """Parse a template: every second piece is the inside of an expression."""
+    """Every second piece is the inside of an expression."""
     for index, piece in enumerate(_EXPRESSION.split(text)):
         if index % 2:
             yield _expression(text, piece)
