@@ -47,7 +47,6 @@ class Feature(Enum):
     """completion/complete may be called although no capability declares it."""
     RESULT_TYPES = auto()
     REQUEST_HEADERS = auto()
-    """HTTP headers repeat parts of the body."""
     MULTI_ROUND_TRIP = auto()
     """The server requests input in a result, and the client retries the request with the input."""
     LISTEN_STREAMS = auto()
