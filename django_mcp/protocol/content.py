@@ -36,7 +36,8 @@ class Annotations:
             isinstance(self.audience, str) or any(who not in ROLES for who in self.audience)
         ):
             raise ValueError('audience is a list of "user" and "assistant"')
-        if self.priority is not None and not _is_priority(self.priority):
+        is_number = isinstance(self.priority, int | float) and not isinstance(self.priority, bool)
+        if self.priority is not None and not (is_number and 0 <= self.priority <= 1):
             raise ValueError("priority is a number from 0 (least) to 1 (most important)")
 
     @classmethod
@@ -259,10 +260,6 @@ def _present(**members: Any) -> dict[str, Any]:
 def _extras(annotations: AnyAnnotations, meta: Json | None) -> dict[str, Any]:
     as_json = None if annotations is None else Annotations.of(annotations).to_protocol()
     return _present(annotations=as_json, _meta=None if meta is None else dict(meta))
-
-
-def _is_priority(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 def _check_extras(

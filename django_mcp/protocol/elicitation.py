@@ -39,9 +39,8 @@ def to_form_schema(schema: Schema) -> dict[str, Any]:
 def _property(name: str, member: Schema, definitions: Schema) -> Property:
     resolved = _resolved(member, definitions)
     if resolved.get("writeOnly") or resolved.get("format") == "password":
-        remedy = "send the user to a page with elicit_url"
         problem = "is a secret, which must not pass through the client (ELIC-03)"
-        raise ValueError(f"{name!r} {problem}: {remedy}")
+        raise ValueError(f"{name!r} {problem}: send the user to a page with elicit_url")
     kind = str(resolved.get("type"))
     items = _items(resolved.get("items", {}), definitions) if kind == "array" else None
     if kind not in KEYWORDS or items == {}:

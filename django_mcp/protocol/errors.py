@@ -90,9 +90,8 @@ class McpError(Exception):
     @staticmethod
     def transport(reason: str, *, data: Any = None) -> TransportError:
         """Return an error of the transport: a sentence, or a name such as "send_failure"."""
-        is_name = reason.isidentifier()
-        message = reason.replace("_", " ").capitalize() if is_name else reason
-        return TransportError(message, data=data)
+        named = reason.replace("_", " ").capitalize() if reason.isidentifier() else reason
+        return TransportError(named, data=data)
 
     @staticmethod
     def resource(reason: str = "not_found", *, data: Any = None) -> ResourceNotFound:

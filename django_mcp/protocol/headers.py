@@ -21,15 +21,11 @@ PROTOCOL_VERSION = b"mcp-protocol-version"
 METHOD = b"mcp-method"
 NAME = b"mcp-name"
 SESSION_ID = b"mcp-session-id"
-PARAM_PREFIX = b"mcp-param-"
 
 NAME_SOURCES = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """The parameter that Mcp-Name repeats, by method."""
 
-MAX_INTEGER = 2**53 - 1
-
 _ANNOTATION = "x-mcp-header"
-_TYPES = ("string", "integer", "boolean")
 _ENCODED = re.compile(r"=\?base64\?(.*)\?=")
 _VALUE = re.compile(rb"[\t\x20-\x7e]*")
 _PLAIN = re.compile(r"(?! )[\x20-\x7e]*(?<! )")
@@ -184,12 +180,12 @@ def _param_header(location: walk.Location, schema: Json) -> ParamHeader:
     token = schema[_ANNOTATION]
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):
         raise _misplaced(location, "is no header name: use letters, digits and hyphens")
-    if schema.get("type") not in _TYPES:
+    if schema.get("type") not in ("string", "integer", "boolean"):
         remedy = "leave an optional one out of required instead of allowing null"
         problem = f'needs a property with one "type" of string, integer or boolean: {remedy}'
         raise _misplaced(location, problem)
     path = tuple(map(str, location[1::2]))
-    return ParamHeader(path, PARAM_PREFIX + token.lower().encode())
+    return ParamHeader(path, f"mcp-param-{token.lower()}".encode())
 
 
 def _misplaced(location: walk.Location, problem: str) -> ValueError:
@@ -210,5 +206,5 @@ def _is_equal(value: str | int | float, text: str) -> bool:
     if isinstance(value, str):
         return text == value
     # A client in JavaScript cannot represent larger integers exactly.
-    is_number = abs(value) <= MAX_INTEGER and _NUMBER.fullmatch(text)
+    is_number = abs(value) < 2**53 and _NUMBER.fullmatch(text)
     return bool(is_number) and value == Decimal(text)

@@ -23,12 +23,9 @@ def read(params: Json) -> InitializeParams:
     client_info = _member(params, "clientInfo", dict)
     for name in ("name", "version"):
         _member(client_info, name, str, within="clientInfo.")
-    return InitializeParams(
-        version=_member(params, "protocolVersion", str),
-        capabilities=_member(params, "capabilities", dict),
-        client_info=client_info,
-        meta=params.get("_meta") or {},
-    )
+    version = _member(params, "protocolVersion", str)
+    capabilities = _member(params, "capabilities", dict)
+    return InitializeParams(version, capabilities, client_info, params.get("_meta") or {})
 
 
 def _member(value: Json, name: str, kind: type, within: str = "") -> Any:

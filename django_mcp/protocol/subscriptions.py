@@ -15,7 +15,6 @@ from django_mcp.protocol.errors import InvalidParams, Json
 from django_mcp.protocol.jsonrpc import RequestId
 
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
-ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 UPDATED = "notifications/resources/updated"
 
 LISTS: Mapping[str, str] = {
@@ -66,7 +65,7 @@ def meta(identity: RequestId) -> dict[str, Any]:
 
 def acknowledgement(identity: RequestId, accepted: Filter) -> dict[str, Any]:
     params = {"_meta": meta(identity), "notifications": accepted.to_protocol()}
-    return jsonrpc.notification(ACKNOWLEDGED, params)
+    return jsonrpc.notification("notifications/subscriptions/acknowledged", params)
 
 
 def encoded_id(identity: RequestId) -> bytes:

@@ -99,7 +99,13 @@ class UriTemplate:
             raise ValueError(f"A URI template has {limit}")
         parts = tuple(_parts(text))
         names = tuple(name for part in parts if not isinstance(part, str) for name in part.names)
-        _check_names(text, names)
+        if len(names) > MAX_VARIABLES:
+            raise ValueError(f"{text!r} has more than {MAX_VARIABLES} variables")
+        # A repeated name needs back-references, which cannot be matched in linear time.
+        for name in names:
+            if names.count(name) > 1:
+                remedy = "give each variable its own name"
+                raise ValueError(f"{name!r} occurs twice in {text!r}: {remedy}")
         literal = sum(len(part) for part in parts if isinstance(part, str))
         reserved = sum(not isinstance(part, str) and bool(part.operator.safe) for part in parts)
         specificity = (-literal, reserved, len(names))
@@ -159,15 +165,6 @@ def _problem_of(name: str) -> str:
     if name.endswith("*") or ":" in name:
         return f"A level 4 modifier, which cannot be matched (write the plain name), on {name!r}"
     return f"The name {name!r}, which is not made of letters, digits, _ and inner dots,"
-
-
-def _check_names(text: str, names: Sequence[str]) -> None:
-    if len(names) > MAX_VARIABLES:
-        raise ValueError(f"{text!r} has more than {MAX_VARIABLES} variables")
-    for name in names:
-        # A repeated name needs back-references, which cannot be matched in linear time.
-        if names.count(name) > 1:
-            raise ValueError(f"{name!r} occurs twice in {text!r}: give each variable its own name")
 
 
 def _compiled(text: str, parts: Sequence[_Part]) -> tuple[_Step, ...]:

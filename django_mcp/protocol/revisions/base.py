@@ -14,9 +14,6 @@ from django_mcp.protocol import elicitation
 from django_mcp.protocol.errors import Json, McpError, MissingClientCapability
 from django_mcp.protocol.schema.compiler import is_object_root, to_object_root
 
-SERVER_INFO = "io.modelcontextprotocol/serverInfo"
-"""The key of ``_meta`` under which a result names its server, in revisions with result types."""
-
 
 class Statefulness(Enum):
     """Where a client describes itself: once per session, or in the metadata of every request."""
@@ -40,35 +37,27 @@ class Feature(Enum):
     __hash__ = object.__hash__
 
     BATCHES = auto()
-    """Several messages may be sent in one JSON array."""
     VERSION_HEADER = auto()
     """Every HTTP request after the first has the header MCP-Protocol-Version."""
     PRIMING_EVENTS = auto()
     """A stream starts with an event id to resume from, and may be closed early for polling."""
-    ERRORS_WITHOUT_ID = auto()
-    """An error response may omit an id that could not be read."""
     COMPLETION_CONTEXT = auto()
     """A completion request contains the arguments that are already chosen."""
     UNDECLARED_COMPLETION = auto()
     """completion/complete may be called although no capability declares it."""
     RESULT_TYPES = auto()
-    """Every result has a resultType."""
     REQUEST_HEADERS = auto()
-    """HTTP headers repeat parts of the body."""
     MULTI_ROUND_TRIP = auto()
     """The server requests input in a result, and the client retries the request with the input."""
     LISTEN_STREAMS = auto()
     """Change notifications are sent on the stream of a subscriptions/listen request."""
     DISCONNECT_CANCELS = auto()
-    """Closing the HTTP response stream cancels the request."""
     URL_ELICITATION = auto()
-    """An elicitation may direct the user to a URL."""
     RICH_ELICITATION = auto()
     """Forms have titled choices, multiple choices, and defaults of every type."""
     SAMPLING_TOOLS = auto()
     """Sampling messages may hold several blocks, tool uses and tool results."""
     ARGUMENT_ERRORS_AS_RESULTS = auto()
-    """Invalid arguments are reported to the model, in a result."""
 
 
 Trim = Callable[["Revision", dict[str, Any]], dict[str, Any]]
@@ -76,16 +65,13 @@ Trim = Callable[["Revision", dict[str, Any]], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """One published revision of MCP, as a server uses it."""
+    """One published revision of MCP; ``requests`` and ``notifications`` are those of clients."""
 
     version: str
     statefulness: Statefulness
     requests: frozenset[str]
-    """Requests a client may send."""
     notifications: frozenset[str]
-    """Notifications a client may send."""
     server_notifications: frozenset[str]
-    """Notifications the server may send."""
     server_requests: frozenset[str]
     """Requests the server may send to the client, or include in a result as input requests."""
     capabilities: Mapping[str, frozenset[str]]
@@ -95,12 +81,12 @@ class Revision:
     blocks: frozenset[str]
     """Types of content."""
     structured: Structured
-    cacheable: frozenset[str]
-    """Methods whose results have cache hints."""
     error_codes: Mapping[str, int]
     http_statuses: Mapping[str, int]
     """The HTTP status of an error by its reason; 200 for every other reason."""
     features: frozenset[Feature]
+    cacheable: frozenset[str] = frozenset()
+    """Methods whose results have cache hints."""
     reserved_codes: frozenset[int] = frozenset()
     """Codes with a defined meaning, which the errors of handlers cannot have."""
     deprecated: frozenset[str] = frozenset()
@@ -177,7 +163,7 @@ class Revision:
         if result.setdefault("resultType", "complete") == "complete" and method in self.cacheable:
             result = {**cache, **result}
         meta = result.get("_meta")
-        result["_meta"] = {SERVER_INFO: server_info, **(meta or {})}
+        result["_meta"] = {"io.modelcontextprotocol/serverInfo": server_info, **(meta or {})}
         return result
 
     def input_request(self, method: str, params: Json) -> dict[str, Any]:
@@ -196,7 +182,6 @@ class Revision:
         return error.code
 
     def error(self, error: McpError) -> dict[str, Any]:
-        """Return the error object of an error response."""
         described = {"code": self.error_code(error), "message": error.message}
         return described if error.data is None else {**described, "data": error.data}
 

@@ -49,7 +49,6 @@ V2024_11_05 = Revision(
     },
     blocks=names("text image resource"),
     structured=Structured.NOTHING,
-    cacheable=names(""),
     error_codes={
         "parse_error": -32700,
         "invalid_request": -32600,

@@ -20,7 +20,6 @@ V2025_11_25 = V2025_06_18.revise(
         "error_codes": {"url_elicitation_required": -32042},
         "features": {
             Feature.PRIMING_EVENTS,
-            Feature.ERRORS_WITHOUT_ID,
             Feature.URL_ELICITATION,
             Feature.RICH_ELICITATION,
             Feature.SAMPLING_TOOLS,

@@ -88,11 +88,6 @@ def to_object_root(schema: Json, *, key: str = "result") -> Json | None:
     return {**moved, "type": "object", "properties": {key: kept}, "required": [key]}
 
 
-def with_defaults(schema: Json, instance: Json) -> dict[str, Any]:
-    """Return a copy of ``instance`` with the defaults of missing properties, nested ones too."""
-    return _with_defaults(schema, schema, instance)
-
-
 def _check_subschemas(schema: Json) -> None:
     for location, inner in walk.subschemas(schema):
         if location and "$schema" in inner:
@@ -145,7 +140,9 @@ def _survives_wrapping(position: SchemaPosition) -> bool:
     return all(each.startswith(_DEFINITIONS) for each in to_root)
 
 
-def _with_defaults(root: Json, schema: Json, instance: Json) -> dict[str, Any]:
+def with_defaults(schema: Json, instance: Json, root: Json | None = None) -> dict[str, Any]:
+    """Return a copy of ``instance`` with the defaults of missing properties, nested ones too."""
+    root = schema if root is None else root
     filled = dict(instance)
     properties = _dereferenced(root, schema).get("properties")
     for name, inner in properties.items() if isinstance(properties, Mapping) else ():
@@ -156,7 +153,7 @@ def _with_defaults(root: Json, schema: Json, instance: Json) -> dict[str, Any]:
             if "default" in target:
                 filled[name] = copy.deepcopy(target["default"])
         elif isinstance(filled[name], Mapping):
-            filled[name] = _with_defaults(root, inner, filled[name])
+            filled[name] = with_defaults(inner, filled[name], root)
     return filled
 
 

@@ -41,7 +41,7 @@ def prepare(schema: Json, dialect: str) -> Callable[[Any, str], list[str]]:
         try:
             found = list(islice(validator.iter_errors(instance), MAX_PROBLEMS + 1))
             return _sentences(found, name) if found else []
-        except _UNCHECKABLE:
+        except (RecursionError, ArithmeticError, ValueError, re.error, Unresolvable):
             problem = "cannot be checked, for it is nested too deeply or a number is too big"
             return [f"{name}: {problem}"]
 
@@ -116,9 +116,6 @@ def _referenced(schema: Json, resolver: Any) -> Iterator[tuple[Json, Any]]:
 def _validator_of(dialect: str) -> Any:
     """Return the validator class of a dialect with our keywords; few sites use more than one."""
     return extend(validator_for({"$schema": dialect}), KEYWORDS)  # type: ignore[no-untyped-call]
-
-
-_UNCHECKABLE = (RecursionError, ArithmeticError, ValueError, re.error, Unresolvable)
 
 
 def _sentences(errors: Sequence[Any], name: str) -> list[str]:

@@ -53,10 +53,10 @@ def _sentences(expected: Type, value: Any, revision: Revision) -> list[str]:
 
 def content_block(value: Any, revision: Revision) -> Problems:
     kind = value.get("type") if isinstance(value, Mapping) else None
-    if kind not in revision.blocks:
+    if kind in revision.blocks:
+        yield from BLOCKS[kind](value, revision)
+    else:
         yield "", f"is of the type {kind!r}, which this revision does not have"
-        return
-    yield from BLOCKS[kind](value, revision)
 
 
 TOOL_ANNOTATIONS = ObjectType(
