@@ -110,11 +110,8 @@ def _decode_json(arguments: InputSchema) -> InputSchema:
     Schema converts nothing. A string that is no JSON is left as it is, for validation to reject.
     """
     definitions = arguments.schema.get("$defs", {})
-    encoded = {
-        name
-        for name, described in arguments.schema.get("properties", {}).items()
-        if not _may_be_string(described, definitions)
-    }
+    properties = arguments.schema.get("properties", {})
+    encoded = {name for name in properties if not _may_be_string(properties[name], definitions)}
     if not encoded:
         return arguments
 

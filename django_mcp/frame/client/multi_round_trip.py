@@ -31,11 +31,7 @@ class InputRequired(BaseException):
 
 
 class MultiRoundTripClient(Client):
-    """A client which calls again with the responses to input requests.
-
-    ``responses`` are those which it has sent so far: in this call and, by way of the signed
-    state, in earlier ones.
-    """
+    """A client which calls again with ``responses``: those of this call and of earlier ones."""
 
     is_multi_round_trip = True
 
