@@ -91,7 +91,6 @@ def _labels(argument: Json) -> dict[str, Any]:
 
 
 def _listed(schema: Json) -> Iterable[dict[str, Any]]:
-    """The arguments in the format of a list of prompts."""
     required = schema.get("required", ())
     for name, property_schema in schema.get("properties", {}).items():
         # A schema may be the boolean true, and a type a list.

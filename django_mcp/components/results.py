@@ -117,7 +117,6 @@ def _structured(structure: Any) -> dict[str, Any]:
 
 
 def _checked(tool: ToolComponent, result: dict[str, Any]) -> dict[str, Any]:
-    """A result built by the handler, if it matches the output schema."""
     if tool.output is None or result.get("isError"):
         return result
     if "structuredContent" not in result:

@@ -41,7 +41,6 @@ class InputRequest(Generic[Answer]):
 
 
 InputRequests = Mapping[str, InputRequest[Any]]
-"""Input requests by name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from typing import Any
 
 from django_mcp.frame.client import input_requests
 from django_mcp.frame.client.base import Client
+from django_mcp.frame.client.input_requests import InputRequests
 from django_mcp.frame.exchange import run_in_place
 from django_mcp.protocol.errors import Json
 
@@ -59,9 +60,7 @@ class MultiRoundTripClient(Client):
 
     _wait = staticmethod(run_in_place)
 
-    async def _answers(
-        self, requests: input_requests.InputRequests, timeout: float
-    ) -> dict[str, Any]:
+    async def _answers(self, requests: InputRequests, timeout: float) -> dict[str, Any]:
         answers = {}
         for name, request in requests.items():
             with suppress(input_requests.InvalidClientResponse):
