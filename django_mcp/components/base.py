@@ -88,7 +88,6 @@ class Completer:
     """The protocol has no input requests during a completion."""
 
     def invoke(self, value: str, arguments: Json, frame: Any) -> Any:
-        """Suggestions for the value typed so far; awaitable when ``is_async``."""
         given = dict(zip(self.names, (value, arguments), strict=False))
         return self.function(**given, **({self.frame: frame} if self.frame else {}))
 
@@ -111,8 +110,7 @@ class Component(ABC):
     order: int = 0
     module: str = ""
     find_line: Callable[[], int] = int
-    """Returns the number of its line in the module. Called only when needed, because finding the
-    line of a class takes ten milliseconds."""
+    """Its line in the module. Called only when needed: for a class it takes ten milliseconds."""
     handler: Callable[..., Any] | None = None
     """The function as it was registered; None where a hook of the server answers."""
     invoke: Invoke | None = None

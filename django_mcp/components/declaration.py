@@ -109,10 +109,7 @@ class ComponentSource:
         return getattr(self.instance, "Input", None) if declared is None else declared
 
     def read_input(self, declared: Any, otherwise: str) -> tuple[InputSchema, CallConvention]:
-        """The arguments and the call convention: one value where the arguments are declared.
-
-        ``otherwise`` says why a handler cannot take any keyword, and the remedy.
-        """
+        """The arguments and their call; ``otherwise`` says why it cannot take any keyword."""
         if declared is not None:
             call = signatures.by_value(self.function, self.signature)
             return schemas.input_of(declared, self.where), call
@@ -274,12 +271,11 @@ def _instance(target: type, base: type[ComponentAttributes]) -> ComponentAttribu
 def _default_name(target: Any) -> str:
     while isinstance(target, functools.partial):
         target = target.func
-    return target.__name__ if inspect.isroutine(target) else _snake_case(type(target).__name__)
-
-
-def _snake_case(name: str) -> str:
-    """``HTTPStatus`` → ``http_status``."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+    if inspect.isroutine(target):
+        return target.__name__
+    # HTTPStatus becomes http_status.
+    boundary = r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
+    return re.sub(boundary, "_", type(target).__name__).lower()
 
 
 def _line(declared: Any) -> int:

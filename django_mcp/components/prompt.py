@@ -91,7 +91,6 @@ def _labels(argument: Json) -> dict[str, Any]:
 
 
 def _listed(schema: Json) -> Iterable[dict[str, Any]]:
-    """The arguments in the format of a list of prompts."""
     required = schema.get("required", ())
     for name, property_schema in schema.get("properties", {}).items():
         # A schema may be the boolean true, and a type a list.
@@ -110,11 +109,8 @@ def _decode_json(arguments: InputSchema) -> InputSchema:
     Schema converts nothing. A string that is no JSON is left as it is, for validation to reject.
     """
     definitions = arguments.schema.get("$defs", {})
-    encoded = {
-        name
-        for name, described in arguments.schema.get("properties", {}).items()
-        if not _may_be_string(described, definitions)
-    }
+    properties = arguments.schema.get("properties", {})
+    encoded = {name for name in properties if not _may_be_string(properties[name], definitions)}
     if not encoded:
         return arguments
 

@@ -142,17 +142,11 @@ def resource_component(
         )
     if base is ResourceTemplate or "{" in uri:
         return _template(source, uri)
-    return _resource(source, uri)
-
-
-def _resource(source: ComponentSource, uri: str) -> ResourceComponent:
-    fields = _fields(source, ())
     name = source.get("name")
     if name is None and source.instance is None:
         name = source.default_name
-    return ResourceComponent(
-        uri=uri, name=str(name or basename(uri)), size=source.get("size"), **fields
-    )
+    own = {"uri": uri, "name": str(name or basename(uri)), "size": source.get("size")}
+    return ResourceComponent(**own, **_fields(source, ()))
 
 
 def _template(source: ComponentSource, text: str) -> TemplateComponent:

@@ -74,7 +74,9 @@ def prompt_result(prompt: PromptComponent, value: Any) -> dict[str, Any]:
     """The messages of a prompt; raises UnserializableResult."""
     if isinstance(value, Response):
         return _of_kind(value, PromptResponse, prompt).to_protocol()
-    return PromptResponse().add(*_messages(value)).to_protocol()
+    if not isinstance(value, list | tuple):
+        value = () if value is None else (value,)
+    return PromptResponse().add(*map(_message, value)).to_protocol()
 
 
 def completion_result(value: Any) -> dict[str, Any]:
@@ -115,7 +117,6 @@ def _structured(structure: Any) -> dict[str, Any]:
 
 
 def _checked(tool: ToolComponent, result: dict[str, Any]) -> dict[str, Any]:
-    """A result built by the handler, if it matches the output schema."""
     if tool.output is None or result.get("isError"):
         return result
     if "structuredContent" not in result:
@@ -153,12 +154,6 @@ def _contents(value: Any, mime_type: str | None) -> ResourceResponse:
             "EmbeddedResources or Response.resource()"
         )
     return ResourceResponse().json(value, mime_type=mime_type or "application/json")
-
-
-def _messages(value: Any) -> Iterable[Message]:
-    if value is None:
-        return ()
-    return map(_message, value) if isinstance(value, list | tuple) else [_message(value)]
 
 
 def _message(value: Any) -> Message:

@@ -215,7 +215,11 @@ def _field(parameter: Parameter) -> Any:
 
 
 def _input_of_model(model: type[BaseModel]) -> InputSchema:
-    schema = _schema_of_model(model)
+    schema = model.model_json_schema(schema_generator=UntitledJsonSchema)
+    # The schema of a recursive model is a reference, but the root must be an object.
+    if reference := schema.pop("$ref", None):
+        schema = {**schema["$defs"][reference.rpartition("/")[2]], **schema}
+    schema = {"type": "object", "properties": {}, **schema}
     schema.pop("title", None)
     # The compiled validator itself: two layers fewer than model_validate, for every call.
     validate = model.__pydantic_validator__.validate_python
@@ -228,14 +232,6 @@ def _input_of_model(model: type[BaseModel]) -> InputSchema:
             raise InvalidArguments(describe_errors(error, accepted)) from error
 
     return InputSchema(schema, checked)
-
-
-def _schema_of_model(model: type[BaseModel]) -> dict[str, Any]:
-    schema = model.model_json_schema(schema_generator=UntitledJsonSchema)
-    # The schema of a recursive model is a reference, but the root must be an object.
-    if reference := schema.pop("$ref", None):
-        schema = {**schema["$defs"][reference.rpartition("/")[2]], **schema}
-    return {"type": "object", "properties": {}, **schema}
 
 
 def _compile(schema: Json, where: str) -> compiler.Validator:

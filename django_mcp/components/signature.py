@@ -108,7 +108,6 @@ def is_frame(annotation: Any) -> bool:
 
 
 def by_keywords(function: Callable[..., Any], signature: Signature) -> CallConvention:
-    """Calls ``function`` with the validated arguments as keywords."""
     return CallConvention(function, _invoke(function, signature.frame), is_async(function))
 
 
@@ -185,9 +184,8 @@ def _check_kind(parameter: inspect.Parameter, where: str) -> None:
 
 
 def _is_for_frame(parameter: inspect.Parameter) -> bool:
-    if parameter.annotation is parameter.empty:
-        return parameter.name == "frame"
-    return is_frame(parameter.annotation)
+    is_named_frame = parameter.name == "frame" and parameter.annotation is parameter.empty
+    return is_named_frame or is_frame(parameter.annotation)
 
 
 def _invoke(function: Callable[..., Any], frame_name: str | None) -> Invoke:

@@ -7,6 +7,7 @@ its function. Any worker restores the component from it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pkgutil import resolve_name
 from typing import Any, TypeVar
@@ -34,11 +35,7 @@ def canonical(spec: Mapping[str, Any]) -> bytes:
 def restore(
     text: bytes, build: Callable[..., AnyComponent], placeholder: Callable[..., Any], **default: Any
 ) -> AnyComponent:
-    """The component with the specification ``text``.
-
-    Without a handler, the component is built with ``placeholder`` as its handler, and with
-    ``default`` for the options that a handler's signature would have given.
-    """
+    """The component of ``text``; without a handler, of ``placeholder`` and ``default`` options."""
     spec: dict[str, Any] = from_json(text)
     options = {option: value for option, value in spec.items() if option != "kind"}
     path = options.pop("handler", None)
@@ -62,16 +59,13 @@ def _path(function: Any) -> str:
     if isinstance(function, str):
         return function
     path = f"{getattr(function, '__module__', None)}:{getattr(function, '__qualname__', None)}"
-    try:
-        resolved = resolve_name(path)
-    except (ImportError, AttributeError, ValueError):
-        resolved = None
-    if resolved is not function:
-        raise ConfigurationError(
-            f"{function!r} cannot be found by another process: give a function that is defined "
-            "at the top of a module"
-        )
-    return path
+    with suppress(ImportError, AttributeError, ValueError):
+        if resolve_name(path) is function:
+            return path
+    raise ConfigurationError(
+        f"{function!r} cannot be found by another process: give a function that is defined "
+        "at the top of a module"
+    )
 
 
 def resolve(path: str) -> Any:

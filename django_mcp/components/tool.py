@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, Unpack, cast
+from typing import Any, ClassVar, Literal, Unpack, cast, get_args
 
 from pydantic import BaseModel
 
@@ -17,7 +17,6 @@ from django_mcp.protocol import headers
 from django_mcp.protocol.errors import Json
 
 TaskSupport = Literal["forbidden", "optional", "required"]
-TASK_SUPPORT = ("forbidden", "optional", "required")
 
 HINTS = {
     "read_only": "readOnlyHint",
@@ -139,7 +138,7 @@ def _read_output(source: ComponentSource) -> OutputSchema | None:
 
 def _task_support(source: ComponentSource) -> TaskSupport:
     support = source.get("task_support") or "forbidden"
-    if support not in TASK_SUPPORT:
+    if support not in get_args(TaskSupport):
         raise ConfigurationError(
             f"The task_support of {source.where} is {support!r}: write "
             '"forbidden", "optional" or "required"'

@@ -37,10 +37,7 @@ class Exchange(Protocol):
         """``run_async``; database writes are rolled back if it ends with an input request."""
 
     def wait(self, coroutine: Coroutine[Any, Any, T], /) -> T:
-        """Run ``coroutine`` on the event loop and block until it is done.
-
-        Raises RuntimeError in the event loop's own thread, which it would block for ever.
-        """
+        """Block until ``coroutine`` is done; RuntimeError in the event loop's own thread."""
 
     def write(self, message: dict[str, Any], /) -> None:
         """Send a notification on this request's stream; never blocks, from any thread."""
@@ -49,17 +46,10 @@ class Exchange(Protocol):
         """Wait until the stream has room again."""
 
     async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
-        """Send a request on this request's stream and return its result.
-
-        Raises ClientError when the client responds with an error, TimeoutError when it does not
-        respond, and ConnectionError when it is disconnected.
-        """
+        """Return the client's result; raises ClientError, TimeoutError and ConnectionError."""
 
     async def close_stream(self, retry: int, /) -> None:
-        """Close the connection; the client resumes the stream after ``retry`` milliseconds.
-
-        Nothing happens where transport or revision cannot resume a stream.
-        """
+        """Close the connection, if the client can resume it, after ``retry`` milliseconds."""
 
     async def listen(self, frame: Frame, wanted: Filter, /) -> None:
         """Acknowledge, then send the notifications that match ``wanted`` until the stream ends."""

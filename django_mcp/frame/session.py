@@ -18,11 +18,7 @@ from django_mcp.protocol.errors import Json
 
 @lru_cache(maxsize=1024)
 def address(session_id: str) -> str:
-    """Return the hash by which stores, channel groups and logs identify a session.
-
-    The id itself is a credential: only the client and its messages have it. Cached, because one
-    request uses it several times.
-    """
+    """The hash by which stores, channel groups and logs know a session: its id is a credential."""
     return sha256(session_id.encode()).hexdigest()
 
 

@@ -7,14 +7,13 @@ from typing import Any
 
 from django_mcp.frame.client import input_requests
 from django_mcp.frame.client.base import Client
+from django_mcp.frame.client.input_requests import InputRequests
 
 
 class BidirectionalClient(Client):
     """A client which receives requests of the server and responds to them."""
 
-    async def _answers(
-        self, requests: input_requests.InputRequests, timeout: float
-    ) -> dict[str, Any]:
+    async def _answers(self, requests: InputRequests, timeout: float) -> dict[str, Any]:
         found = await asyncio.gather(*(self._answer(item, timeout) for item in requests.values()))
         return dict(zip(requests, found, strict=True))
 

@@ -41,7 +41,6 @@ class InputRequest(Generic[Answer]):
 
 
 InputRequests = Mapping[str, InputRequest[Any]]
-"""Input requests by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,10 +220,7 @@ def _roots(result: Json) -> list[Root]:
 
 
 def missing(request: InputRequest[Any], capabilities: Json) -> bool:
-    """Return whether the client lacks the capability which ``request`` needs.
-
-    Presence counts, not truth; ``elicitation: {}`` declares forms.
-    """
+    """Whether the client lacks the capability: presence counts; ``elicitation: {}`` has forms."""
     ((name, wanted),) = request.capability.items()
     declared = capabilities.get(name)
     if not isinstance(declared, dict):

@@ -17,6 +17,7 @@ from typing import Any
 
 from django_mcp.frame.client import input_requests
 from django_mcp.frame.client.base import Client
+from django_mcp.frame.client.input_requests import InputRequests
 from django_mcp.frame.exchange import run_in_place
 from django_mcp.protocol.errors import Json
 
@@ -31,11 +32,7 @@ class InputRequired(BaseException):
 
 
 class MultiRoundTripClient(Client):
-    """A client which calls again with the responses to input requests.
-
-    ``responses`` are those which it has sent so far: in this call and, by way of the signed
-    state, in earlier ones.
-    """
+    """A client which calls again with ``responses``: those of this call and of earlier ones."""
 
     is_multi_round_trip = True
 
@@ -63,9 +60,7 @@ class MultiRoundTripClient(Client):
 
     _wait = staticmethod(run_in_place)
 
-    async def _answers(
-        self, requests: input_requests.InputRequests, timeout: float
-    ) -> dict[str, Any]:
+    async def _answers(self, requests: InputRequests, timeout: float) -> dict[str, Any]:
         answers = {}
         for name, request in requests.items():
             with suppress(input_requests.InvalidClientResponse):

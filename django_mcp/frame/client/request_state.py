@@ -53,7 +53,6 @@ def read(server: Server, principal: str, method: str, params: Json) -> RetryInpu
 def result(
     server: Server, principal: str, method: str, params: Json, required: InputRequired
 ) -> dict[str, Any]:
-    """Return the result which lists the input requests and carries the signed state."""
     purpose = _purpose(principal, method, params)
     return {
         "resultType": "input_required",
@@ -63,7 +62,6 @@ def result(
 
 
 def _purpose(principal: str, method: str, params: Json) -> str:
-    """Return what a state is bound to: the caller, the method and the arguments."""
     defining = {name: params.get(name) for name in ("name", "uri", "arguments")}
     text = json.dumps([principal, method, defining], sort_keys=True)
     return f"request_state:{sha256(text.encode()).hexdigest()}"
