@@ -166,9 +166,7 @@ class ComponentAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> Any:
         return rows()
 
-    def get_object(
-        self, request: HttpRequest, object_id: str, from_field: str | None = None
-    ) -> Component | None:
+    def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Any:
         return next((each for each in rows() if each.key == object_id), None)
 
     def get_changelist(self, request: HttpRequest, **_: Any) -> type[ChangeList]:

@@ -238,8 +238,7 @@ def _requests_input(handler: Any, depth: int = CALL_DEPTH) -> bool:
     """Whether the code of a handler, or of a function that it calls, names an input method."""
     function = inspect.unwrap(getattr(handler, "func", handler))
     function = getattr(function, "__func__", function)
-    code = getattr(function, "__code__", None)
-    if code is None or depth == 0:
+    if (code := getattr(function, "__code__", None)) is None or depth == 0:
         return False
     names = set(_names(code))
     if names & INPUT_METHODS:

@@ -111,8 +111,7 @@ def _several(check: Check) -> Check:
 
 def _versions(value: Any) -> tuple[str, ...]:
     """Return the versions, oldest first: the last one is the newest that is served."""
-    named = _several(_version)(value)
-    if not named:
+    if not (named := _several(_version)(value)):
         raise ValueError(f"a list of at least one of {', '.join(map(repr, BY_VERSION))}")
     return tuple(version for version in BY_VERSION if version in named)
 

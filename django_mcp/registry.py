@@ -21,9 +21,6 @@ from django_mcp.runtime.signing import DjangoSigner
 from django_mcp.server.options import ServerOptions
 from django_mcp.server.server import Server
 
-MODULE = "mcp"
-"""The module of an app which is imported by discovery."""
-
 default = Server("mcp")
 """The site's default server, to which the bare decorators add."""
 
@@ -37,8 +34,8 @@ _servers: dict[str, Server] = {default.name: default}
 def discover() -> None:
     """Register the servers in the ``mcp`` module of every app; exceptions in it are raised."""
     for app in apps.get_app_configs():
-        if app.module is not None and module_has_submodule(app.module, MODULE):
-            register_module(import_module(f"{app.name}.{MODULE}"))
+        if app.module is not None and module_has_submodule(app.module, "mcp"):
+            register_module(import_module(f"{app.name}.mcp"))
 
 
 def register_module(module: ModuleType) -> None:
@@ -117,11 +114,10 @@ def authenticators(server: Server) -> tuple[Authenticator, ...]:
     return tuple(_authenticator(item) if isinstance(item, str) else item for item in named)
 
 
-def _authenticator(path: str) -> Authenticator:
+def _authenticator(path: str) -> Any:
     if path in RENAMED_AUTHENTICATORS:
         raise ImproperlyConfigured(f"{path!r} is now {RENAMED_AUTHENTICATORS[path]!r}.")
-    authenticator: Authenticator = import_string(path)()
-    return authenticator
+    return import_string(path)()
 
 
 RENAMED_AUTHENTICATORS = {

@@ -29,6 +29,7 @@ Receiver = Callable[[Message], None]
 """Called in the event loop of the bus. It must be quick."""
 
 TYPE = "django_mcp.message"
+LOCAL = "process."
 REFRESH = 60.0
 """Seconds after which a bus joins its groups again: groups of a layer expire, and a layer that
 was restarted has lost them."""
@@ -53,16 +54,13 @@ class MessageBus:
         self._refresh: asyncio.TimerHandle | None = None
         self._lock = asyncio.Lock()
 
-    # Groups.
-
     async def subscribe(self, name: str, receiver: Receiver) -> None:
         """Call ``receiver`` with each message of the group, from when this returns.
 
         Every subscriber must unsubscribe, also after a cancellation.
         """
         self._receivers.setdefault(name, {})[receiver] = None
-        layer = shared_layer()
-        if layer is not None:
+        if (layer := shared_layer()) is not None:
             await self._join(layer, name)
 
     def unsubscribe(self, name: str, receiver: Receiver) -> None:
@@ -80,8 +78,6 @@ class MessageBus:
         for receiver in tuple(self._receivers.get(name, ())):
             _deliver(receiver, message)
 
-    # Mailboxes.
-
     async def open_mailbox(self, receiver: Receiver) -> str:
         """An address at which ``send`` reaches ``receiver`` from every process.
 
@@ -89,8 +85,7 @@ class MessageBus:
         """
         name = secrets.token_urlsafe(12)
         self._mailboxes[name] = receiver
-        layer = shared_layer()
-        if layer is None:
+        if (layer := shared_layer()) is None:
             return f"{process()}/{name}"
         try:
             async with self._lock:
@@ -108,12 +103,9 @@ class MessageBus:
         return mailbox in self._mailboxes
 
     def deliver(self, mailbox: str, message: Message) -> bool:
-        receiver = self._mailboxes.get(mailbox)
-        if receiver is not None:
+        if (receiver := self._mailboxes.get(mailbox)) is not None:
             _deliver(receiver, message)
         return receiver is not None
-
-    # The layer.
 
     async def _join(self, layer: BaseChannelLayer, name: str) -> None:
         async with self._lock:
@@ -168,8 +160,7 @@ class MessageBus:
         self._refresh = loop.call_later(delay, lambda: spawn(self._join_again()))
 
     async def _join_again(self) -> None:
-        layer = shared_layer()
-        if layer is None or not (self._receivers or self._mailboxes):
+        if (layer := shared_layer()) is None or not (self._receivers or self._mailboxes):
             return
         self._schedule_refresh(REFRESH)
         self._joined.clear()
@@ -201,8 +192,7 @@ class MessageBus:
 def here() -> MessageBus:
     """The bus of the running event loop."""
     loop = asyncio.get_running_loop()
-    bus = _buses.get(loop)
-    if bus is None:
+    if (bus := _buses.get(loop)) is None:
         with _guard:
             bus = _buses.setdefault(loop, MessageBus())
     return bus
@@ -241,8 +231,7 @@ async def send(address: str, message: Message) -> bool:
         if bus.has_mailbox(mailbox):
             _call(loop, bus.deliver, mailbox, message)
             return True
-    layer = shared_layer()
-    if layer is None or channel.startswith(LOCAL):
+    if (layer := shared_layer()) is None or channel.startswith(LOCAL):
         return False
     wrapped = {"type": TYPE, "mailbox": mailbox, "message": dict(message)}
     return await _try(layer.send(channel, wrapped))
@@ -252,9 +241,6 @@ def shared_layer() -> BaseChannelLayer | None:
     """The channel layer of the site, or None if it does not reach other processes."""
     layer = get_channel_layer(conf.get().channel_layer)
     return None if isinstance(layer, InMemoryChannelLayer) else layer
-
-
-LOCAL = "process."
 
 
 def process() -> str:
@@ -289,8 +275,7 @@ def _publish_here(name: str, message: Message) -> None:
 
 
 async def _publish_to_layer(name: str, message: Message) -> None:
-    layer = shared_layer()
-    if layer is not None:
+    if (layer := shared_layer()) is not None:
         wrapped = {"type": TYPE, "from": process(), "group": name, "message": dict(message)}
         await _try(layer.group_send(name, wrapped))
 

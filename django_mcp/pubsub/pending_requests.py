@@ -70,8 +70,7 @@ class ConnectionRoute:
 
     def deliver(self, response: Response) -> None:
         """Pass a response on, if its request is still pending (CANC-08)."""
-        receiver = self._receivers.get(str(response.id))
-        if receiver is not None:
+        if (receiver := self._receivers.get(str(response.id))) is not None:
             receiver(payload_of(response))
 
 
@@ -125,8 +124,7 @@ class PendingRequests:
 
 def read(response: Json) -> Any:
     """The result in a response; raises an error in it as ClientError, whatever its code."""
-    error = response.get("error")
-    if error is not None:
+    if (error := response.get("error")) is not None:
         raise ClientError(error["message"], code=error["code"], data=error.get("data"))
     return response["result"]
 
@@ -136,8 +134,7 @@ async def deliver(route: ResponseRoute, response: Response) -> bool:
 
     A response which comes too late is dropped (CANC-08).
     """
-    address = route.address(response.id)
-    if address is None:
+    if (address := route.address(response.id)) is None:
         return False
     await bus.send(address, payload_of(response))
     return True

@@ -146,8 +146,7 @@ class ChannelsPublisher:
             loop.call_soon_threadsafe(self._schedule, loop, server, method)
 
     def _schedule(self, loop: Loop, server: Server, method: str) -> None:
-        pending = self._pending.setdefault(loop, {})
-        if not pending:
+        if not (pending := self._pending.setdefault(loop, {})):
             bus.spawn(self._broadcast_pending(loop))
         pending[server, method] = None
 
@@ -180,8 +179,7 @@ async def send_to_session(session: str, event: str, **facts: Any) -> None:
 
 async def components_changed(server: Server, session: str, changes: Iterable[Change]) -> None:
     """Notify a session, by its address, of lists which its own components have changed."""
-    messages = lists_changed(server, changes)
-    if messages:
+    if messages := lists_changed(server, changes):
         await post_to_outbox(session, *messages)
 
 
@@ -203,9 +201,8 @@ def lists_changed(server: Server, changes: Iterable[Change]) -> list[dict[str, A
 
 def advertised(server: Server) -> list[str]:
     """The list_changed notifications which the server declares."""
-    capabilities, categories = server.get_capabilities(), dict.fromkeys(CATEGORIES.values())
-    declared = [each for each in categories if capabilities.get(each, {}).get("listChanged")]
-    return [*map(list_changed, declared)]
+    declared, categories = server.get_capabilities(), dict.fromkeys(CATEGORIES.values())
+    return [list_changed(each) for each in categories if declared.get(each, {}).get("listChanged")]
 
 
 def supports(session: Session, method: str) -> bool:

@@ -133,8 +133,7 @@ def _on_new_connection(*, connection: BaseDatabaseWrapper, **_: Any) -> None:
     if _count_write not in connection.execute_wrappers:
         # Once per connection: 0.2 µs a statement, where to wrap each call costs every call more.
         connection.execute_wrappers.append(_count_write)
-    handler = _current.get()
-    if handler is not None and handler.is_on_this_thread:
+    if (handler := _current.get()) is not None and handler.is_on_this_thread:
         handler.begin_on(connection)
 
 

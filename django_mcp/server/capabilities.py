@@ -41,8 +41,7 @@ class Capabilities:
             return name in self._replacement
         if name in self._overrides:
             return self._overrides[name] is not None
-        is_available = AVAILABLE.get(name)
-        return is_available is not None and is_available(self._server)
+        return name in AVAILABLE and AVAILABLE[name](self._server)
 
     def has_tasks(self, revision: Revision) -> bool:
         """Return whether clients of ``revision`` may call tools as tasks."""
@@ -78,9 +77,8 @@ def _has_any(kinds: Sequence[str], hook: str) -> Callable[[Server], bool]:
 
 
 def _completes(server: Server) -> bool:
-    return server.has_hook("handle_completion") or any(
-        component.complete for component in server.components.all()
-    )
+    completers = (component.complete for component in server.components.all())
+    return server.has_hook("handle_completion") or any(completers)
 
 
 AVAILABLE: Mapping[str, Callable[[Server], bool]] = {

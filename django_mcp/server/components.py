@@ -57,8 +57,7 @@ class ComponentCollection:
 
     def add(self, component: Component) -> None:
         """Add a component; raises ConfigurationError when its key is taken."""
-        present = self.find(component.kind, component.key)
-        if present is not None:
+        if (present := self.find(component.kind, component.key)) is not None:
             raise ConfigurationError(
                 f"The {component.kind} {component.key!r} is registered twice: at {present.source} "
                 f"and at {component.source}. Rename one of them, or register it on another Server."

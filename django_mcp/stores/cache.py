@@ -121,8 +121,7 @@ class CacheSessionStore(_InCache, SessionStore):
 
     def _load(self, session_id: str) -> Session | None:
         name = address(session_id)
-        entry = self._live([name]).get(name)
-        if entry is None:
+        if (entry := self._live([name]).get(name)) is None:
             return None
         text, used_at = entry
         session = unpack(text, session_id=session_id)
@@ -134,8 +133,7 @@ class CacheSessionStore(_InCache, SessionStore):
     def update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
         key = _session(address(session_id))
         with self._locked(key) as cache:
-            before = self._load(session_id)
-            if before is None:
+            if (before := self._load(session_id)) is None:
                 return None
             after = before.apply(changes)
             text = pack(after)
@@ -234,8 +232,7 @@ class CacheEventStore(_InCache, EventStore):
         if not self._after(name, 0):
             return []
         with self._locked(_streams(session)) as cache:
-            events = self._after(name, 0)
-            if not events:
+            if not (events := self._after(name, 0)):
                 return []
             data = [event.data for event in events]
             last = self._add(cache, session, digest(session, target), data)
@@ -251,8 +248,7 @@ class CacheEventStore(_InCache, EventStore):
         return self._after(digest(session, stream), number)
 
     def _after(self, name: str, number: int) -> list[Event] | None:
-        head = self._head(name)
-        if head is None:
+        if (head := self._head(name)) is None:
             return None
         numbers = range(max(number + 1, head.last - self.limit + 1, 1), head.last + 1)
         found = self._cache.get_many([_event(name, each) for each in numbers])
@@ -264,8 +260,7 @@ class CacheEventStore(_InCache, EventStore):
     def close(self, session: str, stream: str) -> None:
         name = digest(session, stream)
         with self._locked(_streams(session)):
-            head = self._head(name)
-            if head is not None:
+            if (head := self._head(name)) is not None:
                 self._write(session, name, _Head(head.last, True, self.now()))
 
     @on_thread

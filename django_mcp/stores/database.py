@@ -132,8 +132,7 @@ class DatabaseSessionStore(_InDatabase, SessionStore):
 
     @_on_thread
     def load(self, session_id: str) -> Session | None:
-        row = self._read(session_id)
-        if row is None:
+        if (row := self._read(session_id)) is None:
             return None
         data, used_at, _ = row
         if self.is_touch_due(used_at.timestamp()):
@@ -146,8 +145,7 @@ class DatabaseSessionStore(_InDatabase, SessionStore):
 
     @_on_thread
     def update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
-        row = self._read(session_id)
-        if row is None:
+        if (row := self._read(session_id)) is None:
             return None
         data, _, count = row
         before = unpack(data, session_id=session_id)
@@ -159,8 +157,7 @@ class DatabaseSessionStore(_InDatabase, SessionStore):
             now = to_datetime(self.now())
             if not self._statements.update(after.address, count, text, now):
                 raise _ConcurrentUpdate
-            gone = before.subscriptions - after.subscriptions
-            if gone:
+            if gone := before.subscriptions - after.subscriptions:
                 rows = self._rows(Subscription).filter(session=after.address)
                 rows.filter(resource__in=[digest(after.server, uri) for uri in gone]).delete()
             self._subscribe(after, after.subscriptions - before.subscriptions)
@@ -176,8 +173,7 @@ class DatabaseSessionStore(_InDatabase, SessionStore):
 
     @_on_thread
     def delete(self, session_id: str) -> bool:
-        row = self._read(session_id)
-        if row is None:
+        if (row := self._read(session_id)) is None:
             return False
         data, _, count = row
         session = unpack(data, session_id=session_id)
@@ -284,8 +280,7 @@ class DatabaseEventStore(_InDatabase, EventStore):
         return self._after(digest(session, stream), number)
 
     def _after(self, name: str, number: int) -> list[Event] | None:
-        last = self._find(name).values_list("last", flat=True).first()
-        if last is None:
+        if not self._find(name).exists():
             return None
         oldest = to_datetime(self.now() - self.lifetime)
         events = self._rows(StreamEvent).filter(stream=name, created_at__gt=oldest)

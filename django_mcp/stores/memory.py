@@ -50,8 +50,7 @@ class MemorySessionStore(SessionStore):
 
     async def update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
         with self._lock:
-            entry = self._use(address(session_id))
-            if entry is None:
+            if (entry := self._use(address(session_id))) is None:
                 return None
             session = unpack(entry.text, session_id=session_id).apply(changes)
             entry.text, entry.session = pack(session), session
@@ -81,8 +80,7 @@ class MemorySessionStore(SessionStore):
 
     def _use(self, name: str) -> _Entry | None:
         """Look up a session, and move it to the end of the order of expiry."""
-        entry = self._entries.get(name)
-        if entry is None or not self.is_live(entry.used_at):
+        if (entry := self._entries.get(name)) is None or not self.is_live(entry.used_at):
             return None
         entry.used_at = self.now()
         self._entries[name] = self._entries.pop(name)
@@ -94,8 +92,7 @@ class MemorySessionStore(SessionStore):
         return sum(map(self._drop, expired))
 
     def _drop(self, name: str) -> bool:
-        entry = self._entries.pop(name, None)
-        if entry is None:
+        if (entry := self._entries.pop(name, None)) is None:
             return False
         self._counts[entry.session.principal] -= 1
         if not self._counts[entry.session.principal]:
@@ -129,20 +126,17 @@ class MemoryEventStore(EventStore):
 
     async def after(self, session: str, stream: str, number: int) -> list[Event] | None:
         with self._lock:
-            found = self._find(session, stream)
-            if found is None:
+            if (found := self._find(session, stream)) is None:
                 return None
             oldest = self.now() - self.lifetime
             return [event for at, event in found.events if event.number > number and at > oldest]
 
     async def move(self, session: str, source: str, target: str) -> list[Event]:
         with self._lock:
-            found = self._find(session, source)
-            if found is None:
+            if (found := self._find(session, source)) is None:
                 return []
             self._drop_old_events(found)
-            data = [event.data for _, event in found.events]
-            if not data:
+            if not (data := [event.data for _, event in found.events]):
                 return []
             last = self._append(session, target, data)
             found.events.clear()
@@ -150,8 +144,7 @@ class MemoryEventStore(EventStore):
 
     async def close(self, session: str, stream: str) -> None:
         with self._lock:
-            found = self._find(session, stream)
-            if found is not None:
+            if (found := self._find(session, stream)) is not None:
                 found.closed = True
                 self._touch(session, stream)
 

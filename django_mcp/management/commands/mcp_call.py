@@ -143,8 +143,7 @@ def _readable(result: dict[str, Any]) -> str:
     """The structure of a result, else its text; content that is not text as JSON."""
     if "structuredContent" in result:
         return _json(result["structuredContent"])
-    blocks = result.get("content") or result.get("contents")
-    if blocks is None:
+    if (blocks := result.get("content") or result.get("contents")) is None:
         blocks = [message["content"] for message in result.get("messages", ())]
     return "\n".join(block["text"] if "text" in block else _json(block) for block in blocks)
 
