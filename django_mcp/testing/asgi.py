@@ -31,7 +31,6 @@ class Reply:
 
     @property
     def media_type(self) -> str:
-        """The content type without parameters."""
         return self.headers.get("content-type", "").partition(";")[0]
 
     def json(self) -> Any:

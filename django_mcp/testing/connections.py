@@ -61,7 +61,6 @@ class Facts:
 
     @property
     def path(self) -> str:
-        """The path at which the server is mounted."""
         return "/" + self.server.path.strip("/")
 
 

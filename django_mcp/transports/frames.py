@@ -48,7 +48,6 @@ class IncomingRequest:
 
 
 def stateless(call: IncomingRequest, request: Request, meta: RequestMeta) -> Frame:
-    """The Frame of a request which carries its own metadata."""
     private = {
         "server": call.server,
         "revision": meta.revision,
@@ -99,7 +98,6 @@ BEFORE_SESSION = frozenset({"initialize", "ping"})
 
 
 def with_session(frame: Frame, session: Session) -> Frame:
-    """The Frame of the same message, with the current state of its session."""
     private: Any = _private(frame.server, session)
     return replace(frame, assigns=session.assigns, initialized=session.initialized, private=private)
 
@@ -207,7 +205,6 @@ def _limiter_of(server: Server, session: str, per_second: int) -> LogRateLimiter
 
 
 def session_level(session: Session) -> str:
-    """The least severe level of log message that is sent to this session."""
     if session.log_level is not None:
         return session.log_level
     experimental = session.client_capabilities.get("experimental")

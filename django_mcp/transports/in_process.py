@@ -97,7 +97,6 @@ class DjangoInProcessCaller:
         return answer
 
     def frame(self, server: Server, client_info: Json, capabilities: Json, *, user: Any) -> Frame:
-        """The Frame of a client that never opened a session."""
         principal = _principal(user, ())
         revision = frames.newest_session_revision(server)
         return Frame(user=principal.user, auth=principal, initialized=True).put_private(
@@ -144,7 +143,6 @@ def _frame(call: frames.IncomingRequest, request: Request) -> Frame:
 
 
 def _within(frame: Frame, server: Server, method: str, params: Mapping[str, Any]) -> Frame:
-    """The Frame of a call which is made within another one."""
     identity = frame.request.id if frame.request is not None else LOCAL
     exchange = LocalExchange(frame.exchange)
     client = frame.client

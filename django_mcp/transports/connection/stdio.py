@@ -88,7 +88,6 @@ def _feed(reader: asyncio.StreamReader, loop: asyncio.AbstractEventLoop) -> None
 
 
 async def _line(reader: asyncio.StreamReader) -> bytes:
-    """The next line; the last one may lack its newline. Empty at the end."""
     is_too_long = False
     while True:
         try:
@@ -127,7 +126,6 @@ def guarded_stdout() -> Iterator[BinaryIO]:
 
 
 async def serve(server: Server, out: BinaryIO) -> None:
-    """Serve ``server`` to the client on standard input, writing messages to ``out``."""
     await lifespan.start(server)
     try:
         await StdioConnection(server, out).serve(stdin_lines(conf.get().max_body_size))

@@ -101,7 +101,6 @@ class StreamableHttpConsumer(HttpConsumer):
         return verb
 
     async def post(self) -> None:
-        """Read one message, or a batch in the revision that has them."""
         self.accepts_stream = self.request.check_media_types()
         value = jsonrpc.decode(await self.request.body(conf.get().max_body_size))
         if isinstance(value, list):
@@ -162,7 +161,6 @@ class StreamableHttpConsumer(HttpConsumer):
         return frames.IncomingRequest(self.server, self.request.caller(self.principal), exchange)
 
     async def _monitored(self, frame: Frame, exchange: HttpExchange) -> None:
-        """Answer the request on ``frame``, until the client disconnects or it times out."""
         monitor = CallMonitor(self.request.receive, frame, exchange)
         try:
             reply = await handle.answer(frame, site.get())

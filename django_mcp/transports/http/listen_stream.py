@@ -52,7 +52,6 @@ class ListenExchange(HttpExchange):
             await self._stream.finish(sse.event(dispatcher.encode(message)))
 
     async def listen(self, frame: Frame, wanted: Filter, /) -> None:
-        """Serve the stream; raises InvalidRequest if the principal has too many."""
         if sse_stream.count(ListenStream, self._http.principal) >= conf.get().max_listen_streams:
             raise InvalidRequest("Too many streams are open: close one of them first")
         self._stream = ListenStream(self._http, frame, wanted)

@@ -91,7 +91,6 @@ class HttpRequest:
         return body
 
     async def _rest(self, first: bytes, limit: int) -> bytes:
-        """A body in several parts, up to the part which exceeds the limit."""
         parts, size, more = [first], len(first), True
         while more and size <= limit:
             message = await self.receive()
@@ -166,7 +165,6 @@ def _req_headers(scope: Scope) -> list[tuple[str, str]]:
 
 
 def _query_params(scope: Scope) -> dict[str, str]:
-    """The parameters of the URL; of a repeated one, the last."""
     query: bytes = scope.get("query_string", b"")
     return dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
 

@@ -80,7 +80,6 @@ class HttpExchange(LoopExchange):
         raise ConnectionError("Requests to this client need a session")
 
     async def finish(self, message: dict[str, Any], status: int = 200) -> None:
-        """Send the response message, as the last event of the stream or as JSON."""
         if self._pump is not None or self._waiting:
             await self.flush()
         if self.gone:
@@ -98,7 +97,6 @@ class HttpExchange(LoopExchange):
         await self._send_body(body, more=False)
 
     def add_header(self, name: bytes, value: bytes) -> None:
-        """Add a header to the response, which must not have been started."""
         self._headers = (*self._headers, (name, value))
 
     def keep_alive(self) -> None:

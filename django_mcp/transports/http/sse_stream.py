@@ -70,7 +70,6 @@ class SseStream:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether earlier events have not been sent yet."""
         return self.gone or self._pump is not None
 
     async def flush(self) -> None:
@@ -131,7 +130,6 @@ class SseStream:
             bus.spawn(self.check())
 
     async def check(self) -> None:
-        """Close the stream if access was revoked."""
         try:
             principal = await self._reauthenticate()
         except HttpError:
@@ -195,7 +193,6 @@ def count(kind: type[SseStream], principal: Principal) -> int:
 
 
 def end_all() -> int:
-    """Close every open stream of the running event loop; return their number."""
     streams = tuple(_streams_here()._streams)
     for stream in streams:
         stream.end()

@@ -38,7 +38,6 @@ class StreamLog:
 
     @property
     def last(self) -> EventId:
-        """The id of the last event, or the id before the first one."""
         return EventId(self.name, self._last)
 
     def append(self, text: str) -> EventId:

@@ -260,7 +260,6 @@ class StandaloneStream(SessionStream):
                 self.enqueue(sse.event(event.data, id=self._id))
 
     async def _replay(self, position: StreamPosition) -> None:
-        """Send the later events of the interrupted stream, with their ids."""
         session, stream = self._session.address, position.stream
         for event in await stores.events().after(session, stream, position.number) or ():
             event_id = StreamPosition(stream, event.number, position.log)
@@ -330,7 +329,6 @@ class ResumedStream(SessionStream):
             here.unsubscribe(group, self._receive_event)
 
     def _replace_others(self) -> None:
-        """Close other connections of the same stream, and read."""
         if not self.gone:
             event = {"event": "resumed", "stream": self._name, "by": self._token}
             bus.publish_soon(publisher.of_session(self._session.address), event)
@@ -385,5 +383,4 @@ def deduplicate(events: Iterable[Event]) -> list[Event]:
 
 
 def method_of(text: str) -> str:
-    """The method of an encoded message, or "" for a response."""
     return str(jsonrpc.decode(text).get("method", ""))

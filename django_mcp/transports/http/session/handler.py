@@ -155,7 +155,6 @@ class SessionHttp(AuthenticatedRequest):
         await self._plain().respond(204, b"", ())
 
     async def _end(self, session: Session) -> None:
-        """End the session, and its calls and streams on every worker."""
         await stores.sessions().delete(session.id)
         await signals.session_ended.asend_robust(
             self.server, address=session.address, principal=session.principal
@@ -166,7 +165,6 @@ class SessionHttp(AuthenticatedRequest):
         await stores.events().forget(session.address)
 
     async def get(self) -> None:
-        """Open the session's GET stream, or resume a stream that was interrupted."""
         self.request.check_accepts_stream()
         session = await self._session()
         position = await get_stream.find(self.request.header(b"last-event-id"), session)
@@ -238,7 +236,6 @@ class SessionCall(InFlightRequest):
             self.exchange.release()
 
     async def _monitored(self, engine: SessionEngine, receive: Receive) -> dict[str, Any]:
-        """The response to the request, or to its cancellation."""
         self.monitor = monitor = SessionCallMonitor(self, receive, self._frame)
         try:
             if self.cancelled_early:
