@@ -53,15 +53,28 @@ def in_local_memory(name: str) -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def in_redis(name: str) -> Iterator[dict[str, Any]]:
+    module = import_module("redis")
+    pools: list[Any] = []
+
+    class Pool(module.ConnectionPool):  # type: ignore[name-defined,misc]
+        """Django never closes the connections of a cache, which has a pool for each thread."""
+
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            pools.append(self)
+
     yield {
         "BACKEND": "django.core.cache.backends.redis.RedisCache",
         "LOCATION": REDIS_URL,
         "KEY_PREFIX": name,
+        "OPTIONS": {"pool_class": Pool},
     }
-    client = import_module("redis").Redis.from_url(REDIS_URL)
+    client = module.Redis.from_url(REDIS_URL)
     for key in client.scan_iter(f"{name}*"):
         client.delete(key)
     client.close()
+    for pool in pools:
+        pool.disconnect()
 
 
 def test_redis_is_available() -> None:
