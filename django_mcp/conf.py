@@ -54,6 +54,14 @@ _origin = _expect(
     'origins such as "https://app.example.com" or "https://*.example.com"',
     lambda value: isinstance(value, str) and origins.is_pattern(value),
 )
+_base_url = _expect(
+    'a URL without a slash at its end, such as "https://example.org"',
+    lambda value: (
+        isinstance(value, str)
+        and value.startswith(("https://", "http://"))
+        and not value.endswith("/")
+    ),
+)
 _version = _expect(
     f"some of {', '.join(map(repr, BY_VERSION))}",
     lambda value: isinstance(value, str) and value in BY_VERSION,
@@ -116,6 +124,13 @@ def _versions(value: Any) -> tuple[str, ...]:
     return tuple(version for version in BY_VERSION if version in named)
 
 
+def _hierarchy(value: Any) -> Mapping[str, tuple[str, ...]]:
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise ValueError('a dict such as {"tickets": ["tickets:read", "tickets:write"]}')
+    included = _several(_string)
+    return MappingProxyType({name: included(scopes) for name, scopes in value.items()})
+
+
 def _stores(value: Any) -> Mapping[str, Backend]:
     if not isinstance(value, Mapping) or not set(value) <= set(DEFAULT_STORES):
         raise ValueError(f"a dict with some of the keys {', '.join(map(repr, DEFAULT_STORES))}")
@@ -163,6 +178,19 @@ class Settings:
 
     allowed_origins: tuple[str, ...] = _key(_several(_origin), ())
     """Origins of web pages which may send requests, besides those of ALLOWED_HOSTS."""
+
+    base_url: str | None = _key(_optional(_base_url), None)
+    """The public URL of the site, such as "https://example.org", for OAuth metadata. None: what
+    each request says."""
+
+    audiences: tuple[str, ...] = _key(_several(_string), ())
+    """Audiences of access tokens which are accepted besides the URL of the endpoint."""
+
+    scopes: tuple[str, ...] = _key(_several(_string), ())
+    """Scopes that every access token needs, on servers without their own."""
+
+    scope_hierarchy: Mapping[str, tuple[str, ...]] = _key(_hierarchy, MappingProxyType({}))
+    """The scopes which a scope includes: ``{"tickets": ["tickets:read", "tickets:write"]}``."""
 
     # The protocol.
 

@@ -19,6 +19,9 @@ class Text(Protocol):
 
 Description = Text | Callable[[], Text]
 Permission = str | Callable[[Any], bool | Awaitable[bool]]
+WhenDenied = Literal["hidden", "challenged"]
+"""What a caller who may not use a component is answered: as if it did not exist, or a challenge
+where logging in, or more scopes, would help."""
 Invoke = Callable[[Any, Any], Any]
 
 ORDER_BOUND = 10**9
@@ -106,6 +109,8 @@ class Component(ABC):
     annotations: Json | None = None
     permission: Permission | None = None
     scopes: frozenset[str] = frozenset()
+    when_denied: WhenDenied | None = None
+    """None: the policy of the server."""
     cache: CacheHint | None = None
     order: int = 0
     module: str = ""

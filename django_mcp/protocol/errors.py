@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 from django_mcp.protocol import elicitation
@@ -252,6 +252,25 @@ class UnsupportedProtocolVersion(ProtocolError):
 
     reason = "unsupported_protocol_version"
     default_message = "Unsupported protocol version"
+
+
+class AuthenticationRequired(ProtocolError):
+    """An anonymous caller has to authenticate; over HTTP the status is 401 with a challenge."""
+
+    reason = "authentication_required"
+    default_message = "Authentication required"
+
+    def __init__(self, message: str | None = None, *, scopes: Iterable[str] = (), **facts: Any):
+        super().__init__(message, **facts)
+        self.scopes = frozenset(scopes)
+        """All scopes that the operation needs."""
+
+
+class InsufficientScope(AuthenticationRequired):
+    """The access token lacks scopes; over HTTP the status is 403 with a challenge."""
+
+    reason = "insufficient_scope"
+    default_message = "The access token lacks a scope that this needs"
 
 
 class UrlElicitationRequired(ProtocolError):

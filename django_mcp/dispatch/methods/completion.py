@@ -54,7 +54,7 @@ async def _resource(frame: Frame, uri: str) -> Component | None:
     if found is not None:
         return found
     for template in visibility.matching_templates(frame, uri):
-        if await visibility.is_visible(frame, template):
+        if await visibility.may_use(frame, template):
             return template
     return None
 

@@ -40,7 +40,7 @@ async def _candidates(frame: Frame, uri: str) -> AsyncIterator[tuple[Readable, d
         yield resource, {}
     for template in visibility.matching_templates(frame, uri):
         variables = template.match(uri)
-        if variables is not None and await visibility.is_visible(frame, template):
+        if variables is not None and await visibility.may_use(frame, template):
             yield template, variables
 
 

@@ -1,0 +1,109 @@
+"""The authentication of one server: its authenticators in order, and the challenge of them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from django_mcp import conf
+from django_mcp.auth.anonymous import AnonymousAuthentication
+from django_mcp.auth.base import (
+    INVALID_TOKEN,
+    Authenticator,
+    Challenge,
+    Principal,
+    Scope,
+    bearer_token,
+)
+from django_mcp.auth.resource import SCOPE_KEY, Resource
+from django_mcp.auth.scopes import grants
+
+BEARER = "Bearer"
+Header = tuple[bytes, bytes]
+
+
+class AuthenticationFailed(Exception):
+    """No authenticator accepted the request; ``challenge`` says why."""
+
+    def __init__(self, challenge: Challenge) -> None:
+        super().__init__(challenge.message)
+        self.challenge = challenge
+
+
+class Authentication:
+    """Authenticates the requests to one server."""
+
+    def __init__(self, authenticators: Sequence[Authenticator], resource: Resource) -> None:
+        self.authenticators = tuple(authenticators)
+        self.resource = resource
+        found = (getattr(item, "scheme", None) for item in self.authenticators)
+        self._schemes = tuple(dict.fromkeys(scheme for scheme in found if scheme)) or (BEARER,)
+        self._takes_tokens = any(
+            getattr(item, "scheme", None) == BEARER for item in self.authenticators
+        )
+
+    async def authenticate(self, scope: Scope) -> Principal:
+        """Return the principal; raises AuthenticationFailed.
+
+        A bearer token which no authenticator knows is not valid, even where anonymous callers
+        are accepted: a client whose token has expired has to learn it.
+        """
+        scope[SCOPE_KEY] = self.resource  # type: ignore[index]
+        for authenticator in self.authenticators:
+            if self._takes_tokens and self._is_refused(authenticator, scope):
+                break
+            found = await authenticator.authenticate(scope)
+            if isinstance(found, Principal):
+                return self._with_scopes(found, authenticator)
+            if isinstance(found, Challenge):
+                raise AuthenticationFailed(found)
+        is_unknown = self._takes_tokens and bearer_token(scope) is not None
+        raise AuthenticationFailed(INVALID_TOKEN if is_unknown else Challenge())
+
+    @staticmethod
+    def _is_refused(authenticator: Authenticator, scope: Scope) -> bool:
+        is_anonymous = isinstance(authenticator, AnonymousAuthentication)
+        return is_anonymous and bearer_token(scope) is not None
+
+    def _with_scopes(self, principal: Principal, authenticator: Authenticator) -> Principal:
+        """Return ``principal``; raises AuthenticationFailed if its token lacks a server's scope."""
+        needed = self.resource.scopes
+        if not needed or getattr(authenticator, "scheme", None) != BEARER:
+            return principal
+        if grants(principal.scopes, needed, conf.get().scope_hierarchy):
+            return principal
+        message = "The access token lacks a scope that this server needs"
+        raise AuthenticationFailed(
+            Challenge(status=403, error="insufficient_scope", message=message)
+        )
+
+    def issuers(self, scope: Scope) -> tuple[str, ...]:
+        """Return the authorization servers whose tokens are accepted, without repetition."""
+        return tuple(dict.fromkeys(self._issuers(scope)))
+
+    def _issuers(self, scope: Scope) -> Iterator[str]:
+        for authenticator in self.authenticators:
+            find = getattr(authenticator, "authorization_servers", None)
+            if find is not None:
+                yield from find(scope)
+
+    def headers(self, scope: Scope, challenge: Challenge) -> tuple[Header, ...]:
+        """Return the headers of a rejection: one ``WWW-Authenticate`` for each scheme."""
+        if challenge.status != 401 and not challenge.error:
+            return challenge.headers
+        return (*self._challenges(scope, challenge), *challenge.headers)
+
+    def _challenges(self, scope: Scope, challenge: Challenge) -> Iterator[Header]:
+        for scheme in self._schemes:
+            members = self._members(scope, challenge) if scheme == BEARER else ()
+            described = ", ".join(f'{name}="{value}"' for name, value in members)
+            yield b"www-authenticate", f"{scheme} {described}".strip().encode("latin-1", "replace")
+
+    def _members(self, scope: Scope, challenge: Challenge) -> Iterable[tuple[str, str]]:
+        """The parameters of a Bearer challenge (RFC 6750, section 3; RFC 9728, section 5.1)."""
+        if self.issuers(scope):
+            yield "resource_metadata", self.resource.metadata_url(scope)
+        if scopes := sorted({*self.resource.scopes, *challenge.scopes}):
+            yield "scope", " ".join(scopes)
+        if challenge.error:
+            yield "error", challenge.error
+            yield "error_description", challenge.message.replace('"', "'")
