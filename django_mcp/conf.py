@@ -189,7 +189,9 @@ class Settings:
     scopes: tuple[str, ...] = _key(_several(_string), ())
     """Scopes that every access token needs, on servers without their own."""
 
-    scope_hierarchy: Mapping[str, tuple[str, ...]] = _key(_hierarchy, MappingProxyType({}))
+    scope_hierarchy: Mapping[str, tuple[str, ...]] = field(
+        default_factory=lambda: MappingProxyType({}), metadata={"check": _hierarchy}
+    )
     """The scopes which a scope includes: ``{"tickets": ["tickets:read", "tickets:write"]}``."""
 
     # The protocol.
