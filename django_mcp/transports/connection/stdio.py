@@ -68,9 +68,9 @@ class StdoutSink:
             self.give_up()
             self.end()
 
-    async def wait_for_room(self, most: int = MAX_WAITING) -> None:
-        """Wait until ``most`` bytes at most wait for the client."""
-        while len(self._waiting) > most:
+    async def wait_for_room(self, most: int | None = None) -> None:
+        """Wait until at most so many bytes wait for the client, by default MAX_WAITING."""
+        while len(self._waiting) > (MAX_WAITING if most is None else most):
             self._written.clear()
             await self._written.wait()
 
