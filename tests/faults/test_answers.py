@@ -74,25 +74,25 @@ async def test_input_request_in_a_task_group_is_sent_over_stdio() -> None:
 NAMES = ("first", "second", "third")
 
 
-async def ask_three(frame: Frame) -> list[str]:
+async def request_three(frame: Frame) -> list[str]:
     """Request three inputs at once, one of them in a group within the group."""
 
-    async def ask_in_a_group() -> str:
+    async def request_in_a_group() -> str:
         async with asyncio.TaskGroup() as group:
             asking = group.create_task(frame.client.aelicit("third", FORM, key="third"))
         return asking.result().action
 
     async with asyncio.TaskGroup() as group:
         asked = [group.create_task(frame.client.aelicit(n, FORM, key=n)) for n in NAMES[:2]]
-        last = group.create_task(ask_in_a_group())
+        last = group.create_task(request_in_a_group())
     return [*(task.result().action for task in asked), last.result()]
 
 
-def ask_three_in_a_thread(frame: Frame) -> list[str]:
-    return async_to_sync(ask_three)(frame)
+def request_three_in_a_thread(frame: Frame) -> list[str]:
+    return async_to_sync(request_three)(frame)
 
 
-@pytest.mark.parametrize("handler", [ask_three, ask_three_in_a_thread])
+@pytest.mark.parametrize("handler", [request_three, request_three_in_a_thread])
 @pytest.mark.parametrize("declared", [True, False])
 async def test_input_requests_of_a_task_group_are_sent_in_one_round(
     handler: Any, declared: bool

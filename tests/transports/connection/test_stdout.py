@@ -145,15 +145,15 @@ async def test_handler_that_sends_much_waits_for_its_client(
     sent: list[int] = []
     server = Server("shop")
 
-    @server.tool(name="say" if is_async else "other")
-    async def asay(frame: Frame) -> str:
+    @server.tool(name="report" if is_async else "other")
+    async def areport(frame: Frame) -> str:
         for number in range(5000):
             sent.append(number)
             await frame.client.alog("error", "x" * 100)
         return "done"
 
-    @server.tool(name="other" if is_async else "say")
-    def say(frame: Frame) -> str:
+    @server.tool(name="other" if is_async else "report")
+    def report(frame: Frame) -> str:
         for number in range(5000):
             sent.append(number)
             frame.client.log("error", "x" * 100)
@@ -175,7 +175,7 @@ async def test_handler_that_sends_much_waits_for_its_client(
     lines.put_nowait({"id": 1, "method": "initialize", "params": hello})
     await asyncio.to_thread(pipe.read, 10_000)
     lines.put_nowait({"method": "notifications/initialized"})
-    lines.put_nowait({"id": 2, "method": "tools/call", "params": {"name": "say"}})
+    lines.put_nowait({"id": 2, "method": "tools/call", "params": {"name": "report"}})
     await asyncio.sleep(0.5)
     assert 0 < len(sent) < 3000
 
