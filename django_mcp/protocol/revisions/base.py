@@ -12,7 +12,11 @@ from typing import Any
 
 from django_mcp.protocol import elicitation
 from django_mcp.protocol.errors import Json, McpError, MissingClientCapability
-from django_mcp.protocol.schema.compiler import is_object_root, to_object_root
+from django_mcp.protocol.schema.compiler import (
+    is_object_root,
+    to_object_root,
+    without_boolean_properties,
+)
 
 
 class Statefulness(Enum):
@@ -58,6 +62,8 @@ class Feature(Enum):
     SAMPLING_TOOLS = auto()
     """Sampling messages may hold several blocks, tool uses and tool results."""
     ARGUMENT_ERRORS_AS_RESULTS = auto()
+    BOOLEAN_PROPERTIES = auto()
+    """The schema of a property of a tool's arguments or result may be true or false."""
 
 
 Trim = Callable[["Revision", dict[str, Any]], dict[str, Any]]
@@ -123,6 +129,12 @@ class Revision:
             wrapped = to_object_root(described.pop("outputSchema"))
             if wrapped is not None:
                 described["outputSchema"] = wrapped
+        if "arguments" in described:
+            arguments = described["arguments"]
+            described["arguments"] = [self.known_fields("argument", each) for each in arguments]
+        if Feature.BOOLEAN_PROPERTIES not in self.features:
+            for member in described.keys() & {"inputSchema", "outputSchema"}:
+                described[member] = without_boolean_properties(described[member])
         return described
 
     def structured_content(self, value: Any, schema: Json | None) -> Any:

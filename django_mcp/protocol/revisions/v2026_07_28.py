@@ -41,6 +41,7 @@ V2026_07_28 = V2025_11_25.revise(
             Feature.MULTI_ROUND_TRIP,
             Feature.LISTEN_STREAMS,
             Feature.DISCONNECT_CANCELS,
+            Feature.BOOLEAN_PROPERTIES,
         },
     },
     drops={
