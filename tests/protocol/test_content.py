@@ -105,6 +105,9 @@ def test_embedded_resource_contains_text_or_blob() -> None:
         (lambda: Icon.of({"source": "https://example.org/a.png"}), "an icon has"),
         (lambda: Message("system", "a"), "role"),  # type: ignore[arg-type]
         (lambda: Message("user", {"text": "a"}), "type"),
+        (lambda: Message("user", {"type": "tool_use", "id": "1", "name": "x"}), "not 'tool_use'"),
+        (lambda: Message("user", {"type": []}), "type"),
+        (lambda: Message("user", {"type": "image", "data": "AA"}), "needs mimeType"),
     ],
 )
 def test_invalid_content_raises_value_error_at_construction(make: Any, problem: str) -> None:

@@ -85,7 +85,9 @@ class Revision:
     fields: Mapping[str, frozenset[str]]
     """The members of each kind of object that the server sends."""
     blocks: frozenset[str]
-    """Types of content."""
+    """Types of content in results."""
+    sampling_blocks: frozenset[str]
+    """Types of content in messages for the client's model."""
     structured: Structured
     error_codes: Mapping[str, int]
     http_statuses: Mapping[str, int]
@@ -279,14 +281,17 @@ def _trim_form(revision: Revision, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _trim_sampling(revision: Revision, params: dict[str, Any]) -> dict[str, Any]:
-    """Split messages of several blocks where a revision has one block per message."""
+    """Split messages of several blocks where a revision has one block per message.
+
+    Revisions with several have every type of block that ``input_requests.sample`` accepts.
+    """
     if revision.has(Feature.SAMPLING_TOOLS):
         return params
     messages = []
     for message in params["messages"]:
         content = message["content"]
         for block in content if isinstance(content, list) else [content]:
-            if block["type"] not in revision.blocks:
+            if block["type"] not in revision.sampling_blocks:
                 raise MissingClientCapability(
                     f"MCP {revision.version} cannot show a model {block['type']}",
                     data={"requiredCapabilities": {"sampling": {}}},

@@ -17,6 +17,7 @@ V2025_11_25 = V2025_06_18.revise(
             "elicitation/create": "mode url elicitationId",
             "sampling/createMessage": "tools toolChoice",
         },
+        "sampling_blocks": "tool_use tool_result",
         "error_codes": {"url_elicitation_required": -32042},
         "features": {
             Feature.PRIMING_EVENTS,
