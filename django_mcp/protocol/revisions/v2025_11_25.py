@@ -6,6 +6,8 @@ from django_mcp.protocol.revisions.v2025_06_18 import V2025_06_18
 V2025_11_25 = V2025_06_18.revise(
     "2025-11-25",
     adds={
+        # Defined by SEP-2133 after this revision, for its initialize as well.
+        "capabilities": {"extensions": "*"},
         "server_notifications": "notifications/elicitation/complete",
         "fields": {
             "implementation": "description icons websiteUrl",

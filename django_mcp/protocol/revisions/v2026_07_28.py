@@ -8,7 +8,6 @@ V2026_07_28 = V2025_11_25.revise(
     adds={
         "requests": "server/discover subscriptions/listen",
         "server_notifications": "notifications/subscriptions/acknowledged",
-        "capabilities": {"extensions": "*"},
         "cacheable": (
             "server/discover tools/list prompts/list resources/list resources/templates/list "
             "resources/read"
