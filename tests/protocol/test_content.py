@@ -137,6 +137,19 @@ def test_icon_accepts_a_uri_a_mapping_or_an_icon() -> None:
     assert Icon.of(Icon("data:,x")).to_protocol() == {"src": "data:,x"}
 
 
+@pytest.mark.parametrize("source", ["javascript:alert(1)", "file:///etc/passwd", "ftp://x/y", "x"])
+def test_icon_from_another_source_than_http_or_data_is_rejected(source: str) -> None:
+    for icon in (source, {"src": source}):
+        with pytest.raises(ValueError, match="src of an icon"):
+            Icon.of(icon)
+
+
+@pytest.mark.parametrize("priority", [-0.1, 1.1, 5, float("nan"), True, "1"])
+def test_priority_that_is_no_number_from_0_to_1_is_rejected(priority: Any) -> None:
+    with pytest.raises(ValueError, match="from 0"):
+        Annotations.of({"priority": priority})
+
+
 def test_message_accepts_a_string_content_or_a_block() -> None:
     assert Message("user", "Hi").to_protocol() == {
         "role": "user",

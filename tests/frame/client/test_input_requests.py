@@ -388,6 +388,20 @@ async def test_sampling_with_audio_is_rejected_in_2024_11_05(
     assert len(model.received) == (mcp_version != "2024-11-05")
 
 
+@pytest.mark.parametrize("capabilities", [{}, {"elicitation": {"form": {}}, "roots": {}}])
+async def test_sampling_is_rejected_without_client_capability(
+    client_for: ClientFor, mcp_version: str, capabilities: dict[str, Any]
+) -> None:
+    model = RecordingResponder(sampling_result())
+
+    async with client_for(studio(), sampling=model, capabilities=capabilities) as client:
+        error = await error_of(client.call_tool("think", {"messages": [message(TEXT)]}))
+
+    assert error.code == MISSING_CAPABILITY_CODE[mcp_version]
+    assert error.data == {"requiredCapabilities": {"sampling": {}}}
+    assert model.received == []
+
+
 @pytest.mark.parametrize(
     "block",
     [
