@@ -273,7 +273,7 @@ async def test_boolean_property_schemas_are_listed_only_in_2026_07_28(
         (tool,) = await client.list_tools()
         answer = await client.call_tool("take", {"any": 1})
 
-    objects = {"any": {}, "none": {"not": {}}}
+    objects: dict[str, Any] = {"any": {}, "none": {"not": {}}}
     listed = schema["properties"] if mcp_version == "2026-07-28" else objects
     assert tool["inputSchema"]["properties"] == listed
     assert not answer.get("isError")
