@@ -31,6 +31,7 @@ DIALECTS = (
     "http://json-schema.org/draft-04/schema",
 )
 _DEFINITIONS = ("#/$defs/", "#/definitions/")
+_AS_OBJECT: Mapping[bool, Json] = {True: {}, False: {"not": {}}}
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +87,13 @@ def to_object_root(schema: Json, *, key: str = "result") -> Json | None:
     moved = {k: v for k, v in schema.items() if k in ("$schema", "$defs", "definitions")}
     kept = {k: v for k, v in schema.items() if k not in moved}
     return {**moved, "type": "object", "properties": {key: kept}, "required": [key]}
+
+
+def without_boolean_properties(schema: Json) -> Json:
+    """Return ``schema`` with equivalent objects in place of properties that are true or false."""
+    properties = schema.get("properties", {})
+    named = {name: _AS_OBJECT[each] for name, each in properties.items() if isinstance(each, bool)}
+    return {**schema, "properties": {**properties, **named}} if named else schema
 
 
 def _check_subschemas(schema: Json) -> None:

@@ -412,6 +412,23 @@ def test_wrapped_schema_validates_the_value_under_its_key() -> None:
     assert validator.problems({"value": "1"}) == "arguments.value: '1' is not of type 'integer'"
 
 
+def test_boolean_properties_become_equivalent_objects() -> None:
+    nested = {"properties": {"a": True}}
+    schema = {"type": "object", "properties": {"yes": True, "no": False, "nested": nested}}
+    before = copy.deepcopy(schema)
+    converted = compiler.without_boolean_properties(schema)
+
+    assert converted["properties"] == {"yes": {}, "no": {"not": {}}, "nested": nested}
+    assert schema == before
+    assert compiler.compile(converted).problems({"yes": 1}) == ""
+    assert compiler.compile(converted).problems({"no": 1}) != ""
+
+
+@pytest.mark.parametrize("schema", [{"type": "object"}, {"properties": {"a": {}}}])
+def test_schema_without_boolean_properties_is_unchanged(schema: dict[str, Any]) -> None:
+    assert compiler.without_boolean_properties(schema) is schema
+
+
 DEFAULTS: dict[str, Any] = {
     "type": "object",
     "properties": {

@@ -142,11 +142,12 @@ class SessionHttp(AuthenticatedRequest):
         return session
 
     def _check_version_header(self, session: Session) -> None:
+        """Raise for an unsupported version; one that was not negotiated changes nothing."""
         version = self.request.version
         if version is None or version == session.version:
             return
         if BY_VERSION.get(version) in self.server.revisions(Statefulness.SESSION):
-            raise HttpError(400, f"This session speaks {session.version}, not {version}")
+            return
         supported = [item.version for item in self.server.revisions(Statefulness.STATELESS)]
         raise UnsupportedProtocolVersion(data={"supported": supported, "requested": version})
 
