@@ -9,13 +9,15 @@ with functions in it: they count steps, stop after a few errors, and let other t
 from __future__ import annotations
 
 import gc
+import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticCustomError, SchemaValidator, core_schema
 
+from django_mcp.components.base import ConfigurationError
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import McpError
 from django_mcp.protocol.schema.steps import TooManySteps
@@ -26,6 +28,7 @@ MAX_STEPS = 500_000
 """Models, items and unions that one validation may look at: a second or two."""
 MAX_ERRORS = 10
 MAX_OF_ONE_HASH = 16
+PYTHON = "python-re"
 
 Node = dict[str, Any]
 
@@ -71,10 +74,9 @@ def is_small(arguments: Mapping[str, Any], limit: int) -> bool:
 
 def validator_of(model: type[BaseModel]) -> Callable[[dict[str, Any]], Any]:
     """Return the validator for large arguments, which raises ValidationError and TooManySteps."""
-    # The last argument: without the validators that other models have already, which have no limits.
-    validate = SchemaValidator(
-        _bounded(model.__pydantic_core_schema__), None, False
-    ).validate_python
+    schema = _bounded(model.__pydantic_core_schema__)
+    # False: without the validators that other models have already, which have no limits.
+    validate = SchemaValidator(schema, None, False).validate_python
 
     def validate_large(arguments: dict[str, Any]) -> Any:
         _state.steps, _state.containers = MAX_STEPS, []
@@ -112,10 +114,37 @@ class _CollectorPaused:
 _collector_paused = _CollectorPaused()
 
 
-def is_recursive_union(model: type[BaseModel]) -> bool:
-    """Whether validation may take a time that is exponential in the depth of the arguments."""
-    seen = str(model.__pydantic_core_schema__)
-    return "'definition-ref'" in seen and "'union'" in seen
+def max_nodes_in_loop(model: type[BaseModel]) -> int:
+    """How large arguments the event loop may validate; raises ConfigurationError for a pattern.
+
+    0 for a recursive model with unions, whose time may be exponential in the depth.
+    """
+    nodes = [*_nodes(model.__pydantic_core_schema__)]
+    engines = {node.get("config", node).get("regex_engine") for node in nodes}
+    patterns = [node["pattern"] for node in nodes if node.get("pattern") is not None]
+    if any(isinstance(each, re.Pattern) for each in patterns) or (patterns and PYTHON in engines):
+        raise ConfigurationError(
+            f"A pattern in {model.__qualname__} runs on the engine of Python, which can take a "
+            "time that is exponential in the length of a text: write it as a string, without "
+            "look-around and without regex_engine, and check the rest in the handler"
+        )
+    kinds = {node.get("type") for node in nodes}
+    return 0 if {"definition-ref", "union"} <= kinds else MAX_NODES
+
+
+def _nodes(node: Any) -> Iterator[Node]:
+    """Yield a core schema of pydantic, and everything inside it."""
+    if isinstance(node, tuple):
+        node = node[0]
+    if not isinstance(node, dict):
+        return
+    yield node
+    for key in {*_INNER, *_SEVERAL} & node.keys():
+        value = node[key]
+        if isinstance(value, dict) and not _is_schema(value):
+            value = [*value.values()]
+        for each in value if isinstance(value, list) else [value]:
+            yield from _nodes(each)
 
 
 def _bounded(node: Any, extra: str = "ignore") -> Any:
@@ -134,7 +163,9 @@ def _bounded(node: Any, extra: str = "ignore") -> Any:
             inner[key] = {name: _bounded(each, extra) for name, each in value.items()}
     if kind in ("model-fields", "typed-dict"):
         inner["extra_behavior"] = node.get("extra_behavior", extra)
-    bounded = LIMITS.get(kind, lambda schema: schema)({**node, **inner})
+    bounded = {**node, **inner}
+    if kind in LIMITS:
+        bounded = LIMITS[kind](bounded)
     if bounded.get("type") != kind and "ref" in node:
         bounded["schema"].pop("ref", None)
         bounded["ref"] = node["ref"]

@@ -247,7 +247,7 @@ def _input_of_model(model: type[BaseModel]) -> InputSchema:
     # The compiled validator itself: two layers fewer than model_validate, for every call.
     validate = model.__pydantic_validator__.validate_python
     accepted = tuple(schema.get("properties", ()))
-    max_nodes = 0 if large_input.is_recursive_union(model) else large_input.MAX_NODES
+    max_nodes = large_input.max_nodes_in_loop(model)
     validator_of_large = cache(partial(large_input.validator_of, model))
 
     def checked(arguments: dict[str, Any]) -> Any:

@@ -62,6 +62,7 @@ def decode_received(data: bytes | str, max_values: int = MAX_VALUES) -> Any:
     may_be_large = encoded.translate(_DIGITS_AS_ZERO).find(_MANY_DIGITS) >= 0
     if may_be_large and _has_large_integer(value):
         identity = value.get("id") if isinstance(value, dict) else None
+        identity = None if _has_large_integer(identity) else identity
         raise _invalid("An integer is beyond 64 bits: send it as a string", identity)
     return value
 

@@ -32,18 +32,12 @@ _MAX_ENUMS = 1024
 _COST = {"$ref": 5, "$dynamicRef": 5, "$recursiveRef": 5}
 """Steps of the keywords that take longer than others."""
 _COST_OF_ERROR = 3
-_SHOW_INSTANCE = frozenset(
-    [
-        "contains",
-        "maxItems",
-        "maxLength",
-        "maxProperties",
-        "minItems",
-        "minLength",
-        "minProperties",
-        "not",
-    ]
-)
+# fmt: off
+_SHOW_INSTANCE = frozenset({
+    "contains", "maxItems", "maxLength", "maxProperties", "minItems", "minLength", "minProperties",
+    "not",
+})
+# fmt: on
 _QUADRATIC = frozenset({"unevaluatedItems", "unevaluatedProperties"})
 
 
@@ -104,6 +98,7 @@ class _LongObject(dict[str, Any]):
     __repr__ = shown
 
 
+_SUMMARIZED: Mapping[type, Callable[[Any], Any]]
 _SUMMARIZED = {str: _LongText, list: _LongList, dict: _LongObject}
 """Types of long values that are written as their summary."""
 

@@ -89,15 +89,15 @@ class SessionHttp(AuthenticatedRequest):
 
     async def _accept_batch(self, messages: Sequence[Message], session: Session) -> None:
         """Process all but the requests; what is sent several times changes the session once."""
-        cancelled, is_initialized = [], False
+        cancelled, is_first = [], True
         for message in messages:
-            method = None if isinstance(message, Response) else message.method
-            if method == CANCELLED:
+            if isinstance(message, Notification) and message.method == CANCELLED:
                 cancelled.append(message.params)
-            elif not isinstance(message, Request) and not (
-                method == INITIALIZED and is_initialized
-            ):
-                is_initialized |= method == INITIALIZED
+            elif isinstance(message, Notification) and message.method == INITIALIZED:
+                if is_first:
+                    await self._accept(message, session)
+                is_first = False
+            elif not isinstance(message, Request):
                 await self._accept(message, session)
         await _cancel(session, cancelled)
 
