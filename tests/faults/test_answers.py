@@ -79,13 +79,13 @@ async def request_three(frame: Frame) -> list[str]:
 
     async def request_in_a_group() -> str:
         async with asyncio.TaskGroup() as group:
-            asking = group.create_task(frame.client.aelicit("third", FORM, key="third"))
-        return asking.result().action
+            only = group.create_task(frame.client.aelicit("third", FORM, key="third"))
+        return only.result().action
 
     async with asyncio.TaskGroup() as group:
-        asked = [group.create_task(frame.client.aelicit(n, FORM, key=n)) for n in NAMES[:2]]
+        started = [group.create_task(frame.client.aelicit(n, FORM, key=n)) for n in NAMES[:2]]
         last = group.create_task(request_in_a_group())
-    return [*(task.result().action for task in asked), last.result()]
+    return [*(task.result().action for task in started), last.result()]
 
 
 def request_three_in_a_thread(frame: Frame) -> list[str]:
