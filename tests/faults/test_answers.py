@@ -398,6 +398,58 @@ async def test_http_worker_ends_while_a_handler_runs(tmp_path: Path, tool: str) 
     assert not isinstance(ended, TimeoutError), "The process waits for its handler"
 
 
+@pytest.mark.parametrize("version", [STATELESS, NEWEST_SESSION])
+@pytest.mark.parametrize("tool", ["block", "wait"])
+async def test_running_call_is_cancelled_when_the_lifespan_ends(
+    version: str, tool: str, configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_servers", {})
+    monkeypatch.setattr(signal, "signal", lambda *args: None)
+    configure(SHUTDOWN_GRACE=0.05)
+    server, go_on = Server("shop"), threading.Event()
+    ended: list[str | None] = []
+
+    @server.tool
+    async def wait(frame: Frame) -> str:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append(frame.cancellation.reason)
+        return "done"
+
+    @server.tool
+    def block(frame: Frame) -> str:
+        frame.cancellation.on_request(lambda: ended.append(frame.cancellation.reason))
+        go_on.wait(10)
+        return "done"
+
+    peer = Peer(server, version)
+    if version != STATELESS:
+        await peer.initialize()
+    messages: asyncio.Queue[Any] = asyncio.Queue()
+    messages.put_nowait({"type": "lifespan.startup"})
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def pages(scope: Any, receive: Any, send: Any) -> None:
+        raise ValueError("Only HTTP is served here, as by Django")
+
+    mounted = routing.mount(pages)
+    living = asyncio.ensure_future(mounted({"type": "lifespan"}, messages.get, send))
+    async with peer.open(peer.call(tool)) as call:
+        await asyncio.sleep(0.1)
+        messages.put_nowait({"type": "lifespan.shutdown"})
+        response = await call.whole()
+    go_on.set()
+    await living
+
+    assert response.error["message"] == "Cancelled"
+    assert ended == ["The server is stopping"]
+    assert sent[-1] == {"type": "lifespan.shutdown.complete"}
+
+
 async def test_short_call_is_answered_when_the_http_worker_stops(tmp_path: Path) -> None:
     async with worker(tmp_path, SHUTDOWN_GRACE=3) as site:
         session = await site.initialize()
