@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from django_mcp.dispatch.invocation import raise_outcome
 from django_mcp.dispatch.methods import CAPABILITIES, METHODS
 from django_mcp.frame.client import request_state
 from django_mcp.frame.client.base import current
@@ -93,7 +94,10 @@ def _in_its_session(after: Frame, before: Frame) -> Frame:
 async def answer_or_input_required(frame: Frame) -> Answer:
     """The result of the request, or one that requests the input which its handler needs."""
     try:
-        result, after = await call(frame, call_declared)
+        try:
+            result, after = await call(frame, call_declared)
+        except BaseException as raised:
+            raise_outcome(raised, frame)
     except InputRequired as required:
         return input_required(frame, required), frame
     except UrlElicitationRequired as error:
