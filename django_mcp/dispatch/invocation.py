@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import cache, partial
+from os import register_at_fork
 from typing import Any, NamedTuple
 
 from django_mcp.components.base import Completer, Component
+from django_mcp.components.schemas import InputSchema
 from django_mcp.components.signature import is_async
 from django_mcp.frame.client.multi_round_trip import InputRequired
 from django_mcp.frame.frame import Frame
@@ -30,6 +35,22 @@ def object_param(frame: Frame, name: str) -> dict[str, Any]:
         raise InvalidParams(f"params.{name} must be an object")
     return value
 
+
+async def validate_large(schema: InputSchema, arguments: dict[str, Any]) -> Any:
+    """Validate arguments in a thread; raises InvalidArguments.
+
+    There is one thread, so that whoever sends large arguments waits for others who do.
+    """
+    loop, validate = asyncio.get_running_loop(), schema.validate_large or schema.validate
+    return await loop.run_in_executor(_validation_thread(), copy_context().run, validate, arguments)
+
+
+@cache
+def _validation_thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, "django-mcp-validation")
+
+
+register_at_fork(after_in_child=_validation_thread.cache_clear)  # It exists only in the parent.
 
 Read = Callable[[Any], dict[str, Any]]
 """Converts a handler's return value into a result."""
@@ -80,7 +101,8 @@ async def run(handler: Handler, frame: Frame, *arguments: Any, read: Read) -> An
             answer = _read(await run_async(invoke(*arguments, frame)), frame, read)
         else:
             run_sync = exchange.run_handler if rolls_back else exchange.run
-            answer = await run_sync(lambda: _read(invoke(*arguments, frame), frame, read))
+            # Not a closure: with sixteen callers, it costs 8 % of a synchronous call.
+            answer = await run_sync(_invoke, invoke, arguments, frame, read)
     except InputRequired as required:
         if state.writes > writes and not rolls_back:
             raise RuntimeError(UNDECLARED) from required
@@ -94,6 +116,12 @@ UNDECLARED = (
     "responds, and would write twice: declare requests_input=True where it is registered, so that "
     "such writes are rolled back"
 )
+
+
+def _invoke(
+    invoke: Callable[..., Any], arguments: tuple[Any, ...], frame: Frame, read: Read
+) -> Answer:
+    return _read(invoke(*arguments, frame), frame, read)
 
 
 def _read(returned: Any, frame: Frame, read: Read) -> Answer:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -156,7 +156,7 @@ class Connection:
     def receive(self, data: bytes | str) -> None:
         """Accept one message or batch; one that is invalid is answered with an error."""
         try:
-            value = jsonrpc.decode(data)
+            value = jsonrpc.decode_received(data, conf.get().max_json_values)
             if isinstance(value, list):
                 self._take_batch(value)
             else:
@@ -199,13 +199,27 @@ class Connection:
             raise InvalidRequest(session_engine.NO_BATCHES)
         messages, errors = session_engine.read_batch(values)
         replies = [self._encoded_error(error, error.request_id) for error in errors]
-        started = [self._take(message, replies.append) for message in messages]
-        bus.spawn(self._finish_batch([task for task in started if task is not None], replies))
+        waiting = iter(messages)
+        tasks = self._take_some(waiting, replies, set())
+        bus.spawn(self._finish_batch(waiting, replies, tasks))
 
-    async def _finish_batch(self, tasks: Sequence[Task], replies: Sequence[bytes]) -> None:
-        if tasks:
-            await asyncio.wait(tasks)
-        if replies:
+    def _take_some(
+        self, waiting: Iterator[Message], replies: list[bytes], tasks: set[Task]
+    ) -> set[Task]:
+        """Process messages of a batch until as many requests run as may run at once."""
+        limit = session_engine.concurrent_in_batch()
+        while len(tasks) < limit and (message := next(waiting, None)) is not None:
+            task = self._take(message, replies.append)
+            if task is not None:
+                tasks.add(task)
+        return tasks
+
+    async def _finish_batch(
+        self, waiting: Iterator[Message], replies: list[bytes], tasks: set[Task]
+    ) -> None:
+        while tasks:
+            _, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            tasks = self._take_some(waiting, replies, tasks)
             self.write(b"[%b]" % b",".join(replies))
 
     def _start(self, request: Request, send: Send) -> Task | None:
