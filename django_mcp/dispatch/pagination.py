@@ -33,5 +33,8 @@ async def page(frame: Frame, kind: str, member: str) -> tuple[dict[str, Any], Fr
             next_page["nextCursor"] = cursors.encode(kind, shown[-1].sort_key, sign)
             break
         shown.append(component)
-    describe, revision = server.components.descriptor, frame.revision
+    revision, declared = frame.revision, server.components
+    # Middleware and callers in the process may change what they receive.
+    is_only_encoded = frame.exchange.encodes and not server.middleware
+    describe = declared.shared_descriptor if is_only_encoded else declared.descriptor
     return {member: [describe(revision, item) for item in shown], **next_page}, frame

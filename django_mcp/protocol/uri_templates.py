@@ -133,7 +133,6 @@ class UriTemplate:
             for part in self._parts
         )
 
-
     def leads_outside(self, variables: Mapping[str, str]) -> bool:
         """Whether a value, joined to the path of a folder, may lead out of that folder.
 
