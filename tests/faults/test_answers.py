@@ -733,6 +733,7 @@ async def test_progress_with_an_enormous_total_fails_no_handler() -> None:
     @server.tool
     async def count(frame: Frame) -> str:
         frame.client.progress(1, total=10**400)
+        frame.client.progress(10**400)
         return "done"
 
     response = await Peer(server).tool("count", _meta={"progressToken": "p"})
