@@ -80,7 +80,8 @@ async def run(handler: Handler, frame: Frame, *arguments: Any, read: Read) -> An
             answer = _read(await run_async(invoke(*arguments, frame)), frame, read)
         else:
             run_sync = exchange.run_handler if rolls_back else exchange.run
-            answer = await run_sync(lambda: _read(invoke(*arguments, frame), frame, read))
+            # Not a closure: with sixteen callers, it costs 8 % of a synchronous call.
+            answer = await run_sync(_invoke, invoke, arguments, frame, read)
     except InputRequired as required:
         if state.writes > writes and not rolls_back:
             raise RuntimeError(UNDECLARED) from required
@@ -94,6 +95,12 @@ UNDECLARED = (
     "responds, and would write twice: declare requests_input=True where it is registered, so that "
     "such writes are rolled back"
 )
+
+
+def _invoke(
+    invoke: Callable[..., Any], arguments: tuple[Any, ...], frame: Frame, read: Read
+) -> Answer:
+    return _read(invoke(*arguments, frame), frame, read)
 
 
 def _read(returned: Any, frame: Frame, read: Read) -> Answer:
