@@ -126,9 +126,7 @@ def input_required(frame: Frame, required: InputRequired) -> dict[str, Any]:
     request = frame.message
     if request.method not in frame.revision.input_request_methods:
         raise RuntimeError(f"{request.method} may not request input from the client")
-    return request_state.result(
-        frame.server, frame.principal.key, request.method, request.params, required
-    )
+    return request_state.result(frame, required)
 
 
 def error_reply(frame: Frame, error: McpError) -> Reply:

@@ -533,6 +533,25 @@ async def test_edit_of_a_listed_tool_by_a_caller_in_process_reaches_no_client() 
     assert after == before
 
 
+@pytest.mark.parametrize("version", [STATELESS, NEWEST_SESSION])
+async def test_edit_of_server_information_reaches_no_other_caller(version: str) -> None:
+    async def append_user(frame: Frame, call_next: Any) -> Any:
+        result, after = await call_next(frame)
+        if "capabilities" in result:
+            result.get("serverInfo", {})["name"] = "changed"
+            result["capabilities"]["experimental"]["com.example"]["user"] = 1
+        return result, after
+
+    experimental: dict[str, Any] = {"experimental": {"com.example": {}}}
+    server = Server("shop", middleware=[append_user], capabilities=experimental)
+    peer = Peer(server, version)
+    method = "server/discover" if version == STATELESS else "initialize"
+    await (peer.send(peer.request(method)) if version == STATELESS else peer.initialize())
+
+    assert experimental == {"experimental": {"com.example": {}}}
+    assert {info["name"] for info in server._info_by_version.values()} == {"shop"}
+
+
 async def test_descriptor_that_is_made_while_its_tool_is_replaced_is_not_kept() -> None:
     server = Server("shop")
     replaced: list[str] = []
@@ -918,6 +937,7 @@ async def test_progress_with_an_enormous_total_fails_no_handler() -> None:
     @server.tool
     async def count(frame: Frame) -> str:
         frame.client.progress(1, total=10**400)
+        frame.client.progress(10**400)
         return "done"
 
     response = await Peer(server).tool("count", _meta={"progressToken": "p"})
