@@ -1,17 +1,19 @@
 """Which components a caller may use, and which are listed.
 
 What a caller may not use is *hidden*, as if it did not exist, or *challenged*: it is listed, and
-using it is answered with a challenge, where logging in, or more scopes, would help.
+using it is answered with a challenge, where logging in, or more scopes, would help. An unknown
+component costs a permission check as well: its time must not tell it from a hidden one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from inspect import isawaitable
 from typing import TYPE_CHECKING, NamedTuple
 
 from django_mcp.auth import scopes
-from django_mcp.components.base import Component, WhenDenied
+from django_mcp.components.base import Component, Permission, WhenDenied
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.protocol.errors import (
     AuthenticationRequired,
@@ -36,16 +38,22 @@ def components(frame: Frame, kind: str) -> Sequence[Component]:
 
 
 async def find(frame: Frame, kind: str, key: str) -> Component | None:
-    """Return the component with this key, or None where the caller may see none.
+    """Return the component with this key, or None where it is unknown or hidden.
 
     Raises AuthenticationRequired or InsufficientScope for one that is challenged.
     """
-    component = frame.server.components.find(kind, key)
-    if f"{kind}:{key}" in (frame.private.get("components") or ()):
-        component = next(c for c in frame.get_components() if c.kind == kind and c.key == key)
-    if component is None or component.is_public or await may_use(frame, component):
+    component = _find(frame, kind, key)
+    if component is not None and (component.is_public or await may_use(frame, component)):
         return component
+    if component is None or component.permission is None:
+        await _check_any(frame, kind)
     return None
+
+
+def _find(frame: Frame, kind: str, key: str) -> Component | None:
+    if f"{kind}:{key}" in (frame.private.get("components") or ()):
+        return next(c for c in frame.get_components() if c.kind == kind and c.key == key)
+    return frame.server.components.find(kind, key)
 
 
 async def may_use(frame: Frame, component: Component) -> bool:
@@ -65,29 +73,39 @@ async def is_listed(frame: Frame, component: Component) -> bool:
     return access.is_permitted or access.challenge is not None
 
 
-def matching_templates(frame: Frame, uri: str) -> list[TemplateComponent]:
-    """Return the templates that match ``uri``, the most specific first."""
+async def usable_templates(frame: Frame, uri: str) -> AsyncIterator[TemplateComponent]:
+    """Yield the templates that match ``uri`` and are not hidden, the most specific first.
+
+    Raises AuthenticationRequired or InsufficientScope at one that is challenged.
+    """
+    found = _matching_templates(frame, uri)
+    if not found:
+        await _check_any(frame, TemplateComponent.kind)
+    for template in found:
+        if await may_use(frame, template):
+            yield template
+
+
+def _matching_templates(frame: Frame, uri: str) -> list[TemplateComponent]:
     templates = components(frame, TemplateComponent.kind)
     found = [t for t in templates if isinstance(t, TemplateComponent) and t.match(uri) is not None]
     return sorted(found, key=lambda template: (template.specificity, template.name))
 
 
 async def is_readable(frame: Frame, uri: str) -> bool:
-    """Return whether ``uri`` belongs to a resource or a template which the caller may see."""
-    if await find(frame, ResourceComponent.kind, uri) is not None:
+    """Return whether ``uri`` belongs to a resource or a template which the caller may use."""
+    resource = _find(frame, ResourceComponent.kind, uri)
+    if resource is not None and await is_permitted(frame, resource):
         return True
-    for template in matching_templates(frame, uri):
-        try:
-            template.validate_input({"uri": uri, **(template.match(uri) or {})})
-        except ResourceNotFound:
-            continue
-        if await is_visible(frame, template):
-            return True
+    for template in _matching_templates(frame, uri):
+        if await is_permitted(frame, template):
+            with suppress(ResourceNotFound):
+                template.validate_input({"uri": uri, **(template.match(uri) or {})})
+                return True
     return False
 
 
-async def is_visible(frame: Frame, component: Component) -> bool:
-    """Return whether the caller may use ``component``, without a challenge."""
+async def is_permitted(frame: Frame, component: Component) -> bool:
     return component.is_public or (await find_access(frame, component)).is_permitted
 
 
@@ -104,8 +122,8 @@ PERMITTED, HIDDEN = Access(True), Access(False)
 
 async def find_access(frame: Frame, component: Component) -> Access:
     server, principal = frame.server, frame.principal
+    has_permission = await _is_allowed(frame, component)
     hierarchy = server.options.scope_hierarchy
-    has_permission = await _has_permission(frame, component)
     has_scopes = scopes.grants(principal.scopes, component.scopes, hierarchy)
     if has_permission and has_scopes:
         return PERMITTED
@@ -124,10 +142,26 @@ def policy_of(component: Component, server: Server) -> WhenDenied:
     return component.when_denied or server.when_denied or default
 
 
-async def _has_permission(frame: Frame, component: Component) -> bool:
-    permission = component.permission
-    if permission is None:
+async def _check_any(frame: Frame, kind: str) -> None:
+    """Check the permission of any component of ``kind``, for its time alone."""
+    declared = frame.server.components.of_kind(kind)
+    if (component := next((item for item in declared if item.permission), None)) is not None:
+        await _is_allowed(frame, component)
+
+
+async def _is_allowed(frame: Frame, component: Component) -> bool:
+    """Return whether the caller has the permission; one that raises is refused."""
+    if component.permission is None:
         return True
+    try:
+        return await _has_permission(frame, component.permission)
+    except Exception as error:
+        kind, name = component.kind.replace("_", " "), component.name
+        frame.server.report(f"The permission of the {kind} {name!r} failed: it is hidden", error)
+        return False
+
+
+async def _has_permission(frame: Frame, permission: Permission) -> bool:
     if isinstance(permission, str):
         return bool(frame.user is not None and await frame.user.ahas_perm(permission))
     allowed = await frame.exchange.run(permission, frame)
