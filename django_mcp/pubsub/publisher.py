@@ -157,8 +157,7 @@ class ChannelsPublisher:
 
 async def position(server: Server) -> int:
     """The last number in the server's log."""
-    events = await stores.events().after(log_of(server), LOG, 0)
-    return events[-1].number if events else 0
+    return await stores.events().last(log_of(server), LOG) or 0
 
 
 async def post_to_outbox(session: str, *messages: Json) -> None:

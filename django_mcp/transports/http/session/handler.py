@@ -211,6 +211,7 @@ class SessionCall(InFlightRequest):
         self.cancelled_early = bool(session.cancelled) and _is_cancelled(session, self.key)
         self.session_id = session.id
         self.exchange = exchange
+        exchange.request_id = request_id
         self.monitor: SessionCallMonitor | None = None
         self.task: asyncio.Task[None] | None = None
         self._frame = frame
@@ -265,6 +266,7 @@ class SessionCallMonitor(CallMonitor):
 
     def tick(self) -> None:
         super().tick()
+        self._call.exchange.tick()
         if self._joining is None and self._waiting is not None:
             self._joining = self._exchange.loop.create_task(self._join())
 

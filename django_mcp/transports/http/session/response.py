@@ -8,6 +8,7 @@ from typing import Any
 
 from django_mcp.dispatch import dispatcher
 from django_mcp.protocol import jsonrpc, sse
+from django_mcp.protocol.jsonrpc import RequestId
 from django_mcp.protocol.revisions import BY_VERSION, Feature
 from django_mcp.pubsub import bus, publisher
 from django_mcp.pubsub.pending_requests import PendingRequests, ResponseRoute
@@ -27,6 +28,7 @@ class SessionExchange(HttpExchange):
     def __init__(self, send: Send, *, may_stream: bool, route: ResponseRoute) -> None:
         super().__init__(send, may_stream=may_stream)
         self.route = route
+        self.request_id: RequestId | None = None
         revision = BY_VERSION[route.session.version]
         self._resumable = may_stream and revision.has(Feature.PRIMING_EVENTS)
         self._log: StreamLog | None = None
@@ -71,6 +73,11 @@ class SessionExchange(HttpExchange):
         else:
             super().keep_alive()
 
+    def tick(self) -> None:
+        """Extend the lease of the stream."""
+        if self._log is not None:
+            self._log.renew()
+
     def disconnected(self) -> None:
         """Note that the client has disconnected; later events are only logged."""
         super().disconnected()
@@ -82,6 +89,7 @@ class SessionExchange(HttpExchange):
     async def detach(self, stream: str) -> None:
         """Close the connection if ``stream``, resumed over another connection, is its own."""
         if self._log is not None and self._log.name == stream:
+            self._log.resumed()
             await self._close_connection()
             await self._log.notify_readers()
 
@@ -90,16 +98,18 @@ class SessionExchange(HttpExchange):
             await super().finish(message, status)
             return
         text = dispatcher.encode(message)
-        event = sse.event(text, id=str(self._log.append(text.decode())))
-        await super().flush()
+        event = sse.event(text, id=str(self._log.append(text.decode(), is_response=True)))
+        # Not after the client has read it: by then the lease may have run out.
+        closing = self.loop.create_task(self._log.close())
+        await self._flush_in_time()
         if not self.gone:
             self.gone = True
             await self._send_body(event, more=False)
-        await self._log.close()
+        await closing
 
     async def finish_all(self, messages: Sequence[bytes]) -> None:
         """Send the responses to a batch, each as an event or all in one array."""
-        await super().flush()
+        await self._flush_in_time()
         if self.gone:
             return
         if self.streaming:
@@ -130,8 +140,15 @@ class SessionExchange(HttpExchange):
     def _open(self) -> None:
         """Start the stream with its priming event, unless it has started (T-HTTP-18)."""
         if self._log is None:
-            self._log = StreamLog(self.route.session.address)
+            self._log = StreamLog(self.route.session.address, self.request_id)
             self._enqueue(sse.priming(str(self._log.last), retry=RETRY))
+
+    def _overflow(self) -> None:
+        """Leave a stream that can be resumed to the log, else drop the notification."""
+        if self._log is None:
+            super()._overflow()
+        else:
+            self.cut_off()
 
     def _start_draining(self) -> asyncio.Task[None] | None:
         # It may wait for the store first, which must not depend on the handler's task.
@@ -141,6 +158,9 @@ class SessionExchange(HttpExchange):
         if self._log is not None and not self.streaming:
             # The client may reconnect at once, and then the store has to know the stream.
             await self._log.flush()
+            if self.gone:
+                self._pump = None
+                return
         await super()._drain()
 
     def _post(self, message: dict[str, Any]) -> None:
