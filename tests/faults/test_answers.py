@@ -183,9 +183,15 @@ async def test_answer_that_cannot_be_delivered_is_rejected(
             assert sent["method"] == "elicitation/create"
             answer = {"jsonrpc": "2.0", "id": sent["id"], "result": {"action": "accept"}}
             response = await other.post(answer, session)
+            while (failed := await stream.message()) is not None and "id" not in failed:
+                pass
 
         assert response.status == 503
         assert "deliver" in other.log
+        assert failed is not None
+        assert failed["id"] == 7
+        assert failed["result"]["isError"] is True
+        assert "deliver" in first.log
 
 
 # Row 6. Handlers that end the process, or hold it up.

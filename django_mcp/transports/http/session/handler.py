@@ -7,6 +7,7 @@ The notification which cancels it may reach another worker: a long call subscrib
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ from django_mcp.transports.http.session.response import NotificationExchange, Se
 from django_mcp.transports.http.sse_stream import AuthenticatedRequest
 from django_mcp.transports.session_engine import InFlightRequest, InFlightRequests, SessionEngine
 
+logger = logging.getLogger("django_mcp")
+
 
 @dataclass(slots=True)
 class SessionHttp(AuthenticatedRequest):
@@ -72,8 +75,7 @@ class SessionHttp(AuthenticatedRequest):
     async def _accept(self, message: Notification | Response, session: Session) -> None:
         """Process it; raises HttpError for a response to no request of ours (T-HTTP-15)."""
         if isinstance(message, Response):
-            if not await deliver(ResponseRoute(self.server, session), message):
-                raise HttpError(400, "This answers no request of ours")
+            await self._deliver(message, session)
         elif message.method == "notifications/initialized":
             # The session ends if the server's ``init`` hook failed.
             if await _engine().initialized(self._notification(session), message, session):
@@ -84,6 +86,16 @@ class SessionHttp(AuthenticatedRequest):
             await _cancel(session, message.params)
         else:
             await _engine().notified(self._notification(session), message, session)
+
+    async def _deliver(self, response: Response, session: Session) -> None:
+        delivery = await deliver(ResponseRoute(self.server, session), response)
+        if delivery is None:
+            raise HttpError(400, "This answers no request of ours")
+        if delivery is bus.Delivery.UNREACHABLE:
+            logger.error("A client's response cannot be delivered: %s", bus.REMEDY)
+            # The call that waits for it finds this note.
+            await _note(session, session_engine.key_of(response.id))
+            raise HttpError(503, "The response cannot be delivered to the worker that waits for it")
 
     def _notification(self, session: Session) -> frames.IncomingRequest:
         route = ResponseRoute(self.server, session)
@@ -200,6 +212,9 @@ def _engine() -> SessionEngine:
     return SessionEngine(site.get(), stores.sessions(), is_shared=True)
 
 
+LOOK_EVERY = 20
+"""Ticks of a call's monitor, which make a second, after which a call that waits for a response of
+the client looks whether another worker has received it."""
 ENDED, GIVEN_UP = "The session has ended", session_engine.GIVEN_UP
 
 
@@ -269,6 +284,14 @@ class SessionCallMonitor(CallMonitor):
         self._call.exchange.tick()
         if self._joining is None and self._waiting is not None:
             self._joining = self._exchange.loop.create_task(self._join())
+        if self._ticks % LOOK_EVERY == 0 and self._is_response_at_risk:
+            self._joining = self._exchange.loop.create_task(self._look_for_notes())
+
+    @property
+    def _is_response_at_risk(self) -> bool:
+        """Whether a response that reaches another worker cannot be delivered to this one."""
+        is_idle = self._joining is not None and self._joining.done()
+        return is_idle and self._call.exchange.is_waiting and not bus.here().is_connected
 
     def end(self, reason: str) -> None:
         super().end(reason)
@@ -290,6 +313,14 @@ class SessionCallMonitor(CallMonitor):
             self.end(ENDED)
         elif _is_cancelled(session, self._call.key):
             self.end(GIVEN_UP)
+
+    async def _look_for_notes(self) -> None:
+        try:
+            session = await stores.sessions().load(self._call.session_id)
+        except Exception:
+            logger.exception("A call cannot read its session")
+            return
+        self._call.exchange.abandon_undeliverable({} if session is None else session.cancelled)
 
     def _receive_event(self, message: bus.Message) -> None:
         if message["event"] == "cancelled" and message["key"] == self._call.key:
@@ -316,9 +347,13 @@ async def _cancel(session: Session, params: Mapping[str, Any]) -> None:
     if here().cancel(session.address, key, reason) or bus.shared_layer() is None:
         return
     # First the note, then the event: a call first subscribes and then reads the note.
-    note = Change("cancelled", "note", key, stores.sessions().now() + session_engine.REMEMBERED)
-    await stores.sessions().update(session.id, [note])
+    await _note(session, key)
     await publisher.send_to_session(session.address, "cancelled", key=key, reason=reason)
+
+
+async def _note(session: Session, key: str) -> None:
+    until = stores.sessions().now() + session_engine.REMEMBERED
+    await stores.sessions().update(session.id, [Change("cancelled", "note", key, until)])
 
 
 _in_flight: WeakKeyDictionary[asyncio.AbstractEventLoop, InFlightRequests[SessionCall]]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django_mcp.dispatch import dispatcher
@@ -14,7 +15,11 @@ from django_mcp.pubsub import bus, publisher
 from django_mcp.pubsub.pending_requests import PendingRequests, ResponseRoute
 from django_mcp.transports.http.response import HttpExchange, Send
 from django_mcp.transports.http.session.event_log import StreamLog
+from django_mcp.transports.session_engine import key_of
 
+logger = logging.getLogger("django_mcp")
+
+UNDELIVERABLE = "The client's response could not be delivered"
 RETRY = 1000
 """Milliseconds after which a client reconnects."""
 
@@ -65,6 +70,18 @@ class SessionExchange(HttpExchange):
     def abandon(self, reason: str) -> None:
         if self._requests is not None:
             self._requests.abandon(reason)
+
+    def abandon_undeliverable(self, notes: Mapping[str, float]) -> None:
+        """Give those requests up whose responses reached workers that could not deliver them."""
+        ids = [] if self._requests is None else self._requests.ids
+        if self._requests is not None and (lost := [id for id in ids if key_of(id) in notes]):
+            logger.error("A client's response cannot be delivered to this worker: %s", bus.REMEDY)
+            self._requests.abandon(UNDELIVERABLE, only=lost)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request to the client is pending."""
+        return self._requests is not None and bool(self._requests.ids)
 
     def keep_alive(self) -> None:
         """Send a keepalive comment; the first one opens the stream."""
