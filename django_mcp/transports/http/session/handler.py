@@ -168,13 +168,9 @@ class SessionHttp(AuthenticatedRequest):
 
     async def _end(self, session: Session) -> None:
         await stores.sessions().delete(session.id)
-        await signals.session_ended.asend_robust(
-            self.server, address=session.address, principal=session.principal
-        )
         for call in here().of(session.address):
             call.cancel(ENDED)
-        await publisher.send_to_session(session.address, "ended")
-        await stores.events().forget(session.address)
+        await publisher.session_ended(self.server, session.address, session.principal)
 
     async def get(self) -> None:
         self.request.check_accepts_stream()
@@ -305,9 +301,7 @@ class SessionCallMonitor(CallMonitor):
 
     async def _join(self) -> None:
         await bus.here().subscribe(publisher.of_session(self._call.session), self._receive_event)
-        if bus.shared_layer() is None:
-            return
-        # Apply what other workers published before this one subscribed.
+        # Apply what other workers, and other threads, published before this one subscribed.
         session = await stores.sessions().load(self._call.session_id)
         if session is None:
             self.end(ENDED)
