@@ -602,18 +602,21 @@ async def test_session_ended_in_the_admin_ends_its_streams_and_sends_the_signal(
     peer = await peer_of(server)
     signals.session_ended.connect(ended)
     try:
-        async with peer.open(method="GET") as stream:
+        async with peer.open(method="GET") as stream, peer.open(peer.call("count")) as running:
             assert await stream.status() == 200
+            await running.message()
             keys = [str(key) async for key in McpSession.objects.values_list("pk", flat=True)]
             page = "/admin/django_mcp/mcpsession/"
             form = {"action": "delete_selected", "_selected_action": keys, "post": "yes"}
             assert (await browser.post(page, form)).status_code == 302
             assert (await peer.tool("add")).status == 404
             has_ended = await eventually(lambda: stream.is_complete, 2)
+            is_cancelled = await eventually(lambda: running.is_complete, 2)
     finally:
         signals.session_ended.disconnect(ended)
 
     assert has_ended, "The stream is still open"
+    assert is_cancelled, "The call is still running"
     assert len(received) == 1
 
 

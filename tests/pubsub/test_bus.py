@@ -160,8 +160,11 @@ async def test_failing_layer_is_retried(layer: FakeLayer, caplog: pytest.LogCapt
         layer.groups.clear()
         for _ in range(3):
             layer.incoming.put_nowait(ConnectionError("gone"))
+        assert local_bus.is_connected
+        await until(lambda: not local_bus.is_connected)
         layer.incoming.put_nowait(remote_message("one", a=1))
         await until(lambda: received)
+        assert local_bus.is_connected
         await until(lambda: layer.groups == {"one": {"channel-0"}})
     assert len([each for each in caplog.records if "fails" in each.message]) == 1
     local_bus.unsubscribe("one", received.append)

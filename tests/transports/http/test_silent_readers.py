@@ -60,13 +60,14 @@ class LoggedPeer(Peer):
         return headers
 
 
-async def read_until_gone(stream: Any) -> list[Any]:
-    """The events of a stream which is not completed."""
-    found = []
+async def read_until_gone(stream: Any) -> None:
+    """Read a stream which is not completed."""
     with pytest.raises(ConnectionError, match="without completing"):
-        async for event in stream.events():
-            found.append(event)
-    return found
+        await events_of(stream)
+
+
+async def events_of(stream: Any) -> list[Any]:
+    return [event async for event in stream.events()]
 
 
 @pytest.mark.usefixtures("quickly")
