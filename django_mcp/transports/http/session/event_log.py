@@ -28,11 +28,12 @@ PREFIX = "p"
 MAX_UNREAD = 1024 * 1024
 """Bytes of events that wait for the store, or for a client that disconnected. Further ones are
 dropped, except the response."""
-DEFAULT_RENEWAL = 15.0
-"""Seconds between two renewals of a lease if SSE_PING_INTERVAL is None."""
-MIN_LEASE = 1.0
+MAX_RENEWAL = 15.0
+"""Seconds between two renewals of a lease, or SSE_PING_INTERVAL if that is shorter."""
 RENEWALS = 3
-"""How many renewals in a row the writer of a stream may miss."""
+"""How many renewals a lease lasts for."""
+MIN_LEASE = 1.0
+"""Seconds for which a lease lasts at least."""
 NAME_LENGTH = 17
 """The part of a stream's name before the id of its request."""
 WORKER_ENDED = "The worker that answered this request has ended"
@@ -143,7 +144,7 @@ class StreamLog:
 
 def renewal_interval() -> float:
     """Seconds after which a lease is renewed."""
-    return conf.get().sse_ping_interval or DEFAULT_RENEWAL
+    return min(conf.get().sse_ping_interval or MAX_RENEWAL, MAX_RENEWAL)
 
 
 async def end_abandoned(session: Session, stream: str) -> None:

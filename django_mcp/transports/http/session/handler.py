@@ -281,7 +281,7 @@ class SessionCallMonitor(CallMonitor):
         if self._joining is None and self._waiting is not None:
             self._joining = self._exchange.loop.create_task(self._join())
         if self._ticks % LOOK_EVERY == 0 and self._is_response_at_risk:
-            self._joining = self._exchange.loop.create_task(self._look_for_notes())
+            self._joining = self._exchange.loop.create_task(self._read_session())
 
     @property
     def _is_response_at_risk(self) -> bool:
@@ -302,19 +302,20 @@ class SessionCallMonitor(CallMonitor):
     async def _join(self) -> None:
         await bus.here().subscribe(publisher.of_session(self._call.session), self._receive_event)
         # Apply what other workers, and other threads, published before this one subscribed.
-        session = await stores.sessions().load(self._call.session_id)
-        if session is None:
-            self.end(ENDED)
-        elif _is_cancelled(session, self._call.key):
-            self.end(GIVEN_UP)
+        await self._read_session()
 
-    async def _look_for_notes(self) -> None:
+    async def _read_session(self) -> None:
         try:
             session = await stores.sessions().load(self._call.session_id)
         except Exception:
             logger.exception("A call cannot read its session")
             return
-        self._call.exchange.abandon_undeliverable({} if session is None else session.cancelled)
+        if session is None:
+            self.end(ENDED)
+        elif _is_cancelled(session, self._call.key):
+            self.end(GIVEN_UP)
+        else:
+            self._call.exchange.abandon_undeliverable(session.cancelled)
 
     def _receive_event(self, message: bus.Message) -> None:
         if message["event"] == "cancelled" and message["key"] == self._call.key:
