@@ -593,6 +593,12 @@ async def test_session_ended_in_the_admin_ends_its_streams_and_sends_the_signal(
     server = shop()
     received: list[Any] = []
 
+    @server.tool
+    async def wait(frame: Frame) -> str:
+        frame.client.log("error", "started")
+        await asyncio.sleep(60)
+        return "done"
+
     def ended(sender: Any, **facts: Any) -> None:
         received.append(facts)
 
@@ -602,9 +608,10 @@ async def test_session_ended_in_the_admin_ends_its_streams_and_sends_the_signal(
     peer = await peer_of(server)
     signals.session_ended.connect(ended)
     try:
-        async with peer.open(method="GET") as stream, peer.open(peer.call("count")) as running:
+        async with peer.open(method="GET") as stream, peer.open(peer.call("wait")) as running:
             assert await stream.status() == 200
             await running.message()
+            await asyncio.sleep(0.2)  # SQLite in memory is locked while it is written to.
             keys = [str(key) async for key in McpSession.objects.values_list("pk", flat=True)]
             page = "/admin/django_mcp/mcpsession/"
             form = {"action": "delete_selected", "_selected_action": keys, "post": "yes"}

@@ -53,9 +53,10 @@ class HttpExchange(LoopExchange):
     """Whether nothing can be sent: the client has disconnected, or the response is complete."""
     _headers: HeaderPairs = ()
     _pump: asyncio.Task[None] | None = None
-    _sending_since: float | None = None
-    _size = 0
-    """Bytes of the events that wait."""
+    _sending = 0
+    """The number of the body that the pump sends, or 0."""
+    _seen: tuple[object, int] = (None, 0)
+    _seen_at = 0.0
     _is_scheduled = False
     _has_dropped = False
     _flushes = 0
@@ -68,7 +69,7 @@ class HttpExchange(LoopExchange):
         self.request_headers = request_headers
         self._send = send
         self._may_stream = may_stream
-        self._waiting: list[bytes] = []
+        self._waiting = bytearray()
 
     def write(self, message: dict[str, Any], /) -> None:
         if self._may_stream and not self.gone:
@@ -118,15 +119,19 @@ class HttpExchange(LoopExchange):
 
     @property
     def is_stalled(self) -> bool:
-        """Whether the client takes nothing of what is sent."""
-        since = self._sending_since
-        return since is not None and self.loop.time() - since > STALLED
+        """Whether the client takes nothing of what is sent. To be read at intervals."""
+        if self._pump is None:
+            return False
+        now = self.loop.time()
+        if (self._pump, self._sending) != self._seen:
+            self._seen, self._seen_at = (self._pump, self._sending), now
+        return now - self._seen_at > STALLED
 
     def cut_off(self) -> None:
         """Send nothing more to a client that does not read."""
         logger.warning("A response is cut off because its client does not read it")
         self.disconnected()
-        if self._pump is not None and self._sending_since is not None:
+        if self._pump is not None and self._sending:
             self._pump.cancel()
 
     async def _flush_in_time(self) -> None:
@@ -152,11 +157,10 @@ class HttpExchange(LoopExchange):
     def _enqueue(self, event: bytes) -> None:
         if self.gone:
             return
-        if self._size > MAX_WAITING:
+        if len(self._waiting) > MAX_WAITING:
             self._overflow()
             return
-        self._waiting.append(event)
-        self._size += len(event)
+        self._waiting += event
         if not self._is_scheduled:
             # Events which are written until then are sent together.
             self._is_scheduled = True
@@ -179,20 +183,21 @@ class HttpExchange(LoopExchange):
     async def _drain(self) -> None:
         """Pass the events to the ASGI server; those written meanwhile are sent together."""
         try:
-            self._sending_since = self.loop.time()
+            self._sending = 1
             if not self.streaming:
                 self.streaming = True
                 await self._start(200, STREAM_HEADERS)
             while self._waiting:
-                events, self._size = b"".join(self._waiting), 0
+                events = bytes(self._waiting)
                 self._waiting.clear()
-                self._sending_since = self.loop.time()
+                self._sending += 1
                 await self._send_body(events, more=True)
         except asyncio.CancelledError:
             if not self.gone:  # Otherwise ``cut_off`` did it.
                 raise
         finally:
-            self._pump = self._sending_since = None
+            self._pump = None
+            self._sending = 0
 
     def _start(self, status: int, headers: HeaderPairs) -> Awaitable[None]:
         pairs = [*headers, *self._headers]
