@@ -5,7 +5,7 @@ takes at least one character and stops at ``/ ? #``; ``{+var}`` may contain ``/`
 choice, a variable is as short as the rest of the template allows. Because an expansion omits
 undefined variables, the values of ``{.x} {/x} {#x}`` may be absent, and so may the pairs of
 ``{;x} {?x} {&x}``, which may have any order, each at most once, and no others. Values are
-percent-decoded: a handler must validate a value that names a file.
+percent-decoded once: see ``UriTemplate.leads_outside`` for those that name a file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ _RESERVED = ":/?#[]@!$&'()*+,;="
 _EXPRESSION = re.compile(r"\{([^{}]*)\}")
 _NAME = re.compile(r"(?:\w|%[0-9A-Fa-f]{2})+(?:\.(?:\w|%[0-9A-Fa-f]{2})+)*", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CHARACTERS = r"(?:[A-Za-z0-9\-._~:/@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*+"
+_URI = re.compile(
+    rf"[A-Za-z][A-Za-z0-9+.\-]*+:(?://\[[0-9A-Fa-f:.]+\])?{_CHARACTERS}"
+    rf"(?:\?(?:{_CHARACTERS}\??)*+)?(?:#(?:{_CHARACTERS}\??)*+)?"
+)
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _SLASH = re.compile(r"[/\\]")
+_ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:")
 _TRIPLET = re.compile(r"(%[0-9A-Fa-f]{2})")
 _QUOTED = re.compile(r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]++|%[0-9A-Fa-f]{2})*+")
 
@@ -90,6 +97,8 @@ class UriTemplate:
     """The sort key, most specific first: most literal characters, fewest ``{+…}`` and variables."""
     _parts: tuple[_Part, ...] = field(repr=False, compare=False)
     _steps: tuple[_Step, ...] = field(repr=False, compare=False)
+    _segments: frozenset[str] = field(repr=False, compare=False)
+    """The variables that stop at a slash."""
 
     @classmethod
     def parse(cls, text: str) -> UriTemplate:
@@ -109,7 +118,9 @@ class UriTemplate:
         literal = sum(len(part) for part in parts if isinstance(part, str))
         reserved = sum(not isinstance(part, str) and bool(part.operator.safe) for part in parts)
         specificity = (-literal, reserved, len(names))
-        return cls(text, names, specificity, parts, _compiled(text, parts))
+        plain = [p for p in parts if not isinstance(p, str) and "/" in p.operator.stops]
+        segments = frozenset(name for part in plain for name in part.names)
+        return cls(text, names, specificity, parts, _compiled(text, parts), segments)
 
     def match(self, uri: str) -> dict[str, str] | None:
         """Return the variables with which this template expands to ``uri``, or None."""
@@ -127,6 +138,29 @@ class UriTemplate:
             _quoted(part, _RESERVED) if isinstance(part, str) else _expanded(part, values)
             for part in self._parts
         )
+
+    def leads_outside(self, variables: Mapping[str, str]) -> bool:
+        """Whether a value, joined to the path of a folder, may lead out of that folder.
+
+        It climbs or is an absolute path, also one of Windows, or a variable that stops at a slash
+        contains an encoded one.
+        """
+        return any(
+            has_path_traversal(value)
+            or _ABSOLUTE.match(value)
+            or (name in self._segments and _SLASH.search(value))
+            for name, value in variables.items()
+        )
+
+
+def is_uri(text: str) -> bool:
+    """Whether ``text`` is a URI with a scheme (RFC 3986)."""
+    return _URI.fullmatch(text) is not None
+
+
+def is_uri_template(text: str) -> bool:
+    """Whether a template expands to URIs, in which characters outside ASCII are encoded."""
+    return is_uri(_NOT_ASCII.sub("%C3", _EXPRESSION.sub("x", text)))
 
 
 def has_path_traversal(text: str) -> bool:
