@@ -192,6 +192,22 @@ async def test_middleware_that_ends_with_no_exception_is_answered(error: Any) ->
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit])
+async def test_frame_processor_that_ends_with_no_exception_is_answered(
+    error: Any, configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def process(frame: Frame) -> dict[str, Any]:
+        raise error
+
+    monkeypatch.setattr(sys.modules[__name__], "process", process, raising=False)
+    configure(FRAME_PROCESSORS=[f"{__name__}.process"])
+
+    response = await Peer(shop()).tool("add")
+
+    assert response.raised is None
+    assert response.error["code"] == -32603
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit])
 async def test_sync_handler_that_ends_with_no_exception_fails(error: Any) -> None:
     server = Server("shop")
 
