@@ -124,12 +124,13 @@ def check_authenticators(site: Settings) -> Found:
 @check
 def check_paths(site: Settings) -> Found:
     by_path: dict[str, Server] = {}
-    for server in map(registry.configure, registry.servers()):
-        first = by_path.setdefault(server.path.strip("/"), server)
+    for server in registry.servers():
+        path = registry.path(server)
+        first = by_path.setdefault(path.strip("/"), server)
         if first is not server:
             yield Error(
                 f"The MCP servers {first.name!r} and {server.name!r} share the path "
-                f"{server.path!r}, so that only one of them can be reached.",
+                f"{path!r}, so that only one of them can be reached.",
                 hint='Set another path on one of them: Server(…, path="/…").',
                 id="django_mcp.E007",
             )
@@ -143,6 +144,21 @@ def check_channel_layer(site: Settings) -> Found:
             "of CHANNEL_LAYERS.",
             hint=f"CHANNEL_LAYERS has: {', '.join(_channel_layers()) or 'nothing'}.",
             id="django_mcp.E008",
+        )
+
+
+@check
+def check_single_use(site: Settings) -> Found:
+    backend = settings.CACHES.get("default", {}).get("BACKEND")
+    if site.request_state_single_use and backend in (*LOCAL_CACHES, FILE_CACHE):
+        yield Error(
+            f"The default cache is {backend!r}, which cannot ensure that a request state is used "
+            "once by all workers.",
+            hint=(
+                "Use a default cache that all workers share, such as Redis, Memcached or the "
+                'database, or set DJANGO_MCP["REQUEST_STATE_SINGLE_USE"] to False.'
+            ),
+            id="django_mcp.E009",
         )
 
 
@@ -327,6 +343,8 @@ LOCAL_CACHES = (
     "django.core.cache.backends.dummy.DummyCache",
     "django.core.cache.backends.locmem.LocMemCache",
 )
+FILE_CACHE = "django.core.cache.backends.filebased.FileBasedCache"
+"""Its ``add`` may return True to two processes."""
 
 
 def _channel_layers() -> dict[str, dict[str, Any]]:

@@ -15,11 +15,13 @@ from typing import Any
 from django.urls import URLPattern, re_path
 
 from django_mcp import conf, registry
+from django_mcp.pubsub import bus
 from django_mcp.runtime import lifespan
 from django_mcp.server.server import Server
-from django_mcp.transports.http import http_sse, sse_stream
+from django_mcp.transports.http import http_sse, monitor, sse_stream
 from django_mcp.transports.http.consumer import StreamableHttpConsumer
 from django_mcp.transports.http.http_sse import HttpSseConsumer
+from django_mcp.transports.wrapped_lifespan import WrappedLifespan
 
 logger = logging.getLogger("django_mcp")
 
@@ -59,8 +61,9 @@ def urlpatterns() -> list[URLPattern]:
 def mount(django_application: Asgi) -> Asgi:
     """Return an ASGI application with every MCP server at its path, and Django elsewhere.
 
-    It also handles the lifespan messages of the ASGI server, which Django's application rejects,
-    and ends open streams properly when the ASGI server stops.
+    It also handles the lifespan messages of the ASGI server, and passes them on, unless the
+    application rejects them as Django's does. It ends open streams properly when the ASGI server
+    stops.
     """
     mounted: dict[str, Asgi] = {}
     for server in registry.mountable():
@@ -72,33 +75,55 @@ def mount(django_application: Asgi) -> Asgi:
             endpoint = mounted.get(path) or mounted.get(path.rstrip("/"))
             await (endpoint or django_application)(scope, receive, send)
         elif scope["type"] == "lifespan":
-            await _lifespan(receive, send)
+            await _lifespan(WrappedLifespan(django_application, scope), receive, send)
         else:
             await django_application(scope, receive, send)
 
     return application
 
 
-async def _lifespan(receive: Any, send: Any) -> None:
-    """Start all MCP servers, and stop them. When one cannot start, the process serves nothing."""
-    while True:
-        message = await receive()
+async def _lifespan(wrapped: WrappedLifespan, receive: Any, send: Any) -> None:
+    """Start all MCP servers, and stop them. When one cannot start, the process serves nothing.
+
+    The wrapped application starts before them, and stops after them.
+    """
+    try:
+        answer = await _startup(wrapped, await receive())
+        await send(answer)
+        if answer["type"] == "lifespan.startup.complete":
+            await send(await _shutdown(wrapped, await receive()))
+    finally:
+        wrapped.cancel()
+
+
+async def _startup(wrapped: WrappedLifespan, message: dict[str, Any]) -> dict[str, Any]:
+    answer = await wrapped.send(message) or {"type": "lifespan.startup.complete"}
+    if answer["type"] == "lifespan.startup.complete":
         try:
-            await (_start_all if message["type"] == "lifespan.startup" else _stop_all)()
+            await _start_all()
         except Exception as error:
             logger.exception("An MCP server could not be started")
-            await send({"type": f"{message['type']}.failed", "message": repr(error)})
-            return
-        await send({"type": f"{message['type']}.complete"})
-        if message["type"] == "lifespan.shutdown":
-            return
+            await wrapped.send({"type": "lifespan.shutdown"})
+            return {"type": "lifespan.startup.failed", "message": repr(error)}
+    return answer
 
 
-def _end_streams_on_signals() -> None:
-    """End open streams when the process receives a signal to stop.
+async def _shutdown(wrapped: WrappedLifespan, message: dict[str, Any]) -> dict[str, Any]:
+    failure = None
+    try:
+        await _stop_all()
+    except Exception as error:
+        logger.exception("An MCP server could not be stopped")
+        failure = {"type": "lifespan.shutdown.failed", "message": repr(error)}
+    answer = await wrapped.send(message)
+    return failure or answer or {"type": "lifespan.shutdown.complete"}
 
-    ASGI servers wait until every response has ended before they send ``lifespan.shutdown``, and
-    a stream ends only when its client disconnects.
+
+def _end_responses_on_signals() -> None:
+    """End open streams and running calls when the process receives a signal to stop.
+
+    ASGI servers wait until every response has ended before they send ``lifespan.shutdown``. A
+    stream ends only when its client disconnects, and a call may take as long as HANDLER_TIMEOUT.
     """
     if threading.current_thread() is not threading.main_thread():
         return
@@ -107,7 +132,7 @@ def _end_streams_on_signals() -> None:
 
     def handle(number: int, frame: Any) -> Any:
         if not loop.is_closed():
-            loop.call_soon_threadsafe(sse_stream.end_all)
+            loop.call_soon_threadsafe(lambda: bus.spawn(_end_responses()))
         return previous[number](number, frame)  # type: ignore[index,misc,operator]
 
     for number, handler in previous.items():
@@ -116,11 +141,16 @@ def _end_streams_on_signals() -> None:
 
 
 async def _start_all() -> None:
-    _end_streams_on_signals()
+    _end_responses_on_signals()
     for server in registry.servers():
         await lifespan.start(server)
 
 
 async def _stop_all() -> None:
-    sse_stream.end_all()
+    await _end_responses()
     await lifespan.stop_all()
+
+
+async def _end_responses() -> None:
+    sse_stream.end_all()
+    await monitor.end_all(conf.get().shutdown_grace)

@@ -6,6 +6,7 @@ stream. The URI to post to contains a signed mailbox address: any worker can for
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, quote
@@ -23,8 +24,12 @@ from django_mcp.transports.http.request import HttpError, HttpRequest
 from django_mcp.transports.http.response import JSON_HEADERS, HttpExchange
 from django_mcp.transports.http.sse_stream import AuthenticatedRequest, SseStream
 
+logger = logging.getLogger("django_mcp")
+
 KEY = "key"
 """The query parameter with the signed mailbox address of the connection."""
+PURPOSE = "http_sse"
+"""What the address is signed for. No other principal can post to a connection."""
 JSON_TYPE = JSON_HEADERS[:1]
 
 
@@ -65,7 +70,7 @@ class HttpSseConsumer(HttpConsumer):
         await stream.serve(connection, self._uri)
 
     def _uri(self, address: str) -> str:
-        key = self.server.signer.sign(self._purpose, address)
+        key = self.server.sign(PURPOSE, self.principal.key, address)
         root, path = self.request.scope.get("root_path", ""), self.request.scope["path"]
         beside = path.rstrip("/").rpartition("/")[0]
         prefix = "" if beside.startswith(root) else root
@@ -77,8 +82,12 @@ class HttpSseConsumer(HttpConsumer):
         address = self._address()
         body = await self.request.body(conf.get().max_body_size)
         jsonrpc.decode_received(body, conf.get().max_json_values)
-        if not await bus.send(address, {"body": body.decode()}):
+        delivery = await bus.send(address, {"body": body.decode()})
+        if delivery is bus.Delivery.CLOSED:
             raise HttpError(404, "This connection has ended")
+        if delivery is bus.Delivery.UNREACHABLE:
+            logger.error("A message cannot be delivered to another worker: %s", bus.REMEDY)
+            raise HttpError(503, "The worker of this connection cannot be reached")
         await HttpExchange(self._send, may_stream=False).respond(202, b"", ())
 
     def _address(self) -> str:
@@ -86,15 +95,10 @@ class HttpSseConsumer(HttpConsumer):
         key = dict(parse_qsl(query)).get(KEY)
         if key is None:
             raise HttpError(400, "Post to the address which the stream names")
-        address = self.server.signer.unsign(self._purpose, key)
+        address = self.server.unsign(PURPOSE, self.principal.key, key)
         if address is None:
             raise HttpError(404, "There is no such connection")
         return address
-
-    @property
-    def _purpose(self) -> str:
-        """What the address is signed for, so that no other principal can post to a connection."""
-        return f"http_sse:{self.server.name}:{self.principal.key}"
 
 
 class Stream(SseStream):
