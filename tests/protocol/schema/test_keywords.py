@@ -152,3 +152,18 @@ def test_custom_keywords_agree_with_jsonschema(schema: dict[str, Any], values: l
 def test_replaced_keywords_exist_in_every_dialect() -> None:
     for checker in (jsonschema.Draft202012Validator, jsonschema.Draft7Validator):
         assert set(KEYWORDS) <= set(checker.VALIDATORS)
+
+
+@pytest.mark.parametrize(
+    ("instance", "problem"),
+    [
+        ({"n_a": 1, "other": "x"}, ""),
+        ({"n_a": "x"}, "arguments.n_a: 'x' is not of type 'integer'"),
+        ({"an_a": "x"}, ""),
+        ("n_a", ""),
+    ],
+)
+def test_pattern_properties_apply_to_the_names_that_match(instance: Any, problem: str) -> None:
+    validator = compiler.compile({"patternProperties": {"^n_": {"type": "integer"}}})
+
+    assert validator.problems(instance) == problem
