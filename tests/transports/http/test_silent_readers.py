@@ -124,6 +124,26 @@ async def test_resumable_stream_is_left_to_its_log_when_too_much_waits(
     assert 10 < len(messages) < 50
 
 
+async def test_resumed_stream_that_is_read_drops_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(event_log, "MAX_UNREAD", 10_000)
+    talk = Talk()
+    peer = Peer(talk.server)
+    await peer.initialize()
+    async with peer.open_post(peer.call("talk", id=7)) as stream:
+        first = await event_of(stream)
+    async with peer.stream(last=first.id) as resumed:
+        await asyncio.sleep(0.4)  # The call has subscribed, and is told that it is read.
+        caplog.clear()
+        for _ in range(50):
+            await event_of(resumed)
+    assert "dropped" not in caplog.text
+    await until(lambda: "Notifications are dropped" in caplog.text)
+    talk.stopped = True
+    await until(talk.has_ended)
+
+
 async def test_stream_that_cannot_be_resumed_drops_what_is_too_much(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -52,6 +52,7 @@ class StreamLog:
         self._last = 0
         self._stored = 0
         self._stored_at = 0.0
+        self._is_read = True
         self._unread = 0
         self._has_dropped = False
         self._loop = asyncio.get_running_loop()
@@ -80,7 +81,11 @@ class StreamLog:
 
     def resumed(self) -> None:
         """Note that another connection reads the stream."""
-        self._unread = 0
+        self._is_read, self._has_dropped, self._unread = True, False, 0
+
+    def left(self) -> None:
+        """Note that no connection reads the stream. Another one may do so later."""
+        self.has_other_readers, self._is_read = True, False
 
     def renew(self) -> None:
         """Extend the lease if that is due."""
@@ -135,7 +140,7 @@ class StreamLog:
         last = await stores.events().append(self._session, self.name, texts)
         self._stored += len(texts)
         self._stored_at = self._loop.time()
-        if not self.has_other_readers:
+        if self._is_read:
             self._unread = sum(map(len, self._backlog))
         if last != self._stored:
             logger.info("A stream is no longer stored: its session or its lease has ended")

@@ -321,6 +321,7 @@ class ResumedStream(SessionStream):
         self._name, self._number = last_event.stream, last_event.sequence
         self._token = secrets.token_urlsafe(9)
         self._is_lease_due = True
+        self._is_replaced = False
 
     def tick(self, now: float, *, ping: bool) -> None:
         """Look now and then whether the worker that writes the stream still lives."""
@@ -341,6 +342,8 @@ class ResumedStream(SessionStream):
             await self.finish()
         finally:
             here.unsubscribe(group, self._receive_event)
+            if not self._is_replaced:
+                bus.publish_soon(group, {"event": "left", "stream": self._name})
 
     def _replace_others(self) -> None:
         if not self.gone:
@@ -354,6 +357,7 @@ class ResumedStream(SessionStream):
             case "appended" if is_mine:
                 self._wake()
             case "resumed" if is_mine and message["by"] != self._token:
+                self._is_replaced = True
                 self.end()
             case "ended":
                 self.end()

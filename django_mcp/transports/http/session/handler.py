@@ -340,6 +340,8 @@ class SessionCallMonitor(CallMonitor):
             self.end(ENDED)
         elif message["event"] == "resumed":
             bus.spawn(self._call.exchange.detach(message["stream"]))
+        elif message["event"] == "left":
+            self._call.exchange.left(message["stream"])
 
 
 def _is_cancelled(session: Session, key: str) -> bool:

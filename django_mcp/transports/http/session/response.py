@@ -71,6 +71,11 @@ class SessionExchange(HttpExchange):
         if self._requests is not None:
             self._requests.abandon(reason)
 
+    def left(self, stream: str) -> None:
+        """Note that the connection which resumed ``stream`` has ended."""
+        if self._log is not None and self._log.name == stream:
+            self._log.left()
+
     def abandon_undeliverable(self, notes: Mapping[str, float]) -> None:
         """Give those requests up whose responses reached workers that could not deliver them."""
         ids = [] if self._requests is None else self._requests.ids
@@ -99,15 +104,15 @@ class SessionExchange(HttpExchange):
         """Note that the client has disconnected; later events are only logged."""
         super().disconnected()
         if self._log is not None:
-            self._log.has_other_readers = True
+            self._log.left()
             bus.spawn(self._log.notify_readers())
         self.release()
 
     async def detach(self, stream: str) -> None:
         """Close the connection if ``stream``, resumed over another connection, is its own."""
         if self._log is not None and self._log.name == stream:
-            self._log.resumed()
             await self._close_connection()
+            self._log.resumed()
             await self._log.notify_readers()
 
     async def finish(self, message: dict[str, Any], status: int = 200) -> None:
@@ -191,7 +196,7 @@ class SessionExchange(HttpExchange):
         # From here on nothing is enqueued, so that the end is sent last.
         self.gone = True
         if self._log is not None:
-            self._log.has_other_readers = True
+            self._log.left()
             await self._log.flush()
         await self._send_body(b"", more=False)
         self.release()
