@@ -180,7 +180,7 @@ class SessionHttp(AuthenticatedRequest):
         await stores.events().forget(session.address)
 
     async def get(self) -> None:
-        self.request.check_accepts_stream()
+        self.request.check_get()
         session = await self._session()
         position = await get_stream.find(self.request.header(b"last-event-id"), session)
         if isinstance(position, EventId):

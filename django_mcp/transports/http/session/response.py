@@ -94,7 +94,7 @@ class SessionExchange(HttpExchange):
         await super().flush()
         if not self.gone:
             self.gone = True
-            await self._send_body(event, more=False)
+            await self._send_events(event, more=False)
         await self._log.close()
 
     async def finish_all(self, messages: Sequence[bytes]) -> None:
@@ -103,7 +103,7 @@ class SessionExchange(HttpExchange):
         if self.gone:
             return
         if self.streaming:
-            await self._send_body(b"".join(map(sse.event, messages)), more=False)
+            await self._send_events(b"".join(map(sse.event, messages)), more=False)
         elif messages:
             await self.respond(200, b"[%b]" % b",".join(messages))
         else:
@@ -156,7 +156,7 @@ class SessionExchange(HttpExchange):
         if self._log is not None:
             self._log.has_other_readers = True
             await self._log.flush()
-        await self._send_body(b"", more=False)
+        await self._send_events(b"", more=False)
         self.release()
 
     def release(self) -> None:
