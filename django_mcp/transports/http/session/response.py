@@ -97,6 +97,22 @@ class SessionExchange(HttpExchange):
             await self._send_events(event, more=False)
         await self._log.close()
 
+    async def finish_cancelled(self, message: dict[str, Any]) -> None:
+        """End the response to a request that its client cancelled.
+
+        A stream ends without an answer (CANC-06). A response that has not begun is ``message``,
+        because HTTP cannot leave a request unanswered.
+        """
+        await super().flush()
+        if self._log is None and not self.streaming:
+            await self.finish(message)
+            return
+        if not self.gone:
+            self.gone = True
+            await self._send_events(b"", more=False)
+        if self._log is not None:
+            await self._log.close()
+
     async def finish_all(self, messages: Sequence[bytes]) -> None:
         """Send the responses to a batch, each as an event or all in one array."""
         await super().flush()
