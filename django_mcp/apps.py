@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 
 
 class SimpleMcpConfig(AppConfig):
@@ -15,6 +15,7 @@ class SimpleMcpConfig(AppConfig):
     def ready(self) -> None:
         # These modules import models, so that they can be imported only now.
         from django_mcp import checks  # noqa: F401 - the import registers them
+        from django_mcp.components import stored
         from django_mcp.frame.client import input_requests
         from django_mcp.pubsub.publisher import ChannelsPublisher
         from django_mcp.runtime import django_forms
@@ -22,9 +23,14 @@ class SimpleMcpConfig(AppConfig):
         from django_mcp.server.notifications import Notifications
         from django_mcp.transports.in_process import DjangoInProcessCaller
 
+        stored.MODULE_CHECKS[:] = [_is_installed]
         input_requests.FORM_READERS[:] = [django_forms.input_schema_of]
         Notifications.publisher = ChannelsPublisher()
         InProcessCalls.caller = DjangoInProcessCaller()
+
+
+def _is_installed(module: str) -> bool:
+    return apps.get_containing_app_config(module) is not None
 
 
 class McpConfig(SimpleMcpConfig):

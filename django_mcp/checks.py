@@ -147,6 +147,21 @@ def check_channel_layer(site: Settings) -> Found:
 
 
 @check
+def check_single_use(site: Settings) -> Found:
+    backend = settings.CACHES.get("default", {}).get("BACKEND")
+    if site.request_state_single_use and backend in (*LOCAL_CACHES, FILE_CACHE):
+        yield Error(
+            f"The default cache is {backend!r}, which cannot ensure that a request state is used "
+            "once by all workers.",
+            hint=(
+                "Use a default cache that all workers share, such as Redis, Memcached or the "
+                'database, or set DJANGO_MCP["REQUEST_STATE_SINGLE_USE"] to False.'
+            ),
+            id="django_mcp.E009",
+        )
+
+
+@check
 def check_runserver() -> Found:
     if not settings.DEBUG or not any(entries()):
         return
@@ -338,6 +353,8 @@ LOCAL_CACHES = (
     "django.core.cache.backends.dummy.DummyCache",
     "django.core.cache.backends.locmem.LocMemCache",
 )
+FILE_CACHE = "django.core.cache.backends.filebased.FileBasedCache"
+"""Its ``add`` may return True to two processes."""
 
 
 def _channel_layers() -> dict[str, dict[str, Any]]:

@@ -232,6 +232,9 @@ class Settings:
     handler_timeout: float | None = _key(_optional(_seconds), 15 * 60.0)
     """Time limit of one call, input requests included; None for no limit."""
 
+    shutdown_grace: float = _key(_seconds, 1.0)
+    """How long running calls may go on when the process is told to stop."""
+
     request_state_lifetime: float = _key(_seconds, 10 * 60.0)
     """How long a client may take to retry a call with the requested input."""
 

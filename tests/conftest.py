@@ -16,6 +16,14 @@ if SCHEMAS.is_dir():
     os.environ.setdefault("DJANGO_MCP_SPEC_SCHEMAS", str(SCHEMAS))
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _handlers_of_tests_may_be_stored() -> None:
+    """Let sessions store components whose handlers are in a test, which is in no installed app."""
+    from django_mcp.components import stored
+
+    stored.MODULE_CHECKS.append(lambda module: module.startswith("tests."))
+
+
 @pytest.fixture(autouse=True)
 def _no_thread_outlives_its_test() -> Iterator[None]:
     """Close the connections of our threads, which outlive the test otherwise."""

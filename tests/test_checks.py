@@ -140,6 +140,25 @@ def test_missing_channel_layer_is_reported(settings: Settings) -> None:
     assert get_findings()["E008"].hint == "CHANNEL_LAYERS has: default."
 
 
+@pytest.mark.parametrize(
+    ("cache", "found"),
+    [
+        ("locmem.LocMemCache", {"E009"}),
+        ("filebased.FileBasedCache", {"E009"}),
+        ("dummy.DummyCache", {"E009"}),
+        ("redis.RedisCache", set()),
+    ],
+)
+def test_cache_that_cannot_hold_used_states_is_reported(
+    settings: Settings, cache: str, found: set[str]
+) -> None:
+    settings.CACHES = {"default": {"BACKEND": f"django.core.cache.backends.{cache}"}}
+    settings.DJANGO_MCP = {"REQUEST_STATE_SINGLE_USE": True}
+    assert set(get_findings()) == found
+    settings.DJANGO_MCP = {}
+    assert get_findings() == {}
+
+
 @pytest.mark.usefixtures("_uncached_commands")
 def test_runserver_without_asgi_is_reported(settings: Settings) -> None:
     settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "daphne"]

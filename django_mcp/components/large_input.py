@@ -37,7 +37,11 @@ _INNER = (
     "json_schema", "python_schema", "arguments_schema", "extras_schema", "extras_keys_schema",
 )  # fmt: skip
 _SEVERAL = ("choices", "steps", "definitions", "items_schema", "arguments_schema", "fields")
-_SCALARS = frozenset({"any", "bool", "int", "float", "str", "none", "literal", "enum", "date"})
+_SCALARS = frozenset(
+    {"any", "bool", "int", "float", "str", "none", "literal", "enum", "date", "datetime", "uuid"}
+)
+_FLAT = _SCALARS | {"model", "model-fields", "model-field", "default", "nullable"}
+"""Types whose validation takes the same time for every value."""
 _HASHED_WITH_SECRET = frozenset({"str", "literal", "enum", "bool", "none"})
 """Types of which a sender cannot make thousands of values that share a hash value."""
 
@@ -114,10 +118,11 @@ class _CollectorPaused:
 _collector_paused = _CollectorPaused()
 
 
-def max_nodes_in_loop(model: type[BaseModel]) -> int:
-    """How large arguments the event loop may validate; raises ConfigurationError for a pattern.
+def smallness_of(model: type[BaseModel]) -> Callable[[dict[str, Any]], bool]:
+    """Return whether the event loop may validate some arguments of ``model``.
 
-    0 for a recursive model with unions, whose time may be exponential in the depth.
+    Not those of a recursive model with unions, whose time may be exponential in the depth.
+    Raises ConfigurationError for a pattern that Python would match.
     """
     nodes = [*_nodes(model.__pydantic_core_schema__)]
     engines = {node.get("config", node).get("regex_engine") for node in nodes}
@@ -129,7 +134,10 @@ def max_nodes_in_loop(model: type[BaseModel]) -> int:
             "look-around and without regex_engine, and check the rest in the handler"
         )
     kinds = {node.get("type") for node in nodes}
-    return 0 if {"definition-ref", "union"} <= kinds else MAX_NODES
+    if kinds <= _FLAT:
+        return lambda arguments: len(arguments) <= MAX_NODES
+    limit = 0 if {"definition-ref", "union"} <= kinds else MAX_NODES
+    return lambda arguments: is_small(arguments, limit)
 
 
 def _nodes(node: Any) -> Iterator[Node]:

@@ -108,9 +108,9 @@ class TemplateComponent(ReadComponent):
         return self.template.specificity
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """The variables in ``uri``, or None when it does not match, or has a path traversal."""
+        """The variables in ``uri``, or None when it does not match, or one may leave a folder."""
         variables = self.template.match(uri)
-        if variables is None or any(map(has_path_traversal, (uri, *variables.values()))):
+        if variables is None or has_path_traversal(uri) or self.template.leads_outside(variables):
             return None
         return variables
 

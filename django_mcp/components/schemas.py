@@ -247,11 +247,11 @@ def _input_of_model(model: type[BaseModel]) -> InputSchema:
     # The compiled validator itself: two layers fewer than model_validate, for every call.
     validate = model.__pydantic_validator__.validate_python
     accepted = tuple(schema.get("properties", ()))
-    max_nodes = large_input.max_nodes_in_loop(model)
+    is_small = large_input.smallness_of(model)
     validator_of_large = cache(partial(large_input.validator_of, model))
 
     def checked(arguments: dict[str, Any]) -> Any:
-        if not large_input.is_small(arguments, max_nodes):
+        if not is_small(arguments):
             raise LargeArguments
         try:
             return validate(arguments)

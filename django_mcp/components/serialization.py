@@ -7,6 +7,7 @@ serialized without importing Django.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
@@ -22,6 +23,15 @@ def jsonable(value: Any) -> Any:
         return to_jsonable_python(value, fallback=json_fallback, inf_nan_mode="null")
     except NOT_SERIALIZABLE as error:
         raise not_serializable(value, error) from error
+
+
+def copied(value: Any) -> Any:
+    """A copy of a JSON-compatible ``value``, whose objects and lists may be changed."""
+    if isinstance(value, Mapping):
+        return {name: copied(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [copied(item) for item in value]
+    return value
 
 
 def compact(value: Any) -> str:

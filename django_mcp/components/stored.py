@@ -32,6 +32,10 @@ def canonical(spec: Mapping[str, Any]) -> bytes:
         return to_json({option: _encode(option, value) for option, value in spec.items()})
 
 
+MODULE_CHECKS: list[Callable[[str], bool]] = []
+"""Port: each returns whether functions of a module may be stored. apps.py adds installed apps."""
+
+
 def restore(
     text: bytes, build: Callable[..., AnyComponent], placeholder: Callable[..., Any], **default: Any
 ) -> AnyComponent:
@@ -43,7 +47,7 @@ def restore(
         if option in options:
             options[option] = _decode(options[option])
     if path is not None:
-        return replace(build(resolve(path), **options), spec=spec)
+        return replace(build(_resolve_stored(path), **options), spec=spec)
     component = build(placeholder, **{"description": "", **default, **options})
     return replace(
         component, spec=spec, handler=None, invoke=None, is_async=False, module="", find_line=int
@@ -78,11 +82,30 @@ def resolve(path: str) -> Any:
         ) from error
 
 
+def _resolve_stored(path: str) -> Any:
+    """``resolve`` a path of a session's component, which leads to a function of an installed app.
+
+    The module is checked before it is imported, and again where the function is defined.
+    """
+    _check_module(path.partition(":")[0])
+    function = resolve(path)
+    _check_module(getattr(function, "__module__", None) or "")
+    return function
+
+
+def _check_module(module: str) -> None:
+    if not any(is_allowed(module) for is_allowed in MODULE_CHECKS):
+        raise ConfigurationError(
+            f"{module!r} belongs to no installed app: the handler of a component that is "
+            "registered for a session must be defined in one of INSTALLED_APPS"
+        )
+
+
 def _decode(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: resolve(path) for name, path in value.items()}
+        return {name: _resolve_stored(path) for name, path in value.items()}
     # A permission is "app.codename" or the path of a function.
-    return resolve(value) if ":" in value else value
+    return _resolve_stored(value) if ":" in value else value
 
 
 def _encode(option: str, value: Any) -> Any:

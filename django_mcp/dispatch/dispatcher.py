@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from django_mcp.dispatch.invocation import raise_outcome
 from django_mcp.dispatch.methods import CAPABILITIES, METHODS
 from django_mcp.frame.client import request_state
 from django_mcp.frame.client.base import current
@@ -95,7 +96,10 @@ def _in_its_session(after: Frame, before: Frame) -> Frame:
 async def answer_or_input_required(frame: Frame) -> Answer:
     """The result of the request, or one that requests the input which its handler needs."""
     try:
-        result, after = await call(frame, call_declared)
+        try:
+            result, after = await call(frame, call_declared)
+        except BaseException as raised:
+            raise_outcome(raised, frame)
     except InputRequired as required:
         return input_required(frame, required), frame
     except UrlElicitationRequired as error:
@@ -124,9 +128,7 @@ def input_required(frame: Frame, required: InputRequired) -> dict[str, Any]:
     request = frame.message
     if request.method not in frame.revision.input_request_methods:
         raise RuntimeError(f"{request.method} may not request input from the client")
-    return request_state.result(
-        frame.server, frame.principal.key, request.method, request.params, required
-    )
+    return request_state.result(frame, required)
 
 
 def error_reply(frame: Frame, error: McpError) -> Reply:

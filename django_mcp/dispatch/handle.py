@@ -8,13 +8,14 @@ and Django.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from logging import INFO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from django_mcp.dispatch import call_log, dispatcher
 from django_mcp.dispatch.call_log import Signal
 from django_mcp.dispatch.dispatcher import Reply
+from django_mcp.frame.client import request_state
 from django_mcp.protocol.errors import InternalError, InvalidParams
 
 if TYPE_CHECKING:
@@ -23,14 +24,27 @@ if TYPE_CHECKING:
     from django_mcp.server.server import Server
 
 
+class SingleUse(Protocol):
+    """Request states that are accepted once."""
+
+    def claim(self, state: str, /) -> bool:
+        """Return whether no other call has used the state, or is using it."""
+
+    def keep(self, state: str, /) -> None:
+        """Mark a claimed state as used."""
+
+    def release(self, state: str, /) -> None:
+        """Let another call claim the state."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
     start: Callable[[Server], Awaitable[None]]
     """Starts a server that is not running in this process."""
     process: Callable[[Frame], Awaitable[Frame]] | None
     """Runs the frame processors; None where there are none."""
-    claim_request_state: Callable[[str], bool] | None
-    """Whether a request state was not used before; None where it may be used repeatedly."""
+    single_use: SingleUse | None
+    """Lets a request state be used once; None where it may be used repeatedly."""
     commit: Callable[[str, Sequence[Change]], Awaitable[Session | None]]
     """Applies changes to a session, by its id: the new session, or None if it does not exist."""
     publish: Callable[[Server, str, Sequence[Change]], Awaitable[None]]
@@ -44,11 +58,8 @@ async def answer(frame: Frame, site: Site) -> Reply:
 
     What the handler changed in its session is committed before the reply is returned.
     """
-    if site.claim_request_state:
-        state = frame.message.params.get("requestState")
-        if state is not None and not await frame.exchange.run(site.claim_request_state, state):
-            error = InvalidParams("params.requestState was used before")
-            return dispatcher.error_reply(frame, error)
+    if site.single_use and (state := request_state.of(frame)) is not None:
+        return await _answer_once(frame, site, site.single_use, state)
     if site.process or not frame.server.is_running:
         try:
             frame = await prepare(frame, site)
@@ -60,6 +71,23 @@ async def answer(frame: Frame, site: Site) -> Reply:
     if signal is None or not (signal.receivers or call_log.calls.isEnabledFor(INFO)):
         return await _answer(frame, site)
     return await call_log.logged(frame, signal, _answer(frame, site))
+
+
+async def _answer_once(frame: Frame, site: Site, single_use: SingleUse, state: str) -> Reply:
+    """``answer`` a call that brings a request state which may be used once.
+
+    The state is used up when the answer is kept: a call that failed or was cancelled leaves it.
+    """
+    run = frame.exchange.run
+    if not await run(single_use.claim, state):
+        return dispatcher.error_reply(frame, InvalidParams("params.requestState was used before"))
+    is_kept = False
+    try:
+        reply = await answer(frame, replace(site, single_use=None))
+        is_kept = reply.error is None
+    finally:
+        await run(single_use.keep if is_kept else single_use.release, state)
+    return reply
 
 
 async def prepare(frame: Frame, site: Site) -> Frame:

@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import cache, partial
 from os import register_at_fork
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from django_mcp.components.base import Completer, Component
 from django_mcp.components.schemas import InputSchema
 from django_mcp.components.signature import is_async
-from django_mcp.frame.client.multi_round_trip import InputRequired
+from django_mcp.frame.client.multi_round_trip import InputRequired, unwrapped
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.errors import InvalidParams, McpError
 
@@ -76,10 +76,13 @@ def handler_of(component: Component, hook: Callable[..., Any], *arguments: Any) 
 
 async def call_hook(function: Callable[..., Any], *arguments: Any, frame: Frame) -> Frame:
     """Call a hook which may return a Frame; return that one, or ``frame``."""
-    if is_async(function):
-        returned = await function(*arguments, frame)
-    else:
-        returned = await frame.exchange.run(function, *arguments, frame)
+    try:
+        if is_async(function):
+            returned = await function(*arguments, frame)
+        else:
+            returned = await frame.exchange.run(function, *arguments, frame)
+    except BaseException as raised:
+        raise_outcome(raised, frame)
     return returned if isinstance(returned, Frame) else frame
 
 
@@ -103,13 +106,36 @@ async def run(handler: Handler, frame: Frame, *arguments: Any, read: Read) -> An
             run_sync = exchange.run_handler if rolls_back else exchange.run
             # Not a closure: with sixteen callers, it costs 8 % of a synchronous call.
             answer = await run_sync(_invoke, invoke, arguments, frame, read)
-    except InputRequired as required:
-        if state.writes > writes and not rolls_back:
-            raise RuntimeError(UNDECLARED) from required
-        raise
+    except BaseException as raised:
+        wrote = state.writes > writes and not rolls_back
+        if wrote and isinstance(unwrapped(raised), InputRequired):
+            raise RuntimeError(UNDECLARED) from raised
+        raise_outcome(raised, frame)
     frame.cancellation.raise_if_requested()
     return answer
 
+
+def raise_outcome(raised: BaseException, frame: Frame) -> NoReturn:
+    """Raise what an exception of a handler amounts to, from within ``except``.
+
+    Besides Exceptions, only an input request, the cancellation of this request or of this task,
+    and what ends an event loop or a generator are passed on. SystemExit, which argparse raises,
+    would end the process, and the CancelledError of a task that somebody else cancelled would
+    leave the request without a response: such a handler has failed.
+    """
+    error = unwrapped(raised)
+    passes = isinstance(error, PASSING)
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        passes = frame.cancellation.requested or (task is not None and task.cancelling() > 0)
+    if not passes:
+        raise RuntimeError(f"The handler ended with {type(error).__name__}") from raised
+    if error is raised:
+        raise
+    raise error from raised
+
+
+PASSING = (Exception, InputRequired, KeyboardInterrupt, GeneratorExit)
 
 UNDECLARED = (
     "This handler wrote to the database before it requested input. It runs again when the client "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.components.base import Component
@@ -16,10 +17,11 @@ if TYPE_CHECKING:
 async def page(frame: Frame, kind: str, member: str) -> tuple[dict[str, Any], Frame]:
     """Return one page of the visible components of ``kind``, as ``member``."""
     listed, start = visibility.components(frame, kind), 0
-    if "cursor" in frame.message.params:
-        last = cursors.decode(kind, frame.message.params["cursor"], frame.server.unsign)
-        start = bisect_right(listed, last, key=lambda component: component.sort_key)
     server = frame.server
+    if "cursor" in frame.message.params:
+        unsign = partial(server.unsign, "cursor", frame.principal.key)
+        last = cursors.decode(kind, frame.message.params["cursor"], unsign)
+        start = bisect_right(listed, last, key=lambda component: component.sort_key)
     limit = frame.private.get("pagination_limit") or server.page_size or server.options.page_size
     shown: list[Component] = []
     next_page: dict[str, Any] = {}
@@ -27,8 +29,12 @@ async def page(frame: Frame, kind: str, member: str) -> tuple[dict[str, Any], Fr
         if not component.is_public and not await visibility.is_visible(frame, component):
             continue
         if len(shown) == limit:
-            next_page["nextCursor"] = cursors.encode(kind, shown[-1].sort_key, server.sign)
+            sign = partial(server.sign, "cursor", frame.principal.key)
+            next_page["nextCursor"] = cursors.encode(kind, shown[-1].sort_key, sign)
             break
         shown.append(component)
-    describe, revision = server.components.descriptor, frame.revision
+    revision, declared = frame.revision, server.components
+    # Middleware and callers in the process may change what they receive.
+    is_only_encoded = frame.exchange.encodes and not server.middleware
+    describe = declared.shared_descriptor if is_only_encoded else declared.descriptor
     return {member: [describe(revision, item) for item in shown], **next_page}, frame

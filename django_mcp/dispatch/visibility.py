@@ -1,12 +1,16 @@
-"""Which components a caller may see, in lists and in calls; any other is treated as unknown."""
+"""Which components a caller may see, in lists and in calls; any other is treated as unknown.
+
+An unknown component costs a permission check as well: its time must not tell it from a hidden one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from inspect import isawaitable
 from typing import TYPE_CHECKING
 
-from django_mcp.components.base import Component
+from django_mcp.components.base import Component, Permission
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.protocol.errors import ResourceNotFound
 
@@ -29,40 +33,62 @@ async def find(frame: Frame, kind: str, key: str) -> Component | None:
     component = frame.server.components.find(kind, key)
     if f"{kind}:{key}" in (frame.private.get("components") or ()):
         component = next(c for c in frame.get_components() if c.kind == kind and c.key == key)
-    if component is None or component.is_public or await is_visible(frame, component):
+    if component is not None and (component.is_public or await is_visible(frame, component)):
         return component
+    if component is None or component.permission is None or not _has_scopes(frame, component):
+        await _check_any(frame, kind)
     return None
 
 
-def matching_templates(frame: Frame, uri: str) -> list[TemplateComponent]:
-    """Return the templates that match ``uri``, the most specific first."""
+async def visible_templates(frame: Frame, uri: str) -> AsyncIterator[TemplateComponent]:
+    """Yield the templates that match ``uri`` and which the caller may see, most specific first."""
     templates = components(frame, TemplateComponent.kind)
     found = [t for t in templates if isinstance(t, TemplateComponent) and t.match(uri) is not None]
-    return sorted(found, key=lambda template: (template.specificity, template.name))
+    if not found:
+        await _check_any(frame, TemplateComponent.kind)
+    for template in sorted(found, key=lambda template: (template.specificity, template.name)):
+        if await is_visible(frame, template):
+            yield template
 
 
 async def is_readable(frame: Frame, uri: str) -> bool:
     """Return whether ``uri`` belongs to a resource or a template which the caller may see."""
     if await find(frame, ResourceComponent.kind, uri) is not None:
         return True
-    for template in matching_templates(frame, uri):
-        try:
+    async for template in visible_templates(frame, uri):
+        with suppress(ResourceNotFound):
             template.validate_input({"uri": uri, **(template.match(uri) or {})})
-        except ResourceNotFound:
-            continue
-        if await is_visible(frame, template):
             return True
     return False
 
 
 async def is_visible(frame: Frame, component: Component) -> bool:
-    if component.is_public:
-        return True
-    if component.scopes and not (frame.auth and component.scopes <= frame.auth.scopes):
+    """Return whether the caller has the scopes and the permission; one that raises is refused."""
+    if not _has_scopes(frame, component):
         return False
-    permission = component.permission
-    if permission is None:
+    if component.permission is None:
         return True
+    try:
+        return await _has_permission(frame, component.permission)
+    except Exception as error:
+        kind, name = component.kind.replace("_", " "), component.name
+        frame.server.report(f"The permission of the {kind} {name!r} failed: it is hidden", error)
+        return False
+
+
+def _has_scopes(frame: Frame, component: Component) -> bool:
+    return not component.scopes or bool(frame.auth and component.scopes <= frame.auth.scopes)
+
+
+async def _check_any(frame: Frame, kind: str) -> None:
+    """Check the permission of any component of ``kind``, for its time alone."""
+    declared = frame.server.components.of_kind(kind)
+    guarded = (item for item in declared if item.permission and _has_scopes(frame, item))
+    if (component := next(guarded, None)) is not None:
+        await is_visible(frame, component)
+
+
+async def _has_permission(frame: Frame, permission: Permission) -> bool:
     if isinstance(permission, str):
         return bool(frame.user is not None and await frame.user.ahas_perm(permission))
     allowed = await frame.exchange.run(permission, frame)

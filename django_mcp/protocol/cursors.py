@@ -1,4 +1,4 @@
-"""Opaque pagination cursors: the sort key of the last item, signed and bound to its owner."""
+"""Opaque pagination cursors: the sort key of the last item, signed and encrypted for its owner."""
 
 from __future__ import annotations
 

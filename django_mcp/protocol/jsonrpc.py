@@ -55,11 +55,15 @@ def decode_received(data: bytes | str, max_values: int = MAX_VALUES) -> Any:
     Raises InvalidRequest for more than ``max_values`` JSON values, and for an integer beyond 64
     bits: of those, millions can share a hash value, so that a set of them takes hours to build.
     """
-    encoded = data.encode("utf-8", "replace") if isinstance(data, str) else data
-    if len(encoded) > max_values and _has_more_values(encoded, max_values):
+    if isinstance(data, str):
+        data = data.encode("utf-8", "replace")
+    if len(data) > max_values and _has_more_values(data, max_values):
         raise InvalidRequest(f"A message has at most {max_values} JSON values")
-    value = decode(encoded)
-    may_be_large = encoded.translate(_DIGITS_AS_ZERO).find(_MANY_DIGITS) >= 0
+    try:
+        value = from_json(data, allow_inf_nan=False)
+    except ValueError as error:
+        raise ParseError from error
+    may_be_large = data.translate(_DIGITS_AS_ZERO).find(_MANY_DIGITS) >= 0
     if may_be_large and _has_large_integer(value):
         identity = value.get("id") if isinstance(value, dict) else None
         identity = None if _has_large_integer(identity) else identity

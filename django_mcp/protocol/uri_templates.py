@@ -5,7 +5,7 @@ takes at least one character and stops at ``/ ? #``; ``{+var}`` may contain ``/`
 choice, a variable is as short as the rest of the template allows. Because an expansion omits
 undefined variables, the values of ``{.x} {/x} {#x}`` may be absent, and so may the pairs of
 ``{;x} {?x} {&x}``, which may have any order, each at most once, and no others. Values are
-percent-decoded: a handler must validate a value that names a file.
+percent-decoded once: see ``UriTemplate.leads_outside`` for those that name a file.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _URI = re.compile(
 )
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _SLASH = re.compile(r"[/\\]")
+_ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:")
 _TRIPLET = re.compile(r"(%[0-9A-Fa-f]{2})")
 _QUOTED = re.compile(r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]++|%[0-9A-Fa-f]{2})*+")
 
@@ -96,6 +97,8 @@ class UriTemplate:
     """The sort key, most specific first: most literal characters, fewest ``{+…}`` and variables."""
     _parts: tuple[_Part, ...] = field(repr=False, compare=False)
     _steps: tuple[_Step, ...] = field(repr=False, compare=False)
+    _segments: frozenset[str] = field(repr=False, compare=False)
+    """The variables that stop at a slash."""
 
     @classmethod
     def parse(cls, text: str) -> UriTemplate:
@@ -115,7 +118,9 @@ class UriTemplate:
         literal = sum(len(part) for part in parts if isinstance(part, str))
         reserved = sum(not isinstance(part, str) and bool(part.operator.safe) for part in parts)
         specificity = (-literal, reserved, len(names))
-        return cls(text, names, specificity, parts, _compiled(text, parts))
+        plain = [p for p in parts if not isinstance(p, str) and "/" in p.operator.stops]
+        segments = frozenset(name for part in plain for name in part.names)
+        return cls(text, names, specificity, parts, _compiled(text, parts), segments)
 
     def match(self, uri: str) -> dict[str, str] | None:
         """Return the variables with which this template expands to ``uri``, or None."""
@@ -132,6 +137,19 @@ class UriTemplate:
         return "".join(
             _quoted(part, _RESERVED) if isinstance(part, str) else _expanded(part, values)
             for part in self._parts
+        )
+
+    def leads_outside(self, variables: Mapping[str, str]) -> bool:
+        """Whether a value, joined to the path of a folder, may lead out of that folder.
+
+        It climbs or is an absolute path, also one of Windows, or a variable that stops at a slash
+        contains an encoded one.
+        """
+        return any(
+            has_path_traversal(value)
+            or _ABSOLUTE.match(value)
+            or (name in self._segments and _SLASH.search(value))
+            for name, value in variables.items()
         )
 
 

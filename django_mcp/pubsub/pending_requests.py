@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 Write = Callable[[dict[str, Any]], None]
 
+MAILBOX = "mailbox"
+"""What the ids of requests to the client are signed for."""
+
 
 class Route(Protocol):
     """The way back for a response: the id of its request leads to the receiver."""
@@ -41,19 +44,16 @@ class ResponseRoute:
     async def open(self, receiver: bus.Receiver, /) -> tuple[str, Callable[[], object]]:
         here = bus.here()
         address = await here.open_mailbox(receiver)
-        request_id = self.server.signer.sign(self._purpose, address)
+        principal, session = self.session.principal, self.session.address
+        request_id = self.server.sign(MAILBOX, principal, address, session)
         return request_id, lambda: here.close_mailbox(address)
 
     def address(self, request_id: Any) -> str | None:
         """The mailbox address in an id that this client received, or None for any other id."""
         if not isinstance(request_id, str):
             return None
-        return self.server.signer.unsign(self._purpose, request_id)
-
-    @property
-    def _purpose(self) -> str:
-        session = self.session
-        return f"question:{self.server.name}:{session.address}:{session.principal}"
+        principal, session = self.session.principal, self.session.address
+        return self.server.unsign(MAILBOX, principal, request_id, session)
 
 
 class ConnectionRoute:

@@ -1,34 +1,116 @@
-"""Signing strings that travel through the client (cursors, request state) with the SECRET_KEY."""
+"""Signing: strings that travel through the client, stored components, and states of single use.
+
+All keys are derived from SECRET_KEY and SECRET_KEY_FALLBACKS.
+"""
 
 from __future__ import annotations
 
-from datetime import timedelta
+import struct
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterator
 from hashlib import sha256
+from secrets import token_bytes
 
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from django.conf import settings
 from django.core.cache import cache
-from django.core.signing import BadSignature, TimestampSigner
+from django.utils.crypto import constant_time_compare, salted_hmac
+from django.utils.encoding import force_bytes
+
+NONCE = 12
+"""Bytes of the random number before each ciphertext, as AES-GCM needs it."""
+TIME = struct.Struct(">Q")
+"""How the time of signing, in milliseconds, is stored before the text."""
 
 
 class DjangoSigner:
-    """A Signer with Django's signing: keys come from SECRET_KEY and SECRET_KEY_FALLBACKS."""
+    """A Signer with AES-256-GCM, whose key is derived by HKDF for what a string is bound to.
 
-    def sign(self, purpose: str, text: str, /) -> str:
-        return _signer(purpose).sign(text)
+    A string that is bound to something else therefore cannot be decrypted. Since hardly any two
+    strings have the same key, random nonces cannot collide.
+    """
 
-    def unsign(self, purpose: str, signed: str, /, max_age: float | None = None) -> str | None:
-        """Return the signed text, or None when it is forged, for another purpose, or too old."""
-        age = None if max_age is None else timedelta(seconds=max_age)
+    def sign(self, bound_to: str, text: str, /) -> str:
+        nonce, now = token_bytes(NONCE), TIME.pack(int(time.time() * 1000))
+        encrypted = _cipher(_secrets()[0], bound_to).encrypt(nonce, now + text.encode(), None)
+        return _encode(nonce + encrypted)
+
+    def unsign(self, bound_to: str, signed: str, /, max_age: float | None = None) -> str | None:
+        """Return the signed text, or None when it is forged, bound otherwise, or too old."""
         try:
-            return _signer(purpose).unsign(signed, max_age=age)
-        except BadSignature:
+            data = urlsafe_b64decode(signed + "=" * (-len(signed) % 4))
+        except ValueError:
             return None
+        # Base64 has several spellings of the same bytes: a state of single use has one only.
+        if _encode(data) != signed or len(data) <= NONCE:
+            return None
+        for secret in _secrets():
+            try:
+                text = _cipher(secret, bound_to).decrypt(data[:NONCE], data[NONCE:], None)
+            except InvalidTag:
+                continue
+            age = time.time() - TIME.unpack_from(text)[0] / 1000
+            return None if max_age is not None and age > max_age else text[TIME.size :].decode()
+        return None
 
 
-def claim_single_use(signed: str, lifetime: float) -> bool:
-    """Return whether this is the first use; all workers must share Django's default cache."""
-    used = sha256(signed.encode()).hexdigest()
-    return bool(cache.add(f"django_mcp.used.{used}", True, timeout=lifetime))
+def _cipher(secret: bytes, bound_to: str) -> AESGCM:
+    info = b"django_mcp" + sha256(bound_to.encode()).digest()
+    return AESGCM(HKDF(SHA256(), length=32, salt=None, info=info).derive(secret))
 
 
-def _signer(purpose: str) -> TimestampSigner:
-    return TimestampSigner(salt=f"django_mcp.{purpose}")
+def _secrets() -> list[bytes]:
+    return [force_bytes(key) for key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)]
+
+
+def _encode(data: bytes) -> str:
+    return urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def signature(purpose: str, text: str) -> str:
+    """Return the signature of a text that this site stores."""
+    return next(_signatures(purpose, text))
+
+
+def is_signature(purpose: str, text: str, signature: object) -> bool:
+    """Whether ``signature`` is that of the text, with any key of the site."""
+    return isinstance(signature, str) and any(
+        constant_time_compare(signature, own) for own in _signatures(purpose, text)
+    )
+
+
+def _signatures(purpose: str, text: str) -> Iterator[str]:
+    for secret in _secrets():
+        yield salted_hmac(f"django_mcp.{purpose}", text, secret, algorithm="sha256").hexdigest()
+
+
+class SingleUse:
+    """Request states that are accepted once; all workers must share Django's default cache.
+
+    A state is claimed while its call runs, so that two calls cannot use it at the same time. It
+    is used up when the answer is kept; a call that failed or was cancelled releases it. After
+    ``call_timeout`` seconds, the state of a worker that died is released as well.
+    """
+
+    def __init__(self, lifetime: float, call_timeout: float | None) -> None:
+        self._lifetime = lifetime
+        self._call_timeout = min(lifetime, call_timeout or lifetime)
+
+    def claim(self, state: str) -> bool:
+        """Return whether no other call has used the state, or is using it."""
+        return bool(cache.add(_key(state), "running", timeout=self._call_timeout))
+
+    def keep(self, state: str) -> None:
+        """Mark the state as used, for as long as it could be valid."""
+        cache.set(_key(state), "used", timeout=self._lifetime)
+
+    def release(self, state: str) -> None:
+        cache.delete(_key(state))
+
+
+def _key(state: str) -> str:
+    return f"django_mcp.used.{sha256(state.encode()).hexdigest()}"

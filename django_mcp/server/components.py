@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from django_mcp.components.base import Component, ConfigurationError
 from django_mcp.components.prompt import PromptComponent
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
+from django_mcp.components.serialization import copied
 from django_mcp.components.tool import ToolComponent
 
 if TYPE_CHECKING:
@@ -99,6 +100,14 @@ class ComponentCollection:
 
     def descriptor(self, revision: Revision, component: Component) -> dict[str, Any]:
         """Return the entry of ``component`` in a list for clients of ``revision``."""
+        described: dict[str, Any] = copied(self.shared_descriptor(revision, component))
+        return described
+
+    def shared_descriptor(self, revision: Revision, component: Component) -> dict[str, Any]:
+        """``descriptor`` for those who only encode it: all lists contain the same one."""
+        # Read first: a change replaces the cache afterwards, so that an outdated descriptor, made
+        # at the same time in another thread, is stored where nobody finds it.
+        descriptors = self._descriptors
         # A component which a session registered under the same name is not cached, nor is a
         # description which is computed at each listing or translated lazily.
         is_declared = self.find(component.kind, component.key) is component
@@ -106,12 +115,12 @@ class ComponentCollection:
         if not is_declared or not texts <= CONSTANT:
             return self._describe(revision, component)
         key = (revision.version, component.kind, component.key)
-        if (described := self._descriptors.get(key)) is None:
-            described = self._descriptors[key] = self._describe(revision, component)
+        if (described := descriptors.get(key)) is None:
+            described = descriptors[key] = self._describe(revision, component)
         return described
 
     def clear_descriptors(self) -> None:
-        self._descriptors.clear()
+        self._descriptors = {}
 
     def _describe(self, revision: Revision, component: Component) -> dict[str, Any]:
         described = revision.describe(component.kind, component.descriptor())

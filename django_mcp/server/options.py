@@ -28,13 +28,16 @@ class ServerOptions:
 
 
 class Signer(Protocol):
-    """Signs strings which travel through the client, so that a change is detected."""
+    """Signs and encrypts strings which travel through the client.
 
-    def sign(self, purpose: str, text: str, /) -> str:
-        """Return ``text`` signed for this purpose alone."""
+    ``Server.sign`` and ``Server.unsign`` determine what a string is bound to.
+    """
 
-    def unsign(self, purpose: str, signed: str, /, max_age: float | None = None) -> str | None:
-        """Return the text that ``sign`` signed for this purpose, or None for anything else."""
+    def sign(self, bound_to: str, text: str, /) -> str:
+        """Return ``text`` signed and encrypted, to be read with the same ``bound_to`` alone."""
+
+    def unsign(self, bound_to: str, signed: str, /, max_age: float | None = None) -> str | None:
+        """Return the text that ``sign`` was given, or None for anything else."""
 
 
 class UnconfiguredSigner:

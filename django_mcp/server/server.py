@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
@@ -253,12 +254,30 @@ class Server(Hooks):
         for name in ("cache_members", "stateless"):
             self.__dict__.pop(name, None)
 
-    def sign(self, text: str) -> str:
-        return self.signer.sign(f"cursor:{self.name}", text)
+    def sign(self, purpose: str, principal: str, text: str, /, *bound_to: Any) -> str:
+        """Return ``text`` signed and encrypted, for a client to return it.
 
-    def unsign(self, signed: str) -> str | None:
-        """Return the text that ``sign`` signed, or None for a forgery."""
-        return self.signer.unsign(f"cursor:{self.name}", signed)
+        Only this server, at its path, accepts it, for this purpose, from this principal (its key)
+        and with the same ``bound_to``, which are JSON values.
+        """
+        return self.signer.sign(self._binding(purpose, principal, bound_to), text)
+
+    def unsign(
+        self,
+        purpose: str,
+        principal: str,
+        signed: str,
+        /,
+        *bound_to: Any,
+        max_age: float | None = None,
+    ) -> str | None:
+        """Return the text that ``sign`` was given, or None for anything else."""
+        binding = self._binding(purpose, principal, bound_to)
+        return self.signer.unsign(binding, signed, max_age=max_age)
+
+    def _binding(self, purpose: str, principal: str, bound_to: Sequence[Any]) -> str:
+        own = [purpose, self.name, self.path, principal]
+        return json.dumps([*own, *bound_to], sort_keys=True)
 
     @cached_property
     def cache_members(self) -> Mapping[str, Any]:

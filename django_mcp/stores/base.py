@@ -7,6 +7,7 @@ To add one, implement these classes and run ``django_mcp.testing.contracts`` on 
 from __future__ import annotations
 
 import json
+import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -17,8 +18,10 @@ from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from pydantic_core import from_json
 
-from django_mcp.frame.session import Change, Session
-from django_mcp.runtime import threads
+from django_mcp.frame.session import Change, Session, address
+from django_mcp.runtime import signing, threads
+
+logger = logging.getLogger("django_mcp")
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -198,10 +201,13 @@ class EventStore(ABC):
 def pack(session: Session) -> str:
     """The session as JSON without its id; raises TypeError for an unserializable value.
 
-    Default values are left out, because each request parses the JSON.
+    Default values are left out, because each request parses the JSON. Runtime components are
+    signed, because they name the functions that this site runs.
     """
     values = {name: value for name, value in session.to_json().items() if value != _NEW.get(name)}
     del values["id"]
+    if "components" in values:
+        values["signature"] = signing.signature(*_signed(session.address, values["components"]))
     return _ENCODER.encode(values)
 
 
@@ -215,8 +221,24 @@ def unpack(text: str, *, session_id: str) -> Session:
         values = from_json(text)
     except ValueError:
         values = json.loads(text)
+    if "components" in values:
+        signed = _signed(address(session_id), values["components"])
+        if not signing.is_signature(*signed, values.get("signature")):
+            logger.error("The runtime components of a session are ignored: " + UNSIGNED)
+            del values["components"]
     values["id"] = session_id
     return Session.from_json(values)
+
+
+UNSIGNED = (
+    "their signature is not by this site. Add the former SECRET_KEY to SECRET_KEY_FALLBACKS if it "
+    "was changed. Otherwise, somebody else may have written to the session store"
+)
+
+
+def _signed(address: str, components: Mapping[str, Any]) -> tuple[str, str]:
+    """The purpose and the text of the signature of a session's components."""
+    return "components", f"{address} {_ENCODER.encode(components)}"
 
 
 def digest(*parts: str) -> str:

@@ -57,7 +57,9 @@ def stateless(call: IncomingRequest, request: Request, meta: RequestMeta) -> Fra
     if meta.client_info is not None:
         private["client_info"] = meta.client_info
     principal = call.caller.principal.key
-    earlier = request_state.read(call.server, principal, request.method, request.params)
+    earlier = request_state.read(
+        call.server, meta.revision, principal, request.method, request.params
+    )
     client: Callable[..., Client] = MultiRoundTripClient
     if earlier is not request_state.FIRST:
         client = partial(MultiRoundTripClient, responses=earlier.responses)

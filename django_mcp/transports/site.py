@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache
 from inspect import isawaitable
 from typing import Any
 
@@ -23,11 +23,11 @@ from django_mcp.server.server import Server
 def get() -> Site:
     """The functions of this site, for sessions that are kept in its store."""
     settings = conf.get()
-    claim = partial(signing.claim_single_use, lifetime=settings.request_state_lifetime)
+    single_use = signing.SingleUse(settings.request_state_lifetime, settings.handler_timeout)
     return Site(
         start=lifespan.start,
         process=_process if settings.frame_processors else None,
-        claim_request_state=claim if settings.request_state_single_use else None,
+        single_use=single_use if settings.request_state_single_use else None,
         commit=_commit,
         publish=_publish,
         signals={

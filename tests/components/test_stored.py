@@ -204,9 +204,16 @@ class TestConfigurationErrors:
             )
 
     def test_dotted_path_without_a_handler_is_rejected(self) -> None:
-        for path in (f"{__name__}:missing", "no.such.module", "", "no path"):
+        for path in (f"{__name__}:missing", "tests.no.such.module", "tests.no path"):
             assert "There is no handler at" in configuration_error(
                 ToolComponent, {"name": "it", "handler": path}
+            )
+
+    @pytest.mark.parametrize("path", ["json:loads", f"{__name__}:json.loads"])
+    def test_function_of_no_installed_app_is_rejected(self, path: str) -> None:
+        for option, value in (("handler", path), ("permission", path), ("complete", {"a": path})):
+            assert "'json' belongs to no installed app" in configuration_error(
+                ToolComponent, {"name": "it", option: value}
             )
 
     def test_unknown_option_is_rejected(self) -> None:

@@ -190,7 +190,7 @@ async def test_permission_method_of_a_tool_class_is_applied(client_for: ClientFo
         assert len(await client.list_tools()) == 1
 
 
-async def test_exception_in_permission_returns_internal_error(
+async def test_component_whose_permission_raises_is_hidden_and_the_failure_is_logged(
     client_for: ClientFor, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = Server("desk")
@@ -203,7 +203,39 @@ async def test_exception_in_permission_returns_internal_error(
         return "closed"
 
     async with client_for(server) as client:
+        assert await client.list_tools() == []
         error = await error_of(client.call_tool("close"))
 
-    assert (error.code, error.message) == (-32603, "Internal error")
+    assert (error.code, error.message) == (-32602, "Unknown tool: close")
     assert "xyzzy" in caplog.text
+
+
+async def test_unknown_components_cost_as_many_permission_checks_as_hidden_ones(
+    client_for: ClientFor,
+) -> None:
+    checks: list[str] = []
+
+    def refuse(frame: Frame) -> bool:
+        checks.append(frame.message.method)
+        return False
+
+    server = desk(refuse)
+
+    @server.tool(scopes=["desk"])
+    def scoped() -> str:
+        return ""
+
+    async with client_for(server) as client:
+        for request, hidden, unknown in (
+            ("tools/call", {"name": "close"}, {"name": "open"}),
+            ("tools/call", {"name": "scoped"}, {"name": "open"}),
+            ("prompts/get", {"name": "summarise"}, {"name": "open"}),
+            ("resources/read", {"uri": "desk://tickets"}, {"uri": "desk://unknown"}),
+            ("resources/read", {"uri": "desk://tickets/1"}, {"uri": "desk://unknown"}),
+        ):
+            counts = []
+            for params in (hidden, unknown):
+                checks.clear()
+                await error_of(client.request(request, params))
+                counts.append(len(checks))
+            assert counts[0] == counts[1] > 0, (request, hidden)

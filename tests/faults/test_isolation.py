@@ -204,11 +204,14 @@ def problems(*, deploy: bool = False) -> list[CheckMessage]:
     return [message for message in found if (message.id or "").startswith("django_mcp.")]
 
 
-@pytest.mark.parametrize("cache", ["locmem.LocMemCache", "dummy.DummyCache"])
+@pytest.mark.parametrize(
+    "cache", ["locmem.LocMemCache", "dummy.DummyCache", "filebased.FileBasedCache"]
+)
 def test_cache_that_cannot_hold_used_states_is_an_error(
     cache: str, configure: Configure, settings: Settings
 ) -> None:
-    settings.CACHES = {"default": {"BACKEND": f"django.core.cache.backends.{cache}"}}
+    backend = f"django.core.cache.backends.{cache}"
+    settings.CACHES = {"default": {"BACKEND": backend, "LOCATION": "/tmp/nowhere"}}
     configure()
     before = {message.id for message in problems(deploy=True)}
     configure(REQUEST_STATE_SINGLE_USE=True)

@@ -110,6 +110,33 @@ def test_template_matches_its_own_expansion(template: str, uri: str) -> None:
     assert parsed.expand(found) == uri
 
 
+@pytest.mark.parametrize(
+    ("template", "values", "leads_outside"),
+    [
+        ("{a}", {"a": "x"}, False),
+        ("{a}", {"a": "..x"}, False),
+        ("{a}", {"a": "x:1"}, True),
+        ("{a}", {"a": "id:1"}, False),
+        ("{a}", {"a": "x/y"}, True),
+        ("{.a}", {"a": "x\\y"}, True),
+        ("{/a}", {"a": "x/y"}, True),
+        ("{+a}", {"a": "x/y:z"}, False),
+        ("{#a}", {"a": "x/y"}, False),
+        ("{?a}", {"a": "x/y"}, False),
+        ("{;a}", {"a": "/x"}, True),
+        ("{+a}", {"a": "/x"}, True),
+        ("{+a}", {"a": "\\x"}, True),
+        ("{+a}", {"a": "C:x"}, True),
+        ("{+a}", {"a": "x/../../y"}, True),
+        ("{+a}/{b}", {"a": "x/y", "b": "x/y"}, True),
+    ],
+)
+def test_values_that_may_leave_a_folder_are_detected(
+    template: str, values: dict[str, str], leads_outside: bool
+) -> None:
+    assert UriTemplate.parse(template).leads_outside(values) is leads_outside
+
+
 MATCHES: list[tuple[str, str, dict[str, str] | None]] = [
     ("test://template/{id}/data", "test://template/123/data", {"id": "123"}),
     ("test://template/{id}/data", "test://template/a b/data", {"id": "a b"}),

@@ -52,6 +52,6 @@ def test_unconfigured_server_signs_nothing_and_names_the_remedy() -> None:
     server = Server("shop")
 
     with pytest.raises(RuntimeError, match=r"registry\.configure"):
-        server.sign("cursor")
+        server.sign("cursor", "test:1", "text")
     with pytest.raises(RuntimeError, match=r"registry\.configure"):
-        server.unsign("cursor")
+        server.unsign("cursor", "test:1", "text")

@@ -53,10 +53,7 @@ async def _resource(frame: Frame, uri: str) -> Component | None:
     found = found or await visibility.find(frame, ResourceComponent.kind, uri)
     if found is not None:
         return found
-    for template in visibility.matching_templates(frame, uri):
-        if await visibility.is_visible(frame, template):
-            return template
-    return None
+    return await anext(visibility.visible_templates(frame, uri), None)
 
 
 def _context(frame: Frame) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from django_mcp.components.serialization import copied
 from django_mcp.dispatch.invocation import call_hook, string_param
 from django_mcp.frame.client.log_levels import LEVELS
 from django_mcp.frame.session import Change
@@ -30,8 +31,8 @@ async def initialize(frame: Frame) -> tuple[dict[str, Any], Frame]:
     )
     result = {
         "protocolVersion": revision.version,
-        "capabilities": revision.describe_capabilities(server.get_capabilities()),
-        "serverInfo": server.get_server_info(revision),
+        "capabilities": copied(revision.describe_capabilities(server.get_capabilities())),
+        "serverInfo": copied(server.get_server_info(revision)),
         **_instructions(frame),
     }
     if server.has_hook("on_initialize"):  # It may reject the client.
@@ -48,7 +49,7 @@ async def discover(frame: Frame) -> tuple[dict[str, Any], Frame]:
     server = frame.server
     result = {
         "supportedVersions": [item.version for item in server.revisions(Statefulness.STATELESS)],
-        "capabilities": frame.revision.describe_capabilities(server.get_capabilities()),
+        "capabilities": copied(frame.revision.describe_capabilities(server.get_capabilities())),
         **_instructions(frame),
     }
     return result, frame

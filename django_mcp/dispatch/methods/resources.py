@@ -38,10 +38,8 @@ async def _candidates(frame: Frame, uri: str) -> AsyncIterator[tuple[Readable, d
     resource = await visibility.find(frame, ResourceComponent.kind, uri)
     if isinstance(resource, ResourceComponent):
         yield resource, {}
-    for template in visibility.matching_templates(frame, uri):
-        variables = template.match(uri)
-        if variables is not None and await visibility.is_visible(frame, template):
-            yield template, variables
+    async for template in visibility.visible_templates(frame, uri):
+        yield template, template.match(uri) or {}
 
 
 async def _read(frame: Frame, component: Readable, uri: str, variables: dict[str, str]) -> Answer:

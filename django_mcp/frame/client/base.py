@@ -9,13 +9,14 @@ ends the call and reads the responses when the client calls again.
 from __future__ import annotations
 
 import logging
+import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
-from math import inf, isfinite
+from math import inf
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
@@ -47,6 +48,10 @@ Model = TypeVar("Model", bound="BaseModel")
 C = TypeVar("C", bound="Client")
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+MAX_PROGRESS = sys.float_info.max
+"""The greatest number that every client can read."""
 
 
 class CallState:
@@ -135,13 +140,13 @@ class Client(ABC):
     ) -> None:
         """Send a progress notification, if the client requested progress.
 
-        ``progress`` must increase: a number that does not, or is not finite, is dropped.
+        ``progress`` must increase: a number that does not, or is no finite float, is dropped.
         """
-        if self._progress_token is None or not self.state.progress < progress < inf:
+        if self._progress_token is None or not self.state.progress < progress <= MAX_PROGRESS:
             return
         self.state.progress = progress
         params: dict[str, Any] = {"progressToken": self._progress_token, "progress": progress}
-        if total is not None and isfinite(total):
+        if total is not None and -MAX_PROGRESS <= total <= MAX_PROGRESS:
             params["total"] = total
         if message is not None and "message" in self._revision.fields["progress"]:
             params["message"] = message
@@ -296,10 +301,11 @@ class Client(ABC):
 
     def _params(self, request: InputRequest[Any]) -> dict[str, Any]:
         params = self._revision.input_request(request.method, request.params)
-        is_declared = self._revision.has(Feature.SAMPLING_TOOLS)
-        if is_declared and "context" not in self.capabilities.get("sampling", {}):
+        if self._revision.has(Feature.SAMPLING_TOOLS):
             # In these revisions a client declares whether it supports it (SAMP-06).
-            params.pop("includeContext", None)
+            sampling = self.capabilities.get("sampling")
+            if not isinstance(sampling, dict) or "context" not in sampling:
+                params.pop("includeContext", None)
         if self._is_invalid(request.method, strict_messages.server_request, params):
             raise InternalError("The server asked something unfit")
         return params

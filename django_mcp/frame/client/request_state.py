@@ -1,19 +1,20 @@
-"""The state that travels through a stateless client: signed when sent, verified on return.
+"""The state that travels through a stateless client: encrypted when sent, verified on return.
 
-It is signed, short-lived, and bound to the caller and to the request (MRTR).
+It is short-lived, and bound to the server, the caller and the request (MRTR).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django_mcp.protocol.errors import InvalidParams, Json
 
 if TYPE_CHECKING:
     from django_mcp.frame.client.multi_round_trip import InputRequired
+    from django_mcp.frame.frame import Frame
+    from django_mcp.protocol.revisions import Revision
     from django_mcp.server.server import Server
 
 
@@ -27,41 +28,53 @@ class RetryInput(NamedTuple):
 FIRST = RetryInput()
 
 
-def read(server: Server, principal: str, method: str, params: Json) -> RetryInput:
+def read(
+    server: Server, revision: Revision, principal: str, method: str, params: Json
+) -> RetryInput:
     """Return what the call brings; raises InvalidParams for an invalid state.
 
-    Responses may come without a state, and responses to unknown input requests are ignored.
+    Only responses to the input requests that the state names are read: a client cannot confirm
+    what it was not asked. All others are ignored (MRTR-12), and the input is requested again.
     """
     if "inputResponses" not in params and "requestState" not in params:
+        return FIRST
+    if method not in revision.input_request_methods:
         return FIRST
     responses = params.get("inputResponses", {})
     if type(responses) is not dict or not all(type(item) is dict for item in responses.values()):
         raise InvalidParams("params.inputResponses must be an object of result objects")
     if "requestState" not in params:
-        return RetryInput(responses)
-    signed, purpose = params["requestState"], _purpose(principal, method, params)
-    age = server.options.request_state_lifetime
-    text = server.signer.unsign(purpose, signed, max_age=age) if isinstance(signed, str) else None
+        return FIRST
+    signed, age, text = params["requestState"], server.options.request_state_lifetime, None
+    if isinstance(signed, str):
+        target = _target(method, params)
+        text = server.unsign("request_state", principal, signed, *target, max_age=age)
     if text is None:
         raise InvalidParams(
             "params.requestState is not one that this request was given, or too old"
         )
     state = json.loads(text)
-    return RetryInput({**state.get("given", {}), **responses}, state.get("assigns", {}))
+    requested = {name: responses[name] for name in state["requested"] if name in responses}
+    return RetryInput({**state["given"], **requested}, state["assigns"])
 
 
-def result(
-    server: Server, principal: str, method: str, params: Json, required: InputRequired
-) -> dict[str, Any]:
-    purpose = _purpose(principal, method, params)
+def result(frame: Frame, required: InputRequired) -> dict[str, Any]:
+    server, principal, request = frame.server, frame.principal.key, frame.message
+    state = json.dumps({**required.state, "requested": [*required.requests]})
+    target = _target(request.method, request.params)
     return {
         "resultType": "input_required",
         "inputRequests": dict(required.requests),
-        "requestState": server.signer.sign(purpose, json.dumps(required.state)),
+        "requestState": server.sign("request_state", principal, state, *target),
     }
 
 
-def _purpose(principal: str, method: str, params: Json) -> str:
-    defining = {name: params.get(name) for name in ("name", "uri", "arguments")}
-    text = json.dumps([principal, method, defining], sort_keys=True)
-    return f"request_state:{sha256(text.encode()).hexdigest()}"
+def of(frame: Frame) -> str | None:
+    """The state that the call on ``frame`` brings, already verified, or None."""
+    is_read = frame.message.method in frame.revision.input_request_methods
+    state: str | None = frame.message.params.get("requestState") if is_read else None
+    return state
+
+
+def _target(method: str, params: Json) -> tuple[Any, ...]:
+    return method, params.get("name"), params.get("uri"), params.get("arguments")

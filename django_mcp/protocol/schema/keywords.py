@@ -140,23 +140,37 @@ def _any_of(checker: Any, options: Sequence[Any], instance: Any, schema: Json) -
         if not errors:
             return
         context += errors
-    yield SchemaViolation("fits none of the alternatives", context=_reduced(context))
+    yield _no_alternative(context)
 
 
 def _one_of(checker: Any, options: Sequence[Any], instance: Any, schema: Json) -> Violations:
     errors = [_first_errors(checker, each, instance, index) for index, each in enumerate(options)]
     matching = errors.count([])
     if not matching:
-        yield SchemaViolation("fits none of the alternatives", context=_reduced(sum(errors, [])))
+        yield _no_alternative(sum(errors, []))
     elif matching > 1:
         yield SchemaViolation("fits more than one of the alternatives, which exclude each other")
 
 
-def _reduced(context: list[ValidationError]) -> list[ValidationError]:
-    if sum(1 + len(error.context) for error in context) > MAX_CONTEXT:
-        for error in context:
-            error.context = []
-    return context
+def _no_alternative(context: list[ValidationError]) -> SchemaViolation:
+    """Return an error with those of its alternatives, but not theirs in turn if they are many.
+
+    The constructor would refer back from each of them: those cycles are freed late, by the
+    hundreds of megabytes. ``link`` does it for the few errors that are shown.
+    """
+    error = SchemaViolation("fits none of the alternatives")
+    if sum(1 + len(each.context) for each in context) > MAX_CONTEXT:
+        for each in context:
+            each.context = []
+    error.context = context
+    return error
+
+
+def link(error: ValidationError) -> None:
+    """Let the errors of alternatives know the error that they belong to, for their paths."""
+    for each in error.context:
+        each.parent = error
+        link(each)
 
 
 def _first_errors(checker: Any, schema: Any, instance: Any, index: int) -> list[ValidationError]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 
-MAX_STEPS = 2_000_000
+MAX_STEPS = 1_000_000
 """Some seconds. A value with as many parts as a message may have takes fewer, if its schema applies
 a few keywords to each of them."""
 

@@ -19,7 +19,14 @@ from referencing.jsonschema import specification_with
 
 from django_mcp.protocol.errors import Json
 from django_mcp.protocol.schema import steps, walk
-from django_mcp.protocol.schema.keywords import KEYWORDS, SchemaViolation, bounded, is_long, shown
+from django_mcp.protocol.schema.keywords import (
+    KEYWORDS,
+    SchemaViolation,
+    bounded,
+    is_long,
+    link,
+    shown,
+)
 from django_mcp.protocol.schema.steps import MAX_STEPS
 from django_mcp.protocol.schema.walk import MAX_DEPTH, MAX_SUBSCHEMAS
 
@@ -131,6 +138,7 @@ def _sentences(errors: Sequence[Any], name: str) -> list[str]:
 
 def _sentence(error: Any, name: str) -> str:
     """Return path and problem, such as "arguments.age: 'x' is not of type 'integer'"."""
+    link(error)
     error = best_match([error])
     path = "".join(
         f".{step}" if isinstance(step, str) and step.isidentifier() else f"[{shown(step)}]"

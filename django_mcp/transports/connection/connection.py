@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -32,9 +32,9 @@ from django_mcp.transports.keepalive import Keepalive
 from django_mcp.transports.session_engine import InFlightRequest, InFlightRequests, SessionEngine
 from django_mcp.transports.subscription import Subscription
 
-GRACE = 1.0
-"""Seconds in which requests in flight may finish after the client has closed its side."""
 TIMED_OUT = "The call took too long"
+WAIT_EVERY = 100
+"""After so many messages a thread waits until there is room for more."""
 
 Task = asyncio.Task[None]
 Send = Callable[[bytes], None]
@@ -55,13 +55,21 @@ class MessageSink(Protocol):
         """Close the connection, because the client does not respond."""
 
 
+async def _yield() -> None:
+    await asyncio.sleep(0)
+
+
 class ConnectionExchange(LoopExchange):
     encodes = True
 
-    def __init__(self, send: Send, route: ConnectionRoute) -> None:
+    def __init__(
+        self, send: Send, route: ConnectionRoute, flush: Callable[[], Awaitable[None]] = _yield
+    ) -> None:
         super().__init__()
         self._send = send
         self._route = route
+        self._flush = flush
+        self._written_by_threads = 0
         self.pending_requests = PendingRequests()
         self._closed: asyncio.Future[None] | None = None
 
@@ -72,9 +80,12 @@ class ConnectionExchange(LoopExchange):
             self._send(encoded)
         else:
             self.loop.call_soon_threadsafe(self._send, encoded)
+            self._written_by_threads += 1
+            if self._written_by_threads % WAIT_EVERY == 0:
+                self.wait(self.flush())
 
     async def flush(self) -> None:
-        await asyncio.sleep(0)
+        await self._flush()
 
     async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         requests, route = self.pending_requests, self._route
@@ -169,8 +180,13 @@ class Connection:
         if self._is_open:
             self._sink.write(message)
 
-    async def close(self, *, grace: float = GRACE) -> None:
+    async def flush(self) -> None:
+        """Wait until the client has read enough that more may be sent."""
+        await _yield()
+
+    async def close(self, *, grace: float | None = None) -> None:
         """End subscriptions with their results; give other requests time to finish."""
+        grace = conf.get().shutdown_grace if grace is None else grace
         self._keepalive.stop()
         requests = self._in_flight.of(SESSION)
         for request in requests:
@@ -223,7 +239,7 @@ class Connection:
             self.write(b"[%b]" % b",".join(replies))
 
     def _start(self, request: Request, send: Send) -> Task | None:
-        exchange = ConnectionExchange(self.write, self.responses)
+        exchange = self._exchange()
         try:
             frame = frames.of_request(self._call(exchange), request, self.session)
             in_flight = ConnectionRequest(request.id, frame, exchange, send)
@@ -328,8 +344,11 @@ class Connection:
             self._notify_all([*map(jsonrpc.notification, publisher.advertised(self.server))])
 
     def _call(self, exchange: ConnectionExchange | None = None) -> frames.IncomingRequest:
-        exchange = exchange or ConnectionExchange(self.write, self.responses)
+        exchange = exchange or self._exchange()
         return frames.IncomingRequest(self.server, self._origin, exchange)
+
+    def _exchange(self) -> ConnectionExchange:
+        return ConnectionExchange(self.write, self.responses, self.flush)
 
     async def _subscribe_to(self, uris: frozenset[str]) -> None:
         """Receive updates of these resources, and of no others."""

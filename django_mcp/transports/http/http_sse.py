@@ -24,6 +24,8 @@ from django_mcp.transports.http.sse_stream import AuthenticatedRequest, SseStrea
 
 KEY = "key"
 """The query parameter with the signed mailbox address of the connection."""
+PURPOSE = "http_sse"
+"""What the address is signed for. No other principal can post to a connection."""
 
 
 class HttpSseConsumer(HttpConsumer):
@@ -62,7 +64,7 @@ class HttpSseConsumer(HttpConsumer):
         await stream.serve(connection, self._uri)
 
     def _uri(self, address: str) -> str:
-        key = self.server.signer.sign(self._purpose, address)
+        key = self.server.sign(PURPOSE, self.principal.key, address)
         root, path = self.request.scope.get("root_path", ""), self.request.scope["path"]
         beside = path.rstrip("/").rpartition("/")[0]
         prefix = "" if beside.startswith(root) else root
@@ -86,15 +88,10 @@ class HttpSseConsumer(HttpConsumer):
         key = dict(parse_qsl(query)).get(KEY)
         if key is None:
             raise HttpError(400, "Post to the address which the stream names")
-        address = self.server.signer.unsign(self._purpose, key)
+        address = self.server.unsign(PURPOSE, self.principal.key, key)
         if address is None:
             raise HttpError(404, "There is no such connection")
         return address
-
-    @property
-    def _purpose(self) -> str:
-        """What the address is signed for, so that no other principal can post to a connection."""
-        return f"http_sse:{self.server.name}:{self.principal.key}"
 
 
 class Stream(SseStream):

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.contrib.auth.models import Group
 from django.db import connection, transaction
 from pydantic import BaseModel
@@ -195,13 +196,19 @@ class TestRequestState:
                 await call_once(client, params)
         assert caught.value.code == -32602
 
-    async def test_input_responses_without_state_are_accepted_and_unknown_keys_ignored(
-        self,
-    ) -> None:
+    async def test_unknown_input_responses_are_ignored(self) -> None:
         async with Client(server_with(greet), elicitation=ALICE) as client:
+            params = {"name": "greet", "arguments": {}}
+            state = (await call_once(client, params))["requestState"]
             responses = {"name": ALICE, "unknown": {"ignored": True}}
-            params = {"name": "greet", "arguments": {}, "inputResponses": responses}
+            params |= {"inputResponses": responses, "requestState": state}
             assert text(await call_once(client, params)) == "Hello, Alice!"
+
+    async def test_input_is_requested_again_after_responses_without_a_state(self) -> None:
+        async with Client(server_with(greet), elicitation=ALICE) as client:
+            responses = {"name": ALICE}
+            params = {"name": "greet", "arguments": {}, "inputResponses": responses}
+            assert [*(await call_once(client, params))["inputRequests"]] == ["name"]
 
 
 def write(frame: Frame) -> str:
@@ -234,6 +241,16 @@ async def aread(frame: Frame) -> str:
     return f"{await Group.objects.acount()} {await agreet(frame)}"
 
 
+async def write_in_a_group(frame: Frame) -> str:
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(awrite(frame))
+    return running.result()
+
+
+def write_in_a_group_in_a_thread(frame: Frame) -> str:
+    return async_to_sync(write_in_a_group)(frame)
+
+
 async def middleware_write(frame: Frame, call_next: Any) -> Any:
     await Group.objects.aget_or_create(name="middleware")
     return await call_next(frame)
@@ -247,7 +264,9 @@ def execution(request: pytest.FixtureRequest) -> Any:
 
 @pytest.mark.django_db(transaction=True)
 class TestDeclaredHandler:
-    @pytest.mark.parametrize("handler", [write, awrite])
+    @pytest.mark.parametrize(
+        "handler", [write, awrite, write_in_a_group, write_in_a_group_in_a_thread]
+    )
     async def test_writes_before_an_input_request_are_rolled_back(
         self, handler: Any, execution: Any
     ) -> None:
@@ -347,3 +366,53 @@ class TestSingleUseRequestState:
             with pytest.raises(ErrorResponse) as caught:
                 await call_once(client, again)
         assert caught.value.code == -32602
+
+    async def test_request_state_of_a_failed_call_can_be_used_again(self, configure: Any) -> None:
+        configure(REQUEST_STATE_SINGLE_USE=True)
+        failures = iter([ValueError("The first time it fails"), None])
+        server = Server("shop")
+
+        @server.prompt
+        def compose(frame: Frame) -> str:
+            text = greet(frame)
+            if error := next(failures):
+                raise error
+            return text
+
+        async with Client(server, elicitation=ALICE) as client:
+            first = await client.send(client.message("prompts/get", {"name": "compose"}))
+            assert first is not None
+            state = first["result"]["requestState"]
+            params = {"name": "compose", "inputResponses": {"name": ALICE}, "requestState": state}
+            answers = [await client.send(client.message("prompts/get", params)) for _ in range(3)]
+
+        codes = [answer and answer.get("error", {}).get("code") for answer in answers]
+        assert codes == [-32603, None, -32602]
+
+    async def test_request_state_is_used_by_one_of_two_calls_at_the_same_time(
+        self, configure: Any
+    ) -> None:
+        configure(REQUEST_STATE_SINGLE_USE=True)
+        runs = 0
+        server = Server("shop")
+
+        @server.tool
+        async def slow(frame: Frame) -> str:
+            nonlocal runs
+            text = await agreet(frame)
+            runs += 1
+            await asyncio.sleep(0.05)
+            return text
+
+        async with Client(server, elicitation=ALICE) as client:
+            params: dict[str, Any] = {"name": "slow", "arguments": {}}
+            required = await call_once(client, params)
+            (key,) = required["inputRequests"]
+            state = required["requestState"]
+            params |= {"inputResponses": {key: ALICE}, "requestState": state}
+            answers = await asyncio.gather(
+                *(client.send(client.message("tools/call", params)) for _ in range(2))
+            )
+
+        assert runs == 1
+        assert sorted("error" in (answer or {}) for answer in answers) == [False, True]

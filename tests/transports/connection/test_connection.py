@@ -190,12 +190,11 @@ async def test_listen_request_receives_notifications_and_is_answered_on_close(de
     serving = asyncio.ensure_future(pipe.conversation.serve(pipe.lines()))
     pipe.listen(id=0, toolsListChanged=True, resourceSubscriptions=["desk://news", "desk://x"])
     pipe.listen(id="0", promptsListChanged=True)
-    acknowledged = [await pipe.line(), await pipe.line()]
-    assert [each["params"]["_meta"][ID] for each in acknowledged] == [0, "0"]
-    assert [each["params"]["notifications"] for each in acknowledged] == [
-        {"toolsListChanged": True, "resourceSubscriptions": ["desk://news"]},
-        {"promptsListChanged": True},
-    ]
+    acknowledged = [(await pipe.line())["params"] for _ in range(2)]
+    assert {each["_meta"][ID]: each["notifications"] for each in acknowledged} == {
+        0: {"toolsListChanged": True, "resourceSubscriptions": ["desk://news"]},
+        "0": {"promptsListChanged": True},
+    }
     await desk.server.anotify_tools_list_changed()
     await desk.server.anotify_prompts_list_changed()
     await desk.server.anotify_resource_updated("desk://news")
