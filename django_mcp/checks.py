@@ -332,6 +332,17 @@ def check_stores_in_memory(site: Settings) -> Found:
             )
 
 
+@partial(check, deploy=True)
+def check_allowed_hosts(site: Settings) -> Found:
+    if "*" in settings.ALLOWED_HOSTS and registry.mountable():
+        yield Warning(
+            'ALLOWED_HOSTS contains "*", so that MCP servers answer for every host name: a page of '
+            "another site can reach them by DNS rebinding.",
+            hint="List the host names of the site in ALLOWED_HOSTS.",
+            id="django_mcp.W010",
+        )
+
+
 def _is_in_one_process(backend: Backend) -> bool:
     if backend.path.startswith("django_mcp.stores.cache."):
         cache = settings.CACHES.get(backend.options.get("alias", "default"), {})

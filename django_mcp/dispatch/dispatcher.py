@@ -21,6 +21,7 @@ from django_mcp.protocol.errors import (
     MissingClientCapability,
     UrlElicitationRequired,
 )
+from django_mcp.protocol.limits import quoted
 from django_mcp.protocol.revisions import NEWEST, Feature
 from django_mcp.protocol.strict import messages as strict
 
@@ -50,7 +51,8 @@ async def answer(frame: Frame) -> Reply:
         return await _answer(frame)
     except asyncio.CancelledError:
         if frame.cancellation.requested:
-            logger.info("%r was cancelled: %r", frame, frame.cancellation.reason)
+            reason = quoted(frame.cancellation.reason or "")
+            logger.info("%r was cancelled: %s", frame, reason)
         raise
     finally:
         current.reset(token)
@@ -72,7 +74,7 @@ async def _answer(frame: Frame) -> Reply:
     except McpError as error:
         return error_reply(frame, error)
     except Exception as error:
-        server.report(f"{method} failed", error)
+        server.report(f"{quoted(method)} failed", error)
         return error_reply(frame, InternalError())
     if server.options.strict:
         violations = strict.result(revision, method, preencoded.plain(finished))

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from django_mcp.protocol.limits import quoted
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class HttpTransport:
     """A message over HTTP (the seeds' ``http_t``). Header names are lower-case."""
 
@@ -20,14 +22,24 @@ class HttpTransport:
     request_path: str = "/"
     type: Literal["http"] = "http"
 
+    def __repr__(self) -> str:
+        """Show names, never values: headers and queries have credentials."""
+        headers = quoted(", ".join(name for name, _ in self.req_headers))
+        query = quoted(", ".join(self.query_params or ()))
+        return f"<HttpTransport headers={headers} query={query}>"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class StdioTransport:
     """A message over stdio (the seeds' ``stdio_t``): the process and its environment."""
 
     env: Mapping[str, str] = field(default_factory=dict)
     os_pid: int = 0
     type: Literal["stdio"] = "stdio"
+
+    def __repr__(self) -> str:
+        """Show the number of variables: the environment has credentials."""
+        return f"<StdioTransport pid={self.os_pid} env={len(self.env)}>"
 
     @property
     def pid(self) -> str:

@@ -24,7 +24,7 @@ from django_mcp.frame.session import Change, Session
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import InternalError, InvalidRequest
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestId, Response
-from django_mcp.protocol.limits import MAX_BATCH
+from django_mcp.protocol.limits import MAX_BATCH, quoted
 from django_mcp.pubsub import publisher
 from django_mcp.stores.base import SessionStore
 from django_mcp.transports import frames, session_lock
@@ -132,7 +132,7 @@ class SessionEngine:
                 await self.site.commit(session.id, frame.changes)
                 await self.site.publish(server, session.id, frame.changes)
         except Exception as error:
-            server.report(f"handle_notification failed for {message.method}", error)
+            server.report(f"handle_notification failed for {quoted(message.method)}", error)
 
 
 class InFlightRequest(ABC):

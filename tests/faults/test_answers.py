@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import re
 import signal
@@ -784,6 +785,59 @@ async def test_server_that_raises_at_send_leaves_no_traceback() -> None:
         raised = await outcome(peer.application(peer.scope("POST", message), incoming.get, send))
 
     assert raised is None, f"The application raised {raised!r}"
+
+
+@pytest.mark.parametrize("fails_after", [1, 2])
+async def test_server_that_raises_at_send_in_a_session_leaves_no_traceback(
+    fails_after: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    peer = await peer_of(shop(), "2025-06-18")
+    body = encoded(peer.call("count"))
+    sent: list[Any] = []
+    incoming: asyncio.Queue[Any] = asyncio.Queue()
+    incoming.put_nowait({"type": "http.request", "body": body, "more_body": False})
+
+    async def send(piece: Any) -> None:
+        sent.append(piece)
+        if len(sent) > fails_after:
+            raise OSError("The client has gone")
+
+    async with asyncio.timeout(5):
+        raised = await outcome(peer.application(peer.scope(), incoming.get, send))
+    await peer.send(method="DELETE")
+    gc.collect()
+
+    assert raised is None, f"The application raised {raised!r}"
+    assert "Traceback" not in caplog.text
+
+
+async def test_client_that_leaves_before_it_sends_its_body_gets_no_response() -> None:
+    peer = Peer(shop())
+    exchange = peer.open(peer.call("add"))
+    exchange._incoming.get_nowait()
+    exchange.disconnect()
+
+    async with exchange:
+        response = await exchange.whole()
+
+    assert (response.raised, response.status) == (None, None)
+
+
+class Forgetful(Server):
+    def handle_notification(self, method: str, params: Any, frame: Frame) -> Any:
+        raise LookupError
+
+
+async def test_newline_in_a_notification_forges_no_line_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    peer = await peer_of(Forgetful("shop"))
+
+    await peer.notify("x\nERROR django_mcp: the database is away \x1b[31m" + "y" * 1000)
+
+    (line,) = [line for line in caplog.messages if "handle_notification failed" in line]
+    assert not re.search(r"[\n\x1b]", line)
+    assert len(line) < 200
 
 
 async def test_newline_in_a_tool_name_forges_no_line_of_the_call_log(

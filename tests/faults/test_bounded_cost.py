@@ -543,6 +543,34 @@ async def test_body_that_takes_too_long_is_answered_408() -> None:
     assert response.status == 408
 
 
+async def test_body_that_never_begins_is_answered_408() -> None:
+    peer = Peer(taking(int))
+    exchange = peer.open(peer.call("take", {"a": 1}))
+    exchange._incoming.get_nowait()
+    async with accelerated(40), exchange:
+        response = await exchange.whole(60)
+
+    assert response.status == 408
+    assert response.header("connection") == "close"
+
+
+async def test_body_that_arrives_late_is_answered() -> None:
+    peer = Peer(taking(int))
+    message = peer.call("take", {"a": 1})
+    exchange = peer.open(message)
+    exchange._incoming.get_nowait()
+    body = encoded(message)
+    async with exchange:
+        for byte in body:
+            await asyncio.sleep(0)
+            exchange.feed(bytes([byte]), more=True)
+        await asyncio.sleep(0.01)
+        exchange.feed(b"")
+        response = await exchange.whole()
+
+    assert response.status == 200
+
+
 async def test_answer_for_a_full_channel_is_answered_503(tmp_path: Path) -> None:
     database = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(tmp_path / "db.sqlite3")}
     await migrate(database)

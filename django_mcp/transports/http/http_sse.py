@@ -14,14 +14,13 @@ from urllib.parse import parse_qsl, quote
 from django_mcp import conf
 from django_mcp.auth.base import Authenticator
 from django_mcp.protocol import jsonrpc, sse
-from django_mcp.protocol.errors import InvalidRequest, McpError
 from django_mcp.pubsub import bus
 from django_mcp.server.server import Server
 from django_mcp.transports.connection.connection import Connection
 from django_mcp.transports.http import sse_stream
 from django_mcp.transports.http.consumer import HttpConsumer
 from django_mcp.transports.http.request import HttpError, HttpRequest
-from django_mcp.transports.http.response import JSON_HEADERS, HttpExchange
+from django_mcp.transports.http.response import HttpExchange
 from django_mcp.transports.http.sse_stream import AuthenticatedRequest, SseStream
 
 logger = logging.getLogger("django_mcp")
@@ -30,7 +29,6 @@ KEY = "key"
 """The query parameter with the signed mailbox address of the connection."""
 PURPOSE = "http_sse"
 """What the address is signed for. No other principal can post to a connection."""
-JSON_TYPE = JSON_HEADERS[:1]
 
 
 class HttpSseConsumer(HttpConsumer):
@@ -52,18 +50,17 @@ class HttpSseConsumer(HttpConsumer):
             self.request.check_origin()
             self.principal = await self._authenticate()
             await verb(self)
-        except HttpError as error:
-            headers = (*JSON_TYPE, *error.headers)
-            await self._reject(error.status, InvalidRequest(error.message), headers)
-        except McpError as error:
-            await self._reject(400, error, JSON_TYPE)
+        except Exception as error:
+            await self._fail(error)
 
     async def open(self) -> None:
         """Open the stream, and with it the session."""
-        self.request.check_accepts_stream()
+        self.request.check_get()
         if sse_stream.count(Stream, self.principal) >= conf.get().max_sessions_per_principal:
             raise HttpError(429, "Too many connections are open: close one of them first")
-        http = AuthenticatedRequest(self.request, self._send, self.principal, self._authenticate)
+        http = AuthenticatedRequest(
+            self.request, self.send_message, self.principal, self._authenticate
+        )
         stream = Stream(http)
         caller = self.request.caller(self.principal)
         connection = Connection(self.server, stream, caller, scheme="sse")
@@ -78,9 +75,12 @@ class HttpSseConsumer(HttpConsumer):
 
     async def take(self) -> None:
         """Forward a message to its connection; the response is sent on the stream (T-SSE-04)."""
+        late = self.request.read_body(conf.get().max_body_size)
+        if late is not None:
+            await late
+        body = self.request.content
         self.request.check_media_types()
         address = self._address()
-        body = await self.request.body(conf.get().max_body_size)
         jsonrpc.decode_received(body, conf.get().max_json_values)
         delivery = await bus.send(address, {"body": body.decode()})
         if delivery is bus.Delivery.CLOSED:
@@ -88,7 +88,7 @@ class HttpSseConsumer(HttpConsumer):
         if delivery is bus.Delivery.UNREACHABLE:
             logger.error("A message cannot be delivered to another worker: %s", bus.REMEDY)
             raise HttpError(503, "The worker of this connection cannot be reached")
-        await HttpExchange(self._send, may_stream=False).respond(202, b"", ())
+        await HttpExchange(self.send_message, may_stream=False).respond(202, b"", ())
 
     def _address(self) -> str:
         query = self.request.scope.get("query_string", b"").decode("latin-1")

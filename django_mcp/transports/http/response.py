@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from django_mcp.dispatch import dispatcher
 from django_mcp.protocol import jsonrpc, sse
 from django_mcp.protocol.headers import RequestHeaders
 from django_mcp.transports.exchange import LoopExchange
-from django_mcp.transports.http.request import HeaderPairs
+from django_mcp.transports.http.request import HeaderPairs, resume
 
 logger = logging.getLogger("django_mcp")
 
@@ -96,14 +95,19 @@ class HttpExchange(LoopExchange):
         # A background task of the handler may still write, which is ignored.
         self.gone = True
         if self.streaming:
-            await self._send_body(sse.event(dispatcher.encode(message)), more=False)
+            await self._send_events(sse.event(dispatcher.encode(message)), more=False)
         else:
             await self.respond(status, dispatcher.encode(message))
 
     async def respond(self, status: int, body: bytes, headers: HeaderPairs = JSON_HEADERS) -> None:
-        length = (b"content-length", b"%d" % len(body))
-        await self._start(status, (*headers, length))
-        await self._send_body(body, more=False)
+        pairs = [*headers, *self._headers]
+        if status != 204:  # It has no content, and so no length (RFC 9110, section 8.6).
+            pairs.append((b"content-length", b"%d" % len(body)))
+        try:
+            await self._send({"type": "http.response.start", "status": status, "headers": pairs})
+            await self._send({"type": "http.response.body", "body": body, "more_body": False})
+        except OSError:
+            self.disconnected()
 
     def add_header(self, name: bytes, value: bytes) -> None:
         self._headers = (*self._headers, (name, value))
@@ -184,14 +188,11 @@ class HttpExchange(LoopExchange):
         """Pass the events to the ASGI server; those written meanwhile are sent together."""
         try:
             self._sending = 1
-            if not self.streaming:
-                self.streaming = True
-                await self._start(200, STREAM_HEADERS)
             while self._waiting:
                 events = bytes(self._waiting)
                 self._waiting.clear()
                 self._sending += 1
-                await self._send_body(events, more=True)
+                await self._send_events(events, more=True)
         except asyncio.CancelledError:
             if not self.gone:  # Otherwise ``cut_off`` did it.
                 raise
@@ -199,12 +200,17 @@ class HttpExchange(LoopExchange):
             self._pump = None
             self._sending = 0
 
-    def _start(self, status: int, headers: HeaderPairs) -> Awaitable[None]:
-        pairs = [*headers, *self._headers]
-        return self._send({"type": "http.response.start", "status": status, "headers": pairs})
-
-    def _send_body(self, body: bytes, *, more: bool) -> Awaitable[None]:
-        return self._send({"type": "http.response.body", "body": body, "more_body": more})
+    async def _send_events(self, events: bytes, *, more: bool) -> None:
+        """Send a part of the stream, or its end; the first part starts the response."""
+        try:
+            if not self.streaming:
+                self.streaming = True
+                pairs = [*STREAM_HEADERS, *self._headers]
+                await self._send({"type": "http.response.start", "status": 200, "headers": pairs})
+            await self._send({"type": "http.response.body", "body": events, "more_body": more})
+        except OSError:
+            # ASGI servers raise it after a disconnect.
+            self.disconnected()
 
 
 def start_task(
@@ -224,21 +230,4 @@ def start_task(
 
 
 async def _finish(started: Coroutine[Any, Any, None], awaited: Any) -> None:
-    await _resume(started, awaited)
-
-
-@types.coroutine
-def _resume(started: Coroutine[Any, Any, None], awaited: Any) -> Generator[Any, Any, None]:
-    """Pass on what ``started`` waits for, and the results and errors back to it."""
-    step: Callable[[Any], Any]
-    while True:
-        try:
-            result = yield awaited
-        except BaseException as error:
-            step, result = started.throw, error
-        else:
-            step = started.send
-        try:
-            awaited = step(result)
-        except StopIteration:
-            return
+    await resume(started, awaited)

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -136,7 +137,8 @@ class SseStream:
         await self.flush()
         if not self.gone:
             self.gone = True
-            await self._send({"type": "http.response.body", "body": last, "more_body": False})
+            with suppress(OSError):  # The client may have disconnected.
+                await self._send({"type": "http.response.body", "body": last, "more_body": False})
 
     def tick(self, now: float, *, ping: bool) -> None:
         """Send a keepalive comment if ``ping``, and check the stream within every minute."""

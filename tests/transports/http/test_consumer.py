@@ -327,14 +327,14 @@ async def test_session_keeps_its_version_if_the_header_names_another_one(version
 
 
 @pytest.mark.parametrize("version", ["1999-01-01", "2030-01-01", "latest", ""])
-async def test_unsupported_version_is_rejected_with_the_supported_versions(version: str) -> None:
+async def test_unsupported_version_in_a_session_is_rejected_with_its_version(version: str) -> None:
     wire = await opened("2025-11-25")
 
     reply = await wire.post(wire.message("ping"), {"mcp-protocol-version": version})
 
     assert reply.status == 400
     error = reply.json()["error"]
-    assert (error["code"], error["data"]["supported"]) == (-32022, [STATELESS])
+    assert (error["code"], "2025-11-25" in error["message"]) == (-32600, True)
 
 
 @pytest.mark.parametrize(
@@ -605,8 +605,7 @@ async def test_disconnect_before_the_body_is_complete_starts_no_response() -> No
     async with Exchange(wire.application, wire.scope(None), None) as exchange:
         exchange.send(b"{", more=True)
         exchange.disconnect()
-        with pytest.raises(asyncio.CancelledError):
-            await exchange.wait_closed()
+        await exchange.wait_closed()
         assert not exchange.has_started
 
 

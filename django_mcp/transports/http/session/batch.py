@@ -45,6 +45,9 @@ class BatchExchange(SessionExchange):
         self._replies.append(dispatcher.encode(message))
         self.release()
 
+    async def finish_cancelled(self, message: dict[str, Any]) -> None:
+        self.release()
+
     def _enqueue(self, event: bytes) -> None:
         self._batch._enqueue(event)
 

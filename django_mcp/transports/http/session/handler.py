@@ -21,13 +21,9 @@ from django_mcp.dispatch import dispatcher, visibility
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change, Session
 from django_mcp.protocol import headers, jsonrpc
-from django_mcp.protocol.errors import (
-    Cancelled,
-    InvalidRequest,
-    McpError,
-    UnsupportedProtocolVersion,
-)
+from django_mcp.protocol.errors import Cancelled, InvalidRequest, McpError
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestId, Response
+from django_mcp.protocol.limits import quoted
 from django_mcp.protocol.revisions import BY_VERSION, Feature, Revision, Statefulness
 from django_mcp.protocol.sse import EventId
 from django_mcp.pubsub import bus, publisher
@@ -168,14 +164,12 @@ class SessionHttp(AuthenticatedRequest):
         return session
 
     def _check_version_header(self, session: Session) -> None:
-        """Raise for an unsupported version; one that was not negotiated changes nothing."""
+        """Reject a version that is not served; the session keeps the one it negotiated."""
         version = self.request.version
         if version is None or version == session.version:
             return
-        if BY_VERSION.get(version) in self.server.revisions(Statefulness.SESSION):
-            return
-        supported = [item.version for item in self.server.revisions(Statefulness.STATELESS)]
-        raise UnsupportedProtocolVersion(data={"supported": supported, "requested": version})
+        if BY_VERSION.get(version) not in self.server.revisions(Statefulness.SESSION):
+            raise HttpError(400, f"This session speaks {session.version}, not {quoted(version)}")
 
     async def delete(self) -> None:
         await self._end(await self._session())
@@ -184,11 +178,11 @@ class SessionHttp(AuthenticatedRequest):
     async def _end(self, session: Session) -> None:
         await stores.sessions().delete(session.id)
         for call in here().of(session.address):
-            call.cancel(ENDED)
+            call.end(ENDED)
         await publisher.session_ended(self.server, session.address, session.principal)
 
     async def get(self) -> None:
-        self.request.check_accepts_stream()
+        self.request.check_get()
         session = await self._session()
         position = await get_stream.find(self.request.header(b"last-event-id"), session)
         if isinstance(position, EventId):
@@ -239,14 +233,21 @@ class SessionCall(InFlightRequest):
         self.session_id = session.id
         self.exchange = exchange
         exchange.request_id = request_id
+        self.is_given_up = False
+        """Whether the client cancelled it, and needs no response."""
         self.monitor: SessionCallMonitor | None = None
         self.task: asyncio.Task[None] | None = None
         self._frame = frame
         self._in_flight = here()
 
     def cancel(self, reason: str | None) -> None:
+        self.is_given_up = True
+        self.end(reason or GIVEN_UP)
+
+    def end(self, reason: str) -> None:
+        """Cancel it for another reason than that its client did."""
         if self.monitor is not None:
-            self.monitor.end(reason or GIVEN_UP)
+            self.monitor.end(reason)
         else:
             self.cancelled_early = True
 
@@ -258,7 +259,11 @@ class SessionCall(InFlightRequest):
 
     async def _answer(self, engine: SessionEngine, receive: Receive) -> None:
         try:
-            await self.exchange.finish(await self._monitored(engine, receive))
+            message = await self._monitored(engine, receive)
+            if self.is_given_up:
+                await self.exchange.finish_cancelled(message)
+            else:
+                await self.exchange.finish(message)
         finally:
             # Here, and not in a callback of the task, which runs one iteration of the loop later.
             self.exchange.release()
@@ -329,13 +334,13 @@ class SessionCallMonitor(CallMonitor):
         if session is None:
             self.end(ENDED)
         elif _is_cancelled(session, self._call.key):
-            self.end(GIVEN_UP)
+            self._call.cancel(GIVEN_UP)
         else:
             self._call.exchange.abandon_undeliverable(session.cancelled)
 
     def _receive_event(self, message: bus.Message) -> None:
         if message["event"] == "cancelled" and self._call.key in message["reasons"]:
-            self.end(message["reasons"][self._call.key])
+            self._call.cancel(message["reasons"][self._call.key])
         elif message["event"] == "ended":
             self.end(ENDED)
         elif message["event"] == "resumed":

@@ -126,8 +126,24 @@ class SessionExchange(HttpExchange):
         await self._flush_in_time()
         if not self.gone:
             self.gone = True
-            await self._send_body(event, more=False)
+            await self._send_events(event, more=False)
         await closing
+
+    async def finish_cancelled(self, message: dict[str, Any]) -> None:
+        """End the response to a request that its client cancelled.
+
+        A stream ends without an answer (CANC-06). A response that has not begun is ``message``,
+        because HTTP cannot leave a request unanswered.
+        """
+        await super().flush()
+        if self._log is None and not self.streaming:
+            await self.finish(message)
+            return
+        if not self.gone:
+            self.gone = True
+            await self._send_events(b"", more=False)
+        if self._log is not None:
+            await self._log.close()
 
     async def finish_all(self, messages: Sequence[bytes]) -> None:
         """Send the responses to a batch, each as an event or all in one array."""
@@ -135,7 +151,7 @@ class SessionExchange(HttpExchange):
         if self.gone:
             return
         if self.streaming:
-            await self._send_body(b"".join(map(sse.event, messages)), more=False)
+            await self._send_events(b"".join(map(sse.event, messages)), more=False)
         elif messages:
             await self.respond(200, b"[%b]" % b",".join(messages))
         else:
@@ -198,7 +214,7 @@ class SessionExchange(HttpExchange):
         if self._log is not None:
             self._log.left()
             await self._log.flush()
-        await self._send_body(b"", more=False)
+        await self._send_events(b"", more=False)
         self.release()
 
     def release(self) -> None:
