@@ -26,7 +26,7 @@ from django_mcp.protocol.errors import InternalError, InvalidRequest
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestId, Response
 from django_mcp.protocol.limits import MAX_BATCH
 from django_mcp.pubsub import publisher
-from django_mcp.stores.base import SessionStore
+from django_mcp.stores.base import SessionStore, digest
 from django_mcp.transports import frames, session_lock
 
 REMEMBERED = 30.0
@@ -64,6 +64,7 @@ class SessionEngine:
             server=server.name,
             principal=frame.principal.key,
             version=opened.revision.version,
+            caller=_caller(frame),
             client_info=opened.private["client_info"],
             client_capabilities=opened.private["client_capabilities"],
             init_meta=opened.private["init_meta"],
@@ -133,6 +134,14 @@ class SessionEngine:
                 await self.site.publish(server, session.id, frame.changes)
         except Exception as error:
             server.report(f"handle_notification failed for {message.method}", error)
+
+
+def _caller(frame: Frame) -> str:
+    """By what the session is counted; hashed, since it contains the address of a person."""
+    principal = frame.principal
+    if principal.subject:
+        return ""
+    return digest(frames.counted_as(frame.server, principal, frame.transport))
 
 
 class InFlightRequest(ABC):

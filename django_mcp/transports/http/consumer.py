@@ -109,6 +109,7 @@ class StreamableHttpConsumer(HttpConsumer):
             await self.in_session().take_batch(value)
             return
         message = jsonrpc.read(value)
+        del value  # A listen request may be waited for longer than its message has to be kept.
         if not isinstance(message, Response) and (
             request_meta.has_request_meta(message.params)
             or request_meta.is_stateless(self.request.version)
@@ -136,7 +137,7 @@ class StreamableHttpConsumer(HttpConsumer):
         if not self.accepts_stream:
             raise HttpError(406, "Accept text/event-stream to listen")
         http = AuthenticatedRequest(
-            self.request, self.send_message, self.principal, self._authenticate
+            self.request, self.send_message, self.principal, self._authenticate, self.server
         )
         exchange = ListenExchange(http)
         frame = frames.stateless(self._call(exchange), message, meta)

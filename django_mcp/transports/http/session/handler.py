@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from django_mcp import signals, stores
+from django_mcp import conf, signals, stores
 from django_mcp.auth.base import Principal
 from django_mcp.dispatch import dispatcher, visibility
 from django_mcp.frame.frame import Frame
@@ -31,7 +31,6 @@ from django_mcp.protocol.revisions import BY_VERSION, Feature, Revision, Statefu
 from django_mcp.protocol.sse import EventId
 from django_mcp.pubsub import bus, publisher
 from django_mcp.pubsub.pending_requests import ResponseRoute, deliver
-from django_mcp.server.server import Server
 from django_mcp.stores.base import StoreFull
 from django_mcp.transports import frames, session_engine, site
 from django_mcp.transports.http.monitor import CallMonitor
@@ -43,10 +42,12 @@ from django_mcp.transports.http.session.response import NotificationExchange, Se
 from django_mcp.transports.http.sse_stream import AuthenticatedRequest
 from django_mcp.transports.session_engine import InFlightRequest, InFlightRequests, SessionEngine
 
+SESSION_ID_BYTES = 32
+SESSION_ID_LENGTH = len(secrets.token_urlsafe(SESSION_ID_BYTES))
+
 
 @dataclass(slots=True)
 class SessionHttp(AuthenticatedRequest):
-    server: Server
     may_stream: bool
 
     async def take(self, message: Request | Notification | Response) -> None:
@@ -128,7 +129,7 @@ class SessionHttp(AuthenticatedRequest):
             await self._fail(error, frames.newest_session_revision(self.server), request.id)
             return
         try:
-            reply, session = await _engine().open(frame, secrets.token_urlsafe(32))
+            reply, session = await _engine().open(frame, secrets.token_urlsafe(SESSION_ID_BYTES))
         except StoreFull as error:
             raise HttpError(429, f"{error}: end one of them first") from error
         if session is not None:
@@ -148,7 +149,9 @@ class SessionHttp(AuthenticatedRequest):
         session_id = self.request.header(headers.SESSION_ID)
         if session_id is None:
             raise HttpError(400, "Open a session with initialize, and send its Mcp-Session-Id")
-        session = await stores.sessions().load(session_id)
+        # One of another length is not hashed, since hashes are cached.
+        is_ours = len(session_id) == SESSION_ID_LENGTH
+        session = await stores.sessions().load(session_id) if is_ours else None
         owner = self.principal.key, self.server.name
         if session is None or (session.principal, session.server) != owner:
             raise HttpError(404, "This session has ended: open a new one with initialize")
@@ -183,12 +186,15 @@ class SessionHttp(AuthenticatedRequest):
         self.request.check_accepts_stream()
         session = await self._session()
         position = await get_stream.find(self.request.header(b"last-event-id"), session)
+        stream: ResumedStream | StandaloneStream
         if isinstance(position, EventId):
-            await ResumedStream(self, session, position).serve()
-            return
-        end_session = partial(self._end, session)
-        stream = StandaloneStream(self, session, position, self.server, self._may_read, end_session)
-        await stream.serve()
+            stream = ResumedStream(self, session, position)
+        else:
+            end, server = partial(self._end, session), self.server
+            stream = StandaloneStream(self, session, position, server, self._may_read, end)
+        rejection = HttpError(429, "Too many streams are open: close one of them first")
+        with stream.open_within(conf.get().max_listen_streams, rejection):
+            await stream.serve()
 
     async def _may_read(self, principal: Principal, session: Session, uri: str) -> bool:
         self.principal = principal
