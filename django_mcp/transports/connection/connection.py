@@ -250,9 +250,6 @@ class Connection:
         except McpError as error:
             send(self._encoded_error(error, request.id))
             return None
-        if in_flight.cancelled_early:
-            self._in_flight.end(in_flight)
-            return None  # Cancelled before it arrived: no response is expected.
         in_flight.task = asyncio.ensure_future(self._answer(in_flight))
         limit = conf.get().handler_timeout
         if limit is not None:

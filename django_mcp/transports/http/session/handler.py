@@ -230,13 +230,18 @@ class SessionCall(InFlightRequest):
         self, session: Session, request_id: RequestId, frame: Frame, exchange: SessionExchange
     ) -> None:
         super().__init__(session.address, request_id)
-        self.cancelled_early = bool(session.cancelled) and _is_cancelled(session, self.key)
+        self._in_flight = here()
+        self.cancelled_early = bool(session.cancelled) and self.is_noted(session)
         self.session_id = session.id
         self.exchange = exchange
         self.monitor: SessionCallMonitor | None = None
         self.task: asyncio.Task[None] | None = None
         self._frame = frame
-        self._in_flight = here()
+
+    def is_noted(self, session: Session) -> bool:
+        """Whether a note of the session cancels this request, and no earlier one with its id."""
+        is_noted = session.cancelled.get(self.key, 0.0) > stores.sessions().now()
+        return is_noted and not self._in_flight.has_answered(self.session, self.key)
 
     def cancel(self, reason: str | None) -> None:
         if self.monitor is not None:
@@ -308,7 +313,7 @@ class SessionCallMonitor(CallMonitor):
         session = await stores.sessions().load(self._call.session_id)
         if session is None:
             self.end(ENDED)
-        elif _is_cancelled(session, self._call.key):
+        elif self._call.is_noted(session):
             self.end(GIVEN_UP)
 
     def _receive_event(self, message: bus.Message) -> None:
@@ -320,28 +325,27 @@ class SessionCallMonitor(CallMonitor):
             bus.spawn(self._call.exchange.detach(message["stream"]))
 
 
-def _is_cancelled(session: Session, key: str) -> bool:
-    return session.cancelled.get(key, 0.0) > stores.sessions().now()
-
-
 async def _cancel(session: Session, params: Iterable[Mapping[str, Any]]) -> None:
     """Cancel the requests that ``notifications/cancelled`` name, on whichever worker they run.
 
     One that names nothing is ignored (CANC-11); one that arrives early is remembered.
     """
+    calls = here()
     named = dict(filter(None, map(session_engine.read_cancellation, params)))
     reasons = {key: reason or GIVEN_UP for key, reason in named.items()}
     elsewhere = {
         key: reason
         for key, reason in reasons.items()
-        if not here().cancel(session.address, key, reason)
+        if not calls.cancel(session.address, key, reason)
     }
     if not elsewhere or bus.shared_layer() is None:
         return
-    # First the note, then the event: a call first subscribes and then reads the note.
-    until = stores.sessions().now() + session_engine.REMEMBERED
-    notes = [Change("cancelled", "note", key, until) for key in elsewhere]
-    await stores.sessions().update(session.id, notes)
+    early = [key for key in elsewhere if not calls.has_answered(session.address, key)]
+    if early:
+        # First the note, then the event: a call first subscribes and then reads the note.
+        until = stores.sessions().now() + session_engine.REMEMBERED
+        notes = [Change("cancelled", "note", key, until) for key in early]
+        await stores.sessions().update(session.id, notes)
     await publisher.send_to_session(session.address, "cancelled", reasons=elsewhere)
 
 
@@ -351,4 +355,4 @@ _in_flight = WeakKeyDictionary()
 
 def here() -> InFlightRequests[SessionCall]:
     loop = asyncio.get_running_loop()
-    return _in_flight.get(loop) or _in_flight.setdefault(loop, InFlightRequests())
+    return _in_flight.get(loop) or _in_flight.setdefault(loop, InFlightRequests(may_overtake=True))
