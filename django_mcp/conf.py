@@ -204,13 +204,14 @@ class Settings:
     """Concurrent requests of one session or one stdio client."""
 
     max_sessions_per_principal: int = _key(_at_least(1), 1000)
-    """Sessions of one principal. All anonymous callers are one principal."""
+    """Sessions of one principal or, on each server, of one IP address of anonymous callers. A
+    further one takes the place of the longest idle one."""
 
     max_streams_per_session: int = _key(_at_least(1), 128)
     """Streams of one session whose events are stored: more than MAX_IN_FLIGHT."""
 
     max_listen_streams: int = _key(_at_least(1), 1000)
-    """Listen streams of one principal in one process, in revisions without sessions."""
+    """Listen streams of one such caller in one process, and as many GET streams of sessions."""
 
     max_subscriptions: int = _key(_at_least(1), 1000)
     """Resource subscriptions of one session or one listen stream."""

@@ -28,5 +28,5 @@ session_started = Signal()
 ``client_info`` (as the client reports it, unverified), ``user`` and ``principal``."""
 
 session_ended = Signal()
-"""A session was ended by its client, by the server or in the admin; expiry sends no signal. With
-``address`` and ``principal``."""
+"""A session was ended by its client, by the server or in the admin; a session that expires, or
+makes room for another one, sends no signal. With ``address`` and ``principal``."""

@@ -2867,7 +2867,7 @@ STATELESS: Mapping[str, Requirement] = {
         "basic/patterns/cancellation#timing-considerations",
         "The server handles races between cancellation and response.",
         "dispatch/test_cancellation.py::test_cancellation_of_unknown_request_is_ignored",
-        "transports/connection/test_connection.py::test_cancellation_before_its_request_prevents_the_call",
+        "transports/connection/test_connection.py::test_cancellation_before_its_request_is_ignored",
     ),
     "CAN-05": MUST(
         "basic/patterns/cancellation#behavior-requirements",

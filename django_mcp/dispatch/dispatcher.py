@@ -21,7 +21,7 @@ from django_mcp.protocol.errors import (
     MissingClientCapability,
     UrlElicitationRequired,
 )
-from django_mcp.protocol.limits import quoted
+from django_mcp.protocol.limits import cut, quoted
 from django_mcp.protocol.revisions import NEWEST, Feature
 from django_mcp.protocol.strict import messages as strict
 
@@ -177,7 +177,7 @@ def call_declared(frame: Frame) -> Awaitable[Answer]:
         or frame.private.get("components")
     ):
         return call_method(frame)
-    raise MethodNotFound(f"Method not found: {method}, since there are no {capability}")
+    raise MethodNotFound(f"Method not found: {cut(method)}, since there are no {capability}")
 
 
 def call_method(frame: Frame) -> Awaitable[Answer]:
@@ -185,5 +185,5 @@ def call_method(frame: Frame) -> Awaitable[Answer]:
     method = frame.message.method
     function = METHODS.get(method) if method in frame.revision.requests else None
     if function is None:
-        raise MethodNotFound(f"Method not found: {method}")
+        raise MethodNotFound(f"Method not found: {cut(method)}")
     return function(frame)

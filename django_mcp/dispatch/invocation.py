@@ -16,15 +16,21 @@ from django_mcp.components.signature import is_async
 from django_mcp.frame.client.multi_round_trip import InputRequired, unwrapped
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.errors import InvalidParams, McpError
+from django_mcp.protocol.limits import MAX_IDENTIFIER, too_long
 
 Answer = tuple[dict[str, Any] | McpError, Frame]
 
 
-def string_param(frame: Frame, name: str) -> str:
-    """Return the parameter ``name``, a string; raises InvalidParams."""
+def string_param(frame: Frame, name: str, most: int = MAX_IDENTIFIER) -> str:
+    """Return the parameter ``name``, a string of at most ``most`` characters.
+
+    Raises InvalidParams.
+    """
     value = frame.message.params.get(name)
     if type(value) is not str:
         raise InvalidParams(f"params.{name} must be a string")
+    if len(value) > most:
+        raise InvalidParams(too_long(f"params.{name}", most))
     return value
 
 

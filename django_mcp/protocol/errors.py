@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 from django_mcp.protocol import elicitation
+from django_mcp.protocol.limits import cut
 
 Json = Mapping[str, Any]
 
@@ -85,7 +86,8 @@ class McpError(Exception):
         requested: str, supported: Sequence[str]
     ) -> UnsupportedProtocolVersion:
         """Return an error for a version that is not in ``supported``."""
-        return UnsupportedProtocolVersion(data={"supported": [*supported], "requested": requested})
+        data = {"supported": [*supported], "requested": cut(requested)}
+        return UnsupportedProtocolVersion(data=data)
 
     @staticmethod
     def transport(reason: str, *, data: Any = None) -> TransportError:

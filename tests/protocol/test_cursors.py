@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from django_mcp.protocol import cursors
+from django_mcp.protocol import cursors, limits
 from django_mcp.protocol.errors import InvalidParams
 
 
@@ -46,7 +46,7 @@ BAD = [
     ("signed, but empty", sign("[]")),
     ("signed, but not of strings", sign('["tools",1]')),
     ("signed, but far too deep", sign("[" * 2500)),
-    ("too long to be looked at", "sign:" + "A" * cursors.MAX_LENGTH),
+    ("too long to be looked at", "sign:" + "A" * limits.MAX_CURSOR),
 ]
 
 

@@ -221,6 +221,16 @@ async def test_early_cancellation_on_another_worker_prevents_the_call(client: Cl
     assert reply.json()["error"] == {"code": -32603, "message": "Cancelled"}
 
 
+async def test_late_cancellation_on_another_worker_swallows_no_later_request(
+    client: Client,
+) -> None:
+    await client.post(0, client.call("test_simple_text", id="twice"))
+    cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
+    await client.post(1, {**cancelled, "params": {"requestId": "twice"}})
+    reply = await client.post(0, client.call("test_simple_text", id="twice"))
+    assert "result" in reply.json()
+
+
 async def test_interrupted_response_is_replayed_by_another_worker(client: Client) -> None:
     async with client.open_post(0, client.call("test_reconnection", id=99)) as events:
         first = await anext(events)

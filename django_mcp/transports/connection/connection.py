@@ -10,6 +10,7 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any, Protocol
 
 from django_mcp import conf
@@ -157,7 +158,9 @@ class Connection:
         self._in_flight: InFlightRequests[ConnectionRequest] = InFlightRequests()
         self._joined: dict[str, bus.Receiver] = {}
         self._is_open = True
-        self._store = MemorySessionStore(idle_timeout=float("inf"), limit_per_principal=1)
+        self._store = MemorySessionStore(
+            idle_timeout=inf, initialize_timeout=inf, limit_per_principal=1
+        )
         functions = replace(site.get(), commit=self._commit, publish=self._publish)
         self._engine = SessionEngine(functions, self._store, is_shared=False)
         self._initializing: asyncio.Future[None] | None = None
@@ -248,9 +251,6 @@ class Connection:
         except McpError as error:
             send(self._encoded_error(error, request.id))
             return None
-        if in_flight.cancelled_early:
-            self._in_flight.end(in_flight)
-            return None  # Cancelled before it arrived: no response is expected.
         in_flight.task = asyncio.ensure_future(self._answer(in_flight))
         limit = conf.get().handler_timeout
         if limit is not None:

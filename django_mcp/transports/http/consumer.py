@@ -138,6 +138,7 @@ class StreamableHttpConsumer(HttpConsumer):
             return
         message = jsonrpc.read(value)
         self._request_id = message.id if isinstance(message, Request) else None
+        del value  # A listen request may be waited for longer than its message has to be kept.
         if not isinstance(message, Response) and (
             request_meta.has_request_meta(message.params)
             or request_meta.is_stateless(self.request.version)
@@ -164,7 +165,7 @@ class StreamableHttpConsumer(HttpConsumer):
         if not self.accepts_stream:
             raise HttpError(406, "Accept text/event-stream to listen")
         http = AuthenticatedRequest(
-            self.request, self.send_message, self.principal, self._authenticate
+            self.request, self.send_message, self.principal, self._authenticate, self.server
         )
         exchange = ListenExchange(http)
         frame = frames.stateless(self._call(exchange), message, meta)

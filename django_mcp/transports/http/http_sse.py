@@ -17,7 +17,6 @@ from django_mcp.protocol import jsonrpc, sse
 from django_mcp.pubsub import bus
 from django_mcp.server.server import Server
 from django_mcp.transports.connection.connection import Connection
-from django_mcp.transports.http import sse_stream
 from django_mcp.transports.http.consumer import HttpConsumer
 from django_mcp.transports.http.request import HttpError, HttpRequest
 from django_mcp.transports.http.response import HttpExchange
@@ -56,15 +55,15 @@ class HttpSseConsumer(HttpConsumer):
     async def open(self) -> None:
         """Open the stream, and with it the session."""
         self.request.check_get()
-        if sse_stream.count(Stream, self.principal) >= conf.get().max_sessions_per_principal:
-            raise HttpError(429, "Too many connections are open: close one of them first")
         http = AuthenticatedRequest(
-            self.request, self.send_message, self.principal, self._authenticate
+            self.request, self.send_message, self.principal, self._authenticate, self.server
         )
         stream = Stream(http)
-        caller = self.request.caller(self.principal)
-        connection = Connection(self.server, stream, caller, scheme="sse")
-        await stream.serve(connection, self._uri)
+        rejection = HttpError(429, "Too many connections are open: close one of them first")
+        with stream.open_within(conf.get().max_sessions_per_principal, rejection):
+            caller = self.request.caller(self.principal)
+            connection = Connection(self.server, stream, caller, scheme="sse")
+            await stream.serve(connection, self._uri)
 
     def _uri(self, address: str) -> str:
         key = self.server.sign(PURPOSE, self.principal.key, address)
@@ -102,6 +101,8 @@ class HttpSseConsumer(HttpConsumer):
 
 
 class Stream(SseStream):
+    kind = "connection"
+
     async def serve(self, connection: Connection, uri: Callable[[str], str]) -> None:
         mailboxes = bus.here()
         address = await mailboxes.open_mailbox(lambda posted: connection.receive(posted["body"]))

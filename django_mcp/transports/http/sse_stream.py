@@ -9,16 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from django_mcp import conf
 from django_mcp.auth.base import Principal
 from django_mcp.protocol import sse
 from django_mcp.pubsub import bus
+from django_mcp.server.server import Server
+from django_mcp.transports import frames
 from django_mcp.transports.http.request import HttpError, HttpRequest
 from django_mcp.transports.http.response import STALLED, STREAM_HEADERS, Send
 
@@ -39,11 +41,22 @@ class AuthenticatedRequest:
     principal: Principal
     reauthenticate: Callable[[], Awaitable[Principal]]
     """Authenticates the request again; raises HttpError if access was revoked."""
+    server: Server
+
+    @property
+    def counted_as(self) -> str:
+        """By what the open streams of the caller are counted."""
+        transport = self.request.caller(self.principal).transport
+        return frames.counted_as(self.server, self.principal, transport)
 
 
 class SseStream:
+    kind: ClassVar[str]
+    """Streams of one kind are counted together."""
+
     def __init__(self, http: AuthenticatedRequest) -> None:
         self.principal = http.principal
+        self.counted_as = http.counted_as
         self.gone = False
         """Whether nothing can be sent any more."""
         self._send = http.send
@@ -108,11 +121,24 @@ class SseStream:
         finally:
             self._pump = self._sending_since = None
 
+    @contextmanager
+    def open_within(self, limit: int, rejection: Exception) -> Iterator[None]:
+        """Count the stream as open; raises ``rejection`` if its caller has ``limit`` of its kind.
+
+        ``tick`` and ``end_all`` reach the stream within the block.
+        """
+        streams = _streams_here()
+        if streams.counts[self.kind, self.counted_as] >= limit:
+            raise rejection
+        streams.add(self)
+        try:
+            yield
+        finally:
+            streams.discard(self)
+
     async def wait_until_closed(self) -> None:
         """Wait until the client disconnects or ``end`` is called."""
-        streams = _streams_here()
         self._task = asyncio.current_task()
-        streams.add(self)
         try:
             while not self._ending and (await self._receive())["type"] != "http.disconnect":
                 pass
@@ -124,7 +150,6 @@ class SseStream:
             self._task.uncancel()
         finally:
             self._task = None
-            streams.discard(self)
 
     def end(self) -> None:
         """Let ``wait_until_closed`` return, so that the response can be finished."""
@@ -170,17 +195,17 @@ class _Streams:
         self._timer: asyncio.TimerHandle | None = None
         self._pinged_at = 0.0
         self._streams: dict[SseStream, None] = {}
-        self.counts: Counter[tuple[type, str]] = Counter()
+        self.counts: Counter[tuple[str, str]] = Counter()
 
     def add(self, stream: SseStream) -> None:
         self._streams[stream] = None
-        self.counts[type(stream), stream.principal.key] += 1
+        self.counts[stream.kind, stream.counted_as] += 1
         if self._timer is None:
             self._schedule()
 
     def discard(self, stream: SseStream) -> None:
         self._streams.pop(stream, None)
-        key = type(stream), stream.principal.key
+        key = stream.kind, stream.counted_as
         self.counts[key] -= 1
         if not self.counts[key]:
             del self.counts[key]
@@ -216,11 +241,6 @@ _streams: WeakKeyDictionary[asyncio.AbstractEventLoop, _Streams] = WeakKeyDictio
 
 def _streams_here() -> _Streams:
     return _streams.setdefault(asyncio.get_running_loop(), _Streams())
-
-
-def count(kind: type[SseStream], principal: Principal) -> int:
-    """The number of open streams of this kind and principal on the running event loop."""
-    return _streams_here().counts[kind, principal.key]
 
 
 def end_all() -> int:

@@ -71,6 +71,8 @@ class StreamPosition:
 class SessionStream(SseStream, ABC):
     """A GET of a session. One task at a time reads from the stores, whenever there is news."""
 
+    kind = "get"
+
     def __init__(self, http: AuthenticatedRequest, session: Session) -> None:
         super().__init__(http)
         self._session = session

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from django_mcp import signals, stores
+from django_mcp import conf, signals, stores
 from django_mcp.auth.base import Principal
 from django_mcp.dispatch import dispatcher, visibility
 from django_mcp.frame.frame import Frame
@@ -28,7 +28,6 @@ from django_mcp.protocol.revisions import BY_VERSION, Feature, Revision, Statefu
 from django_mcp.protocol.sse import EventId
 from django_mcp.pubsub import bus, publisher
 from django_mcp.pubsub.pending_requests import ResponseRoute, deliver
-from django_mcp.server.server import Server
 from django_mcp.stores.base import StoreFull
 from django_mcp.transports import frames, session_engine, site
 from django_mcp.transports.http.monitor import CallMonitor
@@ -42,10 +41,12 @@ from django_mcp.transports.session_engine import InFlightRequest, InFlightReques
 
 logger = logging.getLogger("django_mcp")
 
+SESSION_ID_BYTES = 32
+SESSION_ID_LENGTH = len(secrets.token_urlsafe(SESSION_ID_BYTES))
+
 
 @dataclass(slots=True)
 class SessionHttp(AuthenticatedRequest):
-    server: Server
     may_stream: bool
 
     async def take(self, message: Request | Notification | Response) -> None:
@@ -136,7 +137,7 @@ class SessionHttp(AuthenticatedRequest):
             await self._fail(error, frames.newest_session_revision(self.server), request.id)
             return
         try:
-            reply, session = await _engine().open(frame, secrets.token_urlsafe(32))
+            reply, session = await _engine().open(frame, secrets.token_urlsafe(SESSION_ID_BYTES))
         except StoreFull as error:
             raise HttpError(429, f"{error}: end one of them first") from error
         if session is not None:
@@ -156,7 +157,9 @@ class SessionHttp(AuthenticatedRequest):
         session_id = self.request.header(headers.SESSION_ID)
         if session_id is None:
             raise HttpError(400, "Open a session with initialize, and send its Mcp-Session-Id")
-        session = await stores.sessions().load(session_id)
+        # One of another length is not hashed, since hashes are cached.
+        is_ours = len(session_id) == SESSION_ID_LENGTH
+        session = await stores.sessions().load(session_id) if is_ours else None
         owner = self.principal.key, self.server.name
         if session is None or (session.principal, session.server) != owner:
             raise HttpError(404, "This session has ended: open a new one with initialize")
@@ -185,12 +188,15 @@ class SessionHttp(AuthenticatedRequest):
         self.request.check_get()
         session = await self._session()
         position = await get_stream.find(self.request.header(b"last-event-id"), session)
+        stream: ResumedStream | StandaloneStream
         if isinstance(position, EventId):
-            await ResumedStream(self, session, position).serve()
-            return
-        end_session = partial(self._end, session)
-        stream = StandaloneStream(self, session, position, self.server, self._may_read, end_session)
-        await stream.serve()
+            stream = ResumedStream(self, session, position)
+        else:
+            end, server = partial(self._end, session), self.server
+            stream = StandaloneStream(self, session, position, server, self._may_read, end)
+        rejection = HttpError(429, "Too many streams are open: close one of them first")
+        with stream.open_within(conf.get().max_listen_streams, rejection):
+            await stream.serve()
 
     async def _may_read(self, principal: Principal, session: Session, uri: str) -> bool:
         self.principal = principal
@@ -229,7 +235,8 @@ class SessionCall(InFlightRequest):
         self, session: Session, request_id: RequestId, frame: Frame, exchange: SessionExchange
     ) -> None:
         super().__init__(session.address, request_id)
-        self.cancelled_early = bool(session.cancelled) and _is_cancelled(session, self.key)
+        self._in_flight = here()
+        self.cancelled_early = bool(session.cancelled) and self.is_noted(session)
         self.session_id = session.id
         self.exchange = exchange
         exchange.request_id = request_id
@@ -238,7 +245,11 @@ class SessionCall(InFlightRequest):
         self.monitor: SessionCallMonitor | None = None
         self.task: asyncio.Task[None] | None = None
         self._frame = frame
-        self._in_flight = here()
+
+    def is_noted(self, session: Session) -> bool:
+        """Whether a note of the session cancels this request, and no earlier one with its id."""
+        is_noted = session.cancelled.get(self.key, 0.0) > stores.sessions().now()
+        return is_noted and not self._in_flight.has_answered(self.session, self.key)
 
     def cancel(self, reason: str | None) -> None:
         self.is_given_up = True
@@ -333,7 +344,7 @@ class SessionCallMonitor(CallMonitor):
             return
         if session is None:
             self.end(ENDED)
-        elif _is_cancelled(session, self._call.key):
+        elif self._call.is_noted(session):
             self._call.cancel(GIVEN_UP)
         else:
             self._call.exchange.abandon_undeliverable(session.cancelled)
@@ -349,26 +360,25 @@ class SessionCallMonitor(CallMonitor):
             self._call.exchange.left(message["stream"])
 
 
-def _is_cancelled(session: Session, key: str) -> bool:
-    return session.cancelled.get(key, 0.0) > stores.sessions().now()
-
-
 async def _cancel(session: Session, params: Iterable[Mapping[str, Any]]) -> None:
     """Cancel the requests that ``notifications/cancelled`` name, on whichever worker they run.
 
     One that names nothing is ignored (CANC-11); one that arrives early is remembered.
     """
+    calls = here()
     named = dict(filter(None, map(session_engine.read_cancellation, params)))
     reasons = {key: reason or GIVEN_UP for key, reason in named.items()}
     elsewhere = {
         key: reason
         for key, reason in reasons.items()
-        if not here().cancel(session.address, key, reason)
+        if not calls.cancel(session.address, key, reason)
     }
     if not elsewhere or bus.shared_layer() is None:
         return
-    # First the note, then the event: a call first subscribes and then reads the note.
-    await _note(session, elsewhere)
+    early = [key for key in elsewhere if not calls.has_answered(session.address, key)]
+    if early:
+        # First the note, then the event: a call first subscribes and then reads the note.
+        await _note(session, early)
     await publisher.send_to_session(session.address, "cancelled", reasons=elsewhere)
 
 
@@ -384,4 +394,4 @@ _in_flight = WeakKeyDictionary()
 
 def here() -> InFlightRequests[SessionCall]:
     loop = asyncio.get_running_loop()
-    return _in_flight.get(loop) or _in_flight.setdefault(loop, InFlightRequests())
+    return _in_flight.get(loop) or _in_flight.setdefault(loop, InFlightRequests(may_overtake=True))
