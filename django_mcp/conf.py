@@ -16,6 +16,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
 from django_mcp.protocol import origins
+from django_mcp.protocol.limits import MAX_VALUES
 from django_mcp.protocol.revisions import BY_VERSION
 
 Check = Callable[[Any], Any]
@@ -196,6 +197,9 @@ class Settings:
     max_body_size: int = _key(_at_least(1), 4 * 1024 * 1024)
     """Bytes of one message: room for an image of 3 MB in base64."""
 
+    max_json_values: int = _key(_at_least(1), MAX_VALUES)
+    """JSON values of one message: processing one costs up to a microsecond and 200 bytes."""
+
     max_in_flight: int = _key(_at_least(1), 100)
     """Concurrent requests of one session or one stdio client."""
 
@@ -227,6 +231,9 @@ class Settings:
 
     handler_timeout: float | None = _key(_optional(_seconds), 15 * 60.0)
     """Time limit of one call, input requests included; None for no limit."""
+
+    shutdown_grace: float = _key(_seconds, 1.0)
+    """How long running calls may go on when the process is told to stop."""
 
     request_state_lifetime: float = _key(_seconds, 10 * 60.0)
     """How long a client may take to retry a call with the requested input."""

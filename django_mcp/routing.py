@@ -15,9 +15,10 @@ from typing import Any
 from django.urls import URLPattern, re_path
 
 from django_mcp import conf, registry
+from django_mcp.pubsub import bus
 from django_mcp.runtime import lifespan
 from django_mcp.server.server import Server
-from django_mcp.transports.http import http_sse, sse_stream
+from django_mcp.transports.http import http_sse, monitor, sse_stream
 from django_mcp.transports.http.consumer import StreamableHttpConsumer
 from django_mcp.transports.http.http_sse import HttpSseConsumer
 
@@ -94,11 +95,11 @@ async def _lifespan(receive: Any, send: Any) -> None:
             return
 
 
-def _end_streams_on_signals() -> None:
-    """End open streams when the process receives a signal to stop.
+def _end_responses_on_signals() -> None:
+    """End open streams and running calls when the process receives a signal to stop.
 
-    ASGI servers wait until every response has ended before they send ``lifespan.shutdown``, and
-    a stream ends only when its client disconnects.
+    ASGI servers wait until every response has ended before they send ``lifespan.shutdown``. A
+    stream ends only when its client disconnects, and a call may take as long as HANDLER_TIMEOUT.
     """
     if threading.current_thread() is not threading.main_thread():
         return
@@ -107,7 +108,7 @@ def _end_streams_on_signals() -> None:
 
     def handle(number: int, frame: Any) -> Any:
         if not loop.is_closed():
-            loop.call_soon_threadsafe(sse_stream.end_all)
+            loop.call_soon_threadsafe(lambda: bus.spawn(_end_responses()))
         return previous[number](number, frame)  # type: ignore[index,misc,operator]
 
     for number, handler in previous.items():
@@ -116,11 +117,16 @@ def _end_streams_on_signals() -> None:
 
 
 async def _start_all() -> None:
-    _end_streams_on_signals()
+    _end_responses_on_signals()
     for server in registry.servers():
         await lifespan.start(server)
 
 
 async def _stop_all() -> None:
-    sse_stream.end_all()
+    await _end_responses()
     await lifespan.stop_all()
+
+
+async def _end_responses() -> None:
+    sse_stream.end_all()
+    await monitor.end_all(conf.get().shutdown_grace)

@@ -108,13 +108,13 @@ SESSION: Mapping[str, Requirement] = {
     "LIFE-12": SHOULD(
         "basic/lifecycle#operation",
         "Both sides use the negotiated protocol version during the session (to 2025-03-26).",
-        "transports/http/test_consumer.py::test_version_header_other_than_the_negotiated_version_is_rejected",
+        "transports/http/test_consumer.py::test_session_keeps_its_version_if_the_header_names_another_one",
         SEE,
     ),
     "LIFE-13": MUST(
         "basic/lifecycle#operation",
         "Both sides use the negotiated protocol version during the session (from 2025-06-18).",
-        "transports/http/test_consumer.py::test_version_header_other_than_the_negotiated_version_is_rejected",
+        "transports/http/test_consumer.py::test_session_keeps_its_version_if_the_header_names_another_one",
         SEE,
     ),
     "LIFE-14": SHOULD(
@@ -247,6 +247,7 @@ SESSION: Mapping[str, Requirement] = {
         "basic/index#responses",
         "A response repeats the id of its request with the same JSON type.",
         "dispatch/test_messages.py::test_response_repeats_the_request_id_with_its_type",
+        "dispatch/test_content.py::test_middleware_result_without_its_members_returns_internal_error",
     ),
     "RPC-06": MUST(
         "basic/index#responses",
@@ -447,6 +448,7 @@ SESSION: Mapping[str, Requirement] = {
         "basic/index#icons",
         "An icon has src (http, https, or data URI) and optional mimeType, sizes, and theme (2025-11-25).",
         "protocol/test_content.py::test_icon_accepts_a_uri_a_mapping_or_an_icon",
+        "protocol/test_content.py::test_icon_from_another_source_than_http_or_data_is_rejected",
     ),
     "ICON-02": MUST(
         "basic/index#icons",
@@ -546,6 +548,7 @@ SESSION: Mapping[str, Requirement] = {
     "T-HTTP-05": SHOULD(
         "basic/transports#security-warning",
         "A local server binds only to localhost.",
+        "example_site/test_example_site.py::test_serve_binds_only_to_this_machine_by_default",
         because="The ASGI server binds the address; scripts/serve binds 127.0.0.1.",
     ),
     "T-HTTP-06": SHOULD(
@@ -664,6 +667,7 @@ SESSION: Mapping[str, Requirement] = {
         "basic/transports#sending-messages-to-the-server",
         "The server may make streams resumable.",
         "transports/http/session/test_get_stream.py::test_completed_response_can_be_replayed",
+        "transports/http/session/test_get_stream.py::test_get_stream_resumes_after_the_last_event_id",
     ),
     # 4.3 Streamable HTTP: GET
     "T-HTTP-40": CLIENT(
@@ -691,6 +695,7 @@ SESSION: Mapping[str, Requirement] = {
         "basic/transports#listening-for-messages-from-the-server",
         "The server sends responses on a GET stream only if it resumes the stream of a request.",
         "transports/http/session/test_stream_choice.py::test_notifications_of_a_call_are_sent_only_on_its_own_stream",
+        "transports/http/session/test_stream_choice.py::test_resumed_stream_of_a_call_receives_no_message_for_the_session",
     ),
     "T-HTTP-45": MAY(
         "basic/transports#listening-for-messages-from-the-server",
@@ -714,6 +719,7 @@ SESSION: Mapping[str, Requirement] = {
         "transports/http/session/test_get_stream.py::test_notification_is_sent_only_on_the_newest_stream",
         "transports/http/session/test_stream_choice.py::test_notifications_of_a_call_are_sent_only_on_its_own_stream",
         "transports/test_two_workers.py::test_newest_stream_is_active_on_any_worker",
+        "transports/http/session/test_stream_choice.py::test_resumed_stream_of_a_call_receives_no_message_for_the_session",
     ),
     "T-HTTP-52": MUST(
         "basic/transports#multiple-connections",
@@ -752,6 +758,7 @@ SESSION: Mapping[str, Requirement] = {
         "The client resumes every stream with GET and Last-Event-ID (2025-11-25).",
         "transports/http/session/test_get_stream.py::test_disconnect_neither_cancels_the_call_nor_loses_the_response",
         "transports/http/session/test_get_stream.py::test_stream_closed_by_the_handler_can_be_resumed",
+        "transports/http/session/test_get_stream.py::test_get_stream_resumes_after_the_last_event_id",
     ),
     "T-HTTP-59": MUST(
         "basic/transports#resumability-and-redelivery",
@@ -836,7 +843,7 @@ SESSION: Mapping[str, Requirement] = {
     "T-HTTP-71": CLIENT(
         "basic/transports#protocol-version-header",
         "MCP-Protocol-Version names the negotiated version (from 2025-06-18).",
-        "transports/http/test_consumer.py::test_version_header_other_than_the_negotiated_version_is_rejected",
+        "transports/http/test_consumer.py::test_session_keeps_its_version_if_the_header_names_another_one",
     ),
     "T-HTTP-72": SHOULD(
         "basic/transports#protocol-version-header",
@@ -848,6 +855,7 @@ SESSION: Mapping[str, Requirement] = {
         "basic/transports#protocol-version-header",
         "The server answers 400 if MCP-Protocol-Version is invalid or unsupported (from 2025-06-18).",
         "transports/test_conformance_scenarios.py::test_unknown_version_header_in_a_session_is_rejected",
+        "transports/test_conformance_scenarios.py::test_unknown_version_header_is_rejected_for_every_http_method",
     ),
     "T-HTTP-74": MUST(
         "basic/transports#streamable-http",
@@ -925,6 +933,7 @@ SESSION: Mapping[str, Requirement] = {
         "basic/transports#security-warning",
         "A local server binds to localhost; the server authenticates all connections.",
         "transports/http/test_http_sse.py::test_post_by_another_principal_is_not_found",
+        "example_site/test_example_site.py::test_serve_binds_only_to_this_machine_by_default",
         because="The ASGI server binds the address; scripts/serve binds 127.0.0.1.",
     ),
     "T-SSE-07": MUST(
@@ -1122,6 +1131,7 @@ SESSION: Mapping[str, Requirement] = {
         "A server with tools declares the tools capability, with listChanged if it sends that notification.",
         "dispatch/methods/test_lifecycle.py::test_server_declares_capabilities_of_its_components",
         "dispatch/test_pagination.py::test_empty_server_declares_only_logging_and_rejects_list_methods",
+        "dispatch/methods/test_lifecycle.py::test_server_declares_that_it_sends_list_changes",
     ),
     "TOOL-02": MUST(
         "server/tools#listing-tools",
@@ -1139,6 +1149,7 @@ SESSION: Mapping[str, Requirement] = {
         "schema.ts#Tool",
         "Every tool has a name and an inputSchema whose root type is object.",
         "dispatch/test_pagination.py::test_listed_tool_has_exactly_the_fields_of_the_revision",
+        "dispatch/test_pagination.py::test_boolean_property_schemas_are_listed_only_in_2026_07_28",
     ),
     "TOOL-05": MUST(
         "server/tools#tool",
@@ -1244,6 +1255,7 @@ SESSION: Mapping[str, Requirement] = {
         "schema.ts#TextContent",
         "Content blocks may have annotations: audience, priority, and lastModified from 2025-06-18.",
         "dispatch/test_content.py::test_last_modified_annotation_is_omitted_before_2025_06_18",
+        "protocol/test_content.py::test_priority_that_is_no_number_from_0_to_1_is_rejected",
     ),
     "TOOL-25": MUST(
         "server/tools#error-handling",
@@ -1320,6 +1332,7 @@ SESSION: Mapping[str, Requirement] = {
         "server/resources#capabilities",
         "A server with resources declares the capability; subscribe and listChanged are optional.",
         "dispatch/methods/test_lifecycle.py::test_server_declares_capabilities_of_its_components",
+        "dispatch/methods/test_lifecycle.py::test_server_declares_that_it_sends_list_changes",
     ),
     "RES-02": MUST(
         "server/resources#listing-resources",
@@ -1360,11 +1373,13 @@ SESSION: Mapping[str, Requirement] = {
         "schema.ts#Resource",
         "Every resource has uri and name; the revision defines the optional fields.",
         "dispatch/test_pagination.py::test_listed_resource_has_exactly_the_fields_of_the_revision",
+        "dispatch/test_pagination.py::test_descriptions_are_listed_in_every_revision",
     ),
     "RES-09": MAY(
         "schema.ts#Resource",
         "A resource may have the annotations audience, priority, and lastModified.",
         "protocol/test_content.py::test_annotations_accept_snake_case_and_camel_case_keys",
+        "protocol/test_content.py::test_priority_that_is_no_number_from_0_to_1_is_rejected",
     ),
     "RES-10": SHOULD(
         "server/resources#common-uri-schemes",
@@ -1385,6 +1400,8 @@ SESSION: Mapping[str, Requirement] = {
         "server/resources#custom-uri-schemes",
         "Custom URI schemes conform to RFC 3986 (from 2025-06-18).",
         "components/test_resources.py::TestConfigurationErrors::test_uri_without_a_scheme_is_rejected",
+        "components/test_resources.py::TestConfigurationErrors::test_invalid_uri_is_rejected",
+        "components/test_resources.py::TestConfigurationErrors::test_template_that_expands_to_no_uri_is_rejected",
     ),
     "RES-14": SHOULD(
         "server/resources#error-handling",
@@ -1424,12 +1441,14 @@ SESSION: Mapping[str, Requirement] = {
         "server/prompts#capabilities",
         "A server with prompts declares the prompts capability, with listChanged if it sends that notification.",
         "dispatch/methods/test_lifecycle.py::test_server_declares_capabilities_of_its_components",
+        "dispatch/methods/test_lifecycle.py::test_server_declares_that_it_sends_list_changes",
     ),
     "PROMPT-02": MUST(
         "server/prompts#listing-prompts",
         "prompts/list returns the prompts, each with a name, and supports pagination.",
         "dispatch/test_pagination.py::test_listed_prompt_has_exactly_the_fields_of_the_revision",
         "dispatch/test_pagination.py::test_every_page_but_the_last_has_a_next_cursor",
+        "dispatch/test_pagination.py::test_descriptions_are_listed_in_every_revision",
     ),
     "PROMPT-03": SHOULD(
         "server/prompts#list-changed-notification",
@@ -1441,6 +1460,7 @@ SESSION: Mapping[str, Requirement] = {
         "schema.ts#PromptMessage",
         "prompts/get returns messages, each with a role and one content block.",
         "dispatch/methods/test_prompts.py::test_returned_list_becomes_several_messages",
+        "dispatch/test_content.py::test_prompt_message_that_is_no_content_returns_internal_error",
     ),
     "PROMPT-05": MUST(
         "server/prompts#image-content",
@@ -1650,6 +1670,7 @@ SESSION: Mapping[str, Requirement] = {
         "The server requests sampling only if the client declared it.",
         "frame/client/test_input_requests.py::test_sampling_with_tools_requires_the_sampling_tools_capability",
         "frame/client/test_input_requests.py::test_elicitation_is_rejected_without_client_capability",
+        "frame/client/test_input_requests.py::test_sampling_is_rejected_without_client_capability",
     ),
     "SAMP-02": MUST(
         "schema.ts#CreateMessageRequest",
@@ -1661,6 +1682,7 @@ SESSION: Mapping[str, Requirement] = {
         "A sampling message contains only content types of the negotiated revision.",
         "frame/client/test_input_requests.py::test_multi_block_sampling_message_is_split_before_2025_11_25",
         "frame/client/test_input_requests.py::test_sampling_with_audio_is_rejected_in_2024_11_05",
+        "frame/client/test_input_requests.py::test_sampling_with_content_that_no_revision_has_is_rejected",
     ),
     "SAMP-04": MUST(
         "client/sampling#tools-in-sampling",
@@ -2093,7 +2115,7 @@ STATELESS: Mapping[str, Requirement] = {
         "basic/versioning#extension-negotiation",
         "Extension ids have a prefix and follow the naming rules of _meta keys.",
         "dispatch/test_meta.py::test_invalid_extension_identifier_is_rejected",
-        "dispatch/test_meta.py::test_extensions_are_declared_only_in_2026_07_28",
+        "dispatch/test_meta.py::test_extensions_are_declared_from_2025_11_25",
     ),
     "VER-06": MUST(
         "basic/versioning#extension-negotiation",
@@ -2403,6 +2425,7 @@ STATELESS: Mapping[str, Requirement] = {
         "basic/index#icons",
         "Icons have https or data URIs.",
         "protocol/test_content.py::test_icon_accepts_a_uri_a_mapping_or_an_icon",
+        "protocol/test_content.py::test_icon_from_another_source_than_http_or_data_is_rejected",
     ),
     # 2.7 Transports in general, and stdio
     "TR-01": MUST(
@@ -2480,6 +2503,7 @@ STATELESS: Mapping[str, Requirement] = {
         "basic/transports/streamable-http#security-endpoint",
         "A local server binds only to localhost.",
         "transports/http/test_consumer.py::test_own_or_missing_origin_is_accepted",
+        "example_site/test_example_site.py::test_serve_binds_only_to_this_machine_by_default",
         because="The ASGI server binds the address; scripts/serve binds 127.0.0.1.",
     ),
     "HTTP-04": SHOULD(
@@ -3054,6 +3078,7 @@ STATELESS: Mapping[str, Requirement] = {
         "server/tools#tool",
         "Every tool has a description.",
         "test_checks.py::test_tool_without_description_is_reported",
+        "dispatch/test_pagination.py::test_descriptions_are_listed_in_every_revision",
     ),
     "TOOL-07": MUST(
         "server/tools#output-schema",
@@ -3113,6 +3138,7 @@ STATELESS: Mapping[str, Requirement] = {
         "A server with resources declares the capability, with subscribe and listChanged if it supports them.",
         "dispatch/methods/test_lifecycle.py::test_server_declares_capabilities_of_its_components",
         "transports/http/test_listen_stream.py::test_disabled_capabilities_are_left_out_of_the_acknowledgement",
+        "dispatch/methods/test_lifecycle.py::test_server_declares_that_it_sends_list_changes",
     ),
     "RES-02": MUST(
         "server/resources#capabilities",
@@ -3165,6 +3191,7 @@ STATELESS: Mapping[str, Requirement] = {
         "size is in bytes; annotations are audience, priority, and lastModified.",
         "dispatch/test_pagination.py::test_listed_resource_has_exactly_the_fields_of_the_revision",
         "protocol/test_content.py::test_annotations_accept_snake_case_and_camel_case_keys",
+        "protocol/test_content.py::test_priority_that_is_no_number_from_0_to_1_is_rejected",
     ),
     "RES-11": MAY(
         "server/resources#file",

@@ -45,6 +45,13 @@ class InvalidArguments(ValueError):
         super().__init__(problems)
 
 
+class LargeArguments(InvalidArguments):
+    """The arguments are too large to be validated in the event loop: validate them in a thread."""
+
+    def __init__(self) -> None:
+        super().__init__("they have too many values")
+
+
 class InvalidOutput(ValueError):
     """The returned value does not match the output schema. For the log: it may be secret."""
 

@@ -8,13 +8,15 @@ from functools import lru_cache
 from typing import Any, ClassVar, Unpack
 
 from pydantic import BaseModel
-from pydantic_core import from_json
 
 from django_mcp.components import declaration, stored
-from django_mcp.components.base import Component, ConfigurationError
+from django_mcp.components.base import Component, ConfigurationError, LargeArguments
 from django_mcp.components.declaration import ComponentAttributes, Options
+from django_mcp.components.large_input import MAX_NODES, is_small
 from django_mcp.components.schemas import InputSchema
-from django_mcp.protocol.errors import Json
+from django_mcp.protocol import jsonrpc
+from django_mcp.protocol.errors import Json, McpError
+from django_mcp.protocol.limits import MAX_VALUES
 
 
 class Prompt(ComponentAttributes):
@@ -114,11 +116,19 @@ def _decode_json(arguments: InputSchema) -> InputSchema:
     if not encoded:
         return arguments
 
-    def validate(given: dict[str, Any]) -> Any:
-        decoded = {name: _decoded(given[name]) for name in encoded & given.keys()}
-        return arguments.validate({**given, **decoded})
+    max_values = MAX_VALUES // len(encoded)
 
-    return InputSchema(arguments.schema, validate)
+    def decode(given: dict[str, Any]) -> dict[str, Any]:
+        names = encoded & given.keys()
+        return {**given, **{name: _decoded(given[name], max_values) for name in names}}
+
+    def validate(given: dict[str, Any]) -> Any:
+        if not is_small(given, MAX_NODES):
+            raise LargeArguments
+        return arguments.validate(decode(given))
+
+    validate_large = arguments.validate_large or arguments.validate
+    return InputSchema(arguments.schema, validate, lambda given: validate_large(decode(given)))
 
 
 def _may_be_string(described: Any, definitions: Json) -> bool:
@@ -131,10 +141,10 @@ def _may_be_string(described: Any, definitions: Json) -> bool:
     return "string" in described.get("type", "string")
 
 
-def _decoded(text: Any) -> Any:
+def _decoded(text: Any, max_values: int) -> Any:
     try:
-        return from_json(text)
-    except (TypeError, ValueError):
+        return jsonrpc.decode_received(text, max_values)
+    except (AttributeError, TypeError, McpError):
         return text
 
 

@@ -16,7 +16,12 @@ from django_mcp.components.schemas import InputSchema
 from django_mcp.components.signature import Signature
 from django_mcp.protocol.content import Annotations
 from django_mcp.protocol.errors import Json, ResourceNotFound
-from django_mcp.protocol.uri_templates import UriTemplate, has_path_traversal
+from django_mcp.protocol.uri_templates import (
+    UriTemplate,
+    has_path_traversal,
+    is_uri,
+    is_uri_template,
+)
 
 URI = "uri"
 """The parameter of a handler for the requested URI."""
@@ -136,12 +141,10 @@ def resource_component(
     base = ResourceTemplate if issubclass(kind, ResourceTemplate) else Resource
     source = declaration.read(target, base, "read", options, ResourceOptions)
     uri = uri or source.get("uri" if base is Resource else "uri_template")
-    if not isinstance(uri, str) or ":" not in uri:
-        raise ConfigurationError(
-            f'The URI of {source.where} is {uri!r}: give one with its scheme, as "shop://customers"'
-        )
-    if base is ResourceTemplate or "{" in uri:
+    if isinstance(uri, str) and (base is ResourceTemplate or "{" in uri):
         return _template(source, uri)
+    if not (isinstance(uri, str) and is_uri(uri)):
+        raise _invalid_uri(source, uri)
     name = source.get("name")
     if name is None and source.instance is None:
         name = source.default_name
@@ -152,11 +155,20 @@ def resource_component(
 def _template(source: ComponentSource, text: str) -> TemplateComponent:
     with explain(f"The template of {source.where}"):
         template = UriTemplate.parse(text)
+    if not is_uri_template(text):
+        raise _invalid_uri(source, text)
     fields = _fields(source, template.names)
     name = source.get("name") or (None if source.instance else source.default_name)
     if not name:
         raise ConfigurationError(f"The template of {source.where} needs a name: write name = …")
     return TemplateComponent(template=template, name=str(name), **fields)
+
+
+def _invalid_uri(source: ComponentSource, uri: Any) -> ConfigurationError:
+    return ConfigurationError(
+        f'The URI of {source.where} is {uri!r}: give one with its scheme, as "shop://customers", '
+        "and percent-encode what is not a letter of ASCII, a digit or one of -._~:/?#@!$&'()*+,;="
+    )
 
 
 def _fields(source: ComponentSource, names: Sequence[str]) -> dict[str, Any]:

@@ -7,9 +7,10 @@ Everything is compiled once, at registration; a call uses ``InputSchema.validate
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from types import NoneType, new_class
 from typing import Annotated, Any, NoReturn, Union, get_args, get_origin
@@ -19,7 +20,14 @@ from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import SchemaError
 
-from django_mcp.components.base import ConfigurationError, InvalidArguments, InvalidOutput, explain
+from django_mcp.components import large_input
+from django_mcp.components.base import (
+    ConfigurationError,
+    InvalidArguments,
+    InvalidOutput,
+    LargeArguments,
+    explain,
+)
 from django_mcp.components.responses import Response
 from django_mcp.components.serialization import (
     NOT_SERIALIZABLE,
@@ -32,6 +40,7 @@ from django_mcp.components.signature import UNIONS, Parameter, Signature, is_fra
 from django_mcp.protocol.content import CONTENT, Message
 from django_mcp.protocol.errors import Json, McpError, ToolError
 from django_mcp.protocol.schema import compiler
+from django_mcp.protocol.schema.steps import MAX_STEPS, TooManySteps
 
 UNSTRUCTURED = (None, NoneType, str, bytes, Any, object, NoReturn, inspect.Parameter.empty)
 """Return annotations without structured content."""
@@ -39,6 +48,8 @@ PROTOCOL_TYPES = (*CONTENT, Message, Response, McpError, ToolError)
 """Classes whose instances are results or parts of one: they have no output schema."""
 SEQUENCES = (list, tuple, Sequence, Iterable, Collection)
 MAX_PROBLEMS = 8
+STEPS_IN_LOOP = 4_000
+"""Steps of validation by a JSON Schema that take the event loop some milliseconds."""
 MAX_LENGTH = 200
 
 
@@ -46,7 +57,16 @@ MAX_LENGTH = 200
 class InputSchema:
     schema: dict[str, Any]
     validate: Callable[[dict[str, Any]], Any]
-    """The arguments of the handler; raises InvalidArguments."""
+    """The arguments of the handler; raises InvalidArguments, and LargeArguments instead of holding
+    the event loop for long."""
+    validate_large: Callable[[dict[str, Any]], Any] | None = None
+    """The same, for a thread; raises InvalidArguments. None where ``validate`` always takes
+    little time."""
+
+    def map(self, change: Callable[[Callable[..., Any]], Callable[..., Any]]) -> InputSchema:
+        """The same schema, with both functions changed."""
+        large = None if self.validate_large is None else change(self.validate_large)
+        return replace(self, validate=change(self.validate), validate_large=large)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +108,12 @@ def _input_of(parameters: Sequence[Parameter], where: str) -> InputSchema:
     config = ConfigDict(extra="forbid", protected_namespaces=())
     with _supported_types(f"A parameter of {where}"):
         whole = _input_of_model(create_model("Arguments", __config__=config, **fields))
-    validate = whole.validate
     if all(field == name for field, name in names.items()):
-        return InputSchema(whole.schema, lambda arguments: validate(arguments).__dict__)
-    return InputSchema(
-        whole.schema,
-        lambda arguments: {names[f]: value for f, value in validate(arguments).__dict__.items()},
+        return whole.map(lambda validate: lambda arguments: validate(arguments).__dict__)
+    return whole.map(
+        lambda validate: (
+            lambda arguments: {names[f]: value for f, value in validate(arguments).__dict__.items()}
+        )
     )
 
 
@@ -116,12 +136,15 @@ def _declared_schema(schema: Json, where: str) -> InputSchema:
         )
     validator = _compile(whole, where)
 
-    def validate(arguments: dict[str, Any]) -> dict[str, Any]:
-        if problems := validator.problems(arguments):
-            raise InvalidArguments(problems)
+    def validate(arguments: dict[str, Any], max_steps: int = STEPS_IN_LOOP) -> dict[str, Any]:
+        try:
+            if problems := validator.problems(arguments, max_steps=max_steps):
+                raise InvalidArguments(problems)
+        except TooManySteps:
+            raise LargeArguments from None
         return compiler.with_defaults(whole, arguments)
 
-    return InputSchema(whole, validate)
+    return InputSchema(whole, validate, partial(validate, max_steps=MAX_STEPS))
 
 
 def input_of(declared: Any, where: str) -> InputSchema:
@@ -224,14 +247,26 @@ def _input_of_model(model: type[BaseModel]) -> InputSchema:
     # The compiled validator itself: two layers fewer than model_validate, for every call.
     validate = model.__pydantic_validator__.validate_python
     accepted = tuple(schema.get("properties", ()))
+    is_small = large_input.smallness_of(model)
+    validator_of_large = cache(partial(large_input.validator_of, model))
 
     def checked(arguments: dict[str, Any]) -> Any:
+        if not is_small(arguments):
+            raise LargeArguments
         try:
             return validate(arguments)
         except ValidationError as error:
             raise InvalidArguments(describe_errors(error, accepted)) from error
 
-    return InputSchema(schema, checked)
+    def check_large(arguments: dict[str, Any]) -> Any:
+        try:
+            return validator_of_large()(arguments)
+        except ValidationError as error:
+            raise InvalidArguments(describe_errors(error, accepted)) from error
+        except TooManySteps:
+            raise LargeArguments from None
+
+    return InputSchema(schema, checked, check_large)
 
 
 def _compile(schema: Json, where: str) -> compiler.Validator:
@@ -243,7 +278,7 @@ def _check(schema: Json, where: str) -> Callable[[Any], Any]:
     validator = _compile(schema, where)
 
     def check(value: Any) -> Any:
-        if problems := validator.problems(value, name="the value"):
+        if problems := validator.problems(value, name="the value", max_steps=sys.maxsize):
             raise InvalidOutput(problems)
         return value
 

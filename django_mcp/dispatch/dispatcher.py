@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from django_mcp.dispatch.invocation import raise_outcome
 from django_mcp.dispatch.methods import CAPABILITIES, METHODS
 from django_mcp.frame.client import request_state
 from django_mcp.frame.client.base import current
@@ -59,22 +60,20 @@ async def answer(frame: Frame) -> Reply:
 
 
 async def _answer(frame: Frame) -> Reply:
-    request = frame.message
+    method, server, revision = frame.message.method, frame.server, frame.revision
     try:
         result, after = await answer_or_input_required(frame)
+        after = _in_its_session(after, frame)
+        if isinstance(result, McpError):
+            return error_reply(frame, result)._replace(frame=after)
+        server_info, cache = server.get_server_info(revision), server.cache_members
+        # Here, because a result that middleware made may lack members which this reads.
+        finished = revision.serialize_result(method, result, server_info=server_info, cache=cache)
     except McpError as error:
         return error_reply(frame, error)
     except Exception as error:
-        frame.server.report(f"{request.method} failed", error)
+        server.report(f"{method} failed", error)
         return error_reply(frame, InternalError())
-    after = _in_its_session(after, frame)
-    if isinstance(result, McpError):
-        return error_reply(frame, result)._replace(frame=after)
-    server, revision = frame.server, frame.revision
-    method, server_info = request.method, server.get_server_info(revision)
-    finished = revision.serialize_result(
-        method, result, server_info=server_info, cache=server.cache_members
-    )
     if server.options.strict:
         violations = strict.result(revision, method, preencoded.plain(finished))
         if violations:
@@ -95,7 +94,10 @@ def _in_its_session(after: Frame, before: Frame) -> Frame:
 async def answer_or_input_required(frame: Frame) -> Answer:
     """The result of the request, or one that requests the input which its handler needs."""
     try:
-        result, after = await call(frame, call_declared)
+        try:
+            result, after = await call(frame, call_declared)
+        except BaseException as raised:
+            raise_outcome(raised, frame)
     except InputRequired as required:
         return input_required(frame, required), frame
     except UrlElicitationRequired as error:

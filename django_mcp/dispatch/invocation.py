@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import cache, partial
+from os import register_at_fork
+from typing import Any, NamedTuple, NoReturn
 
 from django_mcp.components.base import Completer, Component
+from django_mcp.components.schemas import InputSchema
 from django_mcp.components.signature import is_async
-from django_mcp.frame.client.multi_round_trip import InputRequired
+from django_mcp.frame.client.multi_round_trip import InputRequired, unwrapped
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.errors import InvalidParams, McpError
 
@@ -30,6 +35,22 @@ def object_param(frame: Frame, name: str) -> dict[str, Any]:
         raise InvalidParams(f"params.{name} must be an object")
     return value
 
+
+async def validate_large(schema: InputSchema, arguments: dict[str, Any]) -> Any:
+    """Validate arguments in a thread; raises InvalidArguments.
+
+    There is one thread, so that whoever sends large arguments waits for others who do.
+    """
+    loop, validate = asyncio.get_running_loop(), schema.validate_large or schema.validate
+    return await loop.run_in_executor(_validation_thread(), copy_context().run, validate, arguments)
+
+
+@cache
+def _validation_thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, "django-mcp-validation")
+
+
+register_at_fork(after_in_child=_validation_thread.cache_clear)  # It exists only in the parent.
 
 Read = Callable[[Any], dict[str, Any]]
 """Converts a handler's return value into a result."""
@@ -55,10 +76,13 @@ def handler_of(component: Component, hook: Callable[..., Any], *arguments: Any) 
 
 async def call_hook(function: Callable[..., Any], *arguments: Any, frame: Frame) -> Frame:
     """Call a hook which may return a Frame; return that one, or ``frame``."""
-    if is_async(function):
-        returned = await function(*arguments, frame)
-    else:
-        returned = await frame.exchange.run(function, *arguments, frame)
+    try:
+        if is_async(function):
+            returned = await function(*arguments, frame)
+        else:
+            returned = await frame.exchange.run(function, *arguments, frame)
+    except BaseException as raised:
+        raise_outcome(raised, frame)
     return returned if isinstance(returned, Frame) else frame
 
 
@@ -82,13 +106,36 @@ async def run(handler: Handler, frame: Frame, *arguments: Any, read: Read) -> An
             run_sync = exchange.run_handler if rolls_back else exchange.run
             # Not a closure: with sixteen callers, it costs 8 % of a synchronous call.
             answer = await run_sync(_invoke, invoke, arguments, frame, read)
-    except InputRequired as required:
-        if state.writes > writes and not rolls_back:
-            raise RuntimeError(UNDECLARED) from required
-        raise
+    except BaseException as raised:
+        wrote = state.writes > writes and not rolls_back
+        if wrote and isinstance(unwrapped(raised), InputRequired):
+            raise RuntimeError(UNDECLARED) from raised
+        raise_outcome(raised, frame)
     frame.cancellation.raise_if_requested()
     return answer
 
+
+def raise_outcome(raised: BaseException, frame: Frame) -> NoReturn:
+    """Raise what an exception of a handler amounts to, from within ``except``.
+
+    Besides Exceptions, only an input request, the cancellation of this request or of this task,
+    and what ends an event loop or a generator are passed on. SystemExit, which argparse raises,
+    would end the process, and the CancelledError of a task that somebody else cancelled would
+    leave the request without a response: such a handler has failed.
+    """
+    error = unwrapped(raised)
+    passes = isinstance(error, PASSING)
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        passes = frame.cancellation.requested or (task is not None and task.cancelling() > 0)
+    if not passes:
+        raise RuntimeError(f"The handler ended with {type(error).__name__}") from raised
+    if error is raised:
+        raise
+    raise error from raised
+
+
+PASSING = (Exception, InputRequired, KeyboardInterrupt, GeneratorExit)
 
 UNDECLARED = (
     "This handler wrote to the database before it requested input. It runs again when the client "

@@ -224,6 +224,16 @@ CONTENT = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResour
 """The classes of Content, for isinstance."""
 
 
+MEMBERS: Mapping[str, str] = {
+    "text": "text",
+    "image": "data mimeType",
+    "audio": "data mimeType",
+    "resource": "resource",
+    "resource_link": "uri name",
+}
+"""The types of blocks, and the members that each of them must have."""
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """A message of a prompt. A string becomes a text block; a mapping is a block itself."""
@@ -234,8 +244,8 @@ class Message:
     def __post_init__(self) -> None:
         if self.role not in ROLES:
             raise ValueError('the role of a message is "user" or "assistant"')
-        if isinstance(self.content, Mapping) and "type" not in self.content:
-            raise ValueError("the content of a message is a block, and a block has a type")
+        if isinstance(self.content, Mapping):
+            _check_block(self.content)
 
     def to_protocol(self) -> dict[str, Any]:
         content = self.content
@@ -246,6 +256,15 @@ class Message:
 def block(value: str | Content) -> Content:
     """Return ``value`` as a block; a string becomes a text block."""
     return value if isinstance(value, CONTENT) else TextContent(value)
+
+
+def _check_block(value: Mapping[str, Any]) -> None:
+    members = MEMBERS.get(str(value.get("type")))
+    if members is None:
+        known = ", ".join(MEMBERS)
+        raise ValueError(f"a block has the type {known}, not {value.get('type')!r}")
+    if missing := [member for member in members.split() if member not in value]:
+        raise ValueError(f"a block of type {value['type']} needs {', '.join(missing)}")
 
 
 def base64(data: bytes | str) -> str:

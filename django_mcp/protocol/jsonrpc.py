@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeGuard
 from pydantic_core import from_json, to_json
 
 from django_mcp.protocol.errors import InvalidRequest, Json, ParseError
+from django_mcp.protocol.limits import MAX_INTEGER, MAX_VALUES
 
 RequestId = str | int
 
@@ -46,6 +47,72 @@ def decode(data: bytes | str) -> Any:
         return from_json(data, allow_inf_nan=False)
     except ValueError as error:
         raise ParseError from error
+
+
+def decode_received(data: bytes | str, max_values: int = MAX_VALUES) -> Any:
+    """Return the JSON value that a peer sent, like ``decode``, if processing it costs little.
+
+    Raises InvalidRequest for more than ``max_values`` JSON values, and for an integer beyond 64
+    bits: of those, millions can share a hash value, so that a set of them takes hours to build.
+    """
+    if isinstance(data, str):
+        data = data.encode("utf-8", "replace")
+    if len(data) > max_values and _has_more_values(data, max_values):
+        raise InvalidRequest(f"A message has at most {max_values} JSON values")
+    try:
+        value = from_json(data, allow_inf_nan=False)
+    except ValueError as error:
+        raise ParseError from error
+    may_be_large = data.translate(_DIGITS_AS_ZERO).find(_MANY_DIGITS) >= 0
+    if may_be_large and _has_large_integer(value):
+        identity = value.get("id") if isinstance(value, dict) else None
+        identity = None if _has_large_integer(identity) else identity
+        raise _invalid("An integer is beyond 64 bits: send it as a string", identity)
+    return value
+
+
+_MANY_DIGITS = b"0" * len(str(MAX_INTEGER))
+_DIGITS_AS_ZERO = bytes.maketrans(b"123456789", b"0" * 9)
+_OTHERS_AS_ZERO = bytes(byte if byte in b'"[]{},' else 48 for byte in range(256))
+_CHUNK = 65_536
+
+
+def _has_more_values(data: bytes, limit: int) -> bool:
+    """Whether JSON has more values: each but the first is an item, or follows a comma.
+
+    It runs at the speed of C for any text: parsing millions of values takes a second.
+    """
+    if _commas_and_items(data) < limit:
+        return False
+    # Some of these bytes may be inside strings. Unless it is escaped, a quote begins or ends one.
+    text = data.replace(rb"\\", b"0").replace(rb"\"", b"0").translate(_OTHERS_AS_ZERO, b" \t\n\r")
+    if text.count(b'"') > 4 * limit:  # Two of each value at most, and two of its key.
+        return True
+    seen, is_inside = 0, False
+    for start in range(0, len(text), _CHUNK):
+        parts = text[start : start + _CHUNK].split(b'"')
+        seen += _commas_and_items(b"0".join(parts[is_inside::2]))
+        is_inside ^= len(parts) % 2 == 0
+    return seen >= limit
+
+
+def _commas_and_items(data: bytes) -> int:
+    empty = data.count(b"[]") + data.count(b"{}")
+    return data.count(b",") + data.count(b"[") + data.count(b"{") - empty
+
+
+def _has_large_integer(value: Any) -> bool:
+    pending = [value]
+    for each in pending:
+        kind = type(each)
+        if kind is int:
+            if not -MAX_INTEGER <= each < MAX_INTEGER:
+                return True
+        elif kind is list:
+            pending += each
+        elif kind is dict:
+            pending += each.values()
+    return False
 
 
 def encode(value: Any) -> bytes:

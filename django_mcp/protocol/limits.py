@@ -10,6 +10,12 @@ MAX_CURSOR = 2_048
 """Characters of a cursor."""
 MAX_CLIENT = 16_384
 """Bytes of JSON of what a client says about itself: clientInfo, capabilities, _meta."""
+MAX_VALUES = 100_000
+"""JSON values of a message, unless the site says otherwise."""
+MAX_INTEGER = 2**63
+"""Integers are less than it, and at least its negative, as in most languages."""
+MAX_BATCH = 500
+"""Messages of a batch."""
 MAX_QUOTED = 100
 """Characters of a client's text which are repeated in an error or a log line."""
 

@@ -23,6 +23,12 @@ _RESERVED = ":/?#[]@!$&'()*+,;="
 _EXPRESSION = re.compile(r"\{([^{}]*)\}")
 _NAME = re.compile(r"(?:\w|%[0-9A-Fa-f]{2})+(?:\.(?:\w|%[0-9A-Fa-f]{2})+)*", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CHARACTERS = r"(?:[A-Za-z0-9\-._~:/@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*+"
+_URI = re.compile(
+    rf"[A-Za-z][A-Za-z0-9+.\-]*+:(?://\[[0-9A-Fa-f:.]+\])?{_CHARACTERS}"
+    rf"(?:\?(?:{_CHARACTERS}\??)*+)?(?:#(?:{_CHARACTERS}\??)*+)?"
+)
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _SLASH = re.compile(r"[/\\]")
 _ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:")
 _TRIPLET = re.compile(r"(%[0-9A-Fa-f]{2})")
@@ -145,6 +151,16 @@ class UriTemplate:
             or (name in self._segments and _SLASH.search(value))
             for name, value in variables.items()
         )
+
+
+def is_uri(text: str) -> bool:
+    """Whether ``text`` is a URI with a scheme (RFC 3986)."""
+    return _URI.fullmatch(text) is not None
+
+
+def is_uri_template(text: str) -> bool:
+    """Whether a template expands to URIs, in which characters outside ASCII are encoded."""
+    return is_uri(_NOT_ASCII.sub("%C3", _EXPRESSION.sub("x", text)))
 
 
 def has_path_traversal(text: str) -> bool:

@@ -21,7 +21,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
 from django_mcp.frame.client.base import current
-from django_mcp.frame.client.multi_round_trip import InputRequired
+from django_mcp.frame.client.multi_round_trip import InputRequired, unwrapped
 from django_mcp.runtime import threads
 
 T = TypeVar("T")
@@ -38,12 +38,12 @@ def _run(function: Callable[..., T], /, *args: Any) -> T:
     try:
         handler.begin()
         return function(*args)
-    except InputRequired:
-        handler.rolls_back = True
+    except BaseException as error:
+        handler.rolls_back = isinstance(unwrapped(error), InputRequired)
         raise
     finally:
-        handler.end()
         _current.reset(token)
+        handler.end()
 
 
 def run_async(coroutine: Coroutine[Any, Any, T], /) -> Coroutine[Any, Any, T]:
@@ -60,12 +60,12 @@ async def _run_async(coroutine: Coroutine[Any, Any, T]) -> T:
     await sync_to_async(handler.begin)()
     try:
         return await coroutine
-    except InputRequired:
-        handler.rolls_back = True
+    except BaseException as error:
+        handler.rolls_back = isinstance(unwrapped(error), InputRequired)
         raise
     finally:
-        await sync_to_async(handler.end)()
         _current.reset(token)
+        await sync_to_async(handler.end)()
 
 
 class HandlerTransaction:
@@ -101,15 +101,22 @@ class HandlerTransaction:
         self._begun.append((connection, block, is_outermost))
 
     def end(self) -> None:
+        """End every transaction; then raise the first error, such as that of a commit."""
         self._thread = None
+        errors: list[Exception] = []
         for connection, block, is_outermost in reversed(self._begun):
             if is_outermost:
                 # An atomic block of the handler which opened the connection found a transaction
                 # that it had not begun, and left the commit to somebody else.
                 connection.commit_on_exit = True
-            if self.rolls_back:
-                transaction.set_rollback(True, using=connection.alias)
-            block.__exit__(None, None, None)
+            try:
+                if self.rolls_back:
+                    transaction.set_rollback(True, using=connection.alias)
+                block.__exit__(None, None, None)
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
 
 READS = re.compile(

@@ -7,14 +7,16 @@ not pass through that handler: ``run`` and ``run_async`` close them.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import partial
 from os import register_at_fork
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 from django.db import connections
@@ -22,6 +24,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
 from django_mcp import conf
+from django_mcp.runtime.daemon_pool import DaemonPool
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -88,6 +91,17 @@ def shutdown() -> None:
         _pools.pop(key).close()
 
 
+def _end_at_exit() -> None:
+    """Let running functions finish, such as a store's; Python does not wait for them longer."""
+    until = time.monotonic() + EXIT_GRACE
+    for pool in _pools.values():
+        pool.shutdown(timeout=max(until - time.monotonic(), 0))
+
+
+EXIT_GRACE = 1.0
+"""Seconds in which running functions may finish when Python exits."""
+
+
 async def run_async(coroutine: Coroutine[Any, Any, T], /) -> T:
     """Return the result of ``coroutine``, whose ORM calls have a thread of their own.
 
@@ -111,13 +125,14 @@ async def run_async(coroutine: Coroutine[Any, Any, T], /) -> T:
             _asgiref_context.reset(context.token)
 
 
-class _Pool(ThreadPoolExecutor):
+class _Pool(DaemonPool):
     def __init__(self, size: int) -> None:
-        super().__init__(size, thread_name_prefix="django-mcp", initializer=self._enter)
+        super().__init__(size, "django-mcp")
         self.connections: set[BaseDatabaseWrapper] = set()  # They stay open between calls.
-        self.bridge: Bridge = sync_to_async(_call, thread_sensitive=False, executor=self)
+        executor = cast(ThreadPoolExecutor, self)  # asgiref only passes it to the event loop.
+        self.bridge: Bridge = sync_to_async(_call, thread_sensitive=False, executor=executor)
 
-    def _enter(self) -> None:
+    def enter(self) -> None:
         _thread.pool = self
         _thread.may_have_connections = False
 
@@ -188,4 +203,5 @@ _is_sensitive = ContextVar("django_mcp.thread_sensitive", default=False)
 _thread_sensitive_bridge: Bridge = sync_to_async(_call, thread_sensitive=True)
 
 connection_created.connect(_record_connection, dispatch_uid="django_mcp.threads")
+atexit.register(_end_at_exit)
 register_at_fork(after_in_child=_pools.clear)  # The threads exist only in the parent.

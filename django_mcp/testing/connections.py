@@ -439,7 +439,7 @@ class StdioConnection(Connection):
         while (line := await self._lines.get()) is not None:
             yield line
 
-    def _receive(self, line: bytes) -> None:
+    def _receive(self, line: bytes) -> int:
         message: Message = json.loads(line)
         if "method" not in message:
             response = self._pending.get(message.get("id"), self._pending.get(None))
@@ -451,6 +451,7 @@ class StdioConnection(Connection):
             bus.spawn(self._respond(message))
         else:
             self.listener.receive_notification(message)
+        return len(line)
 
     def _fail_pending(self, serving: asyncio.Task[None]) -> None:
         for response in self._pending.values():

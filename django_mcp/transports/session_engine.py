@@ -24,6 +24,7 @@ from django_mcp.frame.session import Change, Session
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import InternalError, InvalidRequest
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestId, Response
+from django_mcp.protocol.limits import MAX_BATCH
 from django_mcp.pubsub import publisher
 from django_mcp.stores.base import SessionStore
 from django_mcp.transports import frames, session_lock
@@ -32,6 +33,8 @@ REMEMBERED = 30.0
 """Seconds for which the cancellation of a request that is not in flight is remembered."""
 MAX_EARLY = 1000
 """How many of these are remembered here, of all sessions."""
+MAX_CONCURRENT_IN_BATCH = 20
+"""Requests of a batch that run at once, so that a long batch leaves room for other requests."""
 GIVEN_UP = "The client gave the request up"
 NO_BATCHES = "Send one message at a time: this revision has no batches"
 INITIALIZED = Change("initialized", "set", value=True)
@@ -204,6 +207,11 @@ def read_cancellation(params: Mapping[str, Any]) -> tuple[str, str | None] | Non
     return key_of(request_id), str(params.get("reason") or "")[:200] or None
 
 
+def concurrent_in_batch() -> int:
+    """How many requests of a batch run at once."""
+    return min(MAX_CONCURRENT_IN_BATCH, conf.get().max_in_flight)
+
+
 def read_batch(values: Sequence[Any]) -> tuple[list[Message], list[InvalidRequest]]:
     """The messages of a batch, and the errors of its invalid elements (RPC-B1 to -B6).
 
@@ -211,6 +219,8 @@ def read_batch(values: Sequence[Any]) -> tuple[list[Message], list[InvalidReques
     """
     if not values:
         raise InvalidRequest("A batch has at least one message")
+    if len(values) > MAX_BATCH:
+        raise InvalidRequest(f"A batch has at most {MAX_BATCH} messages")
     messages: list[Message] = []
     errors: list[InvalidRequest] = []
     for value in values:

@@ -6,10 +6,11 @@ stream; without one, the client retries the call with the response.
 
 from collections.abc import Mapping
 from typing import Any
+from uuid import uuid4
 
 from pydantic import BaseModel
 
-from django_mcp import Frame, Response
+from django_mcp import Frame, Response, UrlElicitationRequired
 from django_mcp.frame.client import input_requests
 from django_mcp.frame.client.input_requests import ElicitResult, InputRequest
 from example_site.conformance.server import conformance
@@ -124,6 +125,32 @@ async def test_elicitation_sep1330_enums(frame: Frame) -> str:
     """Requests a form with each kind of choice."""
     answer = await frame.client.aelicit("Please choose", ENUMS)
     return f"Elicitation completed: {to_text(answer)}"
+
+
+PAGE = "https://mcp.example.com/test"
+
+
+@conformance.tool(requests_input=True)
+async def test_elicitation_sep1036_url(frame: Frame) -> str:
+    """Requests that the user visits a page."""
+    answer = await frame.client.aelicit_url("Please complete the authorization", PAGE)
+    return f"User response: {answer.action}"
+
+
+@conformance.tool
+def test_elicitation_sep1036_error() -> str:
+    """Fails, because the user has to visit a page first."""
+    raise UrlElicitationRequired.at(PAGE, "Please complete the authorization")
+
+
+@conformance.tool(requests_input=True)
+async def test_elicitation_sep1036_complete(frame: Frame) -> str:
+    """Requests that the user visits a page, and notifies the client that this was completed."""
+    id = uuid4().hex
+    answer = await frame.client.aelicit_url("Please authorize", PAGE, elicitation_id=id)
+    if answer.accepted:
+        await frame.client.anotify("notifications/elicitation/complete", {"elicitationId": id})
+    return f"User response: {answer.action}"
 
 
 # Without sessions.

@@ -8,4 +8,14 @@ conformance = Server(
     description="What the official conformance suite wants to find on a server.",
     # The suite sends no credentials.
     authenticators=["django_mcp.auth.anonymous.AnonymousAuthentication"],
+    capabilities={
+        "extensions": {
+            "io.modelcontextprotocol/ui": {},
+            "com.example/conformance": {
+                "nested": {"enabled": True, "limit": 3},
+                "values": [None, "b", 4],
+            },
+            "com.example/empty": {},
+        }
+    },
 )

@@ -1,7 +1,10 @@
 """Tools of the conformance suite that send no input requests."""
 
 import asyncio
+import json
 from typing import Annotated, Any
+
+from pydantic import BaseModel
 
 from django_mcp import Frame, Header, Response, ToolError
 from example_site.conformance.samples import PNG, WAV
@@ -125,3 +128,32 @@ def test_x_mcp_header(region: Annotated[str, Header("Region")]) -> str:
 def json_schema_2020_12_tool(params: dict[str, Any]) -> dict[str, Any]:
     """Takes arguments described by a JSON Schema with references and conditions."""
     return params
+
+
+class Forecast(BaseModel):
+    """The weather of one hour."""
+
+    hour: str
+    temp: int
+    conditions: str
+
+
+@conformance.tool
+def sep_2106_array_output_tool() -> list[Forecast]:
+    """Returns an array as structured content."""
+    return [
+        Forecast(hour="09:00", temp=68, conditions="sunny"),
+        Forecast(hour="10:00", temp=72, conditions="partly cloudy"),
+    ]
+
+
+@conformance.tool(output_schema={"type": "number"})
+def sep_2106_primitive_output_tool() -> int:
+    """Returns a number as structured content."""
+    return 42
+
+
+@conformance.tool
+def test_legacy_extension_capabilities(frame: Frame) -> str:
+    """Returns the extensions that the client declares."""
+    return json.dumps({"extensions": frame.client.capabilities.get("extensions", {})})

@@ -243,6 +243,14 @@ class TestConfigurationErrors:
         assert "with its scheme" in configuration_error(notes, "notes")
         assert "with its scheme" in configuration_error(notes)
 
+    @pytest.mark.parametrize("uri", ["git://a b", "ä:x", "shop://ä", "1a:x", "://x", "a:<x>"])
+    def test_invalid_uri_is_rejected(self, uri: str) -> None:
+        assert "percent-encode" in configuration_error(notes, uri)
+
+    @pytest.mark.parametrize("uri", ["shop://a b/{pk}", "1shop://{pk}", "ä://{pk}", "{+pk}"])
+    def test_template_that_expands_to_no_uri_is_rejected(self, uri: str) -> None:
+        assert "percent-encode" in configuration_error(ticket, uri)
+
     def test_malformed_uri_template_is_rejected(self) -> None:
         assert "The template of" in configuration_error(ticket, "shop://tickets/{pk")
 

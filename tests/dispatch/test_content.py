@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from django_mcp import Response, Server
+import pytest
+
+from django_mcp import Frame, Response, Server
 from django_mcp.components.responses import PromptResponse, ToolResponse
 from django_mcp.protocol.content import (
     Annotations,
@@ -17,6 +19,7 @@ from django_mcp.protocol.content import (
     TextContent,
 )
 from django_mcp.testing.plugin import ClientFor
+from tests.http_errors import error_of
 
 BYTES = b"\x00\x01"
 ENCODED = base64.b64encode(BYTES).decode()
@@ -164,3 +167,36 @@ async def test_prompt_messages_are_converted_to_the_negotiated_revision(
         ("user", "resource"),
     ]
     assert result["description"] == "Listens"
+
+
+@pytest.mark.parametrize("content", [{"type": "tool_use", "id": "1"}, {"type": "image"}])
+async def test_prompt_message_that_is_no_content_returns_internal_error(
+    client_for: ClientFor, content: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    server = Server("shop")
+    server.prompt(name="ask")(lambda: [{"role": "user", "content": content}])
+
+    async with client_for(server) as client:
+        error = await error_of(client.get_prompt("ask"))
+
+    assert error.code == -32603
+    assert "A prompt returned a mapping that is no message" in caplog.text
+
+
+@pytest.mark.parametrize("mcp_version", ["2024-11-05", "2025-11-25"])
+async def test_middleware_result_without_its_members_returns_internal_error(
+    client_for: ClientFor, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def answer(frame: Frame, call_next: Any) -> Any:
+        if frame.message.method == "prompts/get":
+            return {"messages": [{"role": "user"}]}, frame
+        return await call_next(frame)
+
+    server = Server("shop", middleware=[answer])
+    server.prompt(name="ask")(lambda: "Hi")
+
+    async with client_for(server) as client:
+        error = await error_of(client.get_prompt("ask"))
+
+    assert error.code == -32603
+    assert "prompts/get failed" in caplog.text

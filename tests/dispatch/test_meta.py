@@ -98,7 +98,7 @@ def test_invalid_extension_identifier_is_rejected(identity: str) -> None:
         Server("shop").set_capabilities({"extensions": {identity: {}}})
 
 
-async def test_extensions_are_declared_only_in_2026_07_28(
+async def test_extensions_are_declared_from_2025_11_25(
     client_for: ClientFor, mcp_version: str
 ) -> None:
     mine = {"com.example/mine": {"depth": 7}}
@@ -107,4 +107,4 @@ async def test_extensions_are_declared_only_in_2026_07_28(
         welcome = client.initialize_result or await client.request("server/discover")
 
     declared = welcome["capabilities"].get("extensions")
-    assert declared == (mine if mcp_version == "2026-07-28" else None)
+    assert declared == (mine if mcp_version >= "2025-11-25" else None)

@@ -247,14 +247,53 @@ async def test_listed_prompt_has_exactly_the_fields_of_the_revision(
 ) -> None:
     server = Server("shop")
 
-    @server.prompt(**common_options())
-    def greet(name: str) -> str:
-        return name
+    argument = {"name": "name", "title": "Name", "description": "Whom", "required": True}
+
+    @server.prompt(arguments=[argument], **common_options())
+    def greet(arguments: Any) -> str:
+        return ""
 
     async with client_for(server) as client:
         (prompt,) = await client.list_prompts()
 
     assert set(prompt) == fields_up_to(PROMPT_FIELDS, mcp_version)
+    if mcp_version < "2025-06-18":
+        del argument["title"]
+    assert prompt["arguments"] == [argument]
+
+
+async def test_boolean_property_schemas_are_listed_only_in_2026_07_28(
+    client_for: ClientFor, mcp_version: str
+) -> None:
+    server = Server("shop")
+    schema = {"type": "object", "properties": {"any": True, "none": False}}
+    server.tool(name="take", input_schema=schema)(lambda arguments: "")
+
+    async with client_for(server) as client:
+        (tool,) = await client.list_tools()
+        answer = await client.call_tool("take", {"any": 1})
+
+    objects: dict[str, Any] = {"any": {}, "none": {"not": {}}}
+    listed = schema["properties"] if mcp_version == "2026-07-28" else objects
+    assert tool["inputSchema"]["properties"] == listed
+    assert not answer.get("isError")
+
+
+async def test_descriptions_are_listed_in_every_revision(client_for: ClientFor) -> None:
+    server = Server("shop")
+    server.tool(description="A tool")(nothing)
+    server.prompt(description="A prompt")(nothing)
+    server.resource("shop://hours", description="A resource")(nothing)
+
+    @server.resource("shop://{day}/hours", description="A template")
+    def hours_of(day: str) -> str:
+        return day
+
+    async with client_for(server) as client:
+        listed = [(await client.request(method))[member] for method, member in LISTS.items()]
+
+    described = [entry["description"] for entries in listed for entry in entries]
+    assert described == ["A tool", "A resource", "A template", "A prompt"]
 
 
 async def test_callable_description_is_evaluated_for_each_list_request(

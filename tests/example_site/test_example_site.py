@@ -18,13 +18,21 @@ from django_mcp.frame.client.base import Client
 from django_mcp.protocol.errors import Cancelled
 from example_site.helpdesk.mcp import check_answer_times
 from example_site.helpdesk.models import Comment, Customer, Ticket
-from tests.running_site import RunningSite, running_site
+from tests.running_site import ROOT, RunningSite, running_site
 
 STATELESS = "2026-07-28"
 WITH_SESSIONS = "2025-11-25"
 META = "io.modelcontextprotocol/"
 MCP_HEADERS = {"Accept": "application/json, text/event-stream"}
 TICKET = "ticket://3"
+
+
+def test_serve_binds_only_to_this_machine_by_default() -> None:
+    script = (ROOT / "scripts" / "serve").read_text()
+
+    assert 'HOST="${HOST:-127.0.0.1}"' in script
+    assert '--bind "$HOST"' in script
+    assert "0.0.0.0" not in script
 
 
 # The data and the page, in this process.

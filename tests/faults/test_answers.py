@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from channels.db import database_sync_to_async
 from django.db import connections
 from django.test import AsyncClient
 
-from django_mcp import Frame, Server, registry, routing, signals
+from django_mcp import Frame, Server, ToolError, registry, routing, signals
 from django_mcp.components.tool import ToolComponent
+from django_mcp.frame.client.multi_round_trip import InputRequired
 from tests.databases import scratch_database
 from tests.faults.peer import (
     ACCEPT,
@@ -69,6 +71,88 @@ async def test_input_request_in_a_task_group_is_sent_over_stdio() -> None:
     assert answer["result"]["resultType"] == "input_required"
 
 
+NAMES = ("first", "second", "third")
+
+
+async def request_three(frame: Frame) -> list[str]:
+    """Request three inputs at once, one of them in a group within the group."""
+
+    async def request_in_a_group() -> str:
+        async with asyncio.TaskGroup() as group:
+            only = group.create_task(frame.client.aelicit("third", FORM, key="third"))
+        return only.result().action
+
+    async with asyncio.TaskGroup() as group:
+        started = [group.create_task(frame.client.aelicit(n, FORM, key=n)) for n in NAMES[:2]]
+        last = group.create_task(request_in_a_group())
+    return [*(task.result().action for task in started), last.result()]
+
+
+def request_three_in_a_thread(frame: Frame) -> list[str]:
+    return async_to_sync(request_three)(frame)
+
+
+@pytest.mark.parametrize("handler", [request_three, request_three_in_a_thread])
+@pytest.mark.parametrize("declared", [True, False])
+async def test_input_requests_of_a_task_group_are_sent_in_one_round(
+    handler: Any, declared: bool
+) -> None:
+    server = Server("shop")
+    server.register_tool("confirm", handler, requests_input=declared)
+    peer = Peer(server, capabilities=ELICITS)
+
+    first = (await peer.tool("confirm")).result
+    accepted = {"action": "accept", "content": {"sure": True}}
+    given = dict.fromkeys(first["inputRequests"], accepted)
+    second = await peer.tool("confirm", inputResponses=given, requestState=first["requestState"])
+
+    assert sorted(first["inputRequests"]) == sorted(NAMES)
+    assert second.result["structuredContent"] == ["accept"] * 3
+
+
+async def test_tool_error_in_a_task_group_is_answered_as_such() -> None:
+    server = Server("shop")
+
+    @server.tool
+    async def sell() -> str:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(asyncio.sleep(10))
+            group.create_task(refuse())
+        return "done"
+
+    async def refuse() -> None:
+        raise ToolError("Nothing is left")
+
+    assert text_of((await Peer(server).tool("sell")).result) == "Nothing is left"
+
+
+async def test_task_group_with_several_errors_is_a_failed_handler() -> None:
+    server = Server("shop")
+
+    @server.tool
+    async def sell(frame: Frame) -> str:
+        raise BaseExceptionGroup("both", [ToolError("no"), InputRequired({}, {}), ValueError()])
+
+    assert "unexpectedly" in text_of((await Peer(server).tool("sell")).result)
+
+
+async def test_input_request_passes_a_middleware_with_a_task_group() -> None:
+    async def middleware(frame: Frame, call_next: Any) -> Any:
+        async with asyncio.TaskGroup() as group:
+            calling = group.create_task(call_next(frame))
+        return calling.result()
+
+    server = Server("shop", middleware=[middleware])
+
+    @server.tool(requests_input=True)
+    async def confirm(frame: Frame) -> str:
+        return (await frame.client.aelicit("Sure?", FORM)).action
+
+    response = await Peer(server, capabilities=ELICITS).tool("confirm")
+
+    assert response.result["resultType"] == "input_required"
+
+
 # Row 2. A handler that awaits a task which somebody else cancelled.
 
 
@@ -94,6 +178,28 @@ async def test_handler_that_awaits_a_cancelled_task_fails_over_stdio() -> None:
         answer = await server.ask(1, "tools/call", {"name": "await_cancelled_task"})
 
     assert answer["result"]["isError"] is True
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit])
+async def test_middleware_that_ends_with_no_exception_is_answered(error: Any) -> None:
+    async def middleware(frame: Frame, call_next: Any) -> Any:
+        raise error
+
+    response = await Peer(Server("shop", middleware=[middleware])).tool("add")
+
+    assert response.raised is None
+    assert response.error["code"] == -32603
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit])
+async def test_sync_handler_that_ends_with_no_exception_fails(error: Any) -> None:
+    server = Server("shop")
+
+    @server.tool
+    def leave() -> str:
+        raise error
+
+    assert (await Peer(server).tool("leave")).result["isError"] is True
 
 
 # Row 3. A start hook, and a first client that leaves.
@@ -246,6 +352,40 @@ async def test_stdio_process_ends_while_a_sync_handler_runs(how: Any) -> None:
     assert not isinstance(ended, TimeoutError), "The process waits for its handler"
 
 
+async def test_stdio_process_ends_while_a_handler_ignores_its_cancellation() -> None:
+    async with stdio(SHUTDOWN_GRACE=0.1) as server:
+        await server.initialize()
+        server.write(call(1, "go_on", {"seconds": 20}))
+        await server.until(method="notifications/message")
+        server.close()
+        ended = await outcome(server.ended(8))
+
+    assert not isinstance(ended, TimeoutError), "The process waits for its handler"
+
+
+async def test_stdio_process_ends_when_the_client_closed_its_output() -> None:
+    async with stdio() as server:
+        await server.initialize()
+        assert server.process.stdout is not None
+        server.process.stdout._transport.close()  # type: ignore[attr-defined]
+        for number in range(3):
+            server.write(request(number, "ping"))
+            await asyncio.sleep(0.1)
+        ended = await outcome(server.ended(4))
+
+    assert not isinstance(ended, TimeoutError), "The process serves nobody"
+
+
+async def test_handler_finds_an_empty_standard_input_over_stdio() -> None:
+    async with stdio() as server:
+        await server.initialize()
+        answer = await server.ask(1, "tools/call", {"name": "read_input"})
+        pong = await server.ask(2, "ping")
+
+    assert text_of(answer["result"]) == "EOFError"
+    assert pong["result"] == {}
+
+
 @pytest.mark.parametrize("tool", ["block", "wait"])
 async def test_http_worker_ends_while_a_handler_runs(tmp_path: Path, tool: str) -> None:
     async with worker(tmp_path) as site:
@@ -256,6 +396,70 @@ async def test_http_worker_ends_while_a_handler_runs(tmp_path: Path, tool: str) 
             ended = await outcome(site.ended(4))
 
     assert not isinstance(ended, TimeoutError), "The process waits for its handler"
+
+
+@pytest.mark.parametrize("version", [STATELESS, NEWEST_SESSION])
+@pytest.mark.parametrize("tool", ["block", "wait"])
+async def test_running_call_is_cancelled_when_the_lifespan_ends(
+    version: str, tool: str, configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_servers", {})
+    monkeypatch.setattr(signal, "signal", lambda *args: None)
+    configure(SHUTDOWN_GRACE=0.05)
+    server, go_on = Server("shop"), threading.Event()
+    ended: list[str | None] = []
+
+    @server.tool
+    async def wait(frame: Frame) -> str:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append(frame.cancellation.reason)
+        return "done"
+
+    @server.tool
+    def block(frame: Frame) -> str:
+        frame.cancellation.on_request(lambda: ended.append(frame.cancellation.reason))
+        go_on.wait(10)
+        return "done"
+
+    peer = Peer(server, version)
+    if version != STATELESS:
+        await peer.initialize()
+    messages: asyncio.Queue[Any] = asyncio.Queue()
+    messages.put_nowait({"type": "lifespan.startup"})
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def pages(scope: Any, receive: Any, send: Any) -> None:
+        raise ValueError("Only HTTP is served here, as by Django")
+
+    mounted = routing.mount(pages)
+    living = asyncio.ensure_future(mounted({"type": "lifespan"}, messages.get, send))
+    async with peer.open(peer.call(tool)) as call:
+        await asyncio.sleep(0.1)
+        messages.put_nowait({"type": "lifespan.shutdown"})
+        response = await call.whole()
+    go_on.set()
+    await living
+
+    assert response.error["message"] == "Cancelled"
+    assert ended == ["The server is stopping"]
+    assert sent[-1] == {"type": "lifespan.shutdown.complete"}
+
+
+async def test_short_call_is_answered_when_the_http_worker_stops(tmp_path: Path) -> None:
+    async with worker(tmp_path, SHUTDOWN_GRACE=3) as site:
+        session = await site.initialize()
+        async with site.stream(call(1, "wait", {"seconds": 0.5}), session) as stream:
+            await stream.message()
+            site.stop()
+            answer = await stream.message()
+
+    assert answer is not None
+    assert text_of(answer["result"]) == "done"
 
 
 def test_client_that_does_not_read_holds_up_nothing(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp import ConfigurationError, Frame, McpError, Server, registry, routing
+from django_mcp import ConfigurationError, Frame, Server, registry, routing
 from tests.faults.peer import (
     META,
     NEWEST_SESSION,
@@ -20,7 +20,7 @@ from tests.faults.peer import (
     eventually,
     text_of,
 )
-from tests.faults.processes import ROOT, call, request, stdio
+from tests.faults.processes import call, request, stdio
 from tests.memory_stores import Configure
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
@@ -507,167 +507,3 @@ async def test_extensions_are_negotiated_in_a_session() -> None:
         "limit": 3,
     }
     assert json.loads(text_of(reported.result))["extensions"] == wanted
-
-
-# Row 28. Requirements whose breach no test noticed. These tests hold today.
-
-
-@pytest.mark.parametrize("source", ["javascript:alert(1)", "file:///etc/passwd", "ftp://x/y"])
-def test_icon_with_a_source_that_is_no_https_or_data_uri_is_rejected(source: str) -> None:
-    server = Server("shop")
-
-    def take() -> str:
-        return ""
-
-    with pytest.raises(ConfigurationError):
-        server.tool(icons=[{"src": source}])(take)
-
-
-@pytest.mark.parametrize("version", [NEWEST_SESSION, STATELESS])
-@pytest.mark.parametrize("capabilities", [{}, ELICITS])
-async def test_client_without_sampling_is_never_sent_a_sampling_request(
-    version: str, capabilities: Message
-) -> None:
-    server = Server("shop")
-
-    @server.tool(requests_input=True)
-    async def sample(frame: Frame) -> str:
-        try:
-            await frame.client.acreate_message("Hello", 50, timeout=0.5)
-        except McpError as error:
-            return f"rejected {error.code}"
-        return "sent"
-
-    peer = Peer(server, version, capabilities=capabilities)
-    if version != STATELESS:
-        await peer.initialize()
-    response = await peer.tool("sample")
-
-    assert "sampling/createMessage" not in str(response.messages)
-    assert text_of(response.result).startswith("rejected")
-
-
-@pytest.mark.parametrize("priority", [-0.1, 1.1, 5])
-def test_annotation_with_a_priority_beyond_one_is_rejected(priority: float) -> None:
-    server = Server("shop")
-
-    def read() -> str:
-        return ""
-
-    with pytest.raises(ConfigurationError):
-        server.resource("shop://x", annotations={"priority": priority})(read)
-
-
-def test_serve_script_is_bound_to_this_machine_alone_by_default() -> None:
-    script = (ROOT / "scripts" / "serve").read_text()
-
-    assert "HOST:-127.0.0.1" in script
-    assert "0.0.0.0" not in script
-
-
-@pytest.mark.parametrize("method", ["GET", "DELETE"])
-@pytest.mark.parametrize("version", ["2099-01-01", "garbage"])
-async def test_unknown_version_header_is_rejected_on_every_http_method(
-    method: str, version: str
-) -> None:
-    peer = await in_session()
-    pairs = [("mcp-protocol-version", version)]
-    async with peer.open(method=method, extra=pairs) as exchange:
-        assert await exchange.status() == 400
-
-    assert (await peer.send(peer.request("ping"))).status == 200
-
-
-async def test_resumed_stream_of_a_request_leaves_the_outbox_to_the_session_stream() -> None:
-    peer = await in_session()
-    server = peer.server
-    async with peer.open(peer.call("wait", id=5)) as exchange:
-        await exchange.message()
-        last = last_id(exchange.response.body)
-    async with peer.open(method="GET", extra=[("last-event-id", last)]) as resumed:
-        assert await resumed.status() == 200
-        await server.asend_notification("x/for-the-session", session_id=peer.session)
-        await asyncio.sleep(0.3)
-        received = str(resumed.response.messages)
-    async with peer.open(method="GET") as own:
-        message = await own.message()
-
-    assert "x/for-the-session" not in received
-    assert message["method"] == "x/for-the-session"
-
-
-async def test_session_stream_can_be_resumed() -> None:
-    peer = await in_session()
-    server = peer.server
-    async with peer.open(method="GET") as stream:
-        await stream.status()
-        await server.asend_notification("x/first", session_id=peer.session)
-        assert (await stream.message())["method"] == "x/first"
-        last = last_id(stream.response.body)
-        await server.asend_notification("x/second", session_id=peer.session)
-        assert (await stream.message())["method"] == "x/second"
-    async with peer.open(method="GET", extra=[("last-event-id", last)]) as resumed:
-        assert (await resumed.message())["method"] == "x/second"
-
-
-def last_id(body: bytes) -> str:
-    """The id of the last event."""
-    ids = [line[3:].strip() for line in body.decode().split("\n") if line.startswith("id:")]
-    return ids[-1]
-
-
-@pytest.mark.parametrize("version", [*SESSIONS, STATELESS])
-async def test_descriptions_are_listed(version: str) -> None:
-    server = shop()
-
-    @server.prompt(description="Greets")
-    def greet() -> str:
-        return ""
-
-    @server.resource("shop://hours", description="Hours")
-    def hours() -> str:
-        return ""
-
-    @server.resource("shop://{item}", description="Item")
-    def item(item: str) -> str:
-        return ""
-
-    peer = Peer(server, version)
-    if version != STATELESS:
-        await peer.initialize()
-    described = []
-    for method, member in LISTS:
-        result = (await peer.send(peer.request(method))).result
-        described.append({entry["description"] for entry in result[member]})
-
-    assert described == [{"Adds.", "Counts.", "Waits."}, {"Greets"}, {"Hours"}, {"Item"}]
-
-
-LISTS = [
-    ("tools/list", "tools"),
-    ("prompts/list", "prompts"),
-    ("resources/list", "resources"),
-    ("resources/templates/list", "resourceTemplates"),
-]
-
-
-@pytest.mark.parametrize("version", SESSIONS)
-async def test_changes_of_lists_are_declared(version: str) -> None:
-    server = shop()
-
-    @server.prompt
-    def greet() -> str:
-        return ""
-
-    @server.resource("shop://hours")
-    def hours() -> str:
-        return ""
-
-    opened = await Peer(server, version).initialize(ready=False)
-    declared = opened.result["capabilities"]
-
-    assert [declared[kind].get("listChanged") for kind in ("tools", "prompts", "resources")] == [
-        True,
-        True,
-        True,
-    ]

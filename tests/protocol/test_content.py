@@ -105,6 +105,9 @@ def test_embedded_resource_contains_text_or_blob() -> None:
         (lambda: Icon.of({"source": "https://example.org/a.png"}), "an icon has"),
         (lambda: Message("system", "a"), "role"),  # type: ignore[arg-type]
         (lambda: Message("user", {"text": "a"}), "type"),
+        (lambda: Message("user", {"type": "tool_use", "id": "1", "name": "x"}), "not 'tool_use'"),
+        (lambda: Message("user", {"type": []}), "type"),
+        (lambda: Message("user", {"type": "image", "data": "AA"}), "needs mimeType"),
     ],
 )
 def test_invalid_content_raises_value_error_at_construction(make: Any, problem: str) -> None:
@@ -132,6 +135,19 @@ def test_icon_accepts_a_uri_a_mapping_or_an_icon() -> None:
     assert Icon.of("data:,x").to_protocol() == {"src": "data:,x"}
     assert Icon.of(described).to_protocol() == described
     assert Icon.of(Icon("data:,x")).to_protocol() == {"src": "data:,x"}
+
+
+@pytest.mark.parametrize("source", ["javascript:alert(1)", "file:///etc/passwd", "ftp://x/y", "x"])
+def test_icon_from_another_source_than_http_or_data_is_rejected(source: str) -> None:
+    for icon in (source, {"src": source}):
+        with pytest.raises(ValueError, match="src of an icon"):
+            Icon.of(icon)
+
+
+@pytest.mark.parametrize("priority", [-0.1, 1.1, 5, float("nan"), True, "1"])
+def test_priority_that_is_no_number_from_0_to_1_is_rejected(priority: Any) -> None:
+    with pytest.raises(ValueError, match="from 0"):
+        Annotations.of({"priority": priority})
 
 
 def test_message_accepts_a_string_content_or_a_block() -> None:

@@ -69,6 +69,11 @@ class TestFormSchema:
         with pytest.raises(ValueError, match="'a' cannot be a field of a form"):
             elicitation.to_form_schema({"properties": {"a": member}})
 
+    def test_titled_choices_of_an_array_are_kept(self) -> None:
+        extras = {"type": "array", "items": {"anyOf": TITLED, "title": "Extra"}}
+        form = elicitation.to_form_schema({"properties": {"extras": extras}})
+        assert form["properties"] == {"extras": {"type": "array", "items": {"anyOf": TITLED}}}
+
     @pytest.mark.parametrize(
         "member", [{"type": "string", "format": "password"}, {"type": "string", "writeOnly": True}]
     )

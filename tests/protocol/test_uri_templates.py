@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from django_mcp.protocol.uri_templates import MAX_LENGTH, UriTemplate
+from django_mcp.protocol.uri_templates import MAX_LENGTH, UriTemplate, is_uri, is_uri_template
 
 # The values and examples of RFC 6570, sections 1.2 and 3.2, without lists and level 4.
 VALUES: dict[str, str | int | None] = {
@@ -282,6 +282,54 @@ INVALID_TEMPLATES = [
 def test_invalid_template_is_rejected_with_a_remedy(template: str, remedy: str) -> None:
     with pytest.raises(ValueError, match=remedy):
         UriTemplate.parse(template)
+
+
+# Valid ones are of RFC 3986, section 1.1.2, or have each part.
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "ftp://ftp.is.co.za/rfc/rfc1808.txt",
+        "ldap://[2001:db8::7]/c=GB?objectClass?one",
+        "mailto:John.Doe@example.com",
+        "news:comp.infosystems.www.servers.unix",
+        "tel:+1-816-555-1212",
+        "telnet://192.0.2.16:80/",
+        "urn:oasis:names:specification:docbook:dtd:xml:4.1.2",
+        "a+b.c-1://u:p@h:80/a%20b;c=!$&'()*+,;=?q=/?#f?/",
+        "x:",
+    ],
+)
+def test_uri_is_recognized(uri: str) -> None:
+    assert is_uri(uri)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "x", "/a", "://x", "1a:b", "a_b:c", "a b:c", "ä:x", "+a:b", "#a:b"),
+        *("a:b c", "a:ä", "a:%2", "a:%zz", "a:b#c#d", "a:[b]", "http://[::1", "http://[x]/"),
+        *("a:b\n", "a:\t", 'a:"', "a:<", "a:>", "a:\\", "a:^", "a:`", "a:{b}", "a:|", "a:?[]"),
+    ],
+)
+def test_text_that_is_no_uri_is_not_recognized(text: str) -> None:
+    assert not is_uri(text)
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("s://a/{b}", True),
+        ("s://ä/{b}", True),
+        ("{scheme}://{+x}{?q}", True),
+        ("s:{x}{#f}", True),
+        ("{+x}", False),
+        ("1{x}:a", False),
+        ("ä:{x}", False),
+        ("s://a b/{x}", False),
+    ],
+)
+def test_template_that_expands_to_uris_is_recognized(template: str, expected: bool) -> None:
+    assert is_uri_template(template) is expected
 
 
 def test_variable_names_are_in_template_order() -> None:

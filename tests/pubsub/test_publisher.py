@@ -260,6 +260,18 @@ async def test_subscription_to_an_unknown_resource_is_rejected(shop: Server, uri
     assert (error["code"], error["data"]) == (-32002, {"uri": uri})
 
 
+async def test_subscription_to_a_template_that_takes_the_uri_is_accepted(shop: Server) -> None:
+    @shop.resource("shop://pages/{page}")
+    def page(uri: str) -> str:
+        return uri
+
+    peer = Peer(shop)
+    await peer.initialize()
+    uri = "shop://pages/1"
+    reply = await peer.post(peer.request("resources/subscribe", {"uri": uri}))
+    assert reply.json()["result"] == {}
+
+
 async def test_subscription_beyond_the_limit_is_rejected(shop: Server, configure: Any) -> None:
     configure(MAX_SUBSCRIPTIONS=1)
     shop.resource("shop://more")(lambda: "x")

@@ -210,6 +210,20 @@ async def test_unknown_version_header_in_a_session_is_rejected(version: str) -> 
     assert (reply.status, again.status) == (400, 200)
 
 
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+@pytest.mark.parametrize("version", ["not-a-version", "2099-12-31"])
+async def test_unknown_version_header_is_rejected_for_every_http_method(
+    method: str, version: str
+) -> None:
+    wire = Wire(Server("shop"), "2025-11-25")
+    await wire.open()
+
+    reply = await wire.request(method, {"mcp-protocol-version": version})
+    again = await wire.post(wire.message("ping"))
+
+    assert (reply.status, again.status) == (400, 200)
+
+
 @pytest.mark.parametrize("version", SESSIONS)
 @pytest.mark.parametrize("header", ["not-a-version", "2099-12-31", "2024-11-05", "2025-11-25", ""])
 async def test_initialize_negotiates_the_version_regardless_of_the_header(

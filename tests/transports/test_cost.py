@@ -24,6 +24,7 @@ from django_mcp import Frame, Server
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol import preencoded as encoded_structure
 from django_mcp.protocol.schema import compiler
+from django_mcp.runtime.daemon_pool import DaemonPool
 from django_mcp.testing.asgi import Message, Reply
 from tests.databases import scratch_database
 from tests.transports.wire import SESSIONS, STATELESS, Wire, encoded
@@ -97,7 +98,8 @@ class Meter:
 
     def begin(self) -> None:
         """Count all operations that the tests of this file check."""
-        self.count("thread hops", ThreadPoolExecutor, "submit")
+        for pool in (ThreadPoolExecutor, DaemonPool):  # That of asgiref, and that of the package.
+            self.count("thread hops", pool, "submit")
         self.count("decoded", jsonrpc, "from_json")
         self.count("encoded", jsonrpc, "to_json")
         self.count("spliced", encoded_structure, "encode")

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from django_mcp.components import results
-from django_mcp.components.base import InvalidArguments
+from django_mcp.components.base import InvalidArguments, LargeArguments
 from django_mcp.components.prompt import PromptComponent
 from django_mcp.dispatch import invocation, visibility
 from django_mcp.protocol.errors import InternalError, InvalidParams, McpError
@@ -26,7 +26,10 @@ async def get(frame: Frame) -> Answer:
     if not isinstance(prompt, PromptComponent):
         raise InvalidParams(f"Unknown prompt: {name}")
     try:
-        validated = prompt.validate_input(arguments)
+        try:
+            validated = prompt.validate_input(arguments)
+        except LargeArguments:
+            validated = await invocation.validate_large(prompt.input, arguments)
     except InvalidArguments as error:
         raise InvalidParams(f"The arguments do not fit: {error}") from error
     try:

@@ -7,7 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.components import results
-from django_mcp.components.base import InvalidArguments, InvalidOutput, UnserializableResult
+from django_mcp.components.base import (
+    InvalidArguments,
+    InvalidOutput,
+    LargeArguments,
+    UnserializableResult,
+)
 from django_mcp.components.tool import ToolComponent
 from django_mcp.dispatch import invocation, visibility
 from django_mcp.protocol import headers
@@ -41,7 +46,10 @@ async def call(frame: Frame) -> Answer:
         collected = frame.exchange.request_headers.collected()
         headers.check_params(tool.param_headers, arguments, collected)
     try:
-        validated = tool.input.validate(arguments)
+        try:
+            validated = tool.input.validate(arguments)
+        except LargeArguments:
+            validated = await invocation.validate_large(tool.input, arguments)
     except InvalidArguments as error:
         return _error_result(f"The arguments do not fit: {error}"), frame
     try:

@@ -14,6 +14,7 @@ from django_mcp.components.base import ConfigurationError, InvalidArguments
 from django_mcp.components.schemas import InputSchema
 from django_mcp.protocol import elicitation
 from django_mcp.protocol.errors import Json
+from django_mcp.protocol.revisions import NEWEST
 
 FORM: Json = {"elicitation": {"form": {}}}
 URL: Json = {"elicitation": {"url": {}}}
@@ -147,7 +148,8 @@ def sample(
 ) -> InputRequest[SamplingResult]:
     """Request a message from the client's model (sampling).
 
-    ``messages`` is a user's text, or messages as the specification has them. Options:
+    ``messages`` is a user's text, or messages as the specification has them, of text, images,
+    audio, tool uses and their results; ValueError for any other content. Options:
     system_prompt, temperature, stop_sequences, model_preferences, include_context, metadata,
     tools, tool_choice.
     """
@@ -168,8 +170,7 @@ def _uses_tools(messages: Sequence[Json]) -> bool:
     open_uses: set[Any] = set()
     uses_tools = False
     for message in messages:
-        content = message["content"]
-        blocks = content if isinstance(content, list) else [content]
+        blocks = _blocks(message)
         results = [block for block in blocks if block.get("type") == "tool_result"]
         is_mixed = bool(results) and len(results) != len(blocks)
         if is_mixed or {block.get("toolUseId") for block in results} != open_uses:
@@ -181,6 +182,20 @@ def _uses_tools(messages: Sequence[Json]) -> bool:
     if open_uses:
         raise ValueError("The tool uses of the last message are not answered")
     return uses_tools
+
+
+def _blocks(message: Json) -> Sequence[Json]:
+    """The content of a message; ValueError for what no revision has in sampling (SAMP-03)."""
+    content = message["content"]
+    blocks = content if isinstance(content, list) else [content]
+    for block in blocks:
+        if block.get("type") not in NEWEST.sampling_blocks:
+            known = ", ".join(sorted(NEWEST.sampling_blocks))
+            raise ValueError(
+                f"Content of type {block.get('type')!r} cannot be sent to a model: "
+                f"convert it to one of {known}"
+            )
+    return blocks
 
 
 SAMPLING_OPTIONS: Mapping[str, str] = {

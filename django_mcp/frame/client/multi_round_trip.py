@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from hashlib import sha256
@@ -29,6 +29,44 @@ class InputRequired(BaseException):
         self.requests = requests
         self.state = state
         super().__init__(f"Input is required: {', '.join(requests)}")
+
+    @classmethod
+    def merged(cls, raised: Sequence[InputRequired]) -> InputRequired:
+        """Return one which requests all that several tasks of a call requested."""
+        requests: dict[str, Json] = {}
+        given: dict[str, Json] = {}
+        assigns: Json = {}
+        for each in raised:
+            requests |= each.requests
+            given |= each.state.get("given", {})
+            assigns |= each.state.get("assigns", {})
+        return cls(requests, {"given": given, "assigns": assigns})
+
+
+def unwrapped(error: BaseException) -> BaseException:
+    """Return what an exception group amounts to, or ``error`` itself.
+
+    Groups come from ``asyncio.TaskGroup`` and its like. Cancelled siblings do not count. Tasks that
+    only request input amount to one InputRequired; a single other exception amounts to itself.
+    """
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    leaves = [*_leaves(error)]
+    failures = [leaf for leaf in leaves if not isinstance(leaf, asyncio.CancelledError)]
+    required = [leaf for leaf in failures if isinstance(leaf, InputRequired)]
+    if required and len(required) == len(failures):
+        return InputRequired.merged(required)
+    others = [leaf for leaf in failures if not isinstance(leaf, InputRequired)]
+    # Without failures, all were cancelled.
+    return others[0] if len(others) == 1 else error if failures else leaves[0]
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _leaves(each)
+    else:
+        yield error
 
 
 class MultiRoundTripClient(Client):

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from django_mcp import registry
+from django_mcp import conf, registry
 from django_mcp.server.server import Server
 from django_mcp.transports.connection import stdio
+
+EXIT_WITHIN = 5.0
+"""Seconds after the grace of running calls, in which everything else has to end."""
 
 
 class Command(BaseCommand):
@@ -26,13 +32,30 @@ class Command(BaseCommand):
             server = registry.configure(registry.get(options["server"]))
         except LookupError as error:
             raise CommandError(str(error)) from error
-        asyncio.run(_serve(server))
+        is_process = getattr(self, "_called_from_command_line", False)
+        ended = _exit_soon if is_process else lambda: None
+        asyncio.run(_serve(server, ended))
 
 
-async def _serve(server: Server) -> None:
-    with stdio.guarded_stdout() as out:
-        serving = asyncio.ensure_future(stdio.serve(server, out))
-        with suppress(NotImplementedError):  # Windows has no such signal.
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
+async def _serve(server: Server, ended: Callable[[], object]) -> None:
+    with stdio.guarded_stdio() as (source, out):
+        serving = asyncio.ensure_future(stdio.serve(server, source, out, ended=ended))
+        loop = asyncio.get_running_loop()
+
+        def stop(number: int) -> None:
+            loop.remove_signal_handler(number)  # A second signal ends the process at once.
+            ended()
+            serving.cancel()
+
+        with suppress(NotImplementedError):  # Windows has only KeyboardInterrupt.
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, stop, number)
         with suppress(asyncio.CancelledError):
             await serving
+
+
+def _exit_soon() -> None:
+    """End the process within a bound, whatever handlers, hooks and their threads do."""
+    timer = threading.Timer(conf.get().shutdown_grace + EXIT_WITHIN, os._exit, (0,))
+    timer.daemon = True
+    timer.start()

@@ -12,7 +12,11 @@ from typing import Any
 
 from django_mcp.protocol import elicitation
 from django_mcp.protocol.errors import Json, McpError, MissingClientCapability
-from django_mcp.protocol.schema.compiler import is_object_root, to_object_root
+from django_mcp.protocol.schema.compiler import (
+    is_object_root,
+    to_object_root,
+    without_boolean_properties,
+)
 
 
 class Statefulness(Enum):
@@ -58,6 +62,8 @@ class Feature(Enum):
     SAMPLING_TOOLS = auto()
     """Sampling messages may hold several blocks, tool uses and tool results."""
     ARGUMENT_ERRORS_AS_RESULTS = auto()
+    BOOLEAN_PROPERTIES = auto()
+    """The schema of a property of a tool's arguments or result may be true or false."""
 
 
 Trim = Callable[["Revision", dict[str, Any]], dict[str, Any]]
@@ -79,7 +85,9 @@ class Revision:
     fields: Mapping[str, frozenset[str]]
     """The members of each kind of object that the server sends."""
     blocks: frozenset[str]
-    """Types of content."""
+    """Types of content in results."""
+    sampling_blocks: frozenset[str]
+    """Types of content in messages for the client's model."""
     structured: Structured
     error_codes: Mapping[str, int]
     http_statuses: Mapping[str, int]
@@ -123,6 +131,12 @@ class Revision:
             wrapped = to_object_root(described.pop("outputSchema"))
             if wrapped is not None:
                 described["outputSchema"] = wrapped
+        if "arguments" in described:
+            arguments = described["arguments"]
+            described["arguments"] = [self.known_fields("argument", each) for each in arguments]
+        if Feature.BOOLEAN_PROPERTIES not in self.features:
+            for member in described.keys() & {"inputSchema", "outputSchema"}:
+                described[member] = without_boolean_properties(described[member])
         return described
 
     def structured_content(self, value: Any, schema: Json | None) -> Any:
@@ -267,14 +281,17 @@ def _trim_form(revision: Revision, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _trim_sampling(revision: Revision, params: dict[str, Any]) -> dict[str, Any]:
-    """Split messages of several blocks where a revision has one block per message."""
+    """Split messages of several blocks where a revision has one block per message.
+
+    Revisions with several have every type of block that ``input_requests.sample`` accepts.
+    """
     if revision.has(Feature.SAMPLING_TOOLS):
         return params
     messages = []
     for message in params["messages"]:
         content = message["content"]
         for block in content if isinstance(content, list) else [content]:
-            if block["type"] not in revision.blocks:
+            if block["type"] not in revision.sampling_blocks:
                 raise MissingClientCapability(
                     f"MCP {revision.version} cannot show a model {block['type']}",
                     data={"requiredCapabilities": {"sampling": {}}},

@@ -48,6 +48,7 @@ V2024_11_05 = Revision(
         ),
     },
     blocks=names("text image resource"),
+    sampling_blocks=names("text image"),
     structured=Structured.NOTHING,
     error_codes={
         "parse_error": -32700,

@@ -8,6 +8,7 @@ V2025_03_26 = V2024_11_05.revise(
     adds={
         "capabilities": {"completions": ""},
         "blocks": "audio",
+        "sampling_blocks": "audio",
         "fields": {
             "tool": "annotations",
             "audio_content": "type data mimeType annotations",

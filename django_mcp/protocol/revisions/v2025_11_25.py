@@ -6,6 +6,8 @@ from django_mcp.protocol.revisions.v2025_06_18 import V2025_06_18
 V2025_11_25 = V2025_06_18.revise(
     "2025-11-25",
     adds={
+        # Defined by SEP-2133 after this revision, for its initialize as well.
+        "capabilities": {"extensions": "*"},
         "server_notifications": "notifications/elicitation/complete",
         "fields": {
             "implementation": "description icons websiteUrl",
@@ -17,6 +19,7 @@ V2025_11_25 = V2025_06_18.revise(
             "elicitation/create": "mode url elicitationId",
             "sampling/createMessage": "tools toolChoice",
         },
+        "sampling_blocks": "tool_use tool_result",
         "error_codes": {"url_elicitation_required": -32042},
         "features": {
             Feature.PRIMING_EVENTS,

@@ -8,7 +8,6 @@ V2026_07_28 = V2025_11_25.revise(
     adds={
         "requests": "server/discover subscriptions/listen",
         "server_notifications": "notifications/subscriptions/acknowledged",
-        "capabilities": {"extensions": "*"},
         "cacheable": (
             "server/discover tools/list prompts/list resources/list resources/templates/list "
             "resources/read"
@@ -41,6 +40,7 @@ V2026_07_28 = V2025_11_25.revise(
             Feature.MULTI_ROUND_TRIP,
             Feature.LISTEN_STREAMS,
             Feature.DISCONNECT_CANCELS,
+            Feature.BOOLEAN_PROPERTIES,
         },
     },
     drops={

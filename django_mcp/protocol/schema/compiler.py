@@ -2,8 +2,7 @@
 
 ``format`` is an annotation and is not enforced. References are never fetched: compiling rejects
 those that do not resolve inside the schema or are circular, and a schema that is too large or deep.
-Hostile values cannot make validation slow (see ``keywords``), unless a recursive schema applies
-itself twice to the same child.
+Hostile values cannot make validation slow: it takes a bounded number of steps (see ``keywords``).
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from pydantic_core import from_json, to_json
 from django_mcp.protocol.errors import Json
 from django_mcp.protocol.schema import metaschema, walk
 from django_mcp.protocol.schema.regex import search
+from django_mcp.protocol.schema.steps import MAX_STEPS
 from django_mcp.protocol.schema.walk import MAX_DEPTH, MAX_SUBSCHEMAS, SchemaPosition
 
 DEFAULT_DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -31,6 +31,7 @@ DIALECTS = (
     "http://json-schema.org/draft-04/schema",
 )
 _DEFINITIONS = ("#/$defs/", "#/definitions/")
+_AS_OBJECT: Mapping[bool, Json] = {True: {}, False: {"not": {}}}
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,22 +42,27 @@ class Validator:
     dialect: str
 
     @cached_property
-    def _errors(self) -> Callable[[Any, str], list[str]]:
+    def _errors(self) -> Callable[[Any, str, int], list[str]]:
         # The import of jsonschema takes 40 ms, and few sites need it at their start.
         validator = import_module("django_mcp.protocol.schema.validator")
-        errors: Callable[[Any, str], list[str]] = validator.prepare(self.schema, self.dialect)
+        errors: Callable[..., list[str]] = validator.prepare(self.schema, self.dialect)
         return errors
 
-    def errors(self, instance: Any, *, name: str = "arguments") -> list[str]:
+    def errors(
+        self, instance: Any, *, name: str = "arguments", max_steps: int = MAX_STEPS
+    ) -> list[str]:
         """Return a sentence for each of the first violations; an empty list if there is none.
 
         ``name`` is what the sentences call the instance. They do not repeat long values.
+        Raises TooManySteps; a step takes some microseconds.
         """
-        return self._errors(instance, name)
+        return self._errors(instance, name, max_steps)
 
-    def problems(self, instance: Any, *, name: str = "arguments") -> str:
+    def problems(
+        self, instance: Any, *, name: str = "arguments", max_steps: int = MAX_STEPS
+    ) -> str:
         """Return ``errors`` as one string, which is empty if the instance is valid."""
-        return "; ".join(self.errors(instance, name=name))
+        return "; ".join(self.errors(instance, name=name, max_steps=max_steps))
 
 
 def compile(schema: Json) -> Validator:
@@ -88,7 +94,15 @@ def to_object_root(schema: Json, *, key: str = "result") -> Json | None:
     return {**moved, "type": "object", "properties": {key: kept}, "required": [key]}
 
 
+def without_boolean_properties(schema: Json) -> Json:
+    """Return ``schema`` with equivalent objects in place of properties that are true or false."""
+    properties = schema.get("properties", {})
+    named = {name: _AS_OBJECT[each] for name, each in properties.items() if isinstance(each, bool)}
+    return {**schema, "properties": {**properties, **named}} if named else schema
+
+
 def _check_subschemas(schema: Json) -> None:
+    is_evaluated = any("unevaluatedProperties" in inner for _, inner in walk.subschemas(schema))
     for location, inner in walk.subschemas(schema):
         if location and "$schema" in inner:
             where = walk.pointer(location)
@@ -97,6 +111,12 @@ def _check_subschemas(schema: Json) -> None:
         for pattern in (inner.get("pattern"), *(named if isinstance(named, Mapping) else ())):
             if isinstance(pattern, str):
                 search(pattern)
+        if is_evaluated and any(set("*+{") & set(pattern) for pattern in named or ()):
+            # jsonschema runs them on an engine whose time grows exponentially.
+            raise ValueError(
+                "unevaluatedProperties needs patternProperties without repetitions: write "
+                '"^x-" instead of "^x-.*", or use additionalProperties'
+            )
 
 
 def _plain(schema: Json) -> dict[str, Any]:

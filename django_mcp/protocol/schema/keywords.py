@@ -1,13 +1,13 @@
 """Keywords of JSON Schema whose run time is bounded for hostile values.
 
 Those of jsonschema repeat the whole value in every error, collect every error of every alternative,
-compare list items pair by pair, and run patterns on Python's ``re``. Not covered:
-``patternProperties`` as ``unevaluatedProperties`` evaluates it.
+compare list items pair by pair, and run patterns on Python's ``re``. Every keyword takes steps, of
+which a validation has a limited number (see ``steps``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -15,6 +15,7 @@ from jsonschema.exceptions import ValidationError
 
 from django_mcp.protocol.errors import Json
 from django_mcp.protocol.schema.regex import search
+from django_mcp.protocol.schema.steps import spend
 
 
 class SchemaViolation(ValidationError):
@@ -24,19 +25,82 @@ class SchemaViolation(ValidationError):
 Violations = Iterator[ValidationError]
 
 MAX_VIOLATIONS = 5
+MAX_CONTEXT = 20
+"""Errors of alternatives, inner ones included, which are kept until one of them is shown."""
 _MAX_SHOWN = 60
+_MAX_ENUMS = 1024
+_COST = {"$ref": 5, "$dynamicRef": 5, "$recursiveRef": 5}
+"""Steps of the keywords that take longer than others."""
+_COST_OF_ERROR = 3
+# fmt: off
+_SHOW_INSTANCE = frozenset({
+    "contains", "maxItems", "maxLength", "maxProperties", "minItems", "minLength", "minProperties",
+    "not",
+})
+# fmt: on
+_QUADRATIC = frozenset({"unevaluatedItems", "unevaluatedProperties"})
+
+
+def bounded(name: str, keyword: Callable[..., Violations | None]) -> Callable[..., Violations]:
+    """Return ``keyword`` so that it takes steps and repeats no long value."""
+    cost = _COST.get(name, 1)
+
+    def apply(checker: Any, value: Any, instance: Any, schema: Json) -> Violations:
+        spend(cost)
+        if name in _QUADRATIC and isinstance(instance, list | dict):
+            spend(len(instance) ** 2 // 64)
+        if name in _SHOW_INSTANCE and is_long(instance):
+            spend(len(instance) >> 6)
+            instance = _SUMMARIZED[type(instance)](instance)
+        for error in keyword(checker, value, instance, schema) or ():
+            spend(_COST_OF_ERROR)
+            yield error
+
+    return apply
 
 
 def shown(value: Any) -> str:
     """Return the value, or a summary of a long one."""
     if isinstance(value, str) and len(value) > _MAX_SHOWN:
         return f"a text of {len(value)} characters"
-    text = repr(value)
-    if len(text) <= _MAX_SHOWN:
+    text = None if is_long(value) else repr(value)
+    if text is not None and len(text) <= _MAX_SHOWN:
         return text
     if isinstance(value, list | dict):
         return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value)}"
     return "a long value"
+
+
+def is_long(value: Any) -> bool:
+    """Whether a text, a list or an object is certainly too long to be shown."""
+    pending, size = [value], 0
+    for each in pending:
+        if isinstance(each, str | list | dict):
+            size += len(each)
+            if size > _MAX_SHOWN:
+                return True
+            if isinstance(each, list):
+                pending += each
+            elif isinstance(each, dict):
+                pending += [*each, *each.values()]
+    return False
+
+
+class _LongText(str):
+    __repr__ = shown
+
+
+class _LongList(list[Any]):
+    __repr__ = shown
+
+
+class _LongObject(dict[str, Any]):
+    __repr__ = shown
+
+
+_SUMMARIZED: Mapping[type, Callable[[Any], Any]]
+_SUMMARIZED = {str: _LongText, list: _LongList, dict: _LongObject}
+"""Types of long values that are written as their summary."""
 
 
 def _type(checker: Any, types: Any, instance: Any, schema: Json) -> Violations:
@@ -46,23 +110,26 @@ def _type(checker: Any, types: Any, instance: Any, schema: Json) -> Violations:
 
 
 def _enum(checker: Any, values: Sequence[Any], instance: Any, schema: Json) -> Violations:
-    if _hashable(instance) not in map(_hashable, values):
+    if _key(instance) not in _keys_of(values):
         yield SchemaViolation(f"is not one of {values!r}")
 
 
 def _const(checker: Any, value: Any, instance: Any, schema: Json) -> Violations:
-    if _hashable(value) != _hashable(instance):
+    if _key(value) != _key(instance):
         yield SchemaViolation(f"is not {value!r}")
 
 
 def _pattern(checker: Any, pattern: str, instance: Any, schema: Json) -> Violations:
-    if isinstance(instance, str) and not search(pattern)(instance):
+    if not isinstance(instance, str):
+        return
+    spend(len(instance) >> 10)
+    if not search(pattern)(instance):
         yield SchemaViolation(f"does not match {pattern!r}")
 
 
 def _unique_items(checker: Any, unique: bool, instance: Any, schema: Json) -> Violations:
     is_restricted = unique and isinstance(instance, list)
-    if is_restricted and len({_hashable(item) for item in instance}) < len(instance):
+    if is_restricted and len({_key(item) for item in instance}) < len(instance):
         yield SchemaViolation("has the same element more than once")
 
 
@@ -73,16 +140,37 @@ def _any_of(checker: Any, options: Sequence[Any], instance: Any, schema: Json) -
         if not errors:
             return
         context += errors
-    yield SchemaViolation("fits none of the alternatives", context=context)
+    yield _no_alternative(context)
 
 
 def _one_of(checker: Any, options: Sequence[Any], instance: Any, schema: Json) -> Violations:
     errors = [_first_errors(checker, each, instance, index) for index, each in enumerate(options)]
     matching = errors.count([])
     if not matching:
-        yield SchemaViolation("fits none of the alternatives", context=sum(errors, []))
+        yield _no_alternative(sum(errors, []))
     elif matching > 1:
         yield SchemaViolation("fits more than one of the alternatives, which exclude each other")
+
+
+def _no_alternative(context: list[ValidationError]) -> SchemaViolation:
+    """Return an error with those of its alternatives, but not theirs in turn if they are many.
+
+    The constructor would refer back from each of them: those cycles are freed late, by the
+    hundreds of megabytes. ``link`` does it for the few errors that are shown.
+    """
+    error = SchemaViolation("fits none of the alternatives")
+    if sum(1 + len(each.context) for each in context) > MAX_CONTEXT:
+        for each in context:
+            each.context = []
+    error.context = context
+    return error
+
+
+def link(error: ValidationError) -> None:
+    """Let the errors of alternatives know the error that they belong to, for their paths."""
+    for each in error.context:
+        each.parent = error
+        link(each)
 
 
 def _first_errors(checker: Any, schema: Any, instance: Any, index: int) -> list[ValidationError]:
@@ -102,6 +190,7 @@ def _pattern_properties(checker: Any, patterns: Json, instance: Any, schema: Jso
     items = instance.items() if isinstance(instance, dict) else ()
     for pattern, inner in patterns.items():
         matches = search(pattern)
+        spend(len(items))
         for name, value in items:
             if matches(name):
                 yield from checker.descend(value, inner, path=name, schema_path=pattern)
@@ -110,6 +199,7 @@ def _pattern_properties(checker: Any, patterns: Json, instance: Any, schema: Jso
 def _additional_properties(checker: Any, extra: Any, instance: Any, schema: Json) -> Violations:
     if not isinstance(instance, dict):
         return
+    spend(len(instance) * (1 + len(schema.get("patternProperties", ()))) >> 2)
     known = schema.get("properties", ())
     patterns = [search(pattern) for pattern in schema.get("patternProperties", ())]
     names = [n for n in instance if n not in known and not any(match(n) for match in patterns)]
@@ -121,15 +211,35 @@ def _additional_properties(checker: Any, extra: Any, instance: Any, schema: Json
         yield from checker.descend(instance[name], extra, path=name)
 
 
-def _hashable(value: Any) -> Hashable:
-    """Return a value that is equal for equal JSON: 1 equals 1.0 but not true."""
-    if isinstance(value, bool):
-        return (bool, value)
+def _keys_of(values: Sequence[Any]) -> frozenset[str]:
+    found = _enums.get(id(values))
+    if found is None:
+        if len(_enums) >= _MAX_ENUMS:
+            _enums.clear()
+        found = _enums[id(values)] = (values, frozenset(map(_key, values)))
+    return found[1]
+
+
+_enums: dict[int, tuple[Sequence[Any], frozenset[str]]] = {}
+"""The keys of the values of ``enum``, by the identity of their list, which is kept alive here."""
+
+
+def _key(value: Any) -> str:
+    """Return a text that is equal for equal JSON: 1 equals 1.0 but not true.
+
+    Python hashes texts with a secret, so that nobody can send thousands that have one hash.
+    """
+    spend()
+    if isinstance(value, str):
+        spend(len(value) >> 10)
+        return f"{len(value)}:{value}"
+    if isinstance(value, float):
+        return repr(int(value) if value.is_integer() else value)
     if isinstance(value, list):
-        return (list, *map(_hashable, value))
+        return f"[{','.join(map(_key, value))}]"
     if isinstance(value, dict):
-        return frozenset((name, _hashable(inner)) for name, inner in value.items())
-    return value  # type: ignore[no-any-return]  # JSON has no other unhashable value
+        return f"{{{','.join(sorted(_key(name) + _key(inner) for name, inner in value.items()))}}}"
+    return repr(value)
 
 
 KEYWORDS: Mapping[str, Callable[..., Violations]] = {

@@ -8,23 +8,24 @@ from functools import lru_cache
 
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
-_MAX_BACKTRACKING_LENGTH = 500
-
 
 @lru_cache(maxsize=1024)
 def search(pattern: str) -> Callable[[str], bool]:
-    """Return the predicate for strings in which ``pattern`` matches; ValueError if it is invalid.
+    """Return the predicate for strings in which ``pattern`` matches, which takes linear time.
 
-    It runs in linear time. A pattern with look-around or back-references runs on Python's engine,
-    which backtracks, and matches no string of more than 500 characters.
+    Raises ValueError for one that is invalid, and for look-around and back-references: engines
+    that have them take time that grows exponentially with the string.
     """
     try:
         linear = core_schema.str_schema(pattern=pattern, regex_engine="rust-regex", strict=True)
         return SchemaValidator(linear).isinstance_python
-    except SchemaError:
-        pass
-    try:
-        compiled = re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"The pattern {pattern!r} is no regular expression: {error}") from error
-    return lambda text: len(text) <= _MAX_BACKTRACKING_LENGTH and bool(compiled.search(text))
+    except SchemaError as error:
+        try:
+            re.compile(pattern)
+        except (re.error, OverflowError, RecursionError) as invalid:
+            problem = f"The pattern {pattern!r} is no regular expression: {invalid}"
+            raise ValueError(problem) from invalid
+        raise ValueError(
+            f"The pattern {pattern!r} cannot be matched in linear time: use neither look-around "
+            "nor back-references nor large repetitions, and check the rest in the handler"
+        ) from error

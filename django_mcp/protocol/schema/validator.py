@@ -18,15 +18,23 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import specification_with
 
 from django_mcp.protocol.errors import Json
-from django_mcp.protocol.schema import walk
-from django_mcp.protocol.schema.keywords import KEYWORDS, SchemaViolation, shown
+from django_mcp.protocol.schema import steps, walk
+from django_mcp.protocol.schema.keywords import (
+    KEYWORDS,
+    SchemaViolation,
+    bounded,
+    is_long,
+    link,
+    shown,
+)
+from django_mcp.protocol.schema.steps import MAX_STEPS
 from django_mcp.protocol.schema.walk import MAX_DEPTH, MAX_SUBSCHEMAS
 
 MAX_PROBLEMS = 5
 MAX_SENTENCE = 300
 
 
-def prepare(schema: Json, dialect: str) -> Callable[[Any, str], list[str]]:
+def prepare(schema: Json, dialect: str) -> Callable[[Any, str, int], list[str]]:
     """Check a schema, which is plain JSON, and return ``Validator.errors`` for it.
 
     Raises ValueError with what is wrong in the schema.
@@ -37,7 +45,8 @@ def prepare(schema: Json, dialect: str) -> Callable[[Any, str], list[str]]:
     _check_references(body, dialect)
     validator = _validator_of(dialect)(body, registry=Registry())
 
-    def errors(instance: Any, name: str) -> list[str]:
+    def errors(instance: Any, name: str, max_steps: int) -> list[str]:
+        steps.begin(max_steps)
         try:
             found = list(islice(validator.iter_errors(instance), MAX_PROBLEMS + 1))
             return _sentences(found, name) if found else []
@@ -52,6 +61,7 @@ def _check_against_metaschema(schema: Json, dialect: str) -> None:
     # Formats are not checked: the standard's regular expressions are not Python's.
     metaschema = _validator_of(dialect).META_SCHEMA
     validator = validator_for(metaschema)(metaschema, registry=Registry())
+    steps.begin(MAX_STEPS)
     error = next(validator.iter_errors(schema), None)
     if error is not None:
         raise ValueError(f"Not a valid JSON Schema: {_sentence(error, 'schema')}") from error
@@ -115,7 +125,10 @@ def _referenced(schema: Json, resolver: Any) -> Iterator[tuple[Json, Any]]:
 @cache
 def _validator_of(dialect: str) -> Any:
     """Return the validator class of a dialect with our keywords; few sites use more than one."""
-    return extend(validator_for({"$schema": dialect}), KEYWORDS)  # type: ignore[no-untyped-call]
+    base = validator_for({"$schema": dialect})
+    keywords = {**base.VALIDATORS, **KEYWORDS}
+    bounded_keywords = {name: bounded(name, each) for name, each in keywords.items()}
+    return extend(base, bounded_keywords)  # type: ignore[no-untyped-call]
 
 
 def _sentences(errors: Sequence[Any], name: str) -> list[str]:
@@ -125,6 +138,7 @@ def _sentences(errors: Sequence[Any], name: str) -> list[str]:
 
 def _sentence(error: Any, name: str) -> str:
     """Return path and problem, such as "arguments.age: 'x' is not of type 'integer'"."""
+    link(error)
     error = best_match([error])
     path = "".join(
         f".{step}" if isinstance(step, str) and step.isidentifier() else f"[{shown(step)}]"
@@ -141,10 +155,12 @@ def _text(error: Any) -> str:
         return f"{value} is not of type {' or '.join(map(repr, types))}"
     if isinstance(error, SchemaViolation):
         return f"{value} {error.message}"
-    message: str = error.message.replace(repr(error.instance), value)
+    message: str = error.message
+    if not is_long(error.instance):
+        message = message.replace(repr(error.instance), value)
     # A long message repeats a part of the value.
-    is_long = len(message) > MAX_SENTENCE // 2
-    return f"{value} does not fit {error.validator}" if is_long else message
+    repeats = len(message) > MAX_SENTENCE // 2
+    return f"{value} does not fit {error.validator}" if repeats else message
 
 
 def _alternative_types(error: Any) -> list[str]:

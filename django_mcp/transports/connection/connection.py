@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -32,9 +32,9 @@ from django_mcp.transports.keepalive import Keepalive
 from django_mcp.transports.session_engine import InFlightRequest, InFlightRequests, SessionEngine
 from django_mcp.transports.subscription import Subscription
 
-GRACE = 1.0
-"""Seconds in which requests in flight may finish after the client has closed its side."""
 TIMED_OUT = "The call took too long"
+WAIT_EVERY = 100
+"""After so many messages a thread waits until there is room for more."""
 
 Task = asyncio.Task[None]
 Send = Callable[[bytes], None]
@@ -55,13 +55,21 @@ class MessageSink(Protocol):
         """Close the connection, because the client does not respond."""
 
 
+async def _yield() -> None:
+    await asyncio.sleep(0)
+
+
 class ConnectionExchange(LoopExchange):
     encodes = True
 
-    def __init__(self, send: Send, route: ConnectionRoute) -> None:
+    def __init__(
+        self, send: Send, route: ConnectionRoute, flush: Callable[[], Awaitable[None]] = _yield
+    ) -> None:
         super().__init__()
         self._send = send
         self._route = route
+        self._flush = flush
+        self._written_by_threads = 0
         self.pending_requests = PendingRequests()
         self._closed: asyncio.Future[None] | None = None
 
@@ -72,9 +80,12 @@ class ConnectionExchange(LoopExchange):
             self._send(encoded)
         else:
             self.loop.call_soon_threadsafe(self._send, encoded)
+            self._written_by_threads += 1
+            if self._written_by_threads % WAIT_EVERY == 0:
+                self.wait(self.flush())
 
     async def flush(self) -> None:
-        await asyncio.sleep(0)
+        await self._flush()
 
     async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         requests, route = self.pending_requests, self._route
@@ -156,7 +167,7 @@ class Connection:
     def receive(self, data: bytes | str) -> None:
         """Accept one message or batch; one that is invalid is answered with an error."""
         try:
-            value = jsonrpc.decode(data)
+            value = jsonrpc.decode_received(data, conf.get().max_json_values)
             if isinstance(value, list):
                 self._take_batch(value)
             else:
@@ -169,8 +180,13 @@ class Connection:
         if self._is_open:
             self._sink.write(message)
 
-    async def close(self, *, grace: float = GRACE) -> None:
+    async def flush(self) -> None:
+        """Wait until the client has read enough that more may be sent."""
+        await _yield()
+
+    async def close(self, *, grace: float | None = None) -> None:
         """End subscriptions with their results; give other requests time to finish."""
+        grace = conf.get().shutdown_grace if grace is None else grace
         self._keepalive.stop()
         requests = self._in_flight.of(SESSION)
         for request in requests:
@@ -199,17 +215,31 @@ class Connection:
             raise InvalidRequest(session_engine.NO_BATCHES)
         messages, errors = session_engine.read_batch(values)
         replies = [self._encoded_error(error, error.request_id) for error in errors]
-        started = [self._take(message, replies.append) for message in messages]
-        bus.spawn(self._finish_batch([task for task in started if task is not None], replies))
+        waiting = iter(messages)
+        tasks = self._take_some(waiting, replies, set())
+        bus.spawn(self._finish_batch(waiting, replies, tasks))
 
-    async def _finish_batch(self, tasks: Sequence[Task], replies: Sequence[bytes]) -> None:
-        if tasks:
-            await asyncio.wait(tasks)
-        if replies:
+    def _take_some(
+        self, waiting: Iterator[Message], replies: list[bytes], tasks: set[Task]
+    ) -> set[Task]:
+        """Process messages of a batch until as many requests run as may run at once."""
+        limit = session_engine.concurrent_in_batch()
+        while len(tasks) < limit and (message := next(waiting, None)) is not None:
+            task = self._take(message, replies.append)
+            if task is not None:
+                tasks.add(task)
+        return tasks
+
+    async def _finish_batch(
+        self, waiting: Iterator[Message], replies: list[bytes], tasks: set[Task]
+    ) -> None:
+        while tasks:
+            _, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            tasks = self._take_some(waiting, replies, tasks)
             self.write(b"[%b]" % b",".join(replies))
 
     def _start(self, request: Request, send: Send) -> Task | None:
-        exchange = ConnectionExchange(self.write, self.responses)
+        exchange = self._exchange()
         try:
             frame = frames.of_request(self._call(exchange), request, self.session)
             in_flight = ConnectionRequest(request.id, frame, exchange, send)
@@ -314,8 +344,11 @@ class Connection:
             self._notify_all([*map(jsonrpc.notification, publisher.advertised(self.server))])
 
     def _call(self, exchange: ConnectionExchange | None = None) -> frames.IncomingRequest:
-        exchange = exchange or ConnectionExchange(self.write, self.responses)
+        exchange = exchange or self._exchange()
         return frames.IncomingRequest(self.server, self._origin, exchange)
+
+    def _exchange(self) -> ConnectionExchange:
+        return ConnectionExchange(self.write, self.responses, self.flush)
 
     async def _subscribe_to(self, uris: frozenset[str]) -> None:
         """Receive updates of these resources, and of no others."""

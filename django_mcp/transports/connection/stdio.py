@@ -1,18 +1,20 @@
 """stdio: one message per line, for a client that started this process.
 
-Revisions with and without sessions are served on the same pipe. Only this module writes to the
-real standard output; other output goes to standard error (see ``guarded_stdout``).
+Revisions with and without sessions are served on the same pipe. Only this module reads the real
+standard input and writes to the real standard output (see ``guarded_stdio``).
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import stat
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
-from typing import BinaryIO
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import BinaryIO, cast
 
 from django.contrib.auth.models import AnonymousUser
 
@@ -24,15 +26,29 @@ from django_mcp.server.server import Server
 from django_mcp.transports import frames
 from django_mcp.transports.connection import connection
 
+logger = logging.getLogger("django_mcp")
+
+MAX_WAITING = 1024 * 1024
+"""Bytes that wait for the client; with more, no message is read, and handlers that send wait."""
+MAX_UNREAD = 64 * MAX_WAITING
+"""Bytes that may wait for a client which reads nothing. Its connection is then closed."""
+
 
 class StdoutSink:
-    is_stuck = False
-    """Writing blocks until the line is accepted, or fails."""
+    """Writes what the client accepts; where ``out`` does not block, the rest follows later."""
 
     def __init__(self, out: BinaryIO) -> None:
         self._out = out
+        self._waiting = bytearray()
+        self._written = asyncio.Event()
+        self.is_broken = False
+        """Whether the client has closed its side, or was given up."""
         self.reading: asyncio.Future[None] | None = None
         """Reads until the client closes its side."""
+
+    @property
+    def is_stuck(self) -> bool:
+        return self.is_broken or bool(self._waiting)
 
     def end(self) -> None:
         if self.reading is not None:
@@ -40,12 +56,59 @@ class StdoutSink:
 
     def write(self, message: bytes, /) -> None:
         """Write one message as a line (T-STDIO-01, -02)."""
-        self._out.write(message + b"\n")
-        self._out.flush()
+        line = message + b"\n"
+        if not self._waiting:
+            line = line[self._write(line) :]
+            if line and not self.is_broken:
+                asyncio.get_running_loop().add_writer(self._out, self._write_waiting)
+        if not self.is_broken:
+            self._waiting += line
+        if len(self._waiting) > MAX_UNREAD:
+            logger.warning("The connection is closed because its client does not read it")
+            self.give_up()
+            self.end()
+
+    async def wait_for_room(self, most: int | None = None) -> None:
+        """Wait until at most so many bytes wait for the client, by default MAX_WAITING."""
+        while len(self._waiting) > (MAX_WAITING if most is None else most):
+            self._written.clear()
+            await self._written.wait()
+
+    def give_up(self) -> None:
+        """Drop what waits for the client, and what follows."""
+        self.is_broken = True
+        if self._waiting:
+            self._waiting.clear()
+            asyncio.get_running_loop().remove_writer(self._out)
+            self._written.set()
+
+    def _write(self, data: bytes | bytearray) -> int:
+        """Return how many bytes were accepted, or were lost because the client has gone."""
+        try:
+            accepted = 0 if self.is_broken else self._out.write(data)
+            self._out.flush()
+        except OSError:
+            self.is_broken = True
+        return len(data) if self.is_broken else accepted or 0
+
+    def _write_waiting(self) -> None:
+        del self._waiting[: self._write(self._waiting)]
+        if not self._waiting:
+            asyncio.get_running_loop().remove_writer(self._out)
+        self._written.set()
 
 
 class StdioConnection(connection.Connection):
-    def __init__(self, server: Server, out: BinaryIO, principal: Principal | None = None) -> None:
+    def __init__(
+        self,
+        server: Server,
+        out: BinaryIO,
+        principal: Principal | None = None,
+        *,
+        ended: Callable[[], object] = lambda: None,
+    ) -> None:
+        """``ended`` is called as soon as either side has ended the connection."""
+        self._ended = ended
         principal = principal or Principal(scheme="stdio", user=AnonymousUser())
         transport = StdioTransport(env=dict(os.environ), os_pid=os.getpid())
         self._lines = StdoutSink(out)
@@ -61,28 +124,40 @@ class StdioConnection(connection.Connection):
                 reading.result()
         finally:
             reading.cancel()
+            self._ended()
             await self.close()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(conf.get().shutdown_grace):
+                    await self._lines.wait_for_room(0)
+            self._lines.give_up()
+
+    async def flush(self) -> None:
+        await asyncio.sleep(0)
+        await self._lines.wait_for_room()
 
     async def _read(self, lines: AsyncIterator[bytes]) -> None:
         async for line in lines:
+            await self._lines.wait_for_room()
+            if self._lines.is_broken:
+                return
             if line.strip():
                 self.receive(line)
 
 
-async def stdin_lines(limit: int) -> AsyncIterator[bytes]:
-    """The lines of standard input; one longer than ``limit`` bytes is answered as invalid."""
+async def read_lines(source: BinaryIO, limit: int) -> AsyncIterator[bytes]:
+    """The lines of a file or pipe; one longer than ``limit`` bytes is answered as invalid."""
     reader, loop = asyncio.StreamReader(limit=limit), asyncio.get_running_loop()
     try:
-        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), source)
     except (ValueError, OSError, NotImplementedError):
         # Standard input is a file, or this is Windows: the event loop cannot read it.
-        threading.Thread(target=_feed, args=(reader, loop), daemon=True).start()
+        threading.Thread(target=_feed, args=(source, reader, loop), daemon=True).start()
     while line := await _line(reader):
         yield line
 
 
-def _feed(reader: asyncio.StreamReader, loop: asyncio.AbstractEventLoop) -> None:
-    while data := os.read(sys.stdin.fileno(), 65536):
+def _feed(source: BinaryIO, reader: asyncio.StreamReader, loop: asyncio.AbstractEventLoop) -> None:
+    while data := os.read(source.fileno(), 65536):
         loop.call_soon_threadsafe(reader.feed_data, data)
     loop.call_soon_threadsafe(reader.feed_eof)
 
@@ -106,28 +181,52 @@ TOO_LONG = b"A line that is longer than a message may be"
 
 
 @contextmanager
-def guarded_stdout() -> Iterator[BinaryIO]:
-    """The real standard output, for messages only: prints and logs go to standard error.
+def guarded_stdio() -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """The real standard input and output, for messages only.
 
-    So does what was printed before and is still in Python's buffer.
+    Handlers and child processes find an empty input. Prints and logs go to standard error, and so
+    does what was printed before and is still in Python's buffer.
     """
-    real = os.fdopen(os.dup(1), "wb")
+    stdin, stdout = os.dup(0), os.dup(1)
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
     sys.stdout.flush()
     printed, sys.stdout = sys.stdout, sys.stderr
     try:
-        yield real
+        with os.fdopen(os.dup(stdin), "rb", buffering=0) as source, _opened(stdout) as out:
+            yield source, out
     finally:
         sys.stdout = printed
         printed.flush()
-        real.flush()
-        os.dup2(real.fileno(), 1)
-        real.close()
+        os.dup2(stdin, 0)
+        os.dup2(stdout, 1)
+        os.close(stdin)
+        os.close(stdout)
 
 
-async def serve(server: Server, out: BinaryIO) -> None:
-    await lifespan.start(server)
+@contextmanager
+def _opened(stdout: int) -> Iterator[BinaryIO]:
+    """The output, which does not block where it is a pipe. A file blocks, but never for long."""
+    if sys.platform == "win32" or stat.S_ISREG(os.fstat(stdout).st_mode):
+        with os.fdopen(os.dup(stdout), "wb") as out:
+            yield out
+        return
+    os.set_blocking(stdout, False)
     try:
-        await StdioConnection(server, out).serve(stdin_lines(conf.get().max_body_size))
+        with os.fdopen(os.dup(stdout), "wb", buffering=0) as pipe:
+            yield cast(BinaryIO, pipe)
+    finally:
+        os.set_blocking(stdout, True)
+
+
+async def serve(
+    server: Server, source: BinaryIO, out: BinaryIO, *, ended: Callable[[], object]
+) -> None:
+    """Serve until the connection is ended, and call ``ended`` then."""
+    await lifespan.start(server)
+    connection = StdioConnection(server, out, ended=ended)
+    try:
+        await connection.serve(read_lines(source, conf.get().max_body_size))
     finally:
         await lifespan.stop(server)

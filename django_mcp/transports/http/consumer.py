@@ -102,7 +102,9 @@ class StreamableHttpConsumer(HttpConsumer):
 
     async def post(self) -> None:
         self.accepts_stream = self.request.check_media_types()
-        value = jsonrpc.decode(await self.request.body(conf.get().max_body_size))
+        site_settings = conf.get()
+        body = await self.request.body(site_settings.max_body_size)
+        value = jsonrpc.decode_received(body, site_settings.max_json_values)
         if isinstance(value, list):
             await self.in_session().take_batch(value)
             return

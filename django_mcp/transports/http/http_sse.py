@@ -78,7 +78,7 @@ class HttpSseConsumer(HttpConsumer):
         self.request.check_media_types()
         address = self._address()
         body = await self.request.body(conf.get().max_body_size)
-        jsonrpc.decode(body)
+        jsonrpc.decode_received(body, conf.get().max_json_values)
         if not await bus.send(address, {"body": body.decode()}):
             raise HttpError(404, "This connection has ended")
         await HttpExchange(self._send, may_stream=False).respond(202, b"", ())

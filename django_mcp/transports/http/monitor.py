@@ -29,7 +29,7 @@ class CallMonitor:
         self._exchange = exchange
         settings, loop = conf.get(), exchange.loop
         # With the loop, because finding it costs a system call before Python 3.12.
-        self._task = asyncio.current_task(loop)
+        self.task = asyncio.current_task(loop)
         self._deadline = settings.handler_timeout
         self._keepalive = self._next_keepalive = settings.sse_ping_interval
         self._ticks = 0
@@ -44,15 +44,15 @@ class CallMonitor:
 
     def uncancel(self) -> None:
         """Withdraw the cancellation, so that the task can finish the response."""
-        if self._task is not None:
-            self._task.uncancel()
+        if self.task is not None:
+            self.task.uncancel()
 
     def end(self, reason: str) -> None:
         if self.ended_by is None:
             self.ended_by = reason
             self._frame.cancellation.request(reason)
-            if self._task is not None:
-                self._task.cancel()
+            if self.task is not None:
+                self.task.cancel()
 
     def tick(self) -> None:
         """Wait for a disconnect, check the time limit and send keepalive comments."""
@@ -94,5 +94,21 @@ class MonitorTimer:
         for monitor in tuple(self.monitors):
             monitor.tick()
 
+
+async def end_all(grace: float) -> None:
+    """Give the running calls of this event loop ``grace`` seconds to finish, then cancel them."""
+    timer = _timers.get(asyncio.get_running_loop())
+    tasks = [] if timer is None else [each.task for each in timer.monitors if each.task]
+    if timer is None or not tasks:
+        return
+    _, unfinished = await asyncio.wait(tasks, timeout=grace)
+    if unfinished:
+        for monitor in tuple(timer.monitors):
+            monitor.end(STOPPING)
+        # Their responses are sent, or stored for clients that reconnect.
+        await asyncio.wait(unfinished, timeout=grace)
+
+
+STOPPING = "The server is stopping"
 
 _timers: WeakKeyDictionary[asyncio.AbstractEventLoop, MonitorTimer] = WeakKeyDictionary()

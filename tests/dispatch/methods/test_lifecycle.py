@@ -116,6 +116,15 @@ async def test_server_declares_capabilities_of_its_components(
     assert {"tools", "prompts", "resources", "logging"} <= set(welcome["capabilities"])
 
 
+async def test_server_declares_that_it_sends_list_changes(client_for: ClientFor) -> None:
+    async with client_for(full_server()) as client:
+        welcome = client.initialize_result or await client.request("server/discover")
+
+    declared = welcome["capabilities"]
+    assert declared["tools"] == declared["prompts"] == {"listChanged": True}
+    assert declared["resources"] == {"listChanged": True, "subscribe": True}
+
+
 async def test_capabilities_option_adds_and_removes_capabilities(client_for: ClientFor) -> None:
     changed: dict[str, Any] = {"logging": None, "experimental": {"com.example/key": {}}}
     server = Server("desk", capabilities=changed)

@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,26 @@ async def wait(frame: Frame, seconds: float) -> str:
     frame.client.log("error", "started")
     await asyncio.sleep(seconds)
     return "done"
+
+
+@tool
+async def go_on(frame: Frame, seconds: float) -> str:
+    """Ignores its cancellation."""
+    frame.client.log("error", "started")
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0.1)
+    return "done"
+
+
+@tool
+def read_input() -> str:
+    """Reads a line of standard input."""
+    try:
+        return input()
+    except EOFError as error:
+        return type(error).__name__
 
 
 @tool

@@ -388,6 +388,41 @@ async def test_sampling_with_audio_is_rejected_in_2024_11_05(
     assert len(model.received) == (mcp_version != "2024-11-05")
 
 
+@pytest.mark.parametrize("capabilities", [{}, {"elicitation": {"form": {}}, "roots": {}}])
+async def test_sampling_is_rejected_without_client_capability(
+    client_for: ClientFor, mcp_version: str, capabilities: dict[str, Any]
+) -> None:
+    model = RecordingResponder(sampling_result())
+
+    async with client_for(studio(), sampling=model, capabilities=capabilities) as client:
+        error = await error_of(client.call_tool("think", {"messages": [message(TEXT)]}))
+
+    assert error.code == MISSING_CAPABILITY_CODE[mcp_version]
+    assert error.data == {"requiredCapabilities": {"sampling": {}}}
+    assert model.received == []
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "resource", "resource": {"uri": "shop://x", "text": "x"}},
+        {"type": "resource_link", "uri": "shop://x", "name": "x"},
+        {"text": "x"},
+    ],
+)
+async def test_sampling_with_content_that_no_revision_has_is_rejected(
+    client_for: ClientFor, block: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    model = RecordingResponder(sampling_result())
+
+    async with client_for(studio(), sampling=model) as client:
+        answer = await client.call_tool("think", {"messages": [message(TEXT), message(block)]})
+
+    assert answer["isError"]
+    assert model.received == []
+    assert "convert it to one of audio, image, text, tool_result, tool_use" in caplog.text
+
+
 @pytest.mark.parametrize("declared", [{}, {"tools": {}}], ids=["without tools", "with tools"])
 async def test_sampling_with_tools_requires_the_sampling_tools_capability(
     client_for: ClientFor, mcp_version: str, declared: dict[str, Any]

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.contrib.auth.models import Group
 from django.db import connection, transaction
 from pydantic import BaseModel
@@ -240,6 +241,16 @@ async def aread(frame: Frame) -> str:
     return f"{await Group.objects.acount()} {await agreet(frame)}"
 
 
+async def write_in_a_group(frame: Frame) -> str:
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(awrite(frame))
+    return running.result()
+
+
+def write_in_a_group_in_a_thread(frame: Frame) -> str:
+    return async_to_sync(write_in_a_group)(frame)
+
+
 async def middleware_write(frame: Frame, call_next: Any) -> Any:
     await Group.objects.aget_or_create(name="middleware")
     return await call_next(frame)
@@ -253,7 +264,9 @@ def execution(request: pytest.FixtureRequest) -> Any:
 
 @pytest.mark.django_db(transaction=True)
 class TestDeclaredHandler:
-    @pytest.mark.parametrize("handler", [write, awrite])
+    @pytest.mark.parametrize(
+        "handler", [write, awrite, write_in_a_group, write_in_a_group_in_a_thread]
+    )
     async def test_writes_before_an_input_request_are_rolled_back(
         self, handler: Any, execution: Any
     ) -> None:

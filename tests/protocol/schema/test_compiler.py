@@ -315,7 +315,7 @@ USABLE_SCHEMAS: list[dict[str, Any]] = [
     {"$defs": {"true": True}, "$ref": "#/$defs/true"},
     {"properties": {"$ref": {"type": "string"}, "$schema": {"type": "string"}}},
     {"enum": [{"$ref": "https://example.com", "pattern": "["}]},
-    {"patternProperties": {r"^\p{L}": {}}, "pattern": "^(?=a)"},
+    {"patternProperties": {r"^\p{L}": {}}, "pattern": "^a"},
     chain(MAX_DEPTH - 2),
     deep(MAX_DEPTH),
     {"anyOf": [{}] * (MAX_SUBSCHEMAS - 1)},
@@ -410,6 +410,23 @@ def test_wrapped_schema_validates_the_value_under_its_key() -> None:
     validator = compiler.compile(wrapped)
     assert validator.problems({"value": 1}) == ""
     assert validator.problems({"value": "1"}) == "arguments.value: '1' is not of type 'integer'"
+
+
+def test_boolean_properties_become_equivalent_objects() -> None:
+    nested = {"properties": {"a": True}}
+    schema = {"type": "object", "properties": {"yes": True, "no": False, "nested": nested}}
+    before = copy.deepcopy(schema)
+    converted = compiler.without_boolean_properties(schema)
+
+    assert converted["properties"] == {"yes": {}, "no": {"not": {}}, "nested": nested}
+    assert schema == before
+    assert compiler.compile(converted).problems({"yes": 1}) == ""
+    assert compiler.compile(converted).problems({"no": 1}) != ""
+
+
+@pytest.mark.parametrize("schema", [{"type": "object"}, {"properties": {"a": {}}}])
+def test_schema_without_boolean_properties_is_unchanged(schema: dict[str, Any]) -> None:
+    assert compiler.without_boolean_properties(schema) is schema
 
 
 DEFAULTS: dict[str, Any] = {

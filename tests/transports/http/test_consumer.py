@@ -311,12 +311,18 @@ async def test_version_header_is_optional_in_a_session(version: str) -> None:
     assert (bare.status, repeated.status) == (200, 200)
 
 
-async def test_version_header_other_than_the_negotiated_version_is_rejected() -> None:
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18"])
+async def test_session_keeps_its_version_if_the_header_names_another_one(version: str) -> None:
     wire = await opened("2025-11-25")
 
-    reply = await wire.post(wire.message("ping"), {"mcp-protocol-version": "2025-06-18"})
+    replies = [
+        await wire.post(wire.message("tools/list"), {"mcp-protocol-version": named})
+        for named in (version, "2025-11-25")
+    ]
 
-    assert reply.status == 400
+    assert [reply.status for reply in replies] == [200, 200]
+    assert replies[0].json()["result"] == replies[1].json()["result"]
+    assert any("outputSchema" in tool for tool in replies[0].json()["result"]["tools"])
 
 
 @pytest.mark.parametrize("version", ["1999-01-01", "2030-01-01", "latest", ""])

@@ -11,6 +11,7 @@ from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import InvalidRequest, McpError
 from django_mcp.protocol.jsonrpc import Request, RequestId
 from django_mcp.protocol.revisions import BY_VERSION
+from django_mcp.transports import session_engine
 from django_mcp.transports.http.request import Receive
 from django_mcp.transports.http.session.response import SessionExchange
 
@@ -48,7 +49,7 @@ async def answer(
     receive: Receive,
     answer_one: Callable[[Request, SessionExchange, Receive], Awaitable[None]],
 ) -> None:
-    """Answer the requests concurrently, and send all responses when the last one is there."""
+    """Answer the requests, some at a time, and send all responses when the last one is there."""
     replies: list[bytes] = []
 
     def fail(error: McpError, request_id: RequestId | None) -> None:
@@ -57,11 +58,13 @@ async def answer(
 
     # The disconnect is received once, for all requests.
     disconnect = asyncio.ensure_future(_disconnect(receive))
+    running = asyncio.Semaphore(session_engine.concurrent_in_batch())
 
     async def one(request: Request) -> None:
         try:
-            part = BatchExchange(batch, replies)
-            await answer_one(request, part, lambda: asyncio.shield(disconnect))
+            async with running:
+                part = BatchExchange(batch, replies)
+                await answer_one(request, part, lambda: asyncio.shield(disconnect))
         except McpError as error:
             fail(error, request.id)
 

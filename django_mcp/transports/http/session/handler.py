@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -26,7 +26,7 @@ from django_mcp.protocol.errors import (
     McpError,
     UnsupportedProtocolVersion,
 )
-from django_mcp.protocol.jsonrpc import Notification, Request, RequestId, Response
+from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestId, Response
 from django_mcp.protocol.revisions import BY_VERSION, Feature, Revision, Statefulness
 from django_mcp.protocol.sse import EventId
 from django_mcp.pubsub import bus, publisher
@@ -74,16 +74,32 @@ class SessionHttp(AuthenticatedRequest):
         if isinstance(message, Response):
             if not await deliver(ResponseRoute(self.server, session), message):
                 raise HttpError(400, "This answers no request of ours")
-        elif message.method == "notifications/initialized":
+        elif message.method == INITIALIZED:
+            if session.initialized:
+                return
             # The session ends if the server's ``init`` hook failed.
             if await _engine().initialized(self._notification(session), message, session):
                 await publisher.send_to_session(session.address, "initialized")
             else:
                 await self._end(session)
-        elif message.method == "notifications/cancelled":
-            await _cancel(session, message.params)
+        elif message.method == CANCELLED:
+            await _cancel(session, [message.params])
         else:
             await _engine().notified(self._notification(session), message, session)
+
+    async def _accept_batch(self, messages: Sequence[Message], session: Session) -> None:
+        """Process all but the requests; what is sent several times changes the session once."""
+        cancelled, is_first = [], True
+        for message in messages:
+            if isinstance(message, Notification) and message.method == CANCELLED:
+                cancelled.append(message.params)
+            elif isinstance(message, Notification) and message.method == INITIALIZED:
+                if is_first:
+                    await self._accept(message, session)
+                is_first = False
+            elif not isinstance(message, Request):
+                await self._accept(message, session)
+        await _cancel(session, cancelled)
 
     def _notification(self, session: Session) -> frames.IncomingRequest:
         route = ResponseRoute(self.server, session)
@@ -96,9 +112,7 @@ class SessionHttp(AuthenticatedRequest):
         if not BY_VERSION[session.version].has(Feature.BATCHES):
             raise InvalidRequest(session_engine.NO_BATCHES)
         messages, errors = session_engine.read_batch(values)
-        for message in messages:
-            if not isinstance(message, Request):
-                await self._accept(message, session)
+        await self._accept_batch(messages, session)
         requests = [message for message in messages if isinstance(message, Request)]
         exchange, answer_one = self._exchange(session), partial(self._answer, session)
         await batch.answer(requests, errors, exchange, self.request.receive, answer_one)
@@ -142,11 +156,12 @@ class SessionHttp(AuthenticatedRequest):
         return session
 
     def _check_version_header(self, session: Session) -> None:
+        """Raise for an unsupported version; one that was not negotiated changes nothing."""
         version = self.request.version
         if version is None or version == session.version:
             return
         if BY_VERSION.get(version) in self.server.revisions(Statefulness.SESSION):
-            raise HttpError(400, f"This session speaks {session.version}, not {version}")
+            return
         supported = [item.version for item in self.server.revisions(Statefulness.STATELESS)]
         raise UnsupportedProtocolVersion(data={"supported": supported, "requested": version})
 
@@ -200,6 +215,7 @@ def _engine() -> SessionEngine:
     return SessionEngine(site.get(), stores.sessions(), is_shared=True)
 
 
+INITIALIZED, CANCELLED = "notifications/initialized", "notifications/cancelled"
 ENDED, GIVEN_UP = "The session has ended", session_engine.GIVEN_UP
 
 
@@ -290,8 +306,8 @@ class SessionCallMonitor(CallMonitor):
             self.end(GIVEN_UP)
 
     def _receive_event(self, message: bus.Message) -> None:
-        if message["event"] == "cancelled" and message["key"] == self._call.key:
-            self.end(message["reason"])
+        if message["event"] == "cancelled" and self._call.key in message["reasons"]:
+            self.end(message["reasons"][self._call.key])
         elif message["event"] == "ended":
             self.end(ENDED)
         elif message["event"] == "resumed":
@@ -302,21 +318,25 @@ def _is_cancelled(session: Session, key: str) -> bool:
     return session.cancelled.get(key, 0.0) > stores.sessions().now()
 
 
-async def _cancel(session: Session, params: Mapping[str, Any]) -> None:
-    """Cancel the request that ``notifications/cancelled`` names, on whichever worker it runs.
+async def _cancel(session: Session, params: Iterable[Mapping[str, Any]]) -> None:
+    """Cancel the requests that ``notifications/cancelled`` name, on whichever worker they run.
 
     One that names nothing is ignored (CANC-11); one that arrives early is remembered.
     """
-    named = session_engine.read_cancellation(params)
-    if named is None:
-        return
-    key, reason = named[0], named[1] or GIVEN_UP
-    if here().cancel(session.address, key, reason) or bus.shared_layer() is None:
+    named = dict(filter(None, map(session_engine.read_cancellation, params)))
+    reasons = {key: reason or GIVEN_UP for key, reason in named.items()}
+    elsewhere = {
+        key: reason
+        for key, reason in reasons.items()
+        if not here().cancel(session.address, key, reason)
+    }
+    if not elsewhere or bus.shared_layer() is None:
         return
     # First the note, then the event: a call first subscribes and then reads the note.
-    note = Change("cancelled", "note", key, stores.sessions().now() + session_engine.REMEMBERED)
-    await stores.sessions().update(session.id, [note])
-    await publisher.send_to_session(session.address, "cancelled", key=key, reason=reason)
+    until = stores.sessions().now() + session_engine.REMEMBERED
+    notes = [Change("cancelled", "note", key, until) for key in elsewhere]
+    await stores.sessions().update(session.id, notes)
+    await publisher.send_to_session(session.address, "cancelled", reasons=elsewhere)
 
 
 _in_flight: WeakKeyDictionary[asyncio.AbstractEventLoop, InFlightRequests[SessionCall]]

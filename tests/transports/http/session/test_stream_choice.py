@@ -11,7 +11,8 @@ import pytest
 from django_mcp import Frame, Server
 from django_mcp.protocol import jsonrpc
 from tests.transports.http.session.test_get_stream import has_no_output
-from tests.transports.http_peer import PRIMED, Peer, message_of
+from tests.transports.http_peer import PRIMED, Peer, event_of, message_of
+from tests.transports.sample_server import Desk
 from tests.transports.wire import STATELESS, Wire
 
 pytestmark = pytest.mark.usefixtures("configure")
@@ -79,6 +80,25 @@ async def test_resumed_stream_replays_only_its_own_messages() -> None:
             again.append(await read_stream(stream))
 
     assert again == [["a 0", "a 1", "a 2", "a"], ["b 0", "b 1", "b 2", "b"]]
+
+
+async def test_resumed_stream_of_a_call_receives_no_message_for_the_session() -> None:
+    desk = Desk(notify_lists_on_initialize=False)
+    peer = Peer(desk.server, PRIMED)
+    await peer.initialize()
+    async with peer.open_post(peer.call("work")) as stream:
+        started = await event_of(stream)
+        await desk.wait_started()
+
+    async with peer.stream(last=started.id) as resumed:
+        await desk.server.asend_notification("x/for-the-session", session_id=peer.session)
+        desk.proceed.set()
+        messages = [json.loads(event.data) async for event in resumed.events() if event.data]
+    async with peer.stream() as standalone:
+        notification = await message_of(standalone)
+
+    assert [message.get("method") for message in messages] == ["notifications/message", None]
+    assert notification["method"] == "x/for-the-session"
 
 
 async def test_elicitation_complete_is_sent_only_to_its_session() -> None:

@@ -1,0 +1,111 @@
+"""The pool whose threads do not keep Python from exiting."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import Future
+
+import pytest
+
+from django_mcp.runtime.daemon_pool import DaemonPool
+
+TIMEOUT = 10.0
+
+
+def test_results_and_exceptions_are_those_of_the_function() -> None:
+    with DaemonPool(1, "pool") as pool:
+        assert pool.submit(divmod, 7, 2).result(TIMEOUT) == (3, 1)
+        with pytest.raises(ZeroDivisionError):
+            pool.submit(divmod, 7, 0).result(TIMEOUT)
+
+
+def test_idle_thread_is_used_again() -> None:
+    with DaemonPool(4, "pool") as pool:
+        idents = set()
+        for _ in range(20):
+            idents.add(pool.submit(threading.get_ident).result(TIMEOUT))
+            time.sleep(0.01)
+    assert len(idents) == 1
+
+
+def test_waiting_function_can_be_withdrawn() -> None:
+    called: list[int] = []
+    proceed = threading.Event()
+    with DaemonPool(1, "pool") as pool:
+        blocking = pool.submit(proceed.wait, TIMEOUT)
+        waiting = pool.submit(called.append, 1)
+        assert waiting.cancel()
+        proceed.set()
+        assert blocking.result(TIMEOUT)
+    assert called == []
+
+
+def test_waiting_functions_are_called_before_the_pool_ends() -> None:
+    called: list[int] = []
+    with DaemonPool(1, "pool") as pool:
+        for number in range(5):
+            pool.submit(called.append, number)
+    assert called == [*range(5)]
+    with pytest.raises(RuntimeError, match="shut down"):
+        pool.submit(int)
+
+
+def test_shutdown_can_withdraw_waiting_functions() -> None:
+    proceed = threading.Event()
+    pool = DaemonPool(1, "pool")
+    pool.submit(proceed.wait, TIMEOUT)
+    waiting: Future[int] = pool.submit(int)
+    pool.shutdown(wait=False, cancel_futures=True)
+    proceed.set()
+    assert waiting.cancelled()
+
+
+def test_shutdown_waits_no_longer_than_its_timeout() -> None:
+    proceed = threading.Event()
+    pool = DaemonPool(2, "pool")
+    for _ in range(2):
+        pool.submit(proceed.wait, TIMEOUT)
+    began = time.monotonic()
+    pool.shutdown(timeout=0.1)
+    assert time.monotonic() - began < TIMEOUT / 2
+    proceed.set()
+
+
+def test_process_ends_while_a_function_runs() -> None:
+    script = """
+import asyncio, time
+from django.conf import settings
+settings.configure()
+from django_mcp.runtime import threads
+
+async def main():
+    running = asyncio.create_task(threads.run(time.sleep, 60))
+    await asyncio.sleep(0.1)
+
+asyncio.run(main())
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=30)
+
+
+def test_function_that_is_nearly_done_is_finished_when_the_process_ends() -> None:
+    script = """
+import asyncio, time
+from django.conf import settings
+settings.configure()
+from django_mcp.runtime import threads
+
+def write():
+    time.sleep(0.3)
+    print("written")
+
+async def main():
+    running = asyncio.create_task(threads.run(write))
+    await asyncio.sleep(0.1)
+
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, timeout=30)
+    assert done.stdout == b"written\n"
