@@ -16,8 +16,9 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
-from django_mcp import stores
+from django_mcp import registry, stores
 from django_mcp.models import Component, McpSession
+from django_mcp.pubsub import publisher
 from django_mcp.registry import Entry, entries
 from django_mcp.runtime import threads
 from django_mcp.stores.database import DatabaseSessionStore, to_datetime
@@ -217,9 +218,10 @@ class McpSessionAdmin(ReadOnlyAdmin):
         self.delete_queryset(request, self.get_queryset(request).filter(pk=obj.pk))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[McpSession]) -> None:
-        addresses = list(queryset.values_list("pk", flat=True))
+        ended = list(queryset.values_list("server", "pk", "principal"))
         queryset.delete()
+        servers = {server.name: server for server in registry.servers()}
         # On this thread: another one would wait for the transaction that this one may be in.
         with threads.thread_sensitive():
-            for address in addresses:
-                async_to_sync(stores.events().forget)(address)
+            for name, address, principal in ended:
+                async_to_sync(publisher.session_ended)(servers.get(name), address, principal)

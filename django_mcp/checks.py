@@ -124,12 +124,13 @@ def check_authenticators(site: Settings) -> Found:
 @check
 def check_paths(site: Settings) -> Found:
     by_path: dict[str, Server] = {}
-    for server in map(registry.configure, registry.servers()):
-        first = by_path.setdefault(server.path.strip("/"), server)
+    for server in registry.servers():
+        path = registry.path(server)
+        first = by_path.setdefault(path.strip("/"), server)
         if first is not server:
             yield Error(
                 f"The MCP servers {first.name!r} and {server.name!r} share the path "
-                f"{server.path!r}, so that only one of them can be reached.",
+                f"{path!r}, so that only one of them can be reached.",
                 hint='Set another path on one of them: Server(…, path="/…").',
                 id="django_mcp.E007",
             )

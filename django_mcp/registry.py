@@ -102,6 +102,11 @@ def configure(server: Server) -> Server:
     return server
 
 
+def path(server: Server) -> str:
+    """The path at which the server is mounted, whether it is configured or not."""
+    return conf.get().path if server is default else server.path
+
+
 def authenticators(server: Server) -> tuple[Authenticator, ...]:
     """Return the authenticators of ``server``; raises ImproperlyConfigured when it has none."""
     named = conf.get().authenticators if server.authenticators is None else server.authenticators

@@ -21,6 +21,7 @@ from django_mcp.server.server import Server
 from django_mcp.transports.http import http_sse, monitor, sse_stream
 from django_mcp.transports.http.consumer import StreamableHttpConsumer
 from django_mcp.transports.http.http_sse import HttpSseConsumer
+from django_mcp.transports.wrapped_lifespan import WrappedLifespan
 
 logger = logging.getLogger("django_mcp")
 
@@ -60,8 +61,9 @@ def urlpatterns() -> list[URLPattern]:
 def mount(django_application: Asgi) -> Asgi:
     """Return an ASGI application with every MCP server at its path, and Django elsewhere.
 
-    It also handles the lifespan messages of the ASGI server, which Django's application rejects,
-    and ends open streams properly when the ASGI server stops.
+    It also handles the lifespan messages of the ASGI server, and passes them on, unless the
+    application rejects them as Django's does. It ends open streams properly when the ASGI server
+    stops.
     """
     mounted: dict[str, Asgi] = {}
     for server in registry.mountable():
@@ -73,26 +75,48 @@ def mount(django_application: Asgi) -> Asgi:
             endpoint = mounted.get(path) or mounted.get(path.rstrip("/"))
             await (endpoint or django_application)(scope, receive, send)
         elif scope["type"] == "lifespan":
-            await _lifespan(receive, send)
+            await _lifespan(WrappedLifespan(django_application, scope), receive, send)
         else:
             await django_application(scope, receive, send)
 
     return application
 
 
-async def _lifespan(receive: Any, send: Any) -> None:
-    """Start all MCP servers, and stop them. When one cannot start, the process serves nothing."""
-    while True:
-        message = await receive()
+async def _lifespan(wrapped: WrappedLifespan, receive: Any, send: Any) -> None:
+    """Start all MCP servers, and stop them. When one cannot start, the process serves nothing.
+
+    The wrapped application starts before them, and stops after them.
+    """
+    try:
+        answer = await _startup(wrapped, await receive())
+        await send(answer)
+        if answer["type"] == "lifespan.startup.complete":
+            await send(await _shutdown(wrapped, await receive()))
+    finally:
+        wrapped.cancel()
+
+
+async def _startup(wrapped: WrappedLifespan, message: dict[str, Any]) -> dict[str, Any]:
+    answer = await wrapped.send(message) or {"type": "lifespan.startup.complete"}
+    if answer["type"] == "lifespan.startup.complete":
         try:
-            await (_start_all if message["type"] == "lifespan.startup" else _stop_all)()
+            await _start_all()
         except Exception as error:
             logger.exception("An MCP server could not be started")
-            await send({"type": f"{message['type']}.failed", "message": repr(error)})
-            return
-        await send({"type": f"{message['type']}.complete"})
-        if message["type"] == "lifespan.shutdown":
-            return
+            await wrapped.send({"type": "lifespan.shutdown"})
+            return {"type": "lifespan.startup.failed", "message": repr(error)}
+    return answer
+
+
+async def _shutdown(wrapped: WrappedLifespan, message: dict[str, Any]) -> dict[str, Any]:
+    failure = None
+    try:
+        await _stop_all()
+    except Exception as error:
+        logger.exception("An MCP server could not be stopped")
+        failure = {"type": "lifespan.shutdown.failed", "message": repr(error)}
+    answer = await wrapped.send(message)
+    return failure or answer or {"type": "lifespan.shutdown.complete"}
 
 
 def _end_responses_on_signals() -> None:

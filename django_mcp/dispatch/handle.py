@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from django_mcp.dispatch import call_log, dispatcher
 from django_mcp.dispatch.call_log import Signal
 from django_mcp.dispatch.dispatcher import Reply
+from django_mcp.dispatch.invocation import raise_outcome
 from django_mcp.frame.client import request_state
 from django_mcp.protocol.errors import InternalError, InvalidParams
 
@@ -92,9 +93,12 @@ async def _answer_once(frame: Frame, site: Site, single_use: SingleUse, state: s
 
 async def prepare(frame: Frame, site: Site) -> Frame:
     """Start the server, and run the frame processors: the Frame with their assigns."""
-    if not frame.server.is_running:
-        await site.start(frame.server)
-    return await site.process(frame) if site.process else frame
+    try:
+        if not frame.server.is_running:
+            await site.start(frame.server)
+        return await site.process(frame) if site.process else frame
+    except BaseException as raised:
+        raise_outcome(raised, frame)
 
 
 async def _answer(frame: Frame, site: Site) -> Reply:

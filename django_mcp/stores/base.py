@@ -155,13 +155,18 @@ class EventStore(ABC):
     async def append(self, session: str, stream: str, data: Iterable[str]) -> int:
         """Append messages to the stream; return the number of the last one.
 
-        The first append creates the stream, even without messages. Raises StoreFull when the
-        session has too many streams and none of them is closed.
+        The first append creates the stream, even without messages; later ones without messages
+        say that its writer lives. Raises StoreFull when the session has too many streams and none
+        of them is closed.
         """
 
     @abstractmethod
     async def after(self, session: str, stream: str, number: int) -> list[Event] | None:
         """The events after ``number``, in order; None when this session has no such stream."""
+
+    @abstractmethod
+    async def last(self, session: str, stream: str) -> int | None:
+        """The number of the last event, also of an expired one; None when there is no stream."""
 
     @abstractmethod
     async def move(self, session: str, source: str, target: str) -> list[Event]:
@@ -174,6 +179,13 @@ class EventStore(ABC):
     @abstractmethod
     async def close(self, session: str, stream: str) -> None:
         """Mark the stream as closed; its events can be read until they expire."""
+
+    @abstractmethod
+    async def close_abandoned(self, session: str, stream: str, after: float, data: str) -> bool:
+        """Append ``data`` and close the stream, if nobody has appended for ``after`` seconds.
+
+        Atomic: of several callers, one gets True. False for a closed or unknown stream.
+        """
 
     @abstractmethod
     async def is_closed(self, session: str, stream: str) -> bool:

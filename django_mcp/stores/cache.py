@@ -257,11 +257,31 @@ class CacheEventStore(_InCache, EventStore):
         return [Event(each, text) for each, (at, text) in events if at > oldest]
 
     @on_thread
+    def last(self, session: str, stream: str) -> int | None:
+        head = self._head(digest(session, stream))
+        return None if head is None else head.last
+
+    @on_thread
     def close(self, session: str, stream: str) -> None:
         name = digest(session, stream)
         with self._locked(_streams(session)):
             if (head := self._head(name)) is not None:
                 self._write(session, name, _Head(head.last, True, self.now()))
+
+    @on_thread
+    def close_abandoned(self, session: str, stream: str, after: float, data: str) -> bool:
+        name = digest(session, stream)
+        if not self._is_abandoned(self._head(name), after):
+            return False
+        with self._locked(_streams(session)) as cache:
+            if not self._is_abandoned(self._head(name), after):
+                return False
+            last = self._add(cache, session, name, [data])
+            self._write(session, name, _Head(last, True, self.now()))
+        return True
+
+    def _is_abandoned(self, head: _Head | None, after: float) -> bool:
+        return head is not None and not head.closed and head.touched_at <= self.now() - after
 
     @on_thread
     def forget(self, session: str) -> None:

@@ -288,8 +288,26 @@ class DatabaseEventStore(_InDatabase, EventStore):
         return [Event(*row) for row in later.values_list("number", "data")]
 
     @_on_thread
+    def last(self, session: str, stream: str) -> int | None:
+        found = self._find(digest(session, stream)).values_list("last", flat=True)
+        return found.first()
+
+    @_on_thread
     def close(self, session: str, stream: str) -> None:
         self._find(digest(session, stream)).update(closed=True, touched_at=to_datetime(self.now()))
+
+    @_on_thread
+    def close_abandoned(self, session: str, stream: str, after: float, data: str) -> bool:
+        silent = Q(closed=False, touched_at__lte=to_datetime(self.now() - after))
+        rows = self._find(digest(session, stream))
+        if not rows.filter(silent).exists():
+            return False
+        with self._atomic():
+            # The update locks the row, so that one of several callers finds it open.
+            if not rows.filter(silent).update(closed=True, touched_at=to_datetime(self.now())):
+                return False
+            self._append(session, stream, [data])
+        return True
 
     @_on_thread
     def is_closed(self, session: str, stream: str) -> bool:

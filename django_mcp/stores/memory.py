@@ -131,6 +131,11 @@ class MemoryEventStore(EventStore):
             oldest = self.now() - self.lifetime
             return [event for at, event in found.events if event.number > number and at > oldest]
 
+    async def last(self, session: str, stream: str) -> int | None:
+        with self._lock:
+            found = self._find(session, stream)
+            return None if found is None else found.last
+
     async def move(self, session: str, source: str, target: str) -> list[Event]:
         with self._lock:
             if (found := self._find(session, source)) is None:
@@ -147,6 +152,15 @@ class MemoryEventStore(EventStore):
             if (found := self._find(session, stream)) is not None:
                 found.closed = True
                 self._touch(session, stream)
+
+    async def close_abandoned(self, session: str, stream: str, after: float, data: str) -> bool:
+        with self._lock:
+            found = self._find(session, stream)
+            if found is None or found.closed or found.touched_at > self.now() - after:
+                return False
+            self._append(session, stream, [data])
+            found.closed = True
+            return True
 
     async def is_closed(self, session: str, stream: str) -> bool:
         with self._lock:

@@ -351,6 +351,18 @@ class EventStoreContract(_StoreContract[EventStore]):
         assert await store.append("session", "stream", []) == 0
         assert await store.after("session", "stream", 0) == []
 
+    async def test_last_number_is_that_of_the_newest_event_even_if_it_has_expired(
+        self, store: EventStore, other_worker: EventStore, clock: Clock
+    ) -> None:
+        assert await store.last("session", "stream") is None
+        await store.append("session", "stream", [])
+        assert await store.last("session", "stream") == 0
+        await other_worker.append("session", "stream", ["a", "b"])
+        clock.advance(LIFETIME + 1)
+        assert await store.last("session", "stream") == 2
+        await store.forget("session")
+        assert await store.last("session", "stream") is None
+
     async def test_streams_are_isolated_by_session_and_case_sensitive_name(
         self, store: EventStore
     ) -> None:
@@ -438,6 +450,51 @@ class EventStoreContract(_StoreContract[EventStore]):
         assert await store.is_closed("session", "stream") is True
         await store.close("session", "stream")
         assert await store.after("session", "stream", 0) is None
+
+    async def test_stream_whose_writer_is_silent_is_closed_with_a_last_event(
+        self, store: EventStore, other_worker: EventStore, clock: Clock
+    ) -> None:
+        await store.append("session", "stream", ["a"])
+        clock.advance(20)
+        await store.append("session", "stream", [])  # The writer lives.
+        clock.advance(20)
+        assert await other_worker.close_abandoned("session", "stream", 30, "end") is False
+        clock.advance(10)
+        assert await other_worker.close_abandoned("session", "stream", 30, "end") is True
+        assert await store.is_closed("session", "stream") is True
+        assert await store.after("session", "stream", 0) == [Event(1, "a"), Event(2, "end")]
+
+    async def test_stream_that_was_silent_for_longer_than_its_events_live_can_be_closed(
+        self, store: EventStore, clock: Clock
+    ) -> None:
+        await store.append("session", "stream", ["a"])
+        clock.advance(LIFETIME + 1)
+        assert await store.close_abandoned("session", "stream", 30, "end") is True
+        assert await store.after("session", "stream", 1) == [Event(2, "end")]
+
+    async def test_concurrent_closes_of_an_abandoned_stream_append_one_event(
+        self, store: EventStore, other_worker: EventStore, clock: Clock
+    ) -> None:
+        await store.append("session", "stream", ["a"])
+        clock.advance(30)
+        closed = await asyncio.gather(
+            *(
+                worker.close_abandoned("session", "stream", 30, "end")
+                for worker in [store, other_worker] * 5
+            )
+        )
+        assert sorted(closed) == [False] * 9 + [True]
+        assert await store.after("session", "stream", 0) == [Event(1, "a"), Event(2, "end")]
+
+    async def test_closed_or_unknown_stream_is_not_abandoned(
+        self, store: EventStore, clock: Clock
+    ) -> None:
+        assert await store.close_abandoned("session", "stream", 30, "end") is False
+        await store.append("session", "stream", ["a"])
+        await store.close("session", "stream")
+        clock.advance(60)
+        assert await store.close_abandoned("session", "stream", 30, "end") is False
+        assert await store.after("session", "stream", 0) == [Event(1, "a")]
 
     async def test_abandoned_stream_is_deleted_after_its_time_limit(
         self, store: EventStore, clock: Clock

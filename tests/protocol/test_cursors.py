@@ -73,3 +73,8 @@ def test_any_sort_key_survives_encode_and_decode(kind: str, key: list[str]) -> N
 def test_any_malformed_signed_cursor_raises_invalid_params(cursor: str, signed: str) -> None:
     with pytest.raises(InvalidParams):
         cursors.decode("tools", cursor or "x", lambda _: signed)
+
+
+def test_long_cursor_is_rejected_before_its_signature_is_verified() -> None:
+    with pytest.raises(InvalidParams, match="Invalid cursor"):
+        cursors.decode("tools", "x" * 100_000, lambda _: pytest.fail("It was verified"))

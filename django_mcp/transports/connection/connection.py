@@ -236,6 +236,7 @@ class Connection:
         while tasks:
             _, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             tasks = self._take_some(waiting, replies, tasks)
+        if replies:
             self.write(b"[%b]" % b",".join(replies))
 
     def _start(self, request: Request, send: Send) -> Task | None:

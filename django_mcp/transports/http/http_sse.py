@@ -6,6 +6,7 @@ stream. The URI to post to contains a signed mailbox address: any worker can for
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, quote
@@ -22,6 +23,8 @@ from django_mcp.transports.http.consumer import HttpConsumer
 from django_mcp.transports.http.request import HttpError, HttpRequest
 from django_mcp.transports.http.response import JSON_HEADERS, HttpExchange
 from django_mcp.transports.http.sse_stream import AuthenticatedRequest, SseStream
+
+logger = logging.getLogger("django_mcp")
 
 KEY = "key"
 """The query parameter with the signed mailbox address of the connection."""
@@ -79,8 +82,12 @@ class HttpSseConsumer(HttpConsumer):
         address = self._address()
         body = await self.request.body(conf.get().max_body_size)
         jsonrpc.decode_received(body, conf.get().max_json_values)
-        if not await bus.send(address, {"body": body.decode()}):
+        delivery = await bus.send(address, {"body": body.decode()})
+        if delivery is bus.Delivery.CLOSED:
             raise HttpError(404, "This connection has ended")
+        if delivery is bus.Delivery.UNREACHABLE:
+            logger.error("A message cannot be delivered to another worker: %s", bus.REMEDY)
+            raise HttpError(503, "The worker of this connection cannot be reached")
         await HttpExchange(self._send, may_stream=False).respond(202, b"", ())
 
     def _address(self) -> str:

@@ -62,6 +62,9 @@ class CallMonitor:
             self._waiting = self._exchange.loop.create_task(self._await_disconnect())
         if self._deadline is not None and age >= self._deadline:
             self.end("The call took too long")
+        elif self._exchange.is_stalled:
+            self._exchange.cut_off()
+            self._leave()
         elif self._next_keepalive is not None and age >= self._next_keepalive:
             self._next_keepalive = age + (self._keepalive or age)
             self._exchange.keep_alive()
@@ -70,6 +73,9 @@ class CallMonitor:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self._exchange.disconnected()
+        self._leave()
+
+    def _leave(self) -> None:
         if self._frame.revision.has(Feature.DISCONNECT_CANCELS):
             self.end("The client closed the connection")
 

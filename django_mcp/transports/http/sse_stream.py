@@ -19,14 +19,14 @@ from django_mcp.auth.base import Principal
 from django_mcp.protocol import sse
 from django_mcp.pubsub import bus
 from django_mcp.transports.http.request import HttpError, HttpRequest
-from django_mcp.transports.http.response import STREAM_HEADERS, Send
+from django_mcp.transports.http.response import STALLED, STREAM_HEADERS, Send
 
 logger = logging.getLogger("django_mcp")
 
 TICK = 15.0
 """Seconds between two ticks if SSE_PING_INTERVAL is None."""
 CHECK_AFTER = 60.0
-"""Seconds after which an open stream is re-authenticated."""
+"""Seconds within which an open stream is re-authenticated."""
 MAX_BUFFERED = 1024 * 1024
 """Bytes that may wait for a client which does not read. Its stream is then closed."""
 
@@ -51,22 +51,34 @@ class SseStream:
         self._task: asyncio.Task[Any] | None = None
         self._pump: asyncio.Task[None] | None = None
         self._waiting = b""
+        self._sending_since: float | None = None
         self._started = False
         self._ending = False
-        self._checked_at = asyncio.get_running_loop().time()
+        self._loop = asyncio.get_running_loop()
+        self._checked_at = self._loop.time()
 
     def enqueue(self, events: bytes) -> None:
         """Send events soon; the stream of a client that does not read them is closed."""
         if self.gone:
             return
         if len(self._waiting) > MAX_BUFFERED:
-            logger.warning("A stream is closed because its client does not read it")
-            self._waiting = b""
-            self.end()
+            self._cut_off()
             return
         self._waiting += events
         if self._pump is None:
             self._pump = asyncio.ensure_future(self._drain())
+
+    def _cut_off(self) -> None:
+        logger.warning("A stream is closed because its client does not read it")
+        self._waiting, self.gone = b"", True
+        if self._pump is not None and self._sending_since is not None:
+            self._pump.cancel()
+        self.end()
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that wait for the client."""
+        return len(self._waiting)
 
     @property
     def is_stuck(self) -> bool:
@@ -78,17 +90,22 @@ class SseStream:
 
     async def _drain(self) -> None:
         try:
+            self._sending_since = self._loop.time()
             if not self._started:
                 self._started = True
                 start = {"type": "http.response.start", "status": 200}
                 await self._send({**start, "headers": [*STREAM_HEADERS]})
             while self._waiting:
                 body, self._waiting = self._waiting, b""
+                self._sending_since = self._loop.time()
                 await self._send({"type": "http.response.body", "body": body, "more_body": True})
         except OSError:
             self.gone = True  # Some servers raise this after a disconnect.
+        except asyncio.CancelledError:
+            if not self.gone:  # Otherwise ``_cut_off`` did it.
+                raise
         finally:
-            self._pump = None
+            self._pump = self._sending_since = None
 
     async def wait_until_closed(self) -> None:
         """Wait until the client disconnects or ``end`` is called."""
@@ -98,7 +115,7 @@ class SseStream:
         try:
             while not self._ending and (await self._receive())["type"] != "http.disconnect":
                 pass
-            self.gone = not self._ending
+            self.gone |= not self._ending
         except asyncio.CancelledError:
             if not self._ending or self._task is None:
                 self.gone = True
@@ -122,10 +139,14 @@ class SseStream:
             await self._send({"type": "http.response.body", "body": last, "more_body": False})
 
     def tick(self, now: float, *, ping: bool) -> None:
-        """Send a keepalive comment if ``ping``, and check the stream every minute."""
+        """Send a keepalive comment if ``ping``, and check the stream within every minute."""
+        if self._sending_since is not None and now - self._sending_since > STALLED:
+            self._cut_off()
+            return
         if ping and self._started:
             self.enqueue(sse.KEEP_ALIVE)
-        if now - self._checked_at >= _tick_interval(CHECK_AFTER):
+        # At this tick, if the next one would be too late.
+        if now - self._checked_at > _bounded(CHECK_AFTER) - _tick_interval():
             self._checked_at = now
             bus.spawn(self.check())
 
@@ -145,6 +166,7 @@ class _Streams:
 
     def __init__(self) -> None:
         self._timer: asyncio.TimerHandle | None = None
+        self._pinged_at = 0.0
         self._streams: dict[SseStream, None] = {}
         self.counts: Counter[tuple[type, str]] = Counter()
 
@@ -165,17 +187,24 @@ class _Streams:
             self._timer = None
 
     def _schedule(self) -> None:
-        interval = _tick_interval(conf.get().sse_ping_interval or TICK)
-        self._timer = asyncio.get_running_loop().call_later(interval, self._tick)
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(_tick_interval(), self._tick)
 
     def _tick(self) -> None:
         self._schedule()
-        now, ping = asyncio.get_running_loop().time(), conf.get().sse_ping_interval is not None
+        now, interval = asyncio.get_running_loop().time(), conf.get().sse_ping_interval
+        # This tick, if it is nearer to the interval than the next one.
+        ping = interval is not None and now - self._pinged_at > interval - _tick_interval() / 2
+        self._pinged_at = now if ping else self._pinged_at
         for stream in tuple(self._streams):
             stream.tick(now, ping=ping)
 
 
-def _tick_interval(seconds: float) -> float:
+def _tick_interval() -> float:
+    return _bounded(min(conf.get().sse_ping_interval or TICK, TICK))
+
+
+def _bounded(seconds: float) -> float:
     """The interval, or a shorter one: an open stream must not let its session expire."""
     return min(seconds, conf.get().session_idle_timeout / 3)
 

@@ -255,6 +255,26 @@ async def test_batch_is_answered_by_an_array(desk: Desk) -> None:
         assert (await pipe.line())["error"]["code"] == -32600
 
 
+async def test_requests_of_a_long_batch_are_answered_some_at_a_time(
+    desk: Desk, configure: Any
+) -> None:
+    configure(MAX_IN_FLIGHT=3)
+    async with connected(desk) as pipe:
+        await pipe.initialize("2025-03-26")
+        ping = {"jsonrpc": "2.0", "method": "ping"}
+        pipe.send([{**ping, "id": number} for number in range(500)])
+        answers = await pipe.line()
+        assert sorted(each["id"] for each in answers) == [*range(500)]
+        assert all("result" in each for each in answers)
+
+
+async def test_batch_of_more_than_500_messages_is_one_error(desk: Desk) -> None:
+    async with connected(desk) as pipe:
+        await pipe.initialize("2025-03-26")
+        pipe.send([{"jsonrpc": "2.0", "method": "ping", "id": number} for number in range(501)])
+        assert (await pipe.line())["error"]["message"] == "A batch has at most 500 messages"
+
+
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", "2025-11-25"])
 async def test_batch_is_rejected_by_revisions_without_batches(desk: Desk, version: str) -> None:
     async with connected(desk) as pipe:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from django.core.asgi import get_asgi_application
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import Frame, McpError, Server, registry, routing
@@ -892,6 +893,15 @@ async def test_scopes_other_than_http_are_passed_to_django() -> None:
 
 async def test_lifespan_events_are_acknowledged() -> None:
     application, reached = mounted()
+
+    sent = await lifespan(application)
+
+    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert reached == ["lifespan"]
+
+
+async def lifespan(application: Any) -> list[str]:
+    """What is answered to the start and the end of a process."""
     incoming = iter(["lifespan.startup", "lifespan.shutdown"])
     sent: list[str] = []
 
@@ -902,9 +912,55 @@ async def test_lifespan_events_are_acknowledged() -> None:
         sent.append(message["type"])
 
     await application({"type": "lifespan"}, receive, send)
+    return sent
 
-    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
-    assert reached == []
+
+async def test_failed_start_of_the_wrapped_application_is_passed_on() -> None:
+    async def fails(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "lifespan.startup.failed", "message": "no database"})
+
+    assert await lifespan(routing.mount(fails)) == ["lifespan.startup.failed"]
+
+
+async def test_wrapped_application_without_lifespan_is_not_required_to_have_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    complete = ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert await lifespan(routing.mount(get_asgi_application())) == complete
+    assert caplog.records == []
+
+
+async def test_wrapped_application_is_stopped_when_a_server_cannot_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[str] = []
+
+    async def wrapped(scope: Any, receive: Any, send: Any) -> None:
+        for _ in range(2):
+            seen.append((await receive())["type"])
+            await send({"type": f"{seen[-1]}.complete"})
+
+    async def fail() -> None:
+        raise RuntimeError("no start")
+
+    monkeypatch.setattr(routing, "_start_all", fail)
+    assert await lifespan(routing.mount(wrapped)) == ["lifespan.startup.failed"]
+    assert seen == ["lifespan.startup", "lifespan.shutdown"]
+
+
+async def test_wrapped_application_that_breaks_is_logged_and_the_process_stops(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def breaks(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        raise RuntimeError("no end")
+
+    complete = ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert await lifespan(routing.mount(breaks)) == complete
+    assert "lifespan of the wrapped application failed" in caplog.text
 
 
 async def test_url_patterns_resolve_to_every_endpoint() -> None:

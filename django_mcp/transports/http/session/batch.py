@@ -30,6 +30,13 @@ class BatchExchange(SessionExchange):
     def keep_alive(self) -> None:
         self._batch.keep_alive()
 
+    @property
+    def is_stalled(self) -> bool:
+        return self._batch.is_stalled
+
+    def cut_off(self) -> None:
+        self._batch.cut_off()
+
     def disconnected(self) -> None:
         super().disconnected()
         self._batch.disconnected()

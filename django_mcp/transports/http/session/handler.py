@@ -7,6 +7,7 @@ The notification which cancels it may reach another worker: a long call subscrib
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ from django_mcp.transports.http.session.response import NotificationExchange, Se
 from django_mcp.transports.http.sse_stream import AuthenticatedRequest
 from django_mcp.transports.session_engine import InFlightRequest, InFlightRequests, SessionEngine
 
+logger = logging.getLogger("django_mcp")
+
 
 @dataclass(slots=True)
 class SessionHttp(AuthenticatedRequest):
@@ -72,8 +75,7 @@ class SessionHttp(AuthenticatedRequest):
     async def _accept(self, message: Notification | Response, session: Session) -> None:
         """Process it; raises HttpError for a response to no request of ours (T-HTTP-15)."""
         if isinstance(message, Response):
-            if not await deliver(ResponseRoute(self.server, session), message):
-                raise HttpError(400, "This answers no request of ours")
+            await self._deliver(message, session)
         elif message.method == INITIALIZED:
             if session.initialized:
                 return
@@ -86,6 +88,16 @@ class SessionHttp(AuthenticatedRequest):
             await _cancel(session, [message.params])
         else:
             await _engine().notified(self._notification(session), message, session)
+
+    async def _deliver(self, response: Response, session: Session) -> None:
+        delivery = await deliver(ResponseRoute(self.server, session), response)
+        if delivery is None:
+            raise HttpError(400, "This answers no request of ours")
+        if delivery is bus.Delivery.UNREACHABLE:
+            logger.error("A client's response cannot be delivered: %s", bus.REMEDY)
+            # The call that waits for it finds this note.
+            await _note(session, [session_engine.key_of(response.id)])
+            raise HttpError(503, "The response cannot be delivered to the worker that waits for it")
 
     async def _accept_batch(self, messages: Sequence[Message], session: Session) -> None:
         """Process all but the requests; what is sent several times changes the session once."""
@@ -171,13 +183,9 @@ class SessionHttp(AuthenticatedRequest):
 
     async def _end(self, session: Session) -> None:
         await stores.sessions().delete(session.id)
-        await signals.session_ended.asend_robust(
-            self.server, address=session.address, principal=session.principal
-        )
         for call in here().of(session.address):
             call.cancel(ENDED)
-        await publisher.send_to_session(session.address, "ended")
-        await stores.events().forget(session.address)
+        await publisher.session_ended(self.server, session.address, session.principal)
 
     async def get(self) -> None:
         self.request.check_accepts_stream()
@@ -215,6 +223,9 @@ def _engine() -> SessionEngine:
     return SessionEngine(site.get(), stores.sessions(), is_shared=True)
 
 
+LOOK_EVERY = 20
+"""Ticks of a call's monitor, which make a second, after which a call that waits for a response of
+the client looks whether another worker has received it."""
 INITIALIZED, CANCELLED = "notifications/initialized", "notifications/cancelled"
 ENDED, GIVEN_UP = "The session has ended", session_engine.GIVEN_UP
 
@@ -227,6 +238,7 @@ class SessionCall(InFlightRequest):
         self.cancelled_early = bool(session.cancelled) and _is_cancelled(session, self.key)
         self.session_id = session.id
         self.exchange = exchange
+        exchange.request_id = request_id
         self.monitor: SessionCallMonitor | None = None
         self.task: asyncio.Task[None] | None = None
         self._frame = frame
@@ -281,8 +293,17 @@ class SessionCallMonitor(CallMonitor):
 
     def tick(self) -> None:
         super().tick()
+        self._call.exchange.tick()
         if self._joining is None and self._waiting is not None:
             self._joining = self._exchange.loop.create_task(self._join())
+        if self._ticks % LOOK_EVERY == 0 and self._is_response_at_risk:
+            self._joining = self._exchange.loop.create_task(self._read_session())
+
+    @property
+    def _is_response_at_risk(self) -> bool:
+        """Whether a response that reaches another worker cannot be delivered to this one."""
+        is_idle = self._joining is not None and self._joining.done()
+        return is_idle and self._call.exchange.is_waiting and not bus.here().is_connected
 
     def end(self, reason: str) -> None:
         super().end(reason)
@@ -296,14 +317,21 @@ class SessionCallMonitor(CallMonitor):
 
     async def _join(self) -> None:
         await bus.here().subscribe(publisher.of_session(self._call.session), self._receive_event)
-        if bus.shared_layer() is None:
+        # Apply what other workers, and other threads, published before this one subscribed.
+        await self._read_session()
+
+    async def _read_session(self) -> None:
+        try:
+            session = await stores.sessions().load(self._call.session_id)
+        except Exception:
+            logger.exception("A call cannot read its session")
             return
-        # Apply what other workers published before this one subscribed.
-        session = await stores.sessions().load(self._call.session_id)
         if session is None:
             self.end(ENDED)
         elif _is_cancelled(session, self._call.key):
             self.end(GIVEN_UP)
+        else:
+            self._call.exchange.abandon_undeliverable(session.cancelled)
 
     def _receive_event(self, message: bus.Message) -> None:
         if message["event"] == "cancelled" and self._call.key in message["reasons"]:
@@ -312,6 +340,8 @@ class SessionCallMonitor(CallMonitor):
             self.end(ENDED)
         elif message["event"] == "resumed":
             bus.spawn(self._call.exchange.detach(message["stream"]))
+        elif message["event"] == "left":
+            self._call.exchange.left(message["stream"])
 
 
 def _is_cancelled(session: Session, key: str) -> bool:
@@ -333,10 +363,14 @@ async def _cancel(session: Session, params: Iterable[Mapping[str, Any]]) -> None
     if not elsewhere or bus.shared_layer() is None:
         return
     # First the note, then the event: a call first subscribes and then reads the note.
-    until = stores.sessions().now() + session_engine.REMEMBERED
-    notes = [Change("cancelled", "note", key, until) for key in elsewhere]
-    await stores.sessions().update(session.id, notes)
+    await _note(session, elsewhere)
     await publisher.send_to_session(session.address, "cancelled", reasons=elsewhere)
+
+
+async def _note(session: Session, keys: Iterable[str]) -> None:
+    until = stores.sessions().now() + session_engine.REMEMBERED
+    notes = [Change("cancelled", "note", key, until) for key in keys]
+    await stores.sessions().update(session.id, notes)
 
 
 _in_flight: WeakKeyDictionary[asyncio.AbstractEventLoop, InFlightRequests[SessionCall]]
