@@ -82,8 +82,7 @@ def _has_scopes(frame: Frame, component: Component) -> bool:
 
 async def _check_any(frame: Frame, kind: str) -> None:
     """Check the permission of any component of ``kind``, for its time alone."""
-    declared = frame.server.components.of_kind(kind)
-    guarded = (item for item in declared if item.permission and _has_scopes(frame, item))
+    guarded = (c for c in frame.server.components.guarded(kind) if _has_scopes(frame, c))
     if (component := next(guarded, None)) is not None:
         await is_visible(frame, component)
 
