@@ -46,7 +46,8 @@ async def answer(frame: Frame) -> Reply:
 
     Changes of the Frame are kept on a value and on a returned error, not on a raised one.
     """
-    token = current.set(frame.client)
+    # Within another call, the client belongs to the outer one.
+    is_outermost = current.get() is None
     try:
         return await _answer(frame)
     except asyncio.CancelledError:
@@ -55,9 +56,7 @@ async def answer(frame: Frame) -> Reply:
             logger.info("%r was cancelled: %s", frame, reason)
         raise
     finally:
-        current.reset(token)
-        if current.get() is None:
-            # Within another call, the client belongs to the outer one.
+        if is_outermost:
             frame.client.close()
 
 

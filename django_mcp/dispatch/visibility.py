@@ -90,5 +90,5 @@ async def _check_any(frame: Frame, kind: str) -> None:
 async def _has_permission(frame: Frame, permission: Permission) -> bool:
     if isinstance(permission, str):
         return bool(frame.user is not None and await frame.user.ahas_perm(permission))
-    allowed = await frame.exchange.run(permission, frame)
+    allowed = await frame.exchange.run_hook(permission, frame)
     return bool(await allowed if isawaitable(allowed) else allowed)

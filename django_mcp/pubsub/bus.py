@@ -16,12 +16,15 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from enum import Enum
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from channels.layers import BaseChannelLayer, InMemoryChannelLayer, get_channel_layer
 
 from django_mcp import conf
+from django_mcp.runtime import threads
+
+T = TypeVar("T")
 
 logger = logging.getLogger("django_mcp")
 
@@ -135,7 +138,9 @@ class MessageBus:
         if self._channel is None:
             channel = await layer.new_channel()
             self._channel = channel
-            self._task = asyncio.ensure_future(self._receive_all(layer, channel))
+            self._task = asyncio.get_running_loop().create_task(
+                self._receive_all(layer, channel), context=threads.context_of_nobody()
+            )
             self._schedule_refresh(REFRESH)
         return self._channel
 
@@ -271,10 +276,27 @@ def process() -> str:
 
 
 def spawn(coroutine: Coroutine[Any, Any, Any]) -> None:
-    """Run ``coroutine`` in a background task of the running loop; its errors are logged."""
-    task = asyncio.ensure_future(coroutine)
+    """``create_task`` for what nobody waits for."""
+    _ = create_task(coroutine)
+
+
+def create_task(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Run ``coroutine`` in a background task of the running loop; its errors are logged.
+
+    It has nothing of the call in which it is started: neither the context variables, since it
+    often works for another client, nor the database connections.
+    """
+    loop, context = asyncio.get_running_loop(), threads.context_of_nobody()
+    task = loop.create_task(threads.in_scope(_await, coroutine), context=context)
     _tasks.add(task)
     task.add_done_callback(_on_done)
+    # It was not awaited if the task was cancelled at once.
+    task.add_done_callback(lambda _: coroutine.close())
+    return task
+
+
+async def _await(coroutine: Coroutine[Any, Any, T]) -> T:
+    return await coroutine
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:

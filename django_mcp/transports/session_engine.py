@@ -23,7 +23,7 @@ from django_mcp.dispatch.invocation import call_hook
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change, Session
 from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.errors import InternalError, InvalidRequest
+from django_mcp.protocol.errors import InternalError, InvalidRequest, TooManyRequests
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestId, Response
 from django_mcp.protocol.limits import MAX_BATCH, quoted
 from django_mcp.pubsub import publisher
@@ -199,7 +199,7 @@ class InFlightRequests(Generic[R]):
         if request.key in requests:
             raise InvalidRequest("A request with this id is running", request_id=request.id)
         elif len(requests) >= conf.get().max_in_flight:
-            raise InvalidRequest("Too many requests are running", request_id=request.id)
+            raise TooManyRequests(request_id=request.id)
         requests[request.key] = request
         if session.cancelled:
             cancelled_at = session.cancelled.pop(request.key, -inf)

@@ -25,6 +25,7 @@ from django_mcp.protocol.errors import Cancelled, InternalError, InvalidRequest,
 from django_mcp.protocol.headers import RequestHeaders
 from django_mcp.protocol.jsonrpc import Notification, Request, RequestId, Response
 from django_mcp.protocol.revisions import NEWEST
+from django_mcp.runtime import threads
 from django_mcp.server.server import Server
 from django_mcp.transports import frames, site
 from django_mcp.transports.http import listen_stream
@@ -86,6 +87,7 @@ class HttpConsumer(AsyncConsumer):
     async def _reject(self, status: int, error: McpError, headers: HeaderPairs = ()) -> None:
         body = jsonrpc.encode(jsonrpc.error(self._id_for(error), NEWEST.error(error)))
         exchange = HttpExchange(self._send, may_stream=False)
+        exchange.status_of(error, NEWEST)  # It adds Retry-After.
         await exchange.respond(status, body, (*JSON_HEADERS, *headers))
 
     def _id_for(self, error: McpError) -> RequestId | None:
@@ -104,12 +106,15 @@ class HttpConsumer(AsyncConsumer):
 class StreamableHttpConsumer(HttpConsumer):
     accepts_stream = True
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    def __call__(self, scope: Any, receive: Any, send: Any) -> Coroutine[Any, Any, None]:
         self.request = HttpRequest(scope, receive)
         self._send = send
+        return threads.in_scope(self._respond, scope["method"])
+
+    async def _respond(self, http_method: str) -> None:
         try:
             self.request.check_origin()
-            verb = self._verb(scope["method"])
+            verb = self._verb(http_method)
             self.principal = await self._authenticate()
             await verb(self)
         except Exception as error:
@@ -170,8 +175,7 @@ class StreamableHttpConsumer(HttpConsumer):
         exchange = ListenExchange(http)
         frame = frames.stateless(self._call(exchange), message, meta)
         reply = await handle.answer(frame, site.get())
-        status = 200 if reply.error is None else frame.revision.http_status(reply.error)
-        await exchange.finish(reply.message, status)
+        await exchange.finish(reply.message, exchange.status_of(reply.error, frame.revision))
 
     def in_session(self) -> SessionHttp:
         return SessionHttp(
@@ -195,7 +199,7 @@ class StreamableHttpConsumer(HttpConsumer):
         monitor = CallMonitor(self.request.receive, frame, exchange)
         try:
             reply = await handle.answer(frame, site.get())
-            status = 200 if reply.error is None else frame.revision.http_status(reply.error)
+            status = 200 if reply.error is None else exchange.status_of(reply.error, frame.revision)
         except asyncio.CancelledError:
             if monitor.ended_by is None:
                 raise

@@ -15,6 +15,7 @@ from django_mcp import conf
 from django_mcp.auth.base import Authenticator
 from django_mcp.protocol import jsonrpc, sse
 from django_mcp.pubsub import bus
+from django_mcp.runtime import threads
 from django_mcp.server.server import Server
 from django_mcp.transports.connection.connection import Connection
 from django_mcp.transports.http.consumer import HttpConsumer
@@ -39,12 +40,15 @@ class HttpSseConsumer(HttpConsumer):
         super().__init__(server=server, authenticators=authenticators)
         self.endpoint = endpoint
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    def __call__(self, scope: Any, receive: Any, send: Any) -> Coroutine[Any, Any, None]:
         self.request = HttpRequest(scope, receive)
         self._send = send
+        return threads.in_scope(self._respond, scope["method"])
+
+    async def _respond(self, http_method: str) -> None:
         method, verb = VERBS[self.endpoint]
         try:
-            if scope["method"] != method:
+            if http_method != method:
                 raise HttpError(405, f"Use {method}", ((b"allow", method.encode()),))
             self.request.check_origin()
             self.principal = await self._authenticate()

@@ -13,7 +13,9 @@ from typing import Any, TypeVar
 
 from django_mcp.dispatch import dispatcher
 from django_mcp.protocol import jsonrpc, sse
+from django_mcp.protocol.errors import McpError
 from django_mcp.protocol.headers import RequestHeaders
+from django_mcp.protocol.revisions import Revision
 from django_mcp.transports.exchange import LoopExchange
 from django_mcp.transports.http.request import HeaderPairs, resume
 
@@ -108,6 +110,14 @@ class HttpExchange(LoopExchange):
             await self._send({"type": "http.response.body", "body": body, "more_body": False})
         except OSError:
             self.disconnected()
+
+    def status_of(self, error: McpError | None, revision: Revision) -> int:
+        """The status of a response, with the header that says when to try again."""
+        if error is None:
+            return 200
+        if error.retry_after is not None:
+            self.add_header(b"retry-after", b"%d" % error.retry_after)
+        return revision.http_status(error)
 
     def add_header(self, name: bytes, value: bytes) -> None:
         self._headers = (*self._headers, (name, value))

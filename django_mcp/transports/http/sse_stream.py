@@ -19,6 +19,7 @@ from django_mcp import conf
 from django_mcp.auth.base import Principal
 from django_mcp.protocol import sse
 from django_mcp.pubsub import bus
+from django_mcp.runtime import threads
 from django_mcp.server.server import Server
 from django_mcp.transports import frames
 from django_mcp.transports.http.request import HttpError, HttpRequest
@@ -30,6 +31,8 @@ TICK = 15.0
 """Seconds between two ticks if SSE_PING_INTERVAL is None."""
 CHECK_AFTER = 60.0
 """Seconds within which an open stream is re-authenticated."""
+CHECK_TIMEOUT = 30.0
+"""Seconds which that may take."""
 MAX_BUFFERED = 1024 * 1024
 """Bytes that may wait for a client which does not read. Its stream is then closed."""
 
@@ -70,16 +73,22 @@ class SseStream:
         self._ending = False
         self._loop = asyncio.get_running_loop()
         self._checked_at = self._loop.time()
+        self._is_checking = False
+        self.is_denied = False
+        """Whether the caller may be sent nothing more."""
 
     def enqueue(self, events: bytes) -> None:
         """Send events soon; the stream of a client that does not read them is closed."""
-        if self.gone:
+        if self.gone or self.is_denied:
             return
         if len(self._waiting) > MAX_BUFFERED:
             self._cut_off()
             return
         self._waiting += events
-        if self._pump is None:
+        self._start_draining()
+
+    def _start_draining(self) -> None:
+        if self._pump is None and self._waiting and not self._is_checking:
             self._pump = asyncio.ensure_future(self._drain())
 
     def _cut_off(self) -> None:
@@ -109,7 +118,7 @@ class SseStream:
                 self._started = True
                 start = {"type": "http.response.start", "status": 200}
                 await self._send({**start, "headers": [*STREAM_HEADERS]})
-            while self._waiting:
+            while self._waiting and not self._is_checking:
                 body, self._waiting = self._waiting, b""
                 self._sending_since = self._loop.time()
                 await self._send({"type": "http.response.body", "body": body, "more_body": True})
@@ -140,6 +149,7 @@ class SseStream:
         """Wait until the client disconnects or ``end`` is called."""
         self._task = asyncio.current_task()
         try:
+            await threads.release_thread()
             while not self._ending and (await self._receive())["type"] != "http.disconnect":
                 pass
             self.gone |= not self._ending
@@ -173,19 +183,35 @@ class SseStream:
         if ping and self._started:
             self.enqueue(sse.KEEP_ALIVE)
         # At this tick, if the next one would be too late.
-        if now - self._checked_at > _bounded(CHECK_AFTER) - _tick_interval():
+        is_due = now - self._checked_at > _bounded(CHECK_AFTER) - _tick_interval()
+        if is_due and not self._is_checking:
             self._checked_at = now
             bus.spawn(self.check())
 
     async def check(self) -> None:
-        try:
-            principal = await self._reauthenticate()
-        except HttpError:
-            principal = None
-        if principal is not None and principal.key == self.principal.key:
-            self.principal = principal
-        else:
+        """End the stream unless its caller is authenticated again; until then nothing is sent."""
+        self._is_checking = True
+        self.is_denied = not await self._is_authenticated()
+        self._is_checking = False
+        if self.is_denied:
+            self._waiting = b""
             self.end()
+        else:
+            self._start_draining()
+
+    async def _is_authenticated(self) -> bool:
+        try:
+            async with asyncio.timeout(CHECK_TIMEOUT):
+                principal = await self._reauthenticate()
+        except HttpError:
+            return False
+        except Exception:
+            logger.exception("A stream is closed because its caller cannot be authenticated")
+            return False
+        if principal.key != self.principal.key:
+            return False
+        self.principal = principal
+        return True
 
 
 class _Streams:

@@ -19,7 +19,7 @@ from django_mcp.protocol.errors import InternalError
 from django_mcp.protocol.jsonrpc import RequestId
 from django_mcp.protocol.revisions import BY_VERSION
 from django_mcp.protocol.sse import EventId
-from django_mcp.pubsub import publisher
+from django_mcp.pubsub import bus, publisher
 
 logger = logging.getLogger("django_mcp")
 
@@ -115,7 +115,7 @@ class StreamLog:
 
     def _start_writing(self) -> None:
         if self._writer is None and not self._is_broken:
-            self._writer = asyncio.ensure_future(self._write_all())
+            self._writer = bus.create_task(self._write_all())
 
     async def _write_all(self) -> None:
         texts: list[str] = []

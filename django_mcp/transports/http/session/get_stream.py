@@ -82,7 +82,8 @@ class SessionStream(SseStream, ABC):
     async def check(self) -> None:
         """Close the stream of a session that has ended; an open stream counts as activity."""
         await super().check()
-        await self._reload()
+        if not self.is_denied:
+            await self._reload()
 
     @abstractmethod
     async def _read(self) -> None:
@@ -106,7 +107,7 @@ class SessionStream(SseStream, ABC):
         """Read now, or once more after the reading in progress."""
         self._has_news = True
         if self._reader is None and not self.gone:
-            self._reader = asyncio.ensure_future(self._read_all())
+            self._reader = bus.create_task(self._read_all())
 
     async def _read_all(self) -> None:
         try:

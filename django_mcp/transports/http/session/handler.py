@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 from django_mcp import conf, signals, stores
 from django_mcp.auth.base import Principal
 from django_mcp.dispatch import dispatcher, visibility
+from django_mcp.dispatch.dispatcher import Reply
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change, Session
 from django_mcp.protocol import headers, jsonrpc
@@ -28,6 +29,7 @@ from django_mcp.protocol.revisions import BY_VERSION, Feature, Revision, Statefu
 from django_mcp.protocol.sse import EventId
 from django_mcp.pubsub import bus, publisher
 from django_mcp.pubsub.pending_requests import ResponseRoute, deliver
+from django_mcp.runtime import threads
 from django_mcp.stores.base import StoreFull
 from django_mcp.transports import frames, session_engine, site
 from django_mcp.transports.http.monitor import CallMonitor
@@ -215,8 +217,8 @@ class SessionHttp(AuthenticatedRequest):
         return HttpExchange(self.send, may_stream=False)
 
     async def _fail(self, error: McpError, revision: Revision, identity: Any) -> None:
-        message = jsonrpc.error(identity, revision.error(error))
-        await self._plain().finish(message, revision.http_status(error))
+        exchange, message = self._plain(), jsonrpc.error(identity, revision.error(error))
+        await exchange.finish(message, exchange.status_of(error, revision))
 
 
 def _engine() -> SessionEngine:
@@ -264,23 +266,30 @@ class SessionCall(InFlightRequest):
 
     async def answer(self, engine: SessionEngine, receive: Receive) -> None:
         """Answer while the connection is of use; InvalidRequest if the call must not begin."""
+        # The scope of the HTTP request ends with its connection, the call goes on.
+        await threads.release_thread()
         self._in_flight.begin(self)
-        self.task = self.exchange.loop.create_task(self._answer(engine, receive))
+        self.task = self.exchange.loop.create_task(threads.in_scope(self._answer, engine, receive))
         await self.exchange.until_over(self.task)
 
     async def _answer(self, engine: SessionEngine, receive: Receive) -> None:
         try:
-            message = await self._monitored(engine, receive)
+            reply = await self._monitored(engine, receive)
             if self.is_given_up:
-                await self.exchange.finish_cancelled(message)
+                await self.exchange.finish_cancelled(reply.message)
             else:
-                await self.exchange.finish(message)
+                status = self.exchange.status_of(reply.error, self._frame.revision)
+                await self.exchange.finish(reply.message, status)
         finally:
             # Here, and not in a callback of the task, which runs one iteration of the loop later.
             self.exchange.release()
 
-    async def _monitored(self, engine: SessionEngine, receive: Receive) -> dict[str, Any]:
-        self.monitor = monitor = SessionCallMonitor(self, receive, self._frame)
+    async def _monitored(self, engine: SessionEngine, receive: Receive) -> Reply:
+        try:
+            self.monitor = monitor = SessionCallMonitor(self, receive, self._frame)
+        except McpError as error:
+            self._in_flight.end(self)
+            return dispatcher.error_reply(self._frame, error)
         try:
             if self.cancelled_early:
                 monitor.end(GIVEN_UP)
@@ -296,7 +305,7 @@ class SessionCall(InFlightRequest):
             self._in_flight.end(self)
             # They refer to each other, and would wait for the collector of cycles.
             self.monitor = self.task = None
-        return reply.message
+        return reply
 
 
 class SessionCallMonitor(CallMonitor):
@@ -311,9 +320,9 @@ class SessionCallMonitor(CallMonitor):
         super().tick()
         self._call.exchange.tick()
         if self._joining is None and self._waiting is not None:
-            self._joining = self._exchange.loop.create_task(self._join())
+            self._joining = bus.create_task(self._join())
         if self._ticks % LOOK_EVERY == 0 and self._is_response_at_risk:
-            self._joining = self._exchange.loop.create_task(self._read_session())
+            self._joining = bus.create_task(self._read_session())
 
     @property
     def _is_response_at_risk(self) -> bool:

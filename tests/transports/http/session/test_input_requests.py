@@ -259,7 +259,9 @@ async def test_request_beyond_the_in_flight_limit_is_rejected(desk: Desk, config
         await desk.wait_started()
         reply = await peer.post(peer.request("ping"))
         assert reply.json()["error"]["code"] == -32600
-        assert (await other.post(other.request("ping"))).json()["result"] == {}
+        reply = await other.post(other.request("ping"))  # Another session of the same caller.
+        assert (reply.status, reply.json()["error"]["code"]) == (429, -32600)
+        assert reply.headers["retry-after"] == "1"
         desk.proceed.set()
         await call.body()
     assert (await peer.post(peer.request("ping"))).json()["result"] == {}
