@@ -16,11 +16,13 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
-from django_mcp import stores
+from django_mcp import registry, stores
 from django_mcp.models import Component, McpSession
+from django_mcp.protocol.limits import cut
+from django_mcp.pubsub import publisher
 from django_mcp.registry import Entry, entries
 from django_mcp.runtime import threads
-from django_mcp.stores.database import DatabaseSessionStore, to_datetime
+from django_mcp.stores.database import DatabaseSessionStore, live
 
 
 class Rows(list[Component]):
@@ -197,7 +199,7 @@ class McpSessionAdmin(ReadOnlyAdmin):
     @admin.display(description=_("client"))
     def client(self, session: McpSession) -> str:
         info = json.loads(session.data).get("client_info") or {}
-        return f"{info.get('name', '')} {info.get('version', '')}".strip()
+        return cut(f"{info.get('name', '')} {info.get('version', '')}".strip())
 
     @admin.action(description=_("End selected sessions"), permissions=["delete"])
     def delete_selected(self, request: HttpRequest, queryset: Any) -> HttpResponse | None:
@@ -211,15 +213,16 @@ class McpSessionAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[McpSession]:
         store = stores.sessions()
         sessions = McpSession.objects.using(getattr(store, "using", None))
-        return sessions.filter(used_at__gt=to_datetime(store.oldest_use))
+        return sessions.filter(live(store))
 
     def delete_model(self, request: HttpRequest, obj: McpSession) -> None:
         self.delete_queryset(request, self.get_queryset(request).filter(pk=obj.pk))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[McpSession]) -> None:
-        addresses = list(queryset.values_list("pk", flat=True))
+        ended = list(queryset.values_list("server", "pk", "principal"))
         queryset.delete()
+        servers = {server.name: server for server in registry.servers()}
         # On this thread: another one would wait for the transaction that this one may be in.
         with threads.thread_sensitive():
-            for address in addresses:
-                async_to_sync(stores.events().forget)(address)
+            for name, address, principal in ended:
+                async_to_sync(publisher.session_ended)(servers.get(name), address, principal)

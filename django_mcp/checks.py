@@ -124,12 +124,13 @@ def check_authenticators(site: Settings) -> Found:
 @check
 def check_paths(site: Settings) -> Found:
     by_path: dict[str, Server] = {}
-    for server in map(registry.configure, registry.servers()):
-        first = by_path.setdefault(server.path.strip("/"), server)
+    for server in registry.servers():
+        path = registry.path(server)
+        first = by_path.setdefault(path.strip("/"), server)
         if first is not server:
             yield Error(
                 f"The MCP servers {first.name!r} and {server.name!r} share the path "
-                f"{server.path!r}, so that only one of them can be reached.",
+                f"{path!r}, so that only one of them can be reached.",
                 hint='Set another path on one of them: Server(…, path="/…").',
                 id="django_mcp.E007",
             )
@@ -329,6 +330,17 @@ def check_stores_in_memory(site: Settings) -> Found:
                 hint="Use the database, which is the default, or a cache that all workers share.",
                 id="django_mcp.W008",
             )
+
+
+@partial(check, deploy=True)
+def check_allowed_hosts(site: Settings) -> Found:
+    if "*" in settings.ALLOWED_HOSTS and registry.mountable():
+        yield Warning(
+            'ALLOWED_HOSTS contains "*", so that MCP servers answer for every host name: a page of '
+            "another site can reach them by DNS rebinding.",
+            hint="List the host names of the site in ALLOWED_HOSTS.",
+            id="django_mcp.W010",
+        )
 
 
 def _is_in_one_process(backend: Backend) -> bool:

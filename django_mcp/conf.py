@@ -231,16 +231,21 @@ class Settings:
     """JSON values of one message: processing one costs up to a microsecond and 200 bytes."""
 
     max_in_flight: int = _key(_at_least(1), 100)
-    """Concurrent requests of one session or one stdio client."""
+    """Concurrent requests of one session, of one stdio client, and of one principal in one
+    process; anonymous callers are counted by IP address. Further ones are rejected (429)."""
+
+    max_in_flight_per_process: int = _key(_at_least(1), 1000)
+    """Concurrent requests of all callers in one process. Further ones are rejected (503)."""
 
     max_sessions_per_principal: int = _key(_at_least(1), 1000)
-    """Sessions of one principal. All anonymous callers are one principal."""
+    """Sessions of one principal or, on each server, of one IP address of anonymous callers. A
+    further one takes the place of the longest idle one."""
 
     max_streams_per_session: int = _key(_at_least(1), 128)
     """Streams of one session whose events are stored: more than MAX_IN_FLIGHT."""
 
     max_listen_streams: int = _key(_at_least(1), 1000)
-    """Listen streams of one principal in one process, in revisions without sessions."""
+    """Listen streams of one such caller in one process, and as many GET streams of sessions."""
 
     max_subscriptions: int = _key(_at_least(1), 1000)
     """Resource subscriptions of one session or one listen stream."""
@@ -299,7 +304,12 @@ class Settings:
     asgiref's thread-sensitive code, as a test's transaction requires."""
 
     sync_thread_pool_size: int = _key(_at_least(1), min(32, (os.cpu_count() or 1) + 4))
-    """Threads for synchronous handlers of one process; the default of asyncio's own pool."""
+    """Threads for synchronous handlers of one process; the default of asyncio's own pool. Hooks,
+    permission functions and frame processors have as many of their own, and so have the stores."""
+
+    sync_start_timeout: float = _key(_seconds, 10.0)
+    """How long a synchronous handler, hook or permission function may wait for a free thread. Its
+    request is then rejected (503): less than SSE_PING_INTERVAL, at which the stream opens."""
 
 
 @cache

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from django.core.cache import caches
 
-from django_mcp.frame import Frame, HttpTransport
+from django_mcp.frame import Frame
+from django_mcp.frame.transport import caller_key
 from django_mcp.protocol.errors import McpError
 from django_mcp.stores.base import digest
 
@@ -71,7 +72,4 @@ class RateLimit:
 
 
 def caller_of(frame: Frame) -> str:
-    principal = frame.principal
-    if principal.subject or not isinstance(frame.transport, HttpTransport):
-        return principal.key
-    return f"{principal.key} {frame.transport.remote_ip}"
+    return caller_key(frame.principal, frame.transport)

@@ -21,10 +21,13 @@ class McpSession(models.Model):
     address = models.CharField(_("address"), max_length=DIGEST_LENGTH, primary_key=True)
     server = models.CharField(_("server"), max_length=200)
     principal = models.CharField(_("principal"), max_length=PRINCIPAL_LENGTH)
+    # The digest of what sessions are counted by: the principal, or the address of an anonymous one.
+    caller = models.CharField(_("caller"), max_length=DIGEST_LENGTH)
     version = models.CharField(_("protocol version"), max_length=32)
     # No JSON column, since PostgreSQL accepts neither NUL nor half of a surrogate pair there,
     # both of which a client may send in its name.
     data = models.TextField(_("data"))
+    initialized = models.BooleanField(_("initialized"), default=False)
     # An update which finds another number than it has read is retried.
     update_count = models.PositiveBigIntegerField(_("update count"), default=0)
     created_at = models.DateTimeField(_("created"))
@@ -33,7 +36,7 @@ class McpSession(models.Model):
     class Meta:
         verbose_name = _("MCP session")
         verbose_name_plural = _("MCP sessions")
-        indexes = [models.Index(fields=["principal", "used_at"], name="mcp_session_of_principal")]
+        indexes = [models.Index(fields=["caller", "used_at"], name="mcp_session_of_caller")]
 
     def __str__(self) -> str:
         return f"{self.server}: {self.principal}"

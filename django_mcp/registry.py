@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from types import ModuleType
@@ -108,10 +108,20 @@ def configure(server: Server) -> Server:
 
 def authentication(server: Server) -> Authentication:
     """Return the authentication of ``server``; raises ImproperlyConfigured like authenticators."""
+    return authentication_by(server, authenticators(server))
+
+
+def authentication_by(server: Server, named: Sequence[Authenticator]) -> Authentication:
+    """Return the authentication of ``server`` by other authenticators than its own."""
     title = server.info.get("title")
     path = "/" + server.path.strip("/")
     resource = Resource(path, tuple(sorted(server.scopes)), None if title is None else str(title))
-    return Authentication(authenticators(server), resource)
+    return Authentication(named, resource)
+
+
+def path(server: Server) -> str:
+    """The path at which the server is mounted, whether it is configured or not."""
+    return conf.get().path if server is default else server.path
 
 
 def authenticators(server: Server) -> tuple[Authenticator, ...]:

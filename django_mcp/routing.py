@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import signal
 import threading
 from collections.abc import Awaitable, Callable
@@ -15,12 +16,14 @@ from typing import Any
 from django.urls import URLPattern, re_path
 
 from django_mcp import conf, registry
+from django_mcp.auth.resource import WELL_KNOWN
 from django_mcp.pubsub import bus
 from django_mcp.runtime import lifespan
 from django_mcp.server.server import Server
-from django_mcp.transports.http import http_sse, monitor, sse_stream
+from django_mcp.transports.http import http_sse, monitor, sse_stream, well_known
 from django_mcp.transports.http.consumer import StreamableHttpConsumer
 from django_mcp.transports.http.http_sse import HttpSseConsumer
+from django_mcp.transports.wrapped_lifespan import WrappedLifespan
 
 logger = logging.getLogger("django_mcp")
 
@@ -31,7 +34,7 @@ def endpoint(server: Server) -> Asgi:
     """Return the ASGI application; raises ImproperlyConfigured without authenticators."""
     registry.configure(server)
     consumer: Asgi = StreamableHttpConsumer.as_asgi(
-        server=server, authenticators=registry.authenticators(server)
+        server=server, authentication=registry.authentication(server)
     )
     return consumer
 
@@ -43,56 +46,89 @@ def endpoints(server: Server) -> dict[str, Asgi]:
     if conf.get().http_sse:
         for name in http_sse.VERBS:
             applications[f"{path.rstrip('/')}/{name}"] = HttpSseConsumer.as_asgi(
-                endpoint=name, server=server, authenticators=registry.authenticators(server)
+                endpoint=name, server=server, authentication=registry.authentication(server)
             )
     return applications
 
 
 def urlpatterns() -> list[URLPattern]:
-    """Return the URL patterns of all endpoints, for a URLRouter."""
+    """Return the URL patterns of all endpoints and of their metadata, for a URLRouter."""
+    applications = _applications()
     return [
-        re_path(rf"^{path.strip('/')}/?$", application)  # type: ignore[arg-type]
-        for server in registry.mountable()
-        for path, application in endpoints(server).items()
+        re_path(rf"^{re.escape(path.strip('/'))}/?$", application)  # type: ignore[arg-type]
+        for path, application in applications.items()
     ]
+
+
+def _applications() -> dict[str, Asgi]:
+    """The ASGI applications of all servers by path, and those of their metadata."""
+    servers = registry.mountable()
+    found = [path for server in servers for path in endpoints(server).items()]
+    authentications = map(registry.authentication, servers)
+    by_path = {each.resource.path: each for each in authentications}
+    return {**dict(found), **well_known.applications(by_path)}
 
 
 def mount(django_application: Asgi) -> Asgi:
     """Return an ASGI application with every MCP server at its path, and Django elsewhere.
 
-    It also handles the lifespan messages of the ASGI server, which Django's application rejects,
-    and ends open streams properly when the ASGI server stops.
+    It also handles the lifespan messages of the ASGI server, and passes them on, unless the
+    application rejects them as Django's does. It ends open streams properly when the ASGI server
+    stops.
     """
-    mounted: dict[str, Asgi] = {}
-    for server in registry.mountable():
-        mounted |= endpoints(server)
+    mounted = _applications()
+    unknown_metadata = well_known.metadata()
 
     async def application(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
             path = scope["path"]
             endpoint = mounted.get(path) or mounted.get(path.rstrip("/"))
+            if endpoint is None and path.startswith(WELL_KNOWN):
+                endpoint = unknown_metadata
             await (endpoint or django_application)(scope, receive, send)
         elif scope["type"] == "lifespan":
-            await _lifespan(receive, send)
+            await _lifespan(WrappedLifespan(django_application, scope), receive, send)
         else:
             await django_application(scope, receive, send)
 
     return application
 
 
-async def _lifespan(receive: Any, send: Any) -> None:
-    """Start all MCP servers, and stop them. When one cannot start, the process serves nothing."""
-    while True:
-        message = await receive()
+async def _lifespan(wrapped: WrappedLifespan, receive: Any, send: Any) -> None:
+    """Start all MCP servers, and stop them. When one cannot start, the process serves nothing.
+
+    The wrapped application starts before them, and stops after them.
+    """
+    try:
+        answer = await _startup(wrapped, await receive())
+        await send(answer)
+        if answer["type"] == "lifespan.startup.complete":
+            await send(await _shutdown(wrapped, await receive()))
+    finally:
+        wrapped.cancel()
+
+
+async def _startup(wrapped: WrappedLifespan, message: dict[str, Any]) -> dict[str, Any]:
+    answer = await wrapped.send(message) or {"type": "lifespan.startup.complete"}
+    if answer["type"] == "lifespan.startup.complete":
         try:
-            await (_start_all if message["type"] == "lifespan.startup" else _stop_all)()
+            await _start_all()
         except Exception as error:
             logger.exception("An MCP server could not be started")
-            await send({"type": f"{message['type']}.failed", "message": repr(error)})
-            return
-        await send({"type": f"{message['type']}.complete"})
-        if message["type"] == "lifespan.shutdown":
-            return
+            await wrapped.send({"type": "lifespan.shutdown"})
+            return {"type": "lifespan.startup.failed", "message": repr(error)}
+    return answer
+
+
+async def _shutdown(wrapped: WrappedLifespan, message: dict[str, Any]) -> dict[str, Any]:
+    failure = None
+    try:
+        await _stop_all()
+    except Exception as error:
+        logger.exception("An MCP server could not be stopped")
+        failure = {"type": "lifespan.shutdown.failed", "message": repr(error)}
+    answer = await wrapped.send(message)
+    return failure or answer or {"type": "lifespan.shutdown.complete"}
 
 
 def _end_responses_on_signals() -> None:

@@ -1,8 +1,9 @@
 """Django signals for metrics, auditing and cache invalidation.
 
-The sender is always the ``Server``. No signal has arguments, results or tokens, so that a
-receiver may log everything. They are sent after the event, on the thread of the event loop: a
-receiver which does more than a little work should be asynchronous, or delegate it.
+The sender is the ``Server``, or None when the admin ends a session whose server is no longer
+registered. No signal has arguments, results or tokens, so that a receiver may log everything. They
+are sent after the event, on the thread of the event loop: a receiver which does more than a little
+work should be asynchronous, or delegate it.
 """
 
 from __future__ import annotations
@@ -27,5 +28,5 @@ session_started = Signal()
 ``client_info`` (as the client reports it, unverified), ``user`` and ``principal``."""
 
 session_ended = Signal()
-"""A session was ended by its client or by the server; expiry sends no signal. With ``address``
-and ``principal``."""
+"""A session was ended by its client, by the server or in the admin; a session that expires, or
+makes room for another one, sends no signal. With ``address`` and ``principal``."""

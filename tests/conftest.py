@@ -16,12 +16,13 @@ if SCHEMAS.is_dir():
     os.environ.setdefault("DJANGO_MCP_SPEC_SCHEMAS", str(SCHEMAS))
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _handlers_of_tests_may_be_stored() -> None:
+@pytest.fixture(autouse=True)
+def _handlers_of_tests_may_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let sessions store components whose handlers are in a test, which is in no installed app."""
     from django_mcp.components import stored
 
-    stored.MODULE_CHECKS.append(lambda module: module.startswith("tests."))
+    checks = [*stored.MODULE_CHECKS, lambda module: module.startswith("tests.")]
+    monkeypatch.setattr(stored, "MODULE_CHECKS", checks)
 
 
 @pytest.fixture(autouse=True)

@@ -354,6 +354,14 @@ def test_store_local_to_one_process_is_reported(settings: Settings, module: str)
     assert set(get_findings(deploy=True)) == ({"W008"} if module == "memory.Memory" else set())
 
 
+def test_wildcard_in_allowed_hosts_is_reported(settings: Settings, server: Server) -> None:
+    settings.ALLOWED_HOSTS = ["www.example.com"]
+    assert get_findings(deploy=True) == {}
+    settings.ALLOWED_HOSTS = ["*"]
+    assert set(get_findings(deploy=True)) == {"W010"}
+    assert get_findings() == {}
+
+
 def test_checks_do_not_query_the_database(server: Server) -> None:
     # Without the ``db`` fixture, pytest-django rejects every query.
     @server.tool(permission=lambda frame: isinstance(frame, Frame))

@@ -16,7 +16,8 @@ class Principal:
     """An authenticated caller.
 
     ``scheme`` and ``subject`` together identify the caller; sessions and signed state are bound
-    to them. ``user`` is the Django user. ``scopes`` are those of the access token.
+    to them. ``user`` is the Django user, whose primary key is the subject unless one is given.
+    ``scopes`` are those of the access token.
     """
 
     scheme: str
@@ -24,6 +25,15 @@ class Principal:
     user: Any = None
     scopes: frozenset[str] = frozenset()
     claims: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        """Two users must never be one principal; raises ValueError for a user without a key."""
+        user = self.user
+        if self.subject or user is None or not getattr(user, "is_authenticated", True):
+            return
+        if getattr(user, "pk", None) is None:
+            raise ValueError(f"A Principal with the user {user!r} needs a subject")
+        object.__setattr__(self, "subject", str(user.pk))
 
     @property
     def key(self) -> str:

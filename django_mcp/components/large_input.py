@@ -79,8 +79,11 @@ def is_small(arguments: Mapping[str, Any], limit: int) -> bool:
 def validator_of(model: type[BaseModel]) -> Callable[[dict[str, Any]], Any]:
     """Return the validator for large arguments, which raises ValidationError and TooManySteps."""
     schema = _bounded(model.__pydantic_core_schema__)
-    # False: without the validators that other models have already, which have no limits.
-    validate = SchemaValidator(schema, None, False).validate_python
+    try:
+        # Without the validators that other models have already, which have no limits.
+        validate = SchemaValidator(schema, _use_prebuilt=False).validate_python
+    except TypeError:  # Before pydantic 2.12.
+        validate = SchemaValidator(schema).validate_python
 
     def validate_large(arguments: dict[str, Any]) -> Any:
         _state.steps, _state.containers = MAX_STEPS, []

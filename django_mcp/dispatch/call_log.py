@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from django_mcp.dispatch.dispatcher import Reply
 from django_mcp.protocol.errors import InternalError
+from django_mcp.protocol.limits import MAX_QUOTED, quoted
 
 if TYPE_CHECKING:
     from django_mcp.frame.frame import Frame
@@ -60,6 +61,9 @@ async def _log(frame: Frame, signal: Signal, outcome: str, duration: float) -> N
     target = request.params.get(parameter)
     facts: dict[str, Any] = {parameter: target, "principal": frame.principal.key}
     facts |= {"outcome": outcome, "duration": duration}
+    text = target if isinstance(target, str) else f"({type(target).__name__})"
     extra = {f"mcp_{name}": fact for name, fact in facts.items()}
-    calls.info("%s %s: %s after %.3f s", request.method, target, outcome, duration, extra=extra)
+    extra[f"mcp_{parameter}"] = text[:MAX_QUOTED]
+    line = "%s %s: %s after %.3f s"
+    calls.info(line, request.method, quoted(text), outcome, duration, extra=extra)
     await signal.asend_robust(frame.server, user=frame.user, **facts)

@@ -21,6 +21,7 @@ from django_mcp.protocol.errors import (
     MissingClientCapability,
     UrlElicitationRequired,
 )
+from django_mcp.protocol.limits import cut, quoted
 from django_mcp.protocol.revisions import NEWEST, Feature
 from django_mcp.protocol.strict import messages as strict
 
@@ -45,17 +46,17 @@ async def answer(frame: Frame) -> Reply:
 
     Changes of the Frame are kept on a value and on a returned error, not on a raised one.
     """
-    token = current.set(frame.client)
+    # Within another call, the client belongs to the outer one.
+    is_outermost = current.get() is None
     try:
         return await _answer(frame)
     except asyncio.CancelledError:
         if frame.cancellation.requested:
-            logger.info("%r was cancelled: %r", frame, frame.cancellation.reason)
+            reason = quoted(frame.cancellation.reason or "")
+            logger.info("%r was cancelled: %s", frame, reason)
         raise
     finally:
-        current.reset(token)
-        if current.get() is None:
-            # Within another call, the client belongs to the outer one.
+        if is_outermost:
             frame.client.close()
 
 
@@ -72,7 +73,7 @@ async def _answer(frame: Frame) -> Reply:
     except McpError as error:
         return error_reply(frame, error)
     except Exception as error:
-        server.report(f"{method} failed", error)
+        server.report(f"{quoted(method)} failed", error)
         return error_reply(frame, InternalError())
     if server.options.strict:
         violations = strict.result(revision, method, preencoded.plain(finished))
@@ -175,7 +176,7 @@ def call_declared(frame: Frame) -> Awaitable[Answer]:
         or frame.private.get("components")
     ):
         return call_method(frame)
-    raise MethodNotFound(f"Method not found: {method}, since there are no {capability}")
+    raise MethodNotFound(f"Method not found: {cut(method)}, since there are no {capability}")
 
 
 def call_method(frame: Frame) -> Awaitable[Answer]:
@@ -183,5 +184,5 @@ def call_method(frame: Frame) -> Awaitable[Answer]:
     method = frame.message.method
     function = METHODS.get(method) if method in frame.revision.requests else None
     if function is None:
-        raise MethodNotFound(f"Method not found: {method}")
+        raise MethodNotFound(f"Method not found: {cut(method)}")
     return function(frame)

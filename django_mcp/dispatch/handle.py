@@ -7,16 +7,20 @@ and Django.
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from logging import INFO
 from typing import TYPE_CHECKING, Protocol
+from weakref import WeakKeyDictionary
 
 from django_mcp.dispatch import call_log, dispatcher
 from django_mcp.dispatch.call_log import Signal
 from django_mcp.dispatch.dispatcher import Reply
+from django_mcp.dispatch.invocation import raise_outcome
 from django_mcp.frame.client import request_state
-from django_mcp.protocol.errors import InternalError, InvalidParams
+from django_mcp.protocol.errors import InternalError, InvalidParams, ServerBusy, TooManyRequests
 
 if TYPE_CHECKING:
     from django_mcp.frame.frame import Frame
@@ -78,7 +82,7 @@ async def _answer_once(frame: Frame, site: Site, single_use: SingleUse, state: s
 
     The state is used up when the answer is kept: a call that failed or was cancelled leaves it.
     """
-    run = frame.exchange.run
+    run = frame.exchange.run_hook
     if not await run(single_use.claim, state):
         return dispatcher.error_reply(frame, InvalidParams("params.requestState was used before"))
     is_kept = False
@@ -92,9 +96,12 @@ async def _answer_once(frame: Frame, site: Site, single_use: SingleUse, state: s
 
 async def prepare(frame: Frame, site: Site) -> Frame:
     """Start the server, and run the frame processors: the Frame with their assigns."""
-    if not frame.server.is_running:
-        await site.start(frame.server)
-    return await site.process(frame) if site.process else frame
+    try:
+        if not frame.server.is_running:
+            await site.start(frame.server)
+        return await site.process(frame) if site.process else frame
+    except BaseException as raised:
+        raise_outcome(raised, frame)
 
 
 async def _answer(frame: Frame, site: Site) -> Reply:
@@ -111,3 +118,101 @@ async def _answer(frame: Frame, site: Site) -> Reply:
         frame.server.report("What a handler changed in its session could not be committed", error)
         return dispatcher.error_reply(frame, InternalError())
     return reply
+
+
+TICK = 0.05
+"""Seconds between two ticks of a call."""
+
+
+class Limits(Protocol):
+    """The settings of the site which bound calls."""
+
+    @property
+    def max_in_flight(self) -> int: ...
+    @property
+    def max_in_flight_per_process(self) -> int: ...
+
+
+class Call:
+    """One call while it is answered."""
+
+    frame: Frame
+    counted_as: str | None = None
+    """The key of its caller, once calls are counted by caller."""
+
+    def tick(self) -> None:
+        """Look after the call. A timer or a task for each call would cost as much as its answer."""
+
+
+class CallsInFlight:
+    """The calls that are answered on one event loop: their timer, and their bounds.
+
+    They are counted by caller only while there are many. It has no reference to its loop, so that
+    both can be collected.
+    """
+
+    def __init__(self) -> None:
+        self.calls: dict[Call, None] = {}
+        self._counts: Counter[str] | None = None
+        self._is_ticking = False
+
+    def begin(self, call: Call, limits: Limits, loop: asyncio.AbstractEventLoop) -> None:
+        """Add a call; raises TooManyRequests and ServerBusy."""
+        count = len(self.calls)
+        if (
+            self._counts is not None
+            or count >= limits.max_in_flight
+            or count >= limits.max_in_flight_per_process
+        ):
+            self._count(call, limits)
+        self.calls[call] = None
+        if not self._is_ticking:
+            self._is_ticking = True
+            loop.call_later(TICK, self._tick, loop)
+
+    def end(self, call: Call) -> None:
+        del self.calls[call]
+        if self._counts is not None:
+            self._discount(call)
+
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._is_ticking = bool(self.calls)
+        if self._is_ticking:
+            loop.call_later(TICK, self._tick, loop)
+        for call in tuple(self.calls):
+            call.tick()
+
+    def _count(self, call: Call, limits: Limits) -> None:
+        if len(self.calls) >= limits.max_in_flight_per_process:
+            raise ServerBusy
+        if self._counts is None:
+            self._counts = Counter(map(_caller, self.calls))
+        caller = _caller(call)
+        if self._counts[caller] >= limits.max_in_flight:
+            raise TooManyRequests
+        self._counts[caller] += 1
+
+    def _discount(self, call: Call) -> None:
+        caller, counts = _caller(call), self._counts
+        assert counts is not None
+        counts[caller] -= 1
+        if not counts[caller]:
+            del counts[caller]
+        if not self.calls:
+            self._counts = None
+
+
+def _caller(call: Call) -> str:
+    """The principal of a call; for an anonymous one, also the IP address."""
+    if call.counted_as is None:
+        principal = call.frame.principal
+        address = None if principal.subject else getattr(call.frame.transport, "remote_ip", None)
+        call.counted_as = principal.key if address is None else f"{principal.key} {address}"
+    return call.counted_as
+
+
+def calls_in_flight(loop: asyncio.AbstractEventLoop) -> CallsInFlight:
+    return _calls.get(loop) or _calls.setdefault(loop, CallsInFlight())
+
+
+_calls: WeakKeyDictionary[asyncio.AbstractEventLoop, CallsInFlight] = WeakKeyDictionary()

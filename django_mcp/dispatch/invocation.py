@@ -13,18 +13,25 @@ from typing import Any, NamedTuple, NoReturn
 from django_mcp.components.base import Completer, Component
 from django_mcp.components.schemas import InputSchema
 from django_mcp.components.signature import is_async
+from django_mcp.frame.client.base import current
 from django_mcp.frame.client.multi_round_trip import InputRequired, unwrapped
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.errors import InvalidParams, McpError
+from django_mcp.protocol.limits import MAX_IDENTIFIER, too_long
 
 Answer = tuple[dict[str, Any] | McpError, Frame]
 
 
-def string_param(frame: Frame, name: str) -> str:
-    """Return the parameter ``name``, a string; raises InvalidParams."""
+def string_param(frame: Frame, name: str, most: int = MAX_IDENTIFIER) -> str:
+    """Return the parameter ``name``, a string of at most ``most`` characters.
+
+    Raises InvalidParams.
+    """
     value = frame.message.params.get(name)
     if type(value) is not str:
         raise InvalidParams(f"params.{name} must be a string")
+    if len(value) > most:
+        raise InvalidParams(too_long(f"params.{name}", most))
     return value
 
 
@@ -80,7 +87,7 @@ async def call_hook(function: Callable[..., Any], *arguments: Any, frame: Frame)
         if is_async(function):
             returned = await function(*arguments, frame)
         else:
-            returned = await frame.exchange.run(function, *arguments, frame)
+            returned = await frame.exchange.run_hook(function, *arguments, frame)
     except BaseException as raised:
         raise_outcome(raised, frame)
     return returned if isinstance(returned, Frame) else frame
@@ -98,6 +105,8 @@ async def run(handler: Handler, frame: Frame, *arguments: Any, read: Read) -> An
     frame.cancellation.raise_if_requested()
     rolls_back = frame.client.is_multi_round_trip and handler.requests_input
     writes = state.writes
+    # Not before: what is logged while a component is looked up is not for the client.
+    token = current.set(frame.client)
     try:
         if handler.is_async:
             run_async = exchange.run_handler_async if rolls_back else exchange.run_async
@@ -111,6 +120,8 @@ async def run(handler: Handler, frame: Frame, *arguments: Any, read: Read) -> An
         if wrote and isinstance(unwrapped(raised), InputRequired):
             raise RuntimeError(UNDECLARED) from raised
         raise_outcome(raised, frame)
+    finally:
+        current.reset(token)
     frame.cancellation.raise_if_requested()
     return answer
 

@@ -144,8 +144,7 @@ def policy_of(component: Component, server: Server) -> WhenDenied:
 
 async def _check_any(frame: Frame, kind: str) -> None:
     """Check the permission of any component of ``kind``, for its time alone."""
-    declared = frame.server.components.of_kind(kind)
-    if (component := next((item for item in declared if item.permission), None)) is not None:
+    if (component := next(iter(frame.server.components.guarded(kind)), None)) is not None:
         await _is_allowed(frame, component)
 
 
@@ -164,5 +163,5 @@ async def _is_allowed(frame: Frame, component: Component) -> bool:
 async def _has_permission(frame: Frame, permission: Permission) -> bool:
     if isinstance(permission, str):
         return bool(frame.user is not None and await frame.user.ahas_perm(permission))
-    allowed = await frame.exchange.run(permission, frame)
+    allowed = await frame.exchange.run_hook(permission, frame)
     return bool(await allowed if isawaitable(allowed) else allowed)

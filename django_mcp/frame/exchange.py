@@ -27,6 +27,9 @@ class Exchange(Protocol):
     def run(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
         """Run a synchronous function where it may block; clean up its database connections."""
 
+    def run_hook(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
+        """``run`` for what is no handler, and must not wait for one: a permission function."""
+
     def run_async(self, coroutine: Coroutine[Any, Any, T], /) -> Awaitable[T]:
         """Await ``coroutine``; clean up its database connections."""
 
@@ -77,6 +80,7 @@ class NullExchange:
     async def run_async(self, coroutine: Coroutine[Any, Any, T], /) -> T:
         return await coroutine
 
+    run_hook = run
     run_handler = run
     run_handler_async = run_async
     wait = staticmethod(run_in_place)

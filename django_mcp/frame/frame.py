@@ -21,6 +21,7 @@ from django_mcp.frame.exchange import NULL_EXCHANGE, Exchange
 from django_mcp.frame.session import Change
 from django_mcp.frame.transport import TRANSPORTS, HttpTransport, Transport
 from django_mcp.protocol import meta
+from django_mcp.protocol.limits import quoted
 
 if TYPE_CHECKING:
     from django_mcp.auth.base import Principal
@@ -100,7 +101,7 @@ class Frame:
 
     def __repr__(self) -> str:
         """Show names and counts, never values, since Frames are logged."""
-        method = self.request.method if self.request else None
+        method = quoted(self.request.method) if self.request else None
         names = ", ".join(sorted(map(str, self.assigns)))
         components = len(self.private.get("components", ()))
         return f"<Frame {method} assigns=[{names}] components={components}>"

@@ -40,6 +40,8 @@ class Session:
     server: str
     principal: str
     version: str
+    caller: str = ""
+    """By what sessions are counted where that is not the principal: callers may be anonymous."""
     client_info: Json = field(default_factory=dict)
     client_capabilities: Json = field(default_factory=dict)
     init_meta: Json = field(default_factory=dict)
@@ -65,6 +67,11 @@ class Session:
     @property
     def address(self) -> str:
         return address(self.id)
+
+    @property
+    def counted_as(self) -> str:
+        """Sessions of which this is equal count together toward MAX_SESSIONS_PER_PRINCIPAL."""
+        return self.caller or self.principal
 
     def apply(self, changes: Iterable[Change]) -> Session:
         """Return the session after ``changes``; raises KeyError for an unknown action."""

@@ -44,8 +44,10 @@ class Migration(migrations.Migration):
                 ),
                 ("server", models.CharField(max_length=200, verbose_name="server")),
                 ("principal", models.CharField(max_length=500, verbose_name="principal")),
+                ("caller", models.CharField(max_length=64, verbose_name="caller")),
                 ("version", models.CharField(max_length=32, verbose_name="protocol version")),
                 ("data", models.TextField(verbose_name="data")),
+                ("initialized", models.BooleanField(default=False, verbose_name="initialized")),
                 (
                     "update_count",
                     models.PositiveBigIntegerField(default=0, verbose_name="update count"),
@@ -57,7 +59,7 @@ class Migration(migrations.Migration):
                 "verbose_name": "MCP session",
                 "verbose_name_plural": "MCP sessions",
                 "indexes": [
-                    models.Index(fields=["principal", "used_at"], name="mcp_session_of_principal")
+                    models.Index(fields=["caller", "used_at"], name="mcp_session_of_caller")
                 ],
             },
         ),

@@ -6,9 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 
 from django_mcp.protocol.errors import InvalidParams
-
-# Checked before the signature, so that a long forgery costs no hashing.
-MAX_LENGTH = 4096
+from django_mcp.protocol.limits import MAX_CURSOR
 
 
 def encode(kind: str, key: Sequence[str], sign: Callable[[str], str]) -> str:
@@ -23,7 +21,8 @@ def encode(kind: str, key: Sequence[str], sign: Callable[[str], str]) -> str:
 
 def decode(kind: str, cursor: object, unsign: Callable[[str], str | None]) -> tuple[str, ...]:
     """Return the sort key in ``cursor``; raise InvalidParams if it is not for this list."""
-    is_plausible = isinstance(cursor, str) and 0 < len(cursor) <= MAX_LENGTH
+    # Checked before the signature, so that a long forgery costs no hashing.
+    is_plausible = isinstance(cursor, str) and 0 < len(cursor) <= MAX_CURSOR
     text = unsign(str(cursor)) if is_plausible else None
     try:
         parts = json.loads(text or "null")

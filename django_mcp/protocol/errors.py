@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 from django_mcp.protocol import elicitation
+from django_mcp.protocol.limits import cut
 
 Json = Mapping[str, Any]
 
@@ -31,6 +32,8 @@ class McpError(Exception):
 
     reason: ClassVar[str] = "internal_error"
     default_message: ClassVar[str] = "Internal error"
+    retry_after: ClassVar[int | None] = None
+    """Seconds after which a client may send its request again, which HTTP can tell it."""
 
     def __init__(
         self, message: str | None = None, *, data: Any = None, code: int | None = None
@@ -85,7 +88,8 @@ class McpError(Exception):
         requested: str, supported: Sequence[str]
     ) -> UnsupportedProtocolVersion:
         """Return an error for a version that is not in ``supported``."""
-        return UnsupportedProtocolVersion(data={"supported": [*supported], "requested": requested})
+        data = {"supported": [*supported], "requested": cut(requested)}
+        return UnsupportedProtocolVersion(data=data)
 
     @staticmethod
     def transport(reason: str, *, data: Any = None) -> TransportError:
@@ -132,6 +136,14 @@ class McpError(Exception):
 
 class InternalError(McpError):
     """A failure of the server. The message has no details, because strangers read it."""
+
+
+class ServerBusy(McpError):
+    """The server has too much to do. The same request may succeed soon."""
+
+    reason = "server_busy"
+    default_message = "Server busy"
+    retry_after = 5
 
 
 class Cancelled(McpError):
@@ -193,6 +205,14 @@ class InvalidRequest(ProtocolError):
     ) -> None:
         super().__init__(message, **facts)
         self.request_id = request_id
+
+
+class TooManyRequests(InvalidRequest):
+    """The caller has as many requests in flight as it may have."""
+
+    reason = "too_many_requests"
+    default_message = "Too many requests are running"
+    retry_after = 1
 
 
 class MethodNotFound(ProtocolError):

@@ -21,6 +21,9 @@ PROTOCOL_VERSION = b"mcp-protocol-version"
 METHOD = b"mcp-method"
 NAME = b"mcp-name"
 SESSION_ID = b"mcp-session-id"
+ACCEPT = b"accept"
+
+NO_NAMES: frozenset[bytes] = frozenset()
 
 NAME_SOURCES = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """The parameter that Mcp-Name repeats, by method."""
@@ -40,13 +43,28 @@ class RequestHeaders:
     ``check``, with the rules for encodings, takes 6.5 µs and is left to the other requests.
     """
 
-    __slots__ = ("_pairs", "_single", "get")
+    __slots__ = ("_pairs", "_single", "conflicting", "get")
 
     def __init__(self, pairs: Collection[tuple[bytes, bytes]]) -> None:
         self._pairs = pairs
         self._single = dict(pairs)
         self.get = self._single.get
-        """Return the value of a header that is sent once, or None; its name is in lower case."""
+        """Return the value of a header, or None; its name is in lower case.
+
+        Accept is returned with all its lines. Of the values of another header that is sent more
+        than once, it is the last: where they differ, its name is in ``conflicting``.
+        """
+        self.conflicting = NO_NAMES
+        if len(self._single) != len(pairs):
+            self._compare_repeated()
+
+    def _compare_repeated(self) -> None:
+        values: dict[bytes, list[bytes]] = {}
+        for name, value in self._pairs:
+            values.setdefault(name, []).append(value)
+        self.conflicting = frozenset(name for name, sent in values.items() if len(set(sent)) > 1)
+        if ACCEPT in values:
+            self._single[ACCEPT] = b", ".join(values[ACCEPT])  # A list (RFC 9110, section 5.3).
 
     def collected(self) -> dict[bytes, list[bytes]]:
         return collect(self._pairs)

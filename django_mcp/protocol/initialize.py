@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import InvalidParams, Json
+from django_mcp.protocol.limits import MAX_CLIENT
 from django_mcp.protocol.revisions import Revision
 
 
@@ -25,7 +27,16 @@ def read(params: Json) -> InitializeParams:
         _member(client_info, name, str, within="clientInfo.")
     version = _member(params, "protocolVersion", str)
     capabilities = _member(params, "capabilities", dict)
-    return InitializeParams(version, capabilities, client_info, params.get("_meta") or {})
+    meta = params.get("_meta") or {}
+    check_client({"clientInfo": client_info, "capabilities": capabilities, "_meta": meta})
+    return InitializeParams(version, capabilities, client_info, meta)
+
+
+def check_client(members: Json) -> None:
+    """Raise InvalidParams if what is kept of a client is larger than MAX_CLIENT."""
+    if len(jsonrpc.encode(members)) > MAX_CLIENT:
+        names = " and ".join(members)
+        raise InvalidParams(f"{names} may have at most {MAX_CLIENT} bytes together")
 
 
 def _member(value: Json, name: str, kind: type, within: str = "") -> Any:

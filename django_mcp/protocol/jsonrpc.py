@@ -10,7 +10,13 @@ from typing import Any, NamedTuple, TypeGuard
 from pydantic_core import from_json, to_json
 
 from django_mcp.protocol.errors import InvalidRequest, Json, ParseError
-from django_mcp.protocol.limits import MAX_INTEGER, MAX_VALUES
+from django_mcp.protocol.limits import (
+    MAX_CURSOR,
+    MAX_IDENTIFIER,
+    MAX_INTEGER,
+    MAX_VALUES,
+    too_long,
+)
 
 RequestId = str | int
 
@@ -120,9 +126,9 @@ def encode(value: Any) -> bytes:
     return to_json(value, inf_nan_mode="null")
 
 
-def is_id(value: Any) -> TypeGuard[RequestId]:
-    """Whether ``value`` may be the id of a request: a string or an integer, not a boolean."""
-    return isinstance(value, str) or type(value) is int
+def is_id(value: Any, most: int = MAX_IDENTIFIER) -> TypeGuard[RequestId]:
+    """Whether ``value`` may be an id: an integer, or a string of at most ``most`` characters."""
+    return type(value) is int or (isinstance(value, str) and len(value) <= most)
 
 
 def read(value: Any) -> Message:
@@ -137,12 +143,14 @@ def read(value: Any) -> Message:
     method, params = value["method"], value.get("params", {})
     if type(method) is not str:
         raise _invalid('"method" must be a string', identity)
+    if len(method) > MAX_IDENTIFIER:
+        raise _invalid(too_long('"method"', MAX_IDENTIFIER), identity)
     if type(params) is not dict:
         raise _invalid('"params" must be an object', identity)
     if "id" not in value:
         return Notification(method, params)
     if not is_id(identity):
-        raise InvalidRequest('"id" must be a string or an integer')
+        raise _invalid_id(identity, MAX_IDENTIFIER)
     return Request(identity, method, params)
 
 
@@ -150,8 +158,9 @@ def _read_response(value: dict[str, Any], identity: Any) -> Response:
     result, error = value.get("result"), value.get("error")
     if ("result" in value) == ("error" in value):
         raise _invalid('A message has a "method", a "result" or an "error"', identity)
-    if not is_id(identity):
-        raise InvalidRequest('"id" must be a string or an integer')
+    # The ids of the server's own requests are signed, and longer than those of clients.
+    if not is_id(identity, MAX_CURSOR):
+        raise _invalid_id(identity, MAX_CURSOR)
     if "result" in value and type(result) is not dict:
         raise InvalidRequest('"result" must be an object')
     if "error" in value and not (
@@ -163,6 +172,12 @@ def _read_response(value: dict[str, Any], identity: Any) -> Response:
 
 def _invalid(message: str, identity: Any) -> InvalidRequest:
     return InvalidRequest(message, request_id=identity if is_id(identity) else None)
+
+
+def _invalid_id(identity: Any, most: int) -> InvalidRequest:
+    if isinstance(identity, str):
+        return InvalidRequest(too_long('"id"', most))
+    return InvalidRequest('"id" must be a string or an integer')
 
 
 def request(identity: RequestId, method: str, params: Json) -> dict[str, Any]:

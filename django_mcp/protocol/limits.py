@@ -6,8 +6,8 @@ MAX_IDENTIFIER = 256
 """Characters of a request id, a progress token, a name, a log level or a protocol version."""
 MAX_URI = 2_048
 """Characters of the URI of a resource."""
-MAX_CURSOR = 2_048
-"""Characters of a cursor."""
+MAX_CURSOR = 4_096
+"""Characters of what the server signs and a client sends back: a cursor, the id of a request."""
 MAX_CLIENT = 16_384
 """Bytes of JSON of what a client says about itself: clientInfo, capabilities, _meta."""
 MAX_VALUES = 100_000
@@ -20,7 +20,16 @@ MAX_QUOTED = 100
 """Characters of a client's text which are repeated in an error or a log line."""
 
 
+def too_long(name: str, most: int) -> str:
+    """The error for text of more than ``most`` characters."""
+    return f"{name} may have at most {most} characters"
+
+
+def cut(text: str) -> str:
+    """``text`` as an error repeats it: cut to MAX_QUOTED."""
+    return f"{text[:MAX_QUOTED]}..." if len(text) > MAX_QUOTED else text
+
+
 def quoted(text: str) -> str:
     """``text`` for an error or a log line: escaped, on one line, and cut to MAX_QUOTED."""
-    cut = text[:MAX_QUOTED]
-    return f"{cut!r}..." if len(text) > MAX_QUOTED else repr(cut)
+    return f"{text[:MAX_QUOTED]!r}..." if len(text) > MAX_QUOTED else repr(text)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from django_mcp.protocol.errors import InvalidParams, Json, McpError
 from django_mcp.protocol.headers import NAME_SOURCES, RequestHeaders
 from django_mcp.protocol.jsonrpc import Request
+from django_mcp.protocol.limits import cut
 from django_mcp.protocol.revisions import BY_VERSION, Revision, Statefulness
 
 PREFIX = "io.modelcontextprotocol/"
@@ -61,7 +62,7 @@ def read(
     if revision is None:
         raise McpError.unsupported_protocol_version(version, tuple(served))
     if method not in revision.requests:
-        raise McpError.method_not_found(f"Method not found: {method}")
+        raise McpError.method_not_found(f"Method not found: {cut(method)}")
     client_info = _member(meta, CLIENT_INFO, dict) if CLIENT_INFO in meta else None
     log_level = _member(meta, LOG_LEVEL, str) if LOG_LEVEL in meta else None
     return RequestMeta(revision, capabilities, client_info, log_level)

@@ -10,9 +10,10 @@ KEEP_ALIVE = b":\n\n"
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _INVALID_IN_FIELD = re.compile(r"[\0\r\n]")
-_EVENT_ID = re.compile(r"([A-Za-z0-9_~.-]{1,128})\.(0|[1-9][0-9]{0,18})")
+_EVENT_ID = re.compile(r"([A-Za-z0-9_~.-]{1,2200})\.(0|[1-9][0-9]{0,18})")
 _MILLISECONDS = re.compile(r"[0-9]{1,15}")
-_STREAM = re.compile(r"[A-Za-z0-9_~.-]{1,128}")
+# Names of streams contain ids of requests, of up to MAX_IDENTIFIER escaped characters in Base64.
+_STREAM = re.compile(r"[A-Za-z0-9_~.-]{1,2200}")
 
 # Stores keep sequences in 64-bit columns, so a number beyond that was never issued.
 _MAX_SEQUENCE = 2**63 - 1
@@ -49,7 +50,7 @@ class EventId:
 
     def __post_init__(self) -> None:
         if not _STREAM.fullmatch(self.stream):
-            allowed = "1 to 128 of A-Z a-z 0-9 _ ~ . -"
+            allowed = "1 to 2200 of A-Z a-z 0-9 _ ~ . -"
             raise ValueError(f"A stream is named by {allowed}: {self.stream!r}")
         if not 0 <= self.sequence <= _MAX_SEQUENCE:
             raise ValueError(f"A sequence is an integer from 0 to 2**63 - 1: {self.sequence!r}")

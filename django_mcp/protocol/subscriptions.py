@@ -13,6 +13,7 @@ from typing import Any
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import InvalidParams, Json
 from django_mcp.protocol.jsonrpc import RequestId
+from django_mcp.protocol.limits import MAX_URI, too_long
 
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 UPDATED = "notifications/resources/updated"
@@ -52,6 +53,8 @@ def read(params: Json) -> Filter:
     uris = wanted.get("resourceSubscriptions", [])
     if type(uris) is not list or not all(type(uri) is str for uri in uris):
         raise InvalidParams("params.notifications.resourceSubscriptions must be a list of strings")
+    if any(len(uri) > MAX_URI for uri in uris):
+        raise InvalidParams(too_long("A URI in resourceSubscriptions", MAX_URI))
     for name in LISTS:
         if type(wanted.get(name, False)) is not bool:
             raise InvalidParams(f"params.notifications.{name} must be true or false")

@@ -14,13 +14,17 @@ import secrets
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from enum import Enum
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from channels.layers import BaseChannelLayer, InMemoryChannelLayer, get_channel_layer
 
 from django_mcp import conf
+from django_mcp.runtime import threads
+
+T = TypeVar("T")
 
 logger = logging.getLogger("django_mcp")
 
@@ -33,6 +37,7 @@ LOCAL = "process."
 REFRESH = 60.0
 """Seconds after which a bus joins its groups again: groups of a layer expire, and a layer that
 was restarted has lost them."""
+REMEDY = "see that the channel layer in CHANNEL_LAYERS connects all workers, and works"
 PAUSE = 1.0
 """Seconds before a bus receives again after its layer failed."""
 
@@ -53,6 +58,8 @@ class MessageBus:
         self._task: asyncio.Task[None] | None = None
         self._refresh: asyncio.TimerHandle | None = None
         self._lock = asyncio.Lock()
+        self.is_failing = False
+        """Whether the layer failed when this bus last received from it."""
 
     async def subscribe(self, name: str, receiver: Receiver) -> None:
         """Call ``receiver`` with each message of the group, from when this returns.
@@ -99,6 +106,14 @@ class MessageBus:
         if self._mailboxes.pop(address.rpartition("/")[2], None) is not None:
             self._clean_up()
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether messages of other processes reach this bus, as far as is known."""
+        return shared_layer() is not None and not self.is_failing
+
+    def owns(self, channel: str) -> bool:
+        return channel == self._channel
+
     def has_mailbox(self, mailbox: str) -> bool:
         return mailbox in self._mailboxes
 
@@ -123,12 +138,14 @@ class MessageBus:
         if self._channel is None:
             channel = await layer.new_channel()
             self._channel = channel
-            self._task = asyncio.ensure_future(self._receive_all(layer, channel))
+            self._task = asyncio.get_running_loop().create_task(
+                self._receive_all(layer, channel), context=threads.context_of_nobody()
+            )
             self._schedule_refresh(REFRESH)
         return self._channel
 
     async def _receive_all(self, layer: BaseChannelLayer, channel: str) -> None:
-        is_failing = False
+        self.is_failing = False
         while self._channel == channel:
             try:
                 message = await layer.receive(channel)
@@ -138,16 +155,16 @@ class MessageBus:
                     return
                 # From version 8 on, redis-py closes a connection on which nothing arrived for five
                 # seconds, which is as long as channels_redis waits at a time.
-                if not is_failing and type(error).__name__ == "TimeoutError":
+                if not self.is_failing and type(error).__name__ == "TimeoutError":
                     await asyncio.sleep(0)
                     continue
-                if not is_failing:
+                if not self.is_failing:
                     logger.warning("The channel layer fails; trying again", exc_info=True)
-                is_failing = True
+                self.is_failing = True
                 await asyncio.sleep(PAUSE)
                 self._schedule_refresh(0)
                 continue
-            is_failing = False
+            self.is_failing = False
             if "mailbox" in message:
                 self.deliver(message["mailbox"], message["message"])
             elif message.get("from") != process():
@@ -221,20 +238,30 @@ def publish_soon(name: str, message: Message) -> None:
         spawn(_publish_to_layer(name, message))
 
 
-async def send(address: str, message: Message) -> bool:
-    """Send ``message`` to a mailbox; False if it cannot be reached.
+class Delivery(Enum):
+    """The result of sending a message to a mailbox."""
 
-    True does not guarantee delivery to a mailbox of another process.
-    """
+    SENT = "sent"
+    """Delivered here, or passed to the layer, which may lose it."""
+    CLOSED = "closed"
+    """The mailbox was in this process."""
+    UNREACHABLE = "unreachable"
+    """The mailbox is in another process, to which no layer leads now."""
+
+
+async def send(address: str, message: Message) -> Delivery:
     channel, _, mailbox = address.rpartition("/")
-    for loop, bus in _all():
+    buses = _all()
+    for loop, bus in buses:
         if bus.has_mailbox(mailbox):
             _call(loop, bus.deliver, mailbox, message)
-            return True
+            return Delivery.SENT
+    if channel == process() or any(bus.owns(channel) for _, bus in buses):
+        return Delivery.CLOSED
     if (layer := shared_layer()) is None or channel.startswith(LOCAL):
-        return False
+        return Delivery.UNREACHABLE
     wrapped = {"type": TYPE, "mailbox": mailbox, "message": dict(message)}
-    return await _try(layer.send(channel, wrapped))
+    return Delivery.SENT if await _try(layer.send(channel, wrapped)) else Delivery.UNREACHABLE
 
 
 def shared_layer() -> BaseChannelLayer | None:
@@ -249,10 +276,27 @@ def process() -> str:
 
 
 def spawn(coroutine: Coroutine[Any, Any, Any]) -> None:
-    """Run ``coroutine`` in a background task of the running loop; its errors are logged."""
-    task = asyncio.ensure_future(coroutine)
+    """``create_task`` for what nobody waits for."""
+    _ = create_task(coroutine)
+
+
+def create_task(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Run ``coroutine`` in a background task of the running loop; its errors are logged.
+
+    It has nothing of the call in which it is started: neither the context variables, since it
+    often works for another client, nor the database connections.
+    """
+    loop, context = asyncio.get_running_loop(), threads.context_of_nobody()
+    task = loop.create_task(threads.in_scope(_await, coroutine), context=context)
     _tasks.add(task)
     task.add_done_callback(_on_done)
+    # It was not awaited if the task was cancelled at once.
+    task.add_done_callback(lambda _: coroutine.close())
+    return task
+
+
+async def _await(coroutine: Coroutine[Any, Any, T]) -> T:
+    return await coroutine
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:

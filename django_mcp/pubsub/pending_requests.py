@@ -7,7 +7,7 @@ which receives the response can deliver it, and nobody can respond for another c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol
@@ -107,12 +107,17 @@ class PendingRequests:
             self._pending.pop(response, None)
             close()
 
-    def abandon(self, reason: str) -> None:
-        """Cancel all requests; each of them raises ConnectionError."""
-        for response in tuple(self._pending):
-            self._cancel(response, reason)
-            if not response.done():
-                response.set_exception(ConnectionError(reason))
+    def abandon(self, reason: str, only: Collection[str] | None = None) -> None:
+        """Cancel all requests, or those with these ids; each of them raises ConnectionError."""
+        for response, (request_id, _) in tuple(self._pending.items()):
+            if only is None or request_id in only:
+                self._cancel(response, reason)
+                if not response.done():
+                    response.set_exception(ConnectionError(reason))
+
+    @property
+    def ids(self) -> list[str]:
+        return [request_id for request_id, _ in self._pending.values()]
 
     def _cancel(self, response: asyncio.Future[Json], reason: str) -> None:
         """Notify the client, once."""
@@ -129,15 +134,13 @@ def read(response: Json) -> Any:
     return response["result"]
 
 
-async def deliver(route: ResponseRoute, response: Response) -> bool:
-    """Deliver the client's response; False for an id that it never received.
+async def deliver(route: ResponseRoute, response: Response) -> bus.Delivery | None:
+    """Deliver the client's response; None for an id that it never received.
 
     A response which comes too late is dropped (CANC-08).
     """
-    if (address := route.address(response.id)) is None:
-        return False
-    await bus.send(address, payload_of(response))
-    return True
+    address = route.address(response.id)
+    return None if address is None else await bus.send(address, payload_of(response))
 
 
 def payload_of(response: Response) -> dict[str, Any]:

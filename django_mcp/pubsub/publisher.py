@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from asgiref.sync import async_to_sync
 
-from django_mcp import stores
+from django_mcp import signals, stores
 from django_mcp.frame.session import Change, Session, address
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import Json
@@ -157,8 +157,7 @@ class ChannelsPublisher:
 
 async def position(server: Server) -> int:
     """The last number in the server's log."""
-    events = await stores.events().after(log_of(server), LOG, 0)
-    return events[-1].number if events else 0
+    return await stores.events().last(log_of(server), LOG) or 0
 
 
 async def post_to_outbox(session: str, *messages: Json) -> None:
@@ -175,6 +174,16 @@ async def post_to_outbox(session: str, *messages: Json) -> None:
 async def send_to_session(session: str, event: str, **facts: Any) -> None:
     """Publish an event to the streams and calls of a session, on every worker."""
     await bus.publish(of_session(session), {"event": event, **facts})
+
+
+async def session_ended(server: Server | None, session: str, principal: str) -> None:
+    """Close the streams of a session that was deleted, cancel its calls, and forget its events.
+
+    ``server`` is None if it is no longer registered.
+    """
+    await signals.session_ended.asend_robust(server, address=session, principal=principal)
+    await send_to_session(session, "ended")
+    await stores.events().forget(session)
 
 
 async def components_changed(server: Server, session: str, changes: Iterable[Change]) -> None:

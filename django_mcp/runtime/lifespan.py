@@ -12,6 +12,7 @@ import atexit
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from functools import partial
 from inspect import isawaitable
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -21,6 +22,7 @@ from django_mcp.runtime import threads
 from django_mcp.server.server import Server
 
 STOP_FAILED = "The server {!r} could not be stopped properly"
+INTERRUPTED = "The event loop of this process ended while the server {!r} started"
 
 
 async def start(server: Server) -> None:
@@ -28,25 +30,34 @@ async def start(server: Server) -> None:
     if server.is_running:
         return
     with _guard:
-        earlier = _starting.get(server)
-        started: Future[None] = Future()
-        _starting.setdefault(server, started)
-    if earlier is not None:
-        await asyncio.wrap_future(earlier)
-        return
-    try:
-        if not server.is_running:
-            if server.has_hook("start"):
-                await _call(server.start)
-            server.is_running = True
-            _running[server] = None
-        started.set_result(None)
-    except BaseException as error:
+        started = _starting.get(server)
+        if started is None:
+            started = _starting[server] = Future()
+            # In a task of its own: the request that comes first may be cancelled, and others wait.
+            _tasks[server] = task = asyncio.get_running_loop().create_task(
+                threads.in_scope(_start, server), context=threads.context_of_nobody()
+            )
+            task.add_done_callback(partial(_on_done, server))
+    await asyncio.shield(asyncio.wrap_future(started))
+
+
+async def _start(server: Server) -> None:
+    if not server.is_running:
+        if server.has_hook("start"):
+            await _call(server.start)
+        server.is_running = True
+        _running[server] = None
+
+
+def _on_done(server: Server, task: asyncio.Task[None]) -> None:
+    del _tasks[server]
+    started = _starting.pop(server)
+    if task.cancelled():
+        started.set_exception(RuntimeError(INTERRUPTED.format(server.name)))
+    elif error := task.exception():
         started.set_exception(error)
-        started.exception()  # Retrieved, since there may be no other caller to do it.
-        raise
-    finally:
-        _starting.pop(server)
+    else:
+        started.set_result(None)
 
 
 async def stop(server: Server) -> None:
@@ -57,7 +68,7 @@ async def stop(server: Server) -> None:
     _running.pop(server, None)
     try:
         if server.has_hook("stop"):
-            await _call(server.stop)
+            await threads.in_scope(_call, server.stop)
     except Exception as error:
         server.report(STOP_FAILED.format(server.name), error)
 
@@ -71,7 +82,7 @@ async def _call(hook: Callable[[], Any]) -> None:
     if is_async(hook):
         await hook()
     else:
-        await threads.run(hook)
+        await threads.run_hook(hook)
 
 
 def _stop_at_exit() -> None:
@@ -92,6 +103,7 @@ async def _wait_for(awaitable: Awaitable[Any]) -> None:
 
 _running: WeakKeyDictionary[Server, None] = WeakKeyDictionary()
 _starting: dict[Server, Future[None]] = {}
+_tasks: dict[Server, asyncio.Task[None]] = {}
 _guard = threading.Lock()
 
 atexit.register(_stop_at_exit)

@@ -22,6 +22,10 @@ CONSTANT = {str, NoneType}
 """The types of titles and descriptions which are the same for every reader."""
 
 
+InOrder = tuple[Mapping[str, Component], Sequence[Component], Sequence[Component]]
+"""Components by key, in the order of lists, and those of them with a permission."""
+
+
 class ComponentsOfKind:
     """The components of one kind: by key, and in the order in which they are listed.
 
@@ -33,19 +37,19 @@ class ComponentsOfKind:
         self.is_used = False
         """Whether there ever was a component: clients may know the capability."""
         self.by_key: Mapping[str, Component] = {}
-        self._sorted: tuple[Mapping[str, Component], Sequence[Component]] = (self.by_key, ())
+        self._sorted: InOrder = (self.by_key, (), ())
 
-    @property
-    def ordered(self) -> Sequence[Component]:
+    def in_order(self) -> InOrder:
         # Sorted when first read, since a starting site adds one after the other. The order is
         # stored with its mapping: a thread which sorted before a change and finishes after
         # another one cannot store an outdated order.
-        by_key, ordered = self._sorted
-        if by_key is not self.by_key:
+        current = self._sorted
+        if current[0] is not self.by_key:
             by_key = self.by_key
             ordered = sorted(by_key.values(), key=lambda component: component.sort_key)
-            self._sorted = (by_key, ordered)
-        return ordered
+            guarded = [item for item in ordered if item.permission is not None]
+            current = self._sorted = (by_key, ordered, guarded)
+        return current
 
 
 class ComponentCollection:
@@ -90,13 +94,17 @@ class ComponentCollection:
         return self._kinds[kind].by_key.get(key)
 
     def of_kind(self, kind: str) -> Sequence[Component]:
-        return self._kinds[kind].ordered
+        return self._kinds[kind].in_order()[1]
+
+    def guarded(self, kind: str) -> Sequence[Component]:
+        """Return the components of this kind that need a permission."""
+        return self._kinds[kind].in_order()[2]
 
     def had(self, kind: str) -> bool:
         return self._kinds[kind].is_used
 
     def all(self) -> Iterator[Component]:
-        return (item for components in self._kinds.values() for item in components.ordered)
+        return (item for components in self._kinds.values() for item in components.in_order()[1])
 
     def descriptor(self, revision: Revision, component: Component) -> dict[str, Any]:
         """Return the entry of ``component`` in a list for clients of ``revision``."""

@@ -57,6 +57,8 @@ class Server(Hooks):
     "challenged". ``notify_lists_on_initialize``
     sends each new session one list-changed notification per list that it may read.
     ``serialize_requests`` answers the requests of one session one after the other.
+    ``requires_request_state=False`` also reads input responses which a client sends without the
+    request state, before it was asked: safe only where no handler asks for a confirmation.
     ``keepalive_ms`` and ``log_rate_limit`` are those of ``set_keepalive`` and
     ``set_log_rate_limit``. The hooks are those of ``Hooks``.
     """
@@ -81,6 +83,7 @@ class Server(Hooks):
         page_size: int | None = None,
         notify_lists_on_initialize: bool | None = None,
         serialize_requests: bool = False,
+        requires_request_state: bool = True,
         keepalive_ms: int | None = None,
         log_rate_limit: int | None = None,
         **hooks: Unpack[HookOptions],
@@ -106,14 +109,16 @@ class Server(Hooks):
         self.page_size = page_size
         self._notify_lists_on_initialize = notify_lists_on_initialize
         self.serialize_requests = serialize_requests
-        self.is_running = False
-        """Whether ``start`` has been called in this process, and ``stop`` has not."""
-        self.is_configured = False
-        self.options = ServerOptions()
-        self.signer: Signer = UnconfiguredSigner()
+        self.requires_request_state = requires_request_state
         self.set_keepalive(keepalive_ms)
         self.set_log_rate_limit(log_rate_limit)
         self._define_hooks(hooks)
+
+    is_running = False
+    """Whether ``start`` has been called in this process, and ``stop`` has not."""
+    is_configured = False
+    options = ServerOptions()
+    signer: Signer = UnconfiguredSigner()
 
     def __repr__(self) -> str:
         return f"<Server {self.name!r}>"

@@ -35,6 +35,12 @@ Clock = Callable[[], float]
 ABANDONED_AFTER = 24 * 60 * 60.0
 """Seconds without events after which an open stream is abandoned: its worker has died."""
 
+INITIALIZE_TIMEOUT = 60.0
+"""Seconds of inactivity after which a session expires that was never initialized."""
+
+STREAM_CHECK = 120.0
+"""Seconds within which an open stream counts its session as used, at the latest."""
+
 WRITE_TIMEOUT = 10.0
 """Seconds after which a write fails that is always in conflict with others."""
 
@@ -60,16 +66,23 @@ def on_thread(method: Callable[Concatenate[S, P], T]) -> AsyncMethod[S, P, T]:
 class SessionStore(ABC):
     """Stores sessions until they are deleted or unused for ``idle_timeout`` seconds.
 
-    All workers read what one has written. An expired session is not found. The time of the last
-    use is accurate to a twentieth of ``idle_timeout``, so that most loads need no write.
+    A session that is not initialized expires after ``initialize_timeout`` already. All workers
+    read what one has written. An expired session is not found. The time of the last use is
+    accurate to a twentieth of these timeouts, so that most loads need no write.
 
     The id of a session is a secret of its client, so the key of the stored session is its address.
     """
 
     def __init__(
-        self, *, idle_timeout: float, limit_per_principal: int, now: Clock = time.time
+        self,
+        *,
+        idle_timeout: float,
+        limit_per_principal: int,
+        initialize_timeout: float = INITIALIZE_TIMEOUT,
+        now: Clock = time.time,
     ) -> None:
         self.idle_timeout = idle_timeout
+        self.initialize_timeout = min(initialize_timeout, idle_timeout)
         self.limit_per_principal = limit_per_principal
         self.now = now
         self.touch_interval = idle_timeout / 20
@@ -77,7 +90,11 @@ class SessionStore(ABC):
 
     @abstractmethod
     async def create(self, session: Session) -> None:
-        """Store a new session; raises StoreFull when its principal has too many."""
+        """Store a new session.
+
+        If there are ``limit_per_principal`` with the same ``counted_as``, the one of them that
+        has been idle for the longest time is deleted. Raises StoreFull when all are in use.
+        """
 
     @abstractmethod
     async def load(self, session_id: str) -> Session | None:
@@ -109,18 +126,45 @@ class SessionStore(ABC):
 
     # For implementations.
 
-    @property
-    def oldest_use(self) -> float:
+    def timeout(self, *, initialized: bool) -> float:
+        """Seconds of inactivity after which a session expires."""
+        return self.idle_timeout if initialized else self.initialize_timeout
+
+    def oldest_use(self, *, initialized: bool) -> float:
         """A session that was last used at this time or before is expired."""
-        return self.now() - self.idle_timeout
+        return self.now() - self.timeout(initialized=initialized)
 
-    def is_live(self, used_at: float) -> bool:
+    def is_live(self, used_at: float, *, initialized: bool) -> bool:
         """Whether a session that was last used then has not expired."""
-        return used_at > self.oldest_use
+        return used_at > self.oldest_use(initialized=initialized)
 
-    def is_touch_due(self, used_at: float) -> bool:
+    def is_touch_due(self, used_at: float, *, initialized: bool) -> bool:
         """Whether the time of the last use has to be written again."""
-        return self.now() - used_at >= self.touch_interval
+        return self.now() - used_at >= self.timeout(initialized=initialized) / 20
+
+    @property
+    def idle_since(self) -> float:
+        """An initialized session that was used after this time may be in use."""
+        return self.now() - self.touch_interval - min(STREAM_CHECK, self.idle_timeout / 2)
+
+    def longest_idle(self, sessions: Iterable[tuple[str, float, bool]]) -> str:
+        """The session that makes room for a new one of its caller; raises StoreFull without one.
+
+        Each session is given by its name, the time of its last use, and whether it is initialized.
+        """
+        idle_since = self.idle_since
+        idle = [
+            (used_at, name)
+            for name, used_at, initialized in sessions
+            if not initialized or used_at <= idle_since
+        ]
+        if not idle:
+            raise self.full()
+        return min(idle)[1]
+
+    def full(self) -> StoreFull:
+        """The error for a caller all of whose sessions are in use."""
+        return StoreFull(f"This caller has {self.limit_per_principal} sessions in use already")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +199,18 @@ class EventStore(ABC):
     async def append(self, session: str, stream: str, data: Iterable[str]) -> int:
         """Append messages to the stream; return the number of the last one.
 
-        The first append creates the stream, even without messages. Raises StoreFull when the
-        session has too many streams and none of them is closed.
+        The first append creates the stream, even without messages; later ones without messages
+        say that its writer lives. Raises StoreFull when the session has too many streams and none
+        of them is closed.
         """
 
     @abstractmethod
     async def after(self, session: str, stream: str, number: int) -> list[Event] | None:
         """The events after ``number``, in order; None when this session has no such stream."""
+
+    @abstractmethod
+    async def last(self, session: str, stream: str) -> int | None:
+        """The number of the last event, also of an expired one; None when there is no stream."""
 
     @abstractmethod
     async def move(self, session: str, source: str, target: str) -> list[Event]:
@@ -174,6 +223,13 @@ class EventStore(ABC):
     @abstractmethod
     async def close(self, session: str, stream: str) -> None:
         """Mark the stream as closed; its events can be read until they expire."""
+
+    @abstractmethod
+    async def close_abandoned(self, session: str, stream: str, after: float, data: str) -> bool:
+        """Append ``data`` and close the stream, if nobody has appended for ``after`` seconds.
+
+        Atomic: of several callers, one gets True. False for a closed or unknown stream.
+        """
 
     @abstractmethod
     async def is_closed(self, session: str, stream: str) -> bool:

@@ -87,29 +87,41 @@ class CacheSessionStore(_InCache, SessionStore):
     """Stores sessions in the cache ``alias``.
 
     A session has two entries, its data and the time of its last use, so that a touch never
-    overwrites an update. Other entries list the sessions of a principal and the subscribers of a
-    resource; they may contain expired sessions.
+    overwrites an update. The second one also tells whether it is initialized. Other entries list
+    the sessions of a caller and the subscribers of a resource; they may contain expired sessions.
     """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        # The entry must not expire before the session does, whose last use may be written late.
-        self._timeout = ceil(self.idle_timeout + self.touch_interval)
+        self._timeout = self._lifetime(initialized=True)
+
+    def _lifetime(self, *, initialized: bool) -> int:
+        """Seconds until entries expire: later than the session, whose use may be written late."""
+        return ceil(self.timeout(initialized=initialized) * 1.05)
 
     @on_thread
     def create(self, session: Session) -> None:
-        text, key = pack(session), _of_principal(session)
+        text, key = pack(session), _of_caller(session)
         with self._locked(key) as cache:
             names = cache.get(key, [])
             if len(names) >= self.limit_per_principal:
-                names = list(self._live(names))
-            if len(names) >= self.limit_per_principal:
-                raise StoreFull(f"This caller has {self.limit_per_principal} sessions already")
-            cache.set(_session(session.address), text, self._timeout)
+                names = self._make_room(names)
+            lifetime = self._lifetime(initialized=session.initialized)
+            cache.set(_session(session.address), text, lifetime)
             cache.set(key, [*names, session.address], self._timeout)
             self._renew(session)
         for uri in session.subscriptions:
             self._list(_of_resource(session.server, uri), session.address, True)
+
+    def _make_room(self, names: Sequence[str]) -> list[str]:
+        """The live ones of these sessions, without the one that was deleted for a new one."""
+        used = self._live(names)
+        if len(used) >= self.limit_per_principal:
+            oldest = self.longest_idle((name, *entry) for name, entry in used.items())
+            with self._locked(_session(oldest)) as cache:
+                cache.delete_many([_session(oldest), _used(oldest)])
+            del used[oldest]
+        return list(used)
 
     @on_thread
     def load(self, session_id: str) -> Session | None:
@@ -121,11 +133,12 @@ class CacheSessionStore(_InCache, SessionStore):
 
     def _load(self, session_id: str) -> Session | None:
         name = address(session_id)
-        if (entry := self._live([name]).get(name)) is None:
+        found = self._cache.get_many([_session(name), _used(name)])
+        text, (used_at, initialized) = found.get(_session(name)), found.get(_used(name), _NEVER)
+        if text is None or not self.is_live(used_at, initialized=initialized):
             return None
-        text, used_at = entry
         session = unpack(text, session_id=session_id)
-        if self.is_touch_due(used_at):
+        if self.is_touch_due(used_at, initialized=initialized):
             self._renew(session)
         return session
 
@@ -137,7 +150,7 @@ class CacheSessionStore(_InCache, SessionStore):
                 return None
             after = before.apply(changes)
             text = pack(after)
-            cache.set(key, text, self._timeout)
+            cache.set(key, text, self._lifetime(initialized=after.initialized))
             self._renew(after)
             for uri in before.subscriptions ^ after.subscriptions:
                 is_member = uri in after.subscriptions
@@ -152,7 +165,7 @@ class CacheSessionStore(_InCache, SessionStore):
             cache.delete_many([_session(name), _used(name)])
         if session is None:
             return False
-        self._list(_of_principal(session), name, False)
+        self._list(_of_caller(session), name, False)
         for uri in session.subscriptions:
             self._list(_of_resource(session.server, uri), name, False)
         return True
@@ -161,22 +174,22 @@ class CacheSessionStore(_InCache, SessionStore):
     def subscribers(self, server: str, uri: str) -> list[str]:
         return list(self._live(self._cache.get(_of_resource(server, uri), [])))
 
-    def _live(self, names: Sequence[str]) -> dict[str, tuple[str, float]]:
-        """The data and the time of the last use of the sessions that have not expired."""
-        keys = [key for name in names for key in (_session(name), _used(name))]
-        found = self._cache.get_many(keys)
+    def _live(self, names: Sequence[str]) -> dict[str, tuple[float, bool]]:
+        """When the live ones of the sessions were last used, and whether they are initialized."""
+        found = self._cache.get_many(map(_used, names))
+        used = ((name, *found.get(_used(name), _NEVER)) for name in names)
         return {
-            name: (found[_session(name)], found[_used(name)])
-            for name in names
-            if _session(name) in found and self.is_live(found.get(_used(name), 0.0))
+            name: (used_at, initialized)
+            for name, used_at, initialized in used
+            if self.is_live(used_at, initialized=initialized)
         }
 
     def _renew(self, session: Session) -> None:
         """Write the time of use, and extend the lifetime of all entries of the session."""
-        cache = self._cache
-        cache.set(_used(session.address), self.now(), self._timeout)
-        cache.touch(_session(session.address), self._timeout)
-        cache.touch(_of_principal(session), self._timeout)
+        cache, lifetime = self._cache, self._lifetime(initialized=session.initialized)
+        cache.set(_used(session.address), (self.now(), session.initialized), lifetime)
+        cache.touch(_session(session.address), lifetime)
+        cache.touch(_of_caller(session), self._timeout)
         for uri in session.subscriptions:
             cache.touch(_of_resource(session.server, uri), self._timeout)
 
@@ -187,8 +200,11 @@ class CacheSessionStore(_InCache, SessionStore):
             cache.set(key, [*names, name] if is_member else names, self._timeout)
 
 
-def _of_principal(session: Session) -> str:
-    return f"django_mcp:principal:{digest(session.principal)}"
+_NEVER = (float("-inf"), True)
+
+
+def _of_caller(session: Session) -> str:
+    return f"django_mcp:caller:{digest(session.counted_as)}"
 
 
 def _of_resource(server: str, uri: str) -> str:
@@ -257,11 +273,31 @@ class CacheEventStore(_InCache, EventStore):
         return [Event(each, text) for each, (at, text) in events if at > oldest]
 
     @on_thread
+    def last(self, session: str, stream: str) -> int | None:
+        head = self._head(digest(session, stream))
+        return None if head is None else head.last
+
+    @on_thread
     def close(self, session: str, stream: str) -> None:
         name = digest(session, stream)
         with self._locked(_streams(session)):
             if (head := self._head(name)) is not None:
                 self._write(session, name, _Head(head.last, True, self.now()))
+
+    @on_thread
+    def close_abandoned(self, session: str, stream: str, after: float, data: str) -> bool:
+        name = digest(session, stream)
+        if not self._is_abandoned(self._head(name), after):
+            return False
+        with self._locked(_streams(session)) as cache:
+            if not self._is_abandoned(self._head(name), after):
+                return False
+            last = self._add(cache, session, name, [data])
+            self._write(session, name, _Head(last, True, self.now()))
+        return True
+
+    def _is_abandoned(self, head: _Head | None, after: float) -> bool:
+        return head is not None and not head.closed and head.touched_at <= self.now() - after
 
     @on_thread
     def forget(self, session: str) -> None:

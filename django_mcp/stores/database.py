@@ -42,6 +42,9 @@ S = TypeVar("S")
 T = TypeVar("T")
 Model = TypeVar("Model", bound=models.Model)
 
+_Row = tuple[str, datetime, int, bool]
+"""Of a session: its data, the time of its last use, its update count, whether it is initialized."""
+
 CONTENTION = ("lock", "serialize", "restarting transaction")
 """Parts of the messages of databases about concurrent writers; there is no common error code."""
 
@@ -103,51 +106,56 @@ class DatabaseSessionStore(_InDatabase, SessionStore):
 
     @_on_thread
     def create(self, session: Session) -> None:
-        now = to_datetime(self.now())
-        principal = session.principal[:PRINCIPAL_LENGTH]
-        if self._is_full(principal):
-            raise StoreFull(f"This caller has {self.limit_per_principal} sessions already")
+        now, caller = to_datetime(self.now()), digest(session.counted_as)
+        if self._statements.count(caller) >= self.limit_per_principal:
+            self._make_room(caller)
         with self._transaction_for(session.subscriptions):
             self._rows(McpSession).create(
                 address=session.address,
                 server=session.server,
-                principal=principal,
+                principal=session.principal[:PRINCIPAL_LENGTH],
+                caller=caller,
                 version=session.version,
                 data=pack(session),
+                initialized=session.initialized,
                 created_at=now,
                 used_at=now,
             )
             self._subscribe(session, session.subscriptions)
 
-    def _is_full(self, principal: str) -> bool:
-        """Whether this principal has as many sessions as are allowed.
-
-        MySQL compares names without case, so that its count is only an upper bound.
-        """
-        count = self._statements.count(principal, to_datetime(self.oldest_use))
-        if count < self.limit_per_principal:
-            return False
-        names = list(self._live.filter(principal=principal).values_list("principal", flat=True))
-        return names.count(principal) >= self.limit_per_principal
+    def _make_room(self, caller: str) -> None:
+        """Delete expired sessions of this caller or, if there are none, the longest idle ones."""
+        rows = self._rows(McpSession).filter(caller=caller)
+        rows.exclude(live(self)).delete()
+        excess = rows.count() - self.limit_per_principal + 1
+        if excess > 0:
+            may_go = Q(initialized=False) | Q(used_at__lte=to_datetime(self.idle_since))
+            idle = rows.filter(may_go).order_by("used_at").values_list("pk", flat=True)
+            names = list(idle[:excess])
+            if len(names) < excess:
+                raise self.full()
+            rows.filter(pk__in=names).delete()
 
     @_on_thread
     def load(self, session_id: str) -> Session | None:
         if (row := self._read(session_id)) is None:
             return None
-        data, used_at, _ = row
-        if self.is_touch_due(used_at.timestamp()):
+        data, used_at, _, initialized = row
+        if self.is_touch_due(used_at.timestamp(), initialized=initialized):
             self._touch(session_id)
         return unpack(data, session_id=session_id)
 
-    def _read(self, session_id: str) -> tuple[str, datetime, int] | None:
+    def _read(self, session_id: str) -> _Row | None:
         row = self._statements.read(address(session_id))
-        return row if row is not None and self.is_live(row[1].timestamp()) else None
+        if row is None or not self.is_live(row[1].timestamp(), initialized=row[3]):
+            return None
+        return row
 
     @_on_thread
     def update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
         if (row := self._read(session_id)) is None:
             return None
-        data, _, count = row
+        data, _, count, _ = row
         before = unpack(data, session_id=session_id)
         after = before.apply(changes)
         text = pack(after)
@@ -155,7 +163,7 @@ class DatabaseSessionStore(_InDatabase, SessionStore):
         # transaction has read before another one's write and then writes itself.
         with self._transaction_for(before.subscriptions ^ after.subscriptions):
             now = to_datetime(self.now())
-            if not self._statements.update(after.address, count, text, now):
+            if not self._statements.update(after, count, text, now):
                 raise _ConcurrentUpdate
             if gone := before.subscriptions - after.subscriptions:
                 rows = self._rows(Subscription).filter(session=after.address)
@@ -168,14 +176,16 @@ class DatabaseSessionStore(_InDatabase, SessionStore):
         self._touch(session_id)
 
     def _touch(self, session_id: str) -> None:
-        stale = Q(used_at__lte=to_datetime(self.now() - self.touch_interval))
-        self._live.filter(stale, pk=address(session_id)).update(used_at=to_datetime(self.now()))
+        rows = self._rows(McpSession).filter(live(self), pk=address(session_id))
+        recently = to_datetime(self.now() - self.touch_interval)
+        stale = Q(initialized=False) | Q(used_at__lte=recently)
+        rows.filter(stale).update(used_at=to_datetime(self.now()))
 
     @_on_thread
     def delete(self, session_id: str) -> bool:
         if (row := self._read(session_id)) is None:
             return False
-        data, _, count = row
+        data, _, count, _ = row
         session = unpack(data, session_id=session_id)
         with self._transaction_for(session.subscriptions):
             if session.subscriptions:
@@ -187,14 +197,14 @@ class DatabaseSessionStore(_InDatabase, SessionStore):
 
     @_on_thread
     def subscribers(self, server: str, uri: str) -> list[str]:
-        live = Q(session__used_at__gt=to_datetime(self.oldest_use))
-        found = self._rows(Subscription).filter(live, resource=digest(server, uri))
+        subscriptions = self._rows(Subscription).filter(resource=digest(server, uri))
+        found = subscriptions.filter(live(self, "session__"))
         return list(found.values_list("session_id", flat=True))
 
     @_on_thread
     def prune(self) -> int:
         rows = self._rows(McpSession)
-        _, deleted = rows.exclude(used_at__gt=to_datetime(self.oldest_use)).delete()
+        _, deleted = rows.exclude(live(self)).delete()
         return deleted.get(McpSession._meta.label, 0)
 
     def _subscribe(self, session: Session, uris: Collection[str]) -> None:
@@ -208,9 +218,15 @@ class DatabaseSessionStore(_InDatabase, SessionStore):
         """A transaction, where more than the row of the session is written."""
         return self._atomic() if subscriptions else nullcontext()
 
-    @property
-    def _live(self) -> models.QuerySet[McpSession]:
-        return self._rows(McpSession).filter(used_at__gt=to_datetime(self.oldest_use))
+
+def live(store: SessionStore, prefix: str = "") -> Q:
+    """The rows of sessions that have not expired; ``prefix`` leads from other rows to them."""
+
+    def used(initialized: bool) -> Q:
+        oldest = to_datetime(store.oldest_use(initialized=initialized))
+        return Q((f"{prefix}initialized", initialized), (f"{prefix}used_at__gt", oldest))
+
+    return used(True) | used(False)
 
 
 class DatabaseEventStore(_InDatabase, EventStore):
@@ -288,8 +304,26 @@ class DatabaseEventStore(_InDatabase, EventStore):
         return [Event(*row) for row in later.values_list("number", "data")]
 
     @_on_thread
+    def last(self, session: str, stream: str) -> int | None:
+        found = self._find(digest(session, stream)).values_list("last", flat=True)
+        return found.first()
+
+    @_on_thread
     def close(self, session: str, stream: str) -> None:
         self._find(digest(session, stream)).update(closed=True, touched_at=to_datetime(self.now()))
+
+    @_on_thread
+    def close_abandoned(self, session: str, stream: str, after: float, data: str) -> bool:
+        silent = Q(closed=False, touched_at__lte=to_datetime(self.now() - after))
+        rows = self._find(digest(session, stream))
+        if not rows.filter(silent).exists():
+            return False
+        with self._atomic():
+            # The update locks the row, so that one of several callers finds it open.
+            if not rows.filter(silent).update(closed=True, touched_at=to_datetime(self.now())):
+                return False
+            self._append(session, stream, [data])
+        return True
 
     @_on_thread
     def is_closed(self, session: str, stream: str) -> bool:
@@ -332,39 +366,41 @@ class _Statements:
     def __init__(self, connection: BaseDatabaseWrapper) -> None:
         self.connection = connection
         quote = connection.ops.quote_name
-        columns = ("address", "principal", "data", "update_count", "used_at")
+        columns = ("address", "caller", "data", "initialized", "update_count", "used_at")
         table = quote(McpSession._meta.db_table)
-        name, principal, data, count, used_at = map(quote, columns)
+        name, caller, data, initialized, count, used_at = map(quote, columns)
         where = f"WHERE {name} = %s AND {count} = %s"
-        self._update = f"UPDATE {table} SET {data} = %s, {count} = %s, {used_at} = %s {where}"
+        assigned = ", ".join(f"{column} = %s" for column in (data, initialized, count, used_at))
+        self._update = f"UPDATE {table} SET {assigned} {where}"
         self._delete = f"DELETE FROM {table} {where}"
-        self._count = f"SELECT COUNT(*) FROM {table} WHERE {principal} = %s AND {used_at} > %s"
+        self._count = f"SELECT COUNT(*) FROM {table} WHERE {caller} = %s"
         # Compiled by the ORM, which knows how each database returns a time. A RawQuerySet, the
         # public interface, takes 90 µs more for each read: 16 % of the session.
         rows = McpSession._default_manager.using(connection.alias).filter(pk="0")
-        read = rows.values_list("data", "used_at", "update_count").query
+        read = rows.values_list("data", "used_at", "update_count", "initialized").query
         self._compiler = read.get_compiler(connection=connection)
         self._read, _ = self._compiler.as_sql()
         selected = [column for column, _, _ in self._compiler.select or ()]
         self._converters = self._compiler.get_converters(selected)
 
-    def read(self, name: str) -> tuple[str, datetime, int] | None:
-        """The data, the time of the last use and the update count of a session."""
+    def read(self, name: str) -> _Row | None:
         found = self._rows(self._read, name)
         if self._converters:
             found = list(self._compiler.apply_converters(found, self._converters))
         return tuple(found[0]) if found else None
 
-    def update(self, name: str, count: int, data: str, used_at: datetime) -> bool:
+    def update(self, session: Session, count: int, data: str, used_at: datetime) -> bool:
         """Write a session that was read with this update count; False after another update."""
-        return self._change(self._update, data, count + 1, self._time(used_at), name, count)
+        values = data, session.initialized, count + 1, self._time(used_at)
+        return self._change(self._update, *values, session.address, count)
 
     def delete(self, name: str, count: int) -> bool:
         """Delete a session that was read with this update count; False after an update."""
         return self._change(self._delete, name, count)
 
-    def count(self, principal: str, oldest_use: datetime) -> int:
-        return cast("int", self._rows(self._count, principal, self._time(oldest_use))[0][0])
+    def count(self, caller: str) -> int:
+        """The number of sessions of a caller, expired ones included."""
+        return cast("int", self._rows(self._count, caller)[0][0])
 
     def _time(self, moment: datetime) -> Any:
         return self.connection.ops.adapt_datetimefield_value(moment)

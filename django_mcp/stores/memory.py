@@ -5,7 +5,7 @@ Expired entries are deleted without a command, since no command can reach the pr
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -18,10 +18,13 @@ from django_mcp.stores.base import Event, EventStore, SessionStore, StoreFull, p
 
 @dataclass(slots=True)
 class _Entry:
-    """A session as JSON, so that it is never changed in place, and the time of its last use."""
+    """A session as JSON, so that it is never changed in place, and what sessions are found by."""
 
-    session: Session
     text: str
+    counted_as: str
+    server: str
+    subscriptions: frozenset[str]
+    initialized: bool
     used_at: float
 
 
@@ -31,17 +34,31 @@ class MemorySessionStore(SessionStore):
     def __init__(self, **limits: Any) -> None:
         super().__init__(**limits)
         self._entries: dict[str, _Entry] = {}  # By address, the least recently used first.
-        self._counts: Counter[str] = Counter()  # By principal.
+        self._uninitialized: dict[str, None] = {}  # Some of them, in the same order.
+        self._by_caller: defaultdict[str, set[str]] = defaultdict(set)
         self._lock = Lock()  # Tests and synchronous callers have their own event loops.
 
     async def create(self, session: Session) -> None:
         text = pack(session)
         with self._lock:
             self._drop_expired()
-            if self._counts[session.principal] >= self.limit_per_principal:
-                raise StoreFull(f"This caller has {self.limit_per_principal} sessions already")
-            self._counts[session.principal] += 1
-            self._entries[session.address] = _Entry(session, text, self.now())
+            names = self._by_caller.get(session.counted_as, ())
+            if len(names) >= self.limit_per_principal:
+                entries = [(name, self._entries[name]) for name in names]
+                present = [(name, entry.used_at, entry.initialized) for name, entry in entries]
+                self._drop(self.longest_idle(present))
+            name, caller = session.address, session.counted_as
+            self._by_caller[caller].add(name)
+            self._entries[name] = _Entry(
+                text,
+                caller,
+                session.server,
+                session.subscriptions,
+                session.initialized,
+                self.now(),
+            )
+            if not session.initialized:
+                self._uninitialized[name] = None
 
     async def load(self, session_id: str) -> Session | None:
         with self._lock:
@@ -53,7 +70,10 @@ class MemorySessionStore(SessionStore):
             if (entry := self._use(address(session_id))) is None:
                 return None
             session = unpack(entry.text, session_id=session_id).apply(changes)
-            entry.text, entry.session = pack(session), session
+            entry.text, entry.subscriptions = pack(session), session.subscriptions
+            entry.initialized = session.initialized
+            if session.initialized:
+                self._uninitialized.pop(session.address, None)
             return unpack(entry.text, session_id=session_id)
 
     async def touch(self, session_id: str) -> None:
@@ -71,7 +91,7 @@ class MemorySessionStore(SessionStore):
             return [
                 name
                 for name, entry in self._entries.items()
-                if entry.session.server == server and uri in entry.session.subscriptions
+                if entry.server == server and uri in entry.subscriptions
             ]
 
     async def prune(self) -> int:
@@ -80,23 +100,32 @@ class MemorySessionStore(SessionStore):
 
     def _use(self, name: str) -> _Entry | None:
         """Look up a session, and move it to the end of the order of expiry."""
-        if (entry := self._entries.get(name)) is None or not self.is_live(entry.used_at):
+        entry = self._entries.get(name)
+        if entry is None or not self.is_live(entry.used_at, initialized=entry.initialized):
             return None
         entry.used_at = self.now()
         self._entries[name] = self._entries.pop(name)
+        if not entry.initialized:
+            self._uninitialized[name] = self._uninitialized.pop(name)
         return entry
 
     def _drop_expired(self) -> int:
-        oldest = self.oldest_use
-        expired = list(takewhile(lambda name: self._entries[name].used_at <= oldest, self._entries))
+        return self._drop_before(
+            self.oldest_use(initialized=False), self._uninitialized
+        ) + self._drop_before(self.oldest_use(initialized=True), self._entries)
+
+    def _drop_before(self, oldest: float, names: Iterable[str]) -> int:
+        expired = list(takewhile(lambda name: self._entries[name].used_at <= oldest, names))
         return sum(map(self._drop, expired))
 
     def _drop(self, name: str) -> bool:
         if (entry := self._entries.pop(name, None)) is None:
             return False
-        self._counts[entry.session.principal] -= 1
-        if not self._counts[entry.session.principal]:
-            del self._counts[entry.session.principal]
+        self._uninitialized.pop(name, None)
+        names = self._by_caller[entry.counted_as]
+        names.discard(name)
+        if not names:
+            del self._by_caller[entry.counted_as]
         return True
 
 
@@ -131,6 +160,11 @@ class MemoryEventStore(EventStore):
             oldest = self.now() - self.lifetime
             return [event for at, event in found.events if event.number > number and at > oldest]
 
+    async def last(self, session: str, stream: str) -> int | None:
+        with self._lock:
+            found = self._find(session, stream)
+            return None if found is None else found.last
+
     async def move(self, session: str, source: str, target: str) -> list[Event]:
         with self._lock:
             if (found := self._find(session, source)) is None:
@@ -147,6 +181,15 @@ class MemoryEventStore(EventStore):
             if (found := self._find(session, stream)) is not None:
                 found.closed = True
                 self._touch(session, stream)
+
+    async def close_abandoned(self, session: str, stream: str, after: float, data: str) -> bool:
+        with self._lock:
+            found = self._find(session, stream)
+            if found is None or found.closed or found.touched_at > self.now() - after:
+                return False
+            self._append(session, stream, [data])
+            found.closed = True
+            return True
 
     async def is_closed(self, session: str, stream: str) -> bool:
         with self._lock:

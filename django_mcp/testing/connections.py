@@ -9,12 +9,13 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
+from math import inf
 from types import SimpleNamespace
 from typing import Any, BinaryIO, ClassVar, Protocol, cast
 
 from django.contrib.auth.models import AnonymousUser
 
-from django_mcp import conf, routing
+from django_mcp import conf, registry, routing
 from django_mcp.auth.base import Principal
 from django_mcp.components.tool import ToolComponent
 from django_mcp.dispatch import dispatcher
@@ -142,7 +143,9 @@ class MemoryConnection(Connection):
 
     def __init__(self, facts: Facts, listener: Listener) -> None:
         super().__init__(facts, listener)
-        self._store = MemorySessionStore(idle_timeout=float("inf"), limit_per_principal=1)
+        self._store = MemorySessionStore(
+            idle_timeout=inf, initialize_timeout=inf, limit_per_principal=1
+        )
         functions = replace(site.get(), commit=self._store.update, publish=self._publish)
         self._engine = SessionEngine(functions, self._store, is_shared=False)
         scope = http_scope(path=facts.path, headers=facts.headers, query=facts.query)
@@ -253,7 +256,10 @@ class HttpConnection(Connection):
             self._application = routing.endpoint(facts.server)
         else:
             self._application = StreamableHttpConsumer.as_asgi(
-                server=facts.server, authenticators=(FixedAuthentication(facts.principal),)
+                server=facts.server,
+                authentication=registry.authentication_by(
+                    facts.server, (FixedAuthentication(facts.principal),)
+                ),
             )
 
     async def listen(self, ready: Callable[[], None]) -> None:

@@ -25,7 +25,15 @@ import pytest
 
 from django_mcp.frame.session import Change, Session, address
 from django_mcp.protocol.revisions import REVISIONS
-from django_mcp.stores.base import ABANDONED_AFTER, Event, EventStore, SessionStore, StoreFull
+from django_mcp.stores.base import (
+    ABANDONED_AFTER,
+    INITIALIZE_TIMEOUT,
+    STREAM_CHECK,
+    Event,
+    EventStore,
+    SessionStore,
+    StoreFull,
+)
 
 S = TypeVar("S")
 
@@ -49,9 +57,9 @@ class Clock:
 
 
 def a_session(number: int = 1, **members: Any) -> Session:
-    """A session as ``initialize`` creates it."""
-    values = {"server": "shop", "principal": "user:7", "version": REVISIONS[0].version, **members}
-    return Session(id=f"secret-{number}", **values)
+    """A session whose client is initialized."""
+    values = {"server": "shop", "principal": "user:7", "version": REVISIONS[0].version}
+    return Session(id=f"secret-{number}", **{**values, "initialized": True, **members})
 
 
 async def created(store: SessionStore, number: int = 1, **members: Any) -> Session:
@@ -267,14 +275,73 @@ class SessionStoreContract(_StoreContract[SessionStore]):
         assert await store.load(a_session(0).id) is None
         assert await store.load(a_session(3).id) == a_session(3)
 
-    async def test_session_above_the_limit_per_principal_is_rejected(self, clock: Clock) -> None:
+    async def test_uninitialized_session_expires_earlier(
+        self, store: SessionStore, clock: Clock
+    ) -> None:
+        subscribed = {"subscriptions": frozenset({"shop://a"}), "initialized": False}
+        unused, used = await created(store, 1, **subscribed), await created(store, 2, **subscribed)
+        for _ in range(3):
+            clock.advance(INITIALIZE_TIMEOUT * 0.6)
+            await store.touch(used.id)
+        assert await store.load(unused.id) is None
+        assert await store.update(unused.id, [put("a", 1)]) is None
+        assert await store.prune() == (0 if self.forgets_by_itself else 1)
+        assert await store.subscribers("shop", "shop://a") == [used.address]
+        assert await store.load(used.id) == used
+        clock.advance(INITIALIZE_TIMEOUT + 1)
+        assert await store.load(used.id) is None
+
+    async def test_session_lives_longer_once_it_is_initialized(
+        self, store: SessionStore, clock: Clock
+    ) -> None:
+        session = await created(store, initialized=False)
+        await store.update(session.id, [Change("initialized", "set", value=True)])
+        clock.advance(IDLE_TIMEOUT - 1)
+        assert await store.load(session.id) == replace(session, initialized=True)
+
+    async def test_session_above_the_limit_takes_the_place_of_the_longest_idle(
+        self, clock: Clock
+    ) -> None:
+        store = self.make_store(idle_timeout=IDLE_TIMEOUT, limit_per_principal=2, now=clock)
+        first = await created(store, 1, subscriptions=frozenset({"shop://a"}))
+        await created(store, 2, server="another")
+        clock.advance(IDLE_TIMEOUT / 2)
+        await store.touch(first.id)
+        clock.advance(IDLE_TIMEOUT / 4)
+        await created(store, 3)
+        assert await store.load(a_session(2).id) is None
+        await created(store, 4, principal="user:8")
+        await created(store, 5)
+        assert await store.load(first.id) is None
+        assert await store.subscribers("shop", "shop://a") == []
+        assert await store.load(a_session(3).id) == a_session(3)
+
+    async def test_session_in_use_makes_no_room_for_another(self, clock: Clock) -> None:
         store = self.make_store(idle_timeout=IDLE_TIMEOUT, limit_per_principal=2, now=clock)
         await created(store, 1)
-        await created(store, 2, server="another")
+        await created(store, 2)
+        clock.advance(STREAM_CHECK)
         with pytest.raises(StoreFull):
             await created(store, 3)
         assert await store.load(a_session(3).id) is None
-        await created(store, 4, principal="user:8")
+        assert await store.load(a_session(1).id) == a_session(1)
+
+    async def test_uninitialized_session_makes_room_at_once(self, clock: Clock) -> None:
+        store = self.make_store(idle_timeout=IDLE_TIMEOUT, limit_per_principal=2, now=clock)
+        await created(store, 1)
+        await created(store, 2, initialized=False)
+        await created(store, 3, initialized=False)
+        assert await store.load(a_session(2).id) is None
+        assert await store.load(a_session(1).id) == a_session(1)
+
+    async def test_sessions_of_one_principal_are_counted_by_caller(self, clock: Clock) -> None:
+        store = self.make_store(idle_timeout=IDLE_TIMEOUT, limit_per_principal=1, now=clock)
+        await created(store, 1, caller="one")
+        await created(store, 2, caller="other")
+        with pytest.raises(StoreFull):
+            await created(store, 3, caller="one")
+        await store.delete(a_session(2).id)
+        await created(store, 4, caller="other")
 
     async def test_principals_are_case_sensitive(self, clock: Clock) -> None:
         store = self.make_store(idle_timeout=IDLE_TIMEOUT, limit_per_principal=1, now=clock)
@@ -350,6 +417,18 @@ class EventStoreContract(_StoreContract[EventStore]):
         assert await store.after("session", "stream", 0) is None
         assert await store.append("session", "stream", []) == 0
         assert await store.after("session", "stream", 0) == []
+
+    async def test_last_number_is_that_of_the_newest_event_even_if_it_has_expired(
+        self, store: EventStore, other_worker: EventStore, clock: Clock
+    ) -> None:
+        assert await store.last("session", "stream") is None
+        await store.append("session", "stream", [])
+        assert await store.last("session", "stream") == 0
+        await other_worker.append("session", "stream", ["a", "b"])
+        clock.advance(LIFETIME + 1)
+        assert await store.last("session", "stream") == 2
+        await store.forget("session")
+        assert await store.last("session", "stream") is None
 
     async def test_streams_are_isolated_by_session_and_case_sensitive_name(
         self, store: EventStore
@@ -438,6 +517,51 @@ class EventStoreContract(_StoreContract[EventStore]):
         assert await store.is_closed("session", "stream") is True
         await store.close("session", "stream")
         assert await store.after("session", "stream", 0) is None
+
+    async def test_stream_whose_writer_is_silent_is_closed_with_a_last_event(
+        self, store: EventStore, other_worker: EventStore, clock: Clock
+    ) -> None:
+        await store.append("session", "stream", ["a"])
+        clock.advance(20)
+        await store.append("session", "stream", [])  # The writer lives.
+        clock.advance(20)
+        assert await other_worker.close_abandoned("session", "stream", 30, "end") is False
+        clock.advance(10)
+        assert await other_worker.close_abandoned("session", "stream", 30, "end") is True
+        assert await store.is_closed("session", "stream") is True
+        assert await store.after("session", "stream", 0) == [Event(1, "a"), Event(2, "end")]
+
+    async def test_stream_that_was_silent_for_longer_than_its_events_live_can_be_closed(
+        self, store: EventStore, clock: Clock
+    ) -> None:
+        await store.append("session", "stream", ["a"])
+        clock.advance(LIFETIME + 1)
+        assert await store.close_abandoned("session", "stream", 30, "end") is True
+        assert await store.after("session", "stream", 1) == [Event(2, "end")]
+
+    async def test_concurrent_closes_of_an_abandoned_stream_append_one_event(
+        self, store: EventStore, other_worker: EventStore, clock: Clock
+    ) -> None:
+        await store.append("session", "stream", ["a"])
+        clock.advance(30)
+        closed = await asyncio.gather(
+            *(
+                worker.close_abandoned("session", "stream", 30, "end")
+                for worker in [store, other_worker] * 5
+            )
+        )
+        assert sorted(closed) == [False] * 9 + [True]
+        assert await store.after("session", "stream", 0) == [Event(1, "a"), Event(2, "end")]
+
+    async def test_closed_or_unknown_stream_is_not_abandoned(
+        self, store: EventStore, clock: Clock
+    ) -> None:
+        assert await store.close_abandoned("session", "stream", 30, "end") is False
+        await store.append("session", "stream", ["a"])
+        await store.close("session", "stream")
+        clock.advance(60)
+        assert await store.close_abandoned("session", "stream", 30, "end") is False
+        assert await store.after("session", "stream", 0) == [Event(1, "a")]
 
     async def test_abandoned_stream_is_deleted_after_its_time_limit(
         self, store: EventStore, clock: Clock

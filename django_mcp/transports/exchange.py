@@ -29,8 +29,12 @@ class LoopExchange:
         """Run a synchronous function in a thread of the pool."""
         return threads.run(function, *args)
 
+    def run_hook(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
+        """Run a synchronous function in a thread which no handler occupies."""
+        return threads.run_hook(function, *args)
+
     run_async = staticmethod(threads.run_async)
-    """Await a coroutine, with database connections of its own."""
+    """Await a coroutine, with the database connections of its request."""
     run_handler = staticmethod(rollback.run)
     """Run a synchronous handler; its writes before an input request are rolled back."""
     run_handler_async = staticmethod(rollback.run_async)

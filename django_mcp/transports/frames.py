@@ -17,9 +17,11 @@ from django_mcp.frame.client.log_levels import LEAST_SEVERE, LogRateLimiter, lev
 from django_mcp.frame.client.multi_round_trip import MultiRoundTripClient
 from django_mcp.frame.exchange import Exchange
 from django_mcp.frame.session import Session, address
+from django_mcp.frame.transport import caller_key
 from django_mcp.protocol import request_meta
-from django_mcp.protocol.errors import InvalidParams, InvalidRequest, UnsupportedProtocolVersion
+from django_mcp.protocol.errors import InvalidParams, InvalidRequest, McpError
 from django_mcp.protocol.jsonrpc import Notification, Request
+from django_mcp.protocol.limits import quoted
 from django_mcp.protocol.request_meta import RequestMeta
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Revision, Statefulness
 from django_mcp.server.server import Server
@@ -35,6 +37,12 @@ class RequestOrigin(NamedTuple):
     transport: Transport | None
     session: Any = None
     """The Django session."""
+
+
+def counted_as(server: Server, principal: Principal, transport: Transport | None) -> str:
+    """By what sessions and streams are counted: an anonymous caller is limited on each server."""
+    key = caller_key(principal, transport)
+    return key if principal.subject else f"{server.name} {key}"
 
 
 @dataclass(slots=True)
@@ -65,7 +73,7 @@ def stateless(call: IncomingRequest, request: Request, meta: RequestMeta) -> Fra
         client = partial(MultiRoundTripClient, responses=earlier.responses)
     level = meta.log_level
     if level is not None and level_name(level) != level:
-        raise InvalidParams(f"Unknown log level {level!r}")
+        raise InvalidParams(f"Unknown log level {quoted(level)}")
     return _frame(call, request, private, level, client=client, assigns=earlier.assigns)
 
 
@@ -131,8 +139,7 @@ def for_initialize(call: IncomingRequest, request: Request) -> Frame:
     served = call.server.revisions(Statefulness.SESSION)
     if not served:
         requested = str(request.params.get("protocolVersion", ""))
-        data = {"supported": [*call.server.stateless], "requested": requested}
-        raise UnsupportedProtocolVersion(data=data)
+        raise McpError.unsupported_protocol_version(requested, tuple(call.server.stateless))
     return _frame(call, request, {"server": call.server, "revision": served[-1]}, None)
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import secrets
 from abc import ABC, abstractmethod
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any, Generic, TypeVar
 
 from django_mcp import conf
@@ -22,17 +23,19 @@ from django_mcp.dispatch.invocation import call_hook
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change, Session
 from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.errors import InternalError, InvalidRequest
+from django_mcp.protocol.errors import InternalError, InvalidRequest, TooManyRequests
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestId, Response
-from django_mcp.protocol.limits import MAX_BATCH
+from django_mcp.protocol.limits import MAX_BATCH, quoted
 from django_mcp.pubsub import publisher
-from django_mcp.stores.base import SessionStore
+from django_mcp.stores.base import SessionStore, digest
 from django_mcp.transports import frames, session_lock
 
 REMEMBERED = 30.0
-"""Seconds for which the cancellation of a request that is not in flight is remembered."""
-MAX_EARLY = 1000
-"""How many of these are remembered here, of all sessions."""
+"""Seconds for which a cancellation that comes before its request is remembered."""
+MAX_EARLY = 20
+"""How many of these are remembered of one session."""
+MAX_ANSWERED = 100
+"""How many ids of answered requests are remembered of one session."""
 MAX_CONCURRENT_IN_BATCH = 20
 """Requests of a batch that run at once, so that a long batch leaves room for other requests."""
 GIVEN_UP = "The client gave the request up"
@@ -64,6 +67,7 @@ class SessionEngine:
             server=server.name,
             principal=frame.principal.key,
             version=opened.revision.version,
+            caller=_caller(frame),
             client_info=opened.private["client_info"],
             client_capabilities=opened.private["client_capabilities"],
             init_meta=opened.private["init_meta"],
@@ -132,7 +136,15 @@ class SessionEngine:
                 await self.site.commit(session.id, frame.changes)
                 await self.site.publish(server, session.id, frame.changes)
         except Exception as error:
-            server.report(f"handle_notification failed for {message.method}", error)
+            server.report(f"handle_notification failed for {quoted(message.method)}", error)
+
+
+def _caller(frame: Frame) -> str:
+    """By what the session is counted; hashed, since it contains the address of a person."""
+    principal = frame.principal
+    if principal.subject:
+        return ""
+    return digest(frames.counted_as(frame.server, principal, frame.transport))
 
 
 class InFlightRequest(ABC):
@@ -154,44 +166,88 @@ class InFlightRequest(ABC):
 R = TypeVar("R", bound=InFlightRequest)
 
 
-class InFlightRequests(Generic[R]):
-    """The requests that are answered on one event loop, by session and key."""
+class _Requests(Generic[R]):
+    """The requests of one session: those in flight, and which ids are not."""
+
+    __slots__ = ("answered", "cancelled", "in_flight", "is_used")
 
     def __init__(self) -> None:
-        self._requests: dict[str, dict[str, R]] = {}
-        self._early: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self.in_flight: dict[str, R] = {}
+        self.answered: deque[str] = deque(maxlen=MAX_ANSWERED)
+        self.cancelled: dict[str, float] = {}
+        """When those were cancelled that have not arrived."""
+        self.is_used = True
+        """Whether it was used since the last look at it."""
+
+
+class InFlightRequests(Generic[R]):
+    """The requests that are answered on one event loop, by session and key.
+
+    Over HTTP, a cancellation may arrive before its request, so that it is remembered. It may as
+    well arrive after the response: then it must not cancel the next request with that id.
+    """
+
+    def __init__(self, *, may_overtake: bool = False) -> None:
+        """``may_overtake``: whether a cancellation may arrive before its request."""
+        self._may_overtake = may_overtake
+        self._sessions: dict[str, _Requests[R]] = {}
 
     def begin(self, request: R) -> None:
         """Add a request; raises InvalidRequest if there are too many, or one with this id."""
-        requests = self._requests.setdefault(request.session, {})
+        session = self._sessions.get(request.session) or self._add(request.session)
+        requests = session.in_flight
         if request.key in requests:
             raise InvalidRequest("A request with this id is running", request_id=request.id)
         elif len(requests) >= conf.get().max_in_flight:
-            raise InvalidRequest("Too many requests are running", request_id=request.id)
+            raise TooManyRequests(request_id=request.id)
         requests[request.key] = request
-        if self._early:
-            until = self._early.pop((request.session, request.key), 0.0)
-            request.cancelled_early |= until > asyncio.get_running_loop().time()
+        if session.cancelled:
+            cancelled_at = session.cancelled.pop(request.key, -inf)
+            now = asyncio.get_running_loop().time()
+            request.cancelled_early |= now < cancelled_at + REMEMBERED
 
     def end(self, request: R) -> None:
-        requests = self._requests[request.session]
-        del requests[request.key]
-        if not requests:
-            del self._requests[request.session]
+        session = self._sessions[request.session]
+        del session.in_flight[request.key]
+        session.answered.append(request.key)
+        session.is_used = True
 
     def cancel(self, session: str, key: str, reason: str | None) -> bool:
-        """Cancel a request. One that is not in flight here is remembered for a while: False."""
-        request = self._requests.get(session, {}).get(key)
+        """Cancel a request; False if it is not in flight here."""
+        known = self._sessions.get(session) or self._add(session)
+        request = known.in_flight.get(key)
         if request is not None:
             request.cancel(reason)
             return True
-        self._early[session, key] = asyncio.get_running_loop().time() + REMEMBERED
-        if len(self._early) > MAX_EARLY:
-            self._early.popitem(last=False)
+        if self._may_overtake and key not in known.answered:
+            known.cancelled[key] = asyncio.get_running_loop().time()
+            known.is_used = True
+            if len(known.cancelled) > MAX_EARLY:
+                del known.cancelled[next(iter(known.cancelled))]
         return False
 
     def of(self, session: str) -> Sequence[R]:
-        return tuple(self._requests.get(session, {}).values())
+        known = self._sessions.get(session)
+        return () if known is None else tuple(known.in_flight.values())
+
+    def has_answered(self, session: str, key: str) -> bool:
+        """Whether a request with this id was recently answered here."""
+        known = self._sessions.get(session)
+        return known is not None and key in known.answered
+
+    def _add(self, session: str) -> _Requests[R]:
+        if self._may_overtake and not self._sessions:
+            asyncio.get_running_loop().call_later(REMEMBERED, self._forget_unused)
+        return self._sessions.setdefault(session, _Requests())
+
+    def _forget_unused(self) -> None:
+        """Forget the sessions which had no requests since the last time."""
+        for session, known in tuple(self._sessions.items()):
+            if not (known.is_used or known.in_flight):
+                del self._sessions[session]
+            known.is_used = False
+        if self._sessions:
+            asyncio.get_running_loop().call_later(REMEMBERED, self._forget_unused)
 
 
 def key_of(request_id: RequestId) -> str:

@@ -42,7 +42,7 @@ async def _process(frame: Frame) -> Frame:
     """The Frame with the values of FRAME_PROCESSORS, which are never stored."""
     assigns: dict[str, Any] = {}
     for path in conf.get().frame_processors:
-        values = await frame.exchange.run(_processor(path), frame)
+        values = await frame.exchange.run_hook(_processor(path), frame)
         assigns |= await values if isawaitable(values) else values
     return frame.with_request_assigns(assigns)
 

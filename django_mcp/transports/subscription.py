@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, cast
 
 from django_mcp.auth.base import Principal
 from django_mcp.dispatch import visibility
@@ -23,6 +24,9 @@ class Subscription:
 
     async def open(self) -> None:
         """Subscribe and acknowledge; ``close`` must follow, also after a cancellation."""
+        # The stream may be open for days, and its request may be large. The coroutines that wait
+        # for its end refer to the parameters too, so they are cleared, not replaced.
+        cast("dict[str, Any]", self._frame.message.params).clear()
         # In this order: what is published once the client reads this is sent to it.
         for group in self._groups():
             await bus.here().subscribe(group, self._receive)

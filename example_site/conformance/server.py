@@ -8,6 +8,8 @@ conformance = Server(
     description="What the official conformance suite wants to find on a server.",
     # The suite sends no credentials.
     authenticators=["django_mcp.auth.anonymous.AnonymousAuthentication"],
+    # Scenarios of the official suite send input responses without the request state.
+    requires_request_state=False,
     capabilities={
         "extensions": {
             "io.modelcontextprotocol/ui": {},

@@ -122,7 +122,7 @@ async def test_call_log_has_one_record_per_call(caplog: pytest.LogCaptureFixture
         async with Client(server()) as client:
             await client.call_tool("echo", {"word": SECRET})
     (record,) = [each for each in caplog.records if each.name == "django_mcp.calls"]
-    assert record.getMessage().startswith("tools/call echo: ok after")
+    assert record.getMessage().startswith("tools/call 'echo': ok after")
     assert vars(record)["mcp_outcome"] == "ok"
     assert SECRET not in str(vars(record))
 

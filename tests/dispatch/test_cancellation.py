@@ -186,5 +186,5 @@ async def test_cancellation_reason_is_logged(
         await cancel_call(client, desk, "wait")
 
     (logged,) = [record.getMessage() for record in caplog.records if "cancelled" in record.msg]
-    assert logged.startswith("<Frame tools/call ")
+    assert logged.startswith("<Frame 'tools/call' ")
     assert logged.endswith(f"was cancelled: {desk.reasons[0]!r}")

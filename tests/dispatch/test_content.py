@@ -199,4 +199,4 @@ async def test_middleware_result_without_its_members_returns_internal_error(
         error = await error_of(client.get_prompt("ask"))
 
     assert error.code == -32603
-    assert "prompts/get failed" in caplog.text
+    assert "'prompts/get' failed" in caplog.text

@@ -36,7 +36,7 @@ async def response_to(client: Client, message: Any) -> dict[str, Any]:
     return answer
 
 
-@pytest.mark.parametrize("identity", [0, 1, -1, 2**53, 2**63 - 1, "", "1", "a b", "ü", "x" * 500])
+@pytest.mark.parametrize("identity", [0, 1, -1, 2**53, 2**63 - 1, "", "1", "a b", "ü", "x" * 256])
 async def test_response_repeats_the_request_id_with_its_type(
     client_for: ClientFor, identity: Any
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import re
 import signal
@@ -192,6 +193,22 @@ async def test_middleware_that_ends_with_no_exception_is_answered(error: Any) ->
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit])
+async def test_frame_processor_that_ends_with_no_exception_is_answered(
+    error: Any, configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def process(frame: Frame) -> dict[str, Any]:
+        raise error
+
+    monkeypatch.setattr(sys.modules[__name__], "process", process, raising=False)
+    configure(FRAME_PROCESSORS=[f"{__name__}.process"])
+
+    response = await Peer(shop()).tool("add")
+
+    assert response.raised is None
+    assert response.error["code"] == -32603
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit])
 async def test_sync_handler_that_ends_with_no_exception_fails(error: Any) -> None:
     server = Server("shop")
 
@@ -289,9 +306,15 @@ async def test_answer_that_cannot_be_delivered_is_rejected(
             assert sent["method"] == "elicitation/create"
             answer = {"jsonrpc": "2.0", "id": sent["id"], "result": {"action": "accept"}}
             response = await other.post(answer, session)
+            while (failed := await stream.message()) is not None and "id" not in failed:
+                pass
 
         assert response.status == 503
         assert "deliver" in other.log
+        assert failed is not None
+        assert failed["id"] == 7
+        assert failed["result"]["isError"] is True
+        assert "deliver" in first.log
 
 
 # Row 6. Handlers that end the process, or hold it up.
@@ -764,6 +787,59 @@ async def test_server_that_raises_at_send_leaves_no_traceback() -> None:
     assert raised is None, f"The application raised {raised!r}"
 
 
+@pytest.mark.parametrize("fails_after", [1, 2])
+async def test_server_that_raises_at_send_in_a_session_leaves_no_traceback(
+    fails_after: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    peer = await peer_of(shop(), "2025-06-18")
+    body = encoded(peer.call("count"))
+    sent: list[Any] = []
+    incoming: asyncio.Queue[Any] = asyncio.Queue()
+    incoming.put_nowait({"type": "http.request", "body": body, "more_body": False})
+
+    async def send(piece: Any) -> None:
+        sent.append(piece)
+        if len(sent) > fails_after:
+            raise OSError("The client has gone")
+
+    async with asyncio.timeout(5):
+        raised = await outcome(peer.application(peer.scope(), incoming.get, send))
+    await peer.send(method="DELETE")
+    gc.collect()
+
+    assert raised is None, f"The application raised {raised!r}"
+    assert "Traceback" not in caplog.text
+
+
+async def test_client_that_leaves_before_it_sends_its_body_gets_no_response() -> None:
+    peer = Peer(shop())
+    exchange = peer.open(peer.call("add"))
+    exchange._incoming.get_nowait()
+    exchange.disconnect()
+
+    async with exchange:
+        response = await exchange.whole()
+
+    assert (response.raised, response.status) == (None, None)
+
+
+class Forgetful(Server):
+    def handle_notification(self, method: str, params: Any, frame: Frame) -> Any:
+        raise LookupError
+
+
+async def test_newline_in_a_notification_forges_no_line_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    peer = await peer_of(Forgetful("shop"))
+
+    await peer.notify("x\nERROR django_mcp: the database is away \x1b[31m" + "y" * 1000)
+
+    (line,) = [line for line in caplog.messages if "handle_notification failed" in line]
+    assert not re.search(r"[\n\x1b]", line)
+    assert len(line) < 200
+
+
 async def test_newline_in_a_tool_name_forges_no_line_of_the_call_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -810,6 +886,12 @@ async def test_session_ended_in_the_admin_ends_its_streams_and_sends_the_signal(
     server = shop()
     received: list[Any] = []
 
+    @server.tool
+    async def wait(frame: Frame) -> str:
+        frame.client.log("error", "started")
+        await asyncio.sleep(60)
+        return "done"
+
     def ended(sender: Any, **facts: Any) -> None:
         received.append(facts)
 
@@ -819,18 +901,22 @@ async def test_session_ended_in_the_admin_ends_its_streams_and_sends_the_signal(
     peer = await peer_of(server)
     signals.session_ended.connect(ended)
     try:
-        async with peer.open(method="GET") as stream:
+        async with peer.open(method="GET") as stream, peer.open(peer.call("wait")) as running:
             assert await stream.status() == 200
+            await running.message()
+            await asyncio.sleep(0.2)  # SQLite in memory is locked while it is written to.
             keys = [str(key) async for key in McpSession.objects.values_list("pk", flat=True)]
             page = "/admin/django_mcp/mcpsession/"
             form = {"action": "delete_selected", "_selected_action": keys, "post": "yes"}
             assert (await browser.post(page, form)).status_code == 302
             assert (await peer.tool("add")).status == 404
             has_ended = await eventually(lambda: stream.is_complete, 2)
+            is_cancelled = await eventually(lambda: running.is_complete, 2)
     finally:
         signals.session_ended.disconnect(ended)
 
     assert has_ended, "The stream is still open"
+    assert is_cancelled, "The call is still running"
     assert len(received) == 1
 
 

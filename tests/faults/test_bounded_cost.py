@@ -11,7 +11,7 @@ import gc
 import threading
 import tracemalloc
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -363,6 +363,36 @@ async def test_client_info_that_is_too_large_is_rejected() -> None:
     assert response.error["code"] == -32602
 
 
+@pytest.mark.parametrize("version", [STATELESS, NEWEST_SESSION])
+@pytest.mark.parametrize("what", ["method", "version", "log level"])
+async def test_errors_repeat_little_of_what_a_client_sent(version: str, what: str) -> None:
+    peer = Peer(Server("shop"), version)
+    if version != STATELESS:
+        await peer.initialize()
+    long = "x" * LONG
+    if what == "log level" and version != STATELESS:
+        message = peer.request("logging/setLevel", {"level": long})
+    else:
+        message = peer.request(long if what == "method" else "ping")
+        meta = message["params"].setdefault("_meta", {})
+        key = {"version": "protocolVersion", "log level": "logLevel"}.get(what, "other")
+        meta.update({META + key: long, META + "clientCapabilities": {}})
+    headers = [("mcp-protocol-version", long)] if what == "version" else []
+    without = ["mcp-protocol-version"] if headers else []
+    response = await peer.send(message, extra=headers, without=without)
+
+    assert response.error["code"] < 0
+    assert len(response.body) < 1000, "The error repeats what is too long"
+
+
+async def test_listen_request_with_too_much_about_its_client_is_rejected() -> None:
+    peer = Peer(Server("shop"), capabilities={"x": [[]] * 20_000})
+
+    response = await peer.send(peer.listen(1, toolsListChanged=True))
+
+    assert response.error["code"] == -32602
+
+
 async def test_uri_of_a_subscription_has_a_bounded_length() -> None:
     server = Server("shop")
 
@@ -513,6 +543,47 @@ async def test_listen_streams_of_one_anonymous_client_shut_nobody_else_out(
     assert message.get("method") == "notifications/subscriptions/acknowledged", message
 
 
+async def test_streams_that_are_opened_at_once_stay_within_the_limit(configure: Configure) -> None:
+    configure(MAX_LISTEN_STREAMS=2)
+    peer = Peer(Server("shop"))
+    exchanges = [peer.open(peer.listen(number, toolsListChanged=True)) for number in range(5)]
+    async with AsyncExitStack() as stack:
+        for exchange in exchanges:
+            await stack.enter_async_context(exchange)
+        statuses = await asyncio.gather(*(exchange.status() for exchange in exchanges))
+
+    assert statuses.count(200) == 2, statuses
+
+
+@pytest.mark.parametrize("other", ["address", "session"])
+async def test_get_streams_of_one_caller_are_bounded(other: str, configure: Configure) -> None:
+    configure(MAX_LISTEN_STREAMS=2)
+    server = Server("shop")
+    peers = [Peer(server, NEWEST_SESSION, client=("10.0.0.1", 5000 + n)) for n in range(3)]
+    if other == "address":
+        peers[2].client = ("10.0.0.2", 5000)
+    async with AsyncExitStack() as stack:
+        statuses = []
+        for peer in peers:
+            await peer.initialize()
+            exchange = await stack.enter_async_context(peer.open(method="GET"))
+            statuses.append(await exchange.status())
+
+    assert statuses == [200, 200, 200 if other == "address" else 429]
+
+
+async def test_session_in_use_is_not_ended_for_another(configure: Configure) -> None:
+    configure(MAX_SESSIONS_PER_PRINCIPAL=1)
+    server = Server("shop")
+    used = Peer(server, NEWEST_SESSION)
+    await used.initialize()
+
+    further = await Peer(server, NEWEST_SESSION).initialize(ready=False)
+
+    assert further.status == 429
+    assert (await used.send(used.request("ping"))).status == 200
+
+
 @pytest.mark.usefixtures("noting")
 async def test_session_that_was_never_initialized_lives_for_a_minute(
     monkeypatch: pytest.MonkeyPatch,
@@ -541,6 +612,34 @@ async def test_body_that_takes_too_long_is_answered_408() -> None:
 
     assert not isinstance(response, BaseException), "The request is still waited for"
     assert response.status == 408
+
+
+async def test_body_that_never_begins_is_answered_408() -> None:
+    peer = Peer(taking(int))
+    exchange = peer.open(peer.call("take", {"a": 1}))
+    exchange._incoming.get_nowait()
+    async with accelerated(40), exchange:
+        response = await exchange.whole(60)
+
+    assert response.status == 408
+    assert response.header("connection") == "close"
+
+
+async def test_body_that_arrives_late_is_answered() -> None:
+    peer = Peer(taking(int))
+    message = peer.call("take", {"a": 1})
+    exchange = peer.open(message)
+    exchange._incoming.get_nowait()
+    body = encoded(message)
+    async with exchange:
+        for byte in body:
+            await asyncio.sleep(0)
+            exchange.feed(bytes([byte]), more=True)
+        await asyncio.sleep(0.01)
+        exchange.feed(b"")
+        response = await exchange.whole()
+
+    assert response.status == 200
 
 
 async def test_answer_for_a_full_channel_is_answered_503(tmp_path: Path) -> None:

@@ -288,7 +288,13 @@ class Unsteady:
 
     fails = False
 
+    def __init__(self) -> None:
+        self.is_asked, self.goes_on = asyncio.Event(), asyncio.Event()
+        self.goes_on.set()
+
     async def authenticate(self, scope: Any, /) -> Principal:
+        self.is_asked.set()
+        await self.goes_on.wait()
         if self.fails:
             raise RuntimeError("The connection is closed")
         return Principal(scheme="test", subject="ann")
@@ -319,3 +325,30 @@ async def test_stream_whose_caller_cannot_be_authenticated_ends(version: str) ->
         has_ended = await eventually(lambda: stream.is_complete, 2)
 
     assert has_ended, "The stream is still open"
+
+
+@pytest.mark.usefixtures("quick_checks")
+@pytest.mark.parametrize("fails", [True, False])
+async def test_nothing_is_sent_while_the_caller_of_a_stream_is_authenticated(fails: bool) -> None:
+    unsteady = Unsteady()
+    server = Server("shop", authenticators=[unsteady])
+    server.tool(name="nothing")(lambda: "")
+    peer = Peer(server, STATELESS)
+    async with peer.open(peer.listen(toolsListChanged=True)) as stream:
+        assert (await stream.message())["method"] == "notifications/subscriptions/acknowledged"
+        unsteady.is_asked.clear()
+        unsteady.goes_on.clear()
+        await unsteady.is_asked.wait()
+        unsteady.fails = fails
+        await server.anotify_tools_list_changed()
+        await asyncio.sleep(0.2)
+        before = str(stream.response.messages)
+        unsteady.goes_on.set()
+        if fails:
+            assert await eventually(lambda: stream.is_complete, 2)
+            sent = str(stream.response.messages)
+        else:
+            sent = str([await stream.message()])
+
+    assert "list_changed" not in before
+    assert ("list_changed" in sent) is not fails

@@ -397,6 +397,37 @@ async def test_two_session_ids_are_rejected() -> None:
     assert response.status == 400
 
 
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("mcp-protocol-version", ["2025-11-25", "2025-06-18"]),
+        ("mcp-protocol-version", ["2025-06-18", "2025-11-25"]),
+    ],
+)
+async def test_two_versions_in_a_session_are_rejected(name: str, values: list[str]) -> None:
+    peer = Peer(Server("shop"), NEWEST_SESSION)
+    await peer.initialize()
+
+    response = await peer.send(
+        peer.request("ping", id=5), extra=[(name, value) for value in values]
+    )
+
+    assert (response.status, response.answer.get("id")) == (400, 5)
+
+
+async def test_header_that_repeats_its_value_is_accepted() -> None:
+    peer = Peer(Server("shop"))
+    pairs = [
+        ("host", "testserver"),
+        ("origin", "http://testserver"),
+        ("origin", "http://testserver"),
+    ]
+
+    response = await peer.send(peer.request("server/discover"), extra=pairs)
+
+    assert response.status == 200
+
+
 def test_wildcard_in_allowed_hosts_is_reported_at_deployment(settings: Settings) -> None:
     settings.ALLOWED_HOSTS = ["www.example.com"]
     before = {message.id for message in problems(deploy=True)}
@@ -428,8 +459,9 @@ async def test_stream_for_a_page_of_another_site_is_rejected(
     peer.headers = [("cookie", f"sessionid={cookie}")]
     async with peer.open(method="GET", extra=[("sec-fetch-site", "same-origin")]) as own:
         assert await own.status() == 200
-    async with peer.open(method="GET", extra=[("sec-fetch-site", "cross-site")]) as foreign:
-        assert await foreign.status() == 403
+    for site in ("cross-site", "same-site"):
+        async with peer.open(method="GET", extra=[("sec-fetch-site", site)]) as foreign:
+            assert await foreign.status() == 403
 
 
 # Row 16. Runtime components, lost permissions, and what is hidden.

@@ -119,11 +119,48 @@ async def test_error_for_a_wrong_accept_header_has_the_id_of_its_request(version
         await peer.initialize()
 
     response = await peer.send(
-        peer.request("tools/list", id=5), without=["accept"], extra=[("accept", "text/html")]
+        peer.request("tools/list", id=0), without=["accept"], extra=[("accept", "text/html")]
     )
 
     assert response.status == 406
-    assert response.answer.get("id") == 5
+    assert response.answer.get("id") == 0
+
+
+@pytest.mark.parametrize("version", [STATELESS, NEWEST_SESSION])
+async def test_error_for_a_wrong_content_type_has_the_id_of_its_request(version: str) -> None:
+    peer = await in_session(version=version) if version != STATELESS else Peer(shop())
+
+    response = await peer.send(
+        peer.request("tools/list", id=5),
+        without=["content-type"],
+        extra=[("content-type", "text/plain")],
+    )
+
+    assert (response.status, response.answer.get("id")) == (415, 5)
+
+
+async def test_error_for_an_unknown_connection_has_the_id_of_its_request(
+    configure: Configure,
+) -> None:
+    configure(HTTP_SSE=True)
+    found = routing.endpoints(shop())
+    peer = Peer(shop(), "2024-11-05", application=found["/shop/messages"], path="/shop/messages")
+
+    response = await peer.send(peer.request("ping", id=5))
+
+    assert (response.status, response.answer.get("id")) == (400, 5)
+
+
+@pytest.mark.parametrize(
+    "message", [{"jsonrpc": "2.0", "method": "x"}, {"jsonrpc": "2.0", "id": 5, "result": {}}, 5]
+)
+async def test_error_for_what_is_no_request_has_no_id(message: Any) -> None:
+    peer = Peer(shop(), NEWEST_SESSION)
+
+    response = await peer.send(encoded(message))
+
+    assert response.status == 400
+    assert response.answer.get("id") is None
 
 
 # Row 24. Blocks that a revision lacks.
@@ -420,6 +457,29 @@ async def test_cancelled_request_whose_stream_is_open_ends_without_an_answer() -
         response = await exchange.whole()
 
     assert [message for message in response.messages if "id" in message] == []
+
+
+async def test_request_that_takes_too_long_is_answered_on_its_open_stream(
+    configure: Configure,
+) -> None:
+    configure(HANDLER_TIMEOUT=0.2)
+    peer = await in_session()
+
+    async with peer.open(peer.call("wait", id=5)) as exchange:
+        response = await exchange.whole()
+
+    assert response.error["code"] == -32603
+
+
+async def test_cancelled_request_of_a_batch_is_left_out_of_its_answer() -> None:
+    peer = await in_session(version="2025-03-26")
+    body = encoded([peer.call("wait", id=5), peer.request("ping", id=6)])
+    async with peer.open(body, without=["accept"], extra=[("accept", "application/json")]) as batch:
+        await asyncio.sleep(0.2)
+        await peer.send(cancelled(5))
+        response = await batch.whole()
+
+    assert [message["id"] for message in response.messages] == [6]
 
 
 async def test_150_pings_in_a_batch_are_answered() -> None:

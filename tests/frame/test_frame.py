@@ -51,7 +51,7 @@ class TestNew:
             .register_tool("hunter", description="hunter2")
         )
 
-        assert repr(frame) == "<Frame tools/call assigns=[token] components=1>"
+        assert repr(frame) == "<Frame 'tools/call' assigns=[token] components=1>"
         assert f"{frame}" == repr(frame)
 
 

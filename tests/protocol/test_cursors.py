@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from django_mcp.protocol import cursors
+from django_mcp.protocol import cursors, limits
 from django_mcp.protocol.errors import InvalidParams
 
 
@@ -46,7 +46,7 @@ BAD = [
     ("signed, but empty", sign("[]")),
     ("signed, but not of strings", sign('["tools",1]')),
     ("signed, but far too deep", sign("[" * 2500)),
-    ("too long to be looked at", "sign:" + "A" * cursors.MAX_LENGTH),
+    ("too long to be looked at", "sign:" + "A" * limits.MAX_CURSOR),
 ]
 
 
@@ -73,3 +73,8 @@ def test_any_sort_key_survives_encode_and_decode(kind: str, key: list[str]) -> N
 def test_any_malformed_signed_cursor_raises_invalid_params(cursor: str, signed: str) -> None:
     with pytest.raises(InvalidParams):
         cursors.decode("tools", cursor or "x", lambda _: signed)
+
+
+def test_long_cursor_is_rejected_before_its_signature_is_verified() -> None:
+    with pytest.raises(InvalidParams, match="Invalid cursor"):
+        cursors.decode("tools", "x" * 100_000, lambda _: pytest.fail("It was verified"))

@@ -113,6 +113,12 @@ class TestLegacyFormSchema:
         size = elicitation.to_legacy_form_schema(form)["properties"]["size"]
         assert size == {"type": "string", "enum": ["s", "m"], "enumNames": ["Small", "Middle"]}
 
+    def test_legacy_enum_name_of_a_choice_without_a_title_is_its_value(self) -> None:
+        choices = [{"const": "s", "title": "Small"}, {"const": "m"}]
+        form = {"properties": {"size": {"type": "string", "oneOf": choices}}}
+        size = elicitation.to_legacy_form_schema(form)["properties"]["size"]
+        assert size["enumNames"] == ["Small", "m"]
+
     def test_legacy_form_schema_keeps_only_boolean_defaults(self) -> None:
         properties = elicitation.to_legacy_form_schema(form_of(Order))["properties"]
         assert "default" not in properties["amount"]

@@ -383,3 +383,22 @@ def test_any_scalar_argument_matches_its_encoded_header(value: object) -> None:
     text = str(value).lower() if isinstance(value, bool) else str(value)
     values = {b"mcp-param-region": [headers.encode_value(text).encode()]}
     headers.check_params(PARAMS[:1], {"region": value}, values)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "conflicting"),
+    [
+        ([(b"host", b"a"), (b"origin", b"b")], set()),
+        ([(b"host", b"a"), (b"host", b"a")], set()),
+        ([(b"host", b"a"), (b"host", b"b"), (b"origin", b"b")], {b"host"}),
+    ],
+)
+def test_header_with_different_values_is_conflicting(
+    pairs: list[tuple[bytes, bytes]], conflicting: set[bytes]
+) -> None:
+    assert headers.RequestHeaders(pairs).conflicting == conflicting
+
+
+def test_lines_of_accept_are_one_list() -> None:
+    request = headers.RequestHeaders([(b"accept", b"a/b"), (b"host", b"x"), (b"accept", b"c/d")])
+    assert request.get(b"accept") == b"a/b, c/d"

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from django_mcp.pubsub import bus
+from django_mcp.pubsub.bus import Delivery
 from django_mcp.testing.asgi import TIMEOUT
 from tests.memory_stores import configure
 
@@ -124,25 +125,29 @@ async def test_mailbox_receives_local_and_remote_messages(layer: FakeLayer) -> N
     got: list[Any] = []
     address = await local_bus.open_mailbox(got.append)
     assert address.startswith("channel-0/")
-    assert await bus.send(address, {"a": 1}) is True
+    assert await bus.send(address, {"a": 1}) is Delivery.SENT
     mailbox = address.partition("/")[2]
     layer.incoming.put_nowait({"type": bus.TYPE, "mailbox": mailbox, "message": {"a": 2}})
     await until(lambda: len(got) == 2)
-    assert await bus.send("elsewhere/box", {"a": 3}) is True
+    assert await bus.send("elsewhere/box", {"a": 3}) is Delivery.SENT
     assert layer.sent == [("elsewhere", {"type": bus.TYPE, "mailbox": "box", "message": {"a": 3}})]
     local_bus.close_mailbox(address)
     local_bus.close_mailbox(address)
     assert local_bus.deliver(mailbox, {}) is False
+    other = await local_bus.open_mailbox(got.append)  # Keeps the channel.
+    assert await bus.send(address, {"a": 4}) is Delivery.CLOSED
+    local_bus.close_mailbox(other)
 
 
 async def test_messages_stay_in_the_process_without_a_shared_layer() -> None:
     local_bus = bus.here()
     got: list[Any] = []
     address = await local_bus.open_mailbox(got.append)
-    assert await bus.send(address, {"a": 1}) is True
+    assert await bus.send(address, {"a": 1}) is Delivery.SENT
     assert got == [{"a": 1}]
     local_bus.close_mailbox(address)
-    assert await bus.send(address, {"a": 2}) is False
+    assert await bus.send(address, {"a": 2}) is Delivery.CLOSED
+    assert await bus.send(f"{bus.LOCAL}other/box", {"a": 3}) is Delivery.UNREACHABLE
     assert bus.shared_layer() is None
     assert local_bus._channel is None
 
@@ -155,8 +160,11 @@ async def test_failing_layer_is_retried(layer: FakeLayer, caplog: pytest.LogCapt
         layer.groups.clear()
         for _ in range(3):
             layer.incoming.put_nowait(ConnectionError("gone"))
+        assert local_bus.is_connected
+        await until(lambda: not local_bus.is_connected)
         layer.incoming.put_nowait(remote_message("one", a=1))
         await until(lambda: received)
+        assert local_bus.is_connected
         await until(lambda: layer.groups == {"one": {"channel-0"}})
     assert len([each for each in caplog.records if "fails" in each.message]) == 1
     local_bus.unsubscribe("one", received.append)
@@ -204,7 +212,7 @@ async def test_messages_reach_other_event_loops_of_the_process() -> None:
 
     def elsewhere() -> None:
         asyncio.run(bus.publish("one", {"a": 1}))
-        assert asyncio.run(bus.send(address, {"a": 2})) is True
+        assert asyncio.run(bus.send(address, {"a": 2})) is Delivery.SENT
 
     await asyncio.to_thread(elsewhere)
     await until(lambda: len(received) == 2)

@@ -6,7 +6,8 @@ import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import AsyncIterator, Iterator
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from django.utils import translation
 from pytest_django import DjangoDbBlocker, Settings
 
 from django_mcp.models import McpSession
+from django_mcp.protocol.errors import ServerBusy
 from django_mcp.runtime import threads
 from tests.databases import scratch_database
 
@@ -258,6 +260,133 @@ class TestOwnConnections:
         before = threading.active_count()
         await threads.run_async(asyncio.sleep(0))
         assert threading.active_count() == before
+
+
+class TestScope:
+    async def test_queries_in_different_scopes_run_concurrently(self) -> None:
+        meeting = threading.Barrier(3, timeout=TIMEOUT)
+        scopes = (threads.in_scope(sync_to_async(meeting.wait)) for _ in range(3))
+        await asyncio.gather(*scopes)
+
+    @with_persistent_connections
+    async def test_message_uses_the_connections_of_its_scope(self, database: str) -> None:
+        async def request() -> Any:
+            first = await sync_to_async(query)(database)
+            assert await threads.run_async(sync_to_async(query)(database)) is first
+            assert first.connection is not None
+            return first
+
+        assert (await threads.in_scope(request)).connection is None
+
+    @with_persistent_connections
+    async def test_connections_are_closed_after_an_error(self, database: str) -> None:
+        opened: list[BaseDatabaseWrapper] = []
+
+        async def fail() -> None:
+            opened.append(await sync_to_async(query)(database))
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await threads.in_scope(fail)
+        assert opened[0].connection is None
+
+    @with_persistent_connections
+    async def test_connections_are_closed_before_a_long_wait(self, database: str) -> None:
+        async def request() -> None:
+            first = await sync_to_async(query)(database)
+            await threads.release_thread()
+            assert first.connection is None
+            assert (await sync_to_async(query)(database)).connection is not None
+
+        await threads.in_scope(request)
+
+    async def test_task_that_goes_on_has_a_scope_of_its_own(self, database: str) -> None:
+        has_ended = asyncio.Event()
+        opened: list[BaseDatabaseWrapper] = []
+
+        async def call() -> None:
+            await has_ended.wait()
+            opened.append(await sync_to_async(query)(database))
+
+        async def request() -> asyncio.Task[None]:
+            return asyncio.create_task(threads.in_scope(call))
+
+        task = await threads.in_scope(request)
+        has_ended.set()
+        await task
+        assert opened[0].connection is None
+
+    async def test_request_without_queries_creates_no_thread(self) -> None:
+        before = threading.active_count()
+        await threads.in_scope(asyncio.sleep, 0)
+        await threads.in_scope(threads.release_thread)
+        assert threading.active_count() == before
+
+    async def test_shared_thread_is_looked_after_as_well(
+        self, database: str, settings: Settings
+    ) -> None:
+        settings.DJANGO_MCP = {**settings.DJANGO_MCP, "SYNC_EXECUTION": "thread_sensitive"}
+        connection = await threads.in_scope(sync_to_async(query), database)
+        assert connection.connection is None
+
+    async def test_context_of_nobody_has_only_the_mode_of_a_test(self) -> None:
+        number.set(7)
+        with threads.thread_sensitive(), translation.override("de"):
+            context = threads.context_of_nobody()
+        assert context.run(number.get) == 0
+        assert context.run(translation.get_language) != "de"
+        assert context.run(threads._is_sensitive.get)
+        assert not threads.context_of_nobody().run(threads._is_sensitive.get)
+
+
+class TestBusyPool:
+    """A pool of one thread, which a function occupies."""
+
+    @pytest.fixture
+    async def proceed(self, settings: Settings) -> AsyncIterator[threading.Event]:
+        limits = {"SYNC_THREAD_POOL_SIZE": 1, "SYNC_START_TIMEOUT": 0.05}
+        settings.DJANGO_MCP = {**settings.DJANGO_MCP, **limits}
+        started, proceed = threading.Event(), threading.Event()
+
+        def occupy() -> None:
+            started.set()
+            proceed.wait(TIMEOUT)
+
+        occupying = asyncio.create_task(threads.run(occupy))
+        await asyncio.to_thread(started.wait, TIMEOUT)
+        yield proceed
+        proceed.set()
+        await occupying
+
+    async def test_function_that_waits_too_long_is_never_called(
+        self, proceed: threading.Event
+    ) -> None:
+        called: list[int] = []
+        with pytest.raises(ServerBusy):
+            await threads.run(called.append, 1)
+        proceed.set()
+        await threads.run(called.append, 2)
+        assert called == [2]
+
+    async def test_function_that_begins_in_time_may_take_longer(
+        self, proceed: threading.Event
+    ) -> None:
+        waiting = asyncio.create_task(threads.run(time.sleep, 0.2))
+        await asyncio.sleep(0)
+        proceed.set()
+        await asyncio.wait_for(waiting, TIMEOUT)
+
+    @pytest.mark.usefixtures("proceed")
+    async def test_cancelled_call_is_cancelled_while_it_waits(self) -> None:
+        waiting = asyncio.create_task(threads.run(int, "1"))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    @pytest.mark.usefixtures("proceed")
+    async def test_hooks_have_threads_of_their_own(self) -> None:
+        assert await threads.run_hook(int, "1") == 1
 
 
 class TestUnderDjangosTestCase(TestCase):

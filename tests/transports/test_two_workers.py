@@ -210,7 +210,8 @@ async def test_call_is_cancelled_through_another_worker(client: Client) -> None:
         reply = await client.post(1, {**cancelled, "params": {"requestId": "long"}})
         assert reply.status_code == 202
         assert (await message_of(events))["method"] == "notifications/cancelled"
-        assert (await message_of(events))["error"] == {"code": -32603, "message": "Cancelled"}
+        with pytest.raises(StopAsyncIteration):
+            await message_of(events)
 
 
 async def test_early_cancellation_on_another_worker_prevents_the_call(client: Client) -> None:
@@ -218,6 +219,16 @@ async def test_early_cancellation_on_another_worker_prevents_the_call(client: Cl
     await client.post(1, {**cancelled, "params": {"requestId": "early"}})
     reply = await client.post(0, client.call("test_simple_text", id="early"))
     assert reply.json()["error"] == {"code": -32603, "message": "Cancelled"}
+
+
+async def test_late_cancellation_on_another_worker_swallows_no_later_request(
+    client: Client,
+) -> None:
+    await client.post(0, client.call("test_simple_text", id="twice"))
+    cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
+    await client.post(1, {**cancelled, "params": {"requestId": "twice"}})
+    reply = await client.post(0, client.call("test_simple_text", id="twice"))
+    assert "result" in reply.json()
 
 
 async def test_interrupted_response_is_replayed_by_another_worker(client: Client) -> None:

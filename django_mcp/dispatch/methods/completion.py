@@ -11,6 +11,7 @@ from django_mcp.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.components.signature import is_async
 from django_mcp.dispatch import invocation, visibility
 from django_mcp.protocol.errors import InvalidParams
+from django_mcp.protocol.limits import MAX_URI
 from django_mcp.protocol.revisions import Feature
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ async def _find(frame: Frame, ref: dict[str, Any]) -> Component:
 
 
 async def _resource(frame: Frame, uri: str) -> Component | None:
+    if len(uri) > MAX_URI:
+        return None
     found = await visibility.find(frame, TemplateComponent.kind, uri)
     found = found or await visibility.find(frame, ResourceComponent.kind, uri)
     if found is not None:

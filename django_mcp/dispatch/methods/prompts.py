@@ -11,6 +11,7 @@ from django_mcp.components.base import InvalidArguments, LargeArguments
 from django_mcp.components.prompt import PromptComponent
 from django_mcp.dispatch import invocation, visibility
 from django_mcp.protocol.errors import InternalError, InvalidParams, McpError
+from django_mcp.protocol.limits import cut
 
 if TYPE_CHECKING:
     from django_mcp.dispatch.invocation import Answer
@@ -24,7 +25,7 @@ async def get(frame: Frame) -> Answer:
     arguments = invocation.object_param(frame, "arguments")
     prompt = await visibility.find(frame, PromptComponent.kind, name)
     if not isinstance(prompt, PromptComponent):
-        raise InvalidParams(f"Unknown prompt: {name}")
+        raise InvalidParams(f"Unknown prompt: {cut(name)}")
     try:
         try:
             validated = prompt.validate_input(arguments)

@@ -12,6 +12,7 @@ from django_mcp.components.base import InvalidArguments
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.dispatch import invocation, visibility
 from django_mcp.protocol.errors import InternalError, McpError, ResourceNotFound
+from django_mcp.protocol.limits import MAX_URI
 
 if TYPE_CHECKING:
     from django_mcp.dispatch.invocation import Answer
@@ -24,7 +25,7 @@ Readable = ResourceComponent | TemplateComponent
 
 async def read(frame: Frame) -> Answer:
     """Read the resource with a URI, else the first matching template that finds one."""
-    uri = invocation.string_param(frame, "uri")
+    uri = invocation.string_param(frame, "uri", MAX_URI)
     async for component, variables in _candidates(frame, uri):
         try:
             return await _read(frame, component, uri, variables)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from django_mcp.dispatch import visibility
 from django_mcp.dispatch.invocation import string_param
 from django_mcp.frame.session import Change
-from django_mcp.protocol import subscriptions
+from django_mcp.protocol import initialize, subscriptions
 from django_mcp.protocol.errors import InvalidParams, Json, MethodNotFound, ResourceNotFound
+from django_mcp.protocol.limits import MAX_URI
 from django_mcp.protocol.subscriptions import Filter
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ async def listen(frame: Frame) -> Answer:
     """Send the notifications which the client listens for, until its stream ends."""
     wanted = subscriptions.read(frame.message.params)
     _check_count(frame, wanted.uris)
+    # The stream keeps them for as long as it is open.
+    info, capabilities = frame.get_client_info(), frame.get_client_capabilities()
+    initialize.check_client({"clientInfo": info, "clientCapabilities": capabilities})
     await frame.exchange.listen(frame, await resolve_filter(frame, wanted))
     return {"_meta": subscriptions.meta(frame.request_id)}, frame
 
@@ -54,7 +58,7 @@ def _uri(frame: Frame) -> str:
     capabilities = frame.revision.describe_capabilities(frame.server.get_capabilities())
     if not _declares(capabilities, "resources", "subscribe"):
         raise MethodNotFound("This server offers no subscriptions to resources")
-    return string_param(frame, "uri")
+    return string_param(frame, "uri", MAX_URI)
 
 
 def _check_count(frame: Frame, uris: Collection[str]) -> None:

@@ -23,6 +23,7 @@ from django_mcp.protocol.errors import (
     McpError,
     ToolError,
 )
+from django_mcp.protocol.limits import cut
 from django_mcp.protocol.preencoded import PreEncodedResult
 from django_mcp.protocol.revisions import Structured
 
@@ -41,7 +42,7 @@ async def call(frame: Frame) -> Answer:
     arguments = invocation.object_param(frame, "arguments")
     tool = await visibility.find(frame, ToolComponent.kind, name)
     if not isinstance(tool, ToolComponent):
-        raise InvalidParams(f"Unknown tool: {name}")
+        raise InvalidParams(f"Unknown tool: {cut(name)}")
     if tool.param_headers and frame.exchange.request_headers is not None:
         collected = frame.exchange.request_headers.collected()
         headers.check_params(tool.param_headers, arguments, collected)

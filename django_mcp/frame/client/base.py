@@ -29,7 +29,7 @@ from django_mcp.frame.client.input_requests import (
     SamplingResult,
 )
 from django_mcp.frame.client.log_levels import LEAST_SEVERE, LEVELS, LogRateLimiter, level_name
-from django_mcp.protocol import jsonrpc
+from django_mcp.protocol import jsonrpc, limits
 from django_mcp.protocol.errors import InternalError, InvalidParams, MissingClientCapability
 from django_mcp.protocol.revisions import Feature
 from django_mcp.protocol.strict import messages as strict_messages
@@ -361,6 +361,8 @@ def progress_token(meta: Any) -> str | int | None:
     token = meta.get("progressToken") if type(meta) is dict else None
     if token is None or jsonrpc.is_id(token):
         return token
+    if isinstance(token, str):
+        raise InvalidParams(limits.too_long("_meta.progressToken", limits.MAX_IDENTIFIER))
     raise InvalidParams("_meta.progressToken must be a string or an integer")
 
 

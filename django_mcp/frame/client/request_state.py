@@ -34,7 +34,8 @@ def read(
     """Return what the call brings; raises InvalidParams for an invalid state.
 
     Only responses to the input requests that the state names are read: a client cannot confirm
-    what it was not asked. All others are ignored (MRTR-12), and the input is requested again.
+    what it was not asked. All others are ignored (MRTR-12), and the input is requested again,
+    unless the server accepts responses without a state.
     """
     if "inputResponses" not in params and "requestState" not in params:
         return FIRST
@@ -44,7 +45,7 @@ def read(
     if type(responses) is not dict or not all(type(item) is dict for item in responses.values()):
         raise InvalidParams("params.inputResponses must be an object of result objects")
     if "requestState" not in params:
-        return FIRST
+        return FIRST if server.requires_request_state else RetryInput(responses)
     signed, age, text = params["requestState"], server.options.request_state_lifetime, None
     if isinstance(signed, str):
         target = _target(method, params)

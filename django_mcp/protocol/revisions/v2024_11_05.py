@@ -57,6 +57,8 @@ V2024_11_05 = Revision(
         "invalid_params": -32602,
         "internal_error": -32603,
         "cancelled": -32603,
+        "server_busy": -32603,
+        "too_many_requests": -32600,
         "resource_not_found": -32002,
         "execution_error": -32000,
         "transport_error": -32000,
@@ -72,6 +74,8 @@ V2024_11_05 = Revision(
         "parse_error": 400,
         "authentication_required": 401,
         "insufficient_scope": 403,
+        "server_busy": 503,
+        "too_many_requests": 429,
     },
     # In a later revision it requires URL elicitation and has no other meaning (ELIC-20).
     reserved_codes=frozenset({-32042}),

@@ -10,11 +10,13 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any, Protocol
 
 from django_mcp import conf
 from django_mcp.dispatch import dispatcher, visibility
 from django_mcp.dispatch.dispatcher import Reply
+from django_mcp.dispatch.handle import Call, calls_in_flight
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change, Session
 from django_mcp.protocol import jsonrpc
@@ -24,6 +26,7 @@ from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature
 from django_mcp.protocol.subscriptions import UPDATED, Filter
 from django_mcp.pubsub import bus, publisher
 from django_mcp.pubsub.pending_requests import ConnectionRoute, PendingRequests
+from django_mcp.runtime import threads
 from django_mcp.server.server import Server
 from django_mcp.stores.memory import MemorySessionStore
 from django_mcp.transports import frames, session_engine, site
@@ -110,7 +113,7 @@ class ConnectionExchange(LoopExchange):
             self._closed.set_result(None)
 
 
-class ConnectionRequest(InFlightRequest):
+class ConnectionRequest(InFlightRequest, Call):
     task: Task
 
     def __init__(
@@ -157,7 +160,9 @@ class Connection:
         self._in_flight: InFlightRequests[ConnectionRequest] = InFlightRequests()
         self._joined: dict[str, bus.Receiver] = {}
         self._is_open = True
-        self._store = MemorySessionStore(idle_timeout=float("inf"), limit_per_principal=1)
+        self._store = MemorySessionStore(
+            idle_timeout=inf, initialize_timeout=inf, limit_per_principal=1
+        )
         functions = replace(site.get(), commit=self._commit, publish=self._publish)
         self._engine = SessionEngine(functions, self._store, is_shared=False)
         self._initializing: asyncio.Future[None] | None = None
@@ -236,6 +241,7 @@ class Connection:
         while tasks:
             _, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             tasks = self._take_some(waiting, replies, tasks)
+        if replies:
             self.write(b"[%b]" % b",".join(replies))
 
     def _start(self, request: Request, send: Send) -> Task | None:
@@ -244,13 +250,15 @@ class Connection:
             frame = frames.of_request(self._call(exchange), request, self.session)
             in_flight = ConnectionRequest(request.id, frame, exchange, send)
             self._in_flight.begin(in_flight)
+            try:
+                calls_in_flight(exchange.loop).begin(in_flight, conf.get(), exchange.loop)
+            except McpError:
+                self._in_flight.end(in_flight)
+                raise
         except McpError as error:
             send(self._encoded_error(error, request.id))
             return None
-        if in_flight.cancelled_early:
-            self._in_flight.end(in_flight)
-            return None  # Cancelled before it arrived: no response is expected.
-        in_flight.task = asyncio.ensure_future(self._answer(in_flight))
+        in_flight.task = asyncio.ensure_future(threads.in_scope(self._answer, in_flight))
         limit = conf.get().handler_timeout
         if limit is not None:
             in_flight.timer = exchange.loop.call_later(limit, in_flight.expire)
@@ -259,6 +267,7 @@ class Connection:
 
     def _end(self, request: ConnectionRequest) -> None:
         self._in_flight.end(request)
+        calls_in_flight(request.exchange.loop).end(request)
         if request.timer is not None:
             request.timer.cancel()
         if request.has_expired:
@@ -330,7 +339,7 @@ class Connection:
         elif message.method != "notifications/initialized":
             bus.spawn(self._engine.notified(self._call(), message, self.session))
         elif self._initializing is None:
-            self._initializing = asyncio.ensure_future(self._initialize(message, self.session))
+            self._initializing = bus.create_task(self._initialize(message, self.session))
 
     async def _initialize(self, message: Notification, session: Session) -> None:
         """Start to send notifications, or end the session if the server's ``init`` failed."""

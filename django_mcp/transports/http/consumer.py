@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from typing import Any
 
 from channels.consumer import AsyncConsumer
 
 from django_mcp import conf
-from django_mcp.auth.base import Authenticator, Challenge, Principal
+from django_mcp.auth.authentication import Authentication
 from django_mcp.dispatch import dispatcher, handle
 from django_mcp.frame.exchange import Exchange
 from django_mcp.frame.frame import Frame
@@ -24,12 +25,18 @@ from django_mcp.protocol.errors import Cancelled, InternalError, InvalidRequest,
 from django_mcp.protocol.headers import RequestHeaders
 from django_mcp.protocol.jsonrpc import Notification, Request, RequestId, Response
 from django_mcp.protocol.revisions import NEWEST
+from django_mcp.runtime import threads
 from django_mcp.server.server import Server
 from django_mcp.transports import frames, site
-from django_mcp.transports.http import listen_stream
+from django_mcp.transports.http import cors, listen_stream
 from django_mcp.transports.http.listen_stream import ListenExchange
 from django_mcp.transports.http.monitor import CallMonitor
-from django_mcp.transports.http.request import HeaderPairs, HttpError, HttpRequest
+from django_mcp.transports.http.request import (
+    ClientDisconnected,
+    HeaderPairs,
+    HttpError,
+    HttpRequest,
+)
 from django_mcp.transports.http.response import JSON_HEADERS, HttpExchange, Send
 from django_mcp.transports.http.session.handler import SessionHttp
 from django_mcp.transports.http.sse_stream import AuthenticatedRequest
@@ -42,54 +49,80 @@ class HttpConsumer(AsyncConsumer):
 
     request: HttpRequest
     _send: Send
-
-    def __init__(self, *, server: Server, authenticators: tuple[Authenticator, ...]) -> None:
-        self.server = server
-        self.authenticators = authenticators
-
-    async def _authenticate(self) -> Principal:
-        for authenticator in self.authenticators:
-            found = await authenticator.authenticate(self.request.scope)
-            if isinstance(found, Principal):
-                return found
-            if isinstance(found, Challenge):
-                raise HttpError(found.status, found.message, found.headers)
-        raise HttpError(401, "Authentication required")
-
-    async def _reject(self, status: int, error: McpError, headers: HeaderPairs) -> None:
-        body = jsonrpc.encode(jsonrpc.error(None, NEWEST.error(error)))
-        await HttpExchange(self._send, may_stream=False).respond(status, body, headers)
-
-
-class StreamableHttpConsumer(HttpConsumer):
-    accepts_stream = True
     _has_begun = False
     _request_id: RequestId | None = None
-    """The id of a stateless request."""
+    """The id of the request, once it is parsed."""
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    def __init__(self, *, server: Server, authentication: Authentication) -> None:
+        self.server = server
+        self.authentication = authentication
+
+    def _read(self, scope: Any, receive: Any, send: Any) -> None:
         self.request = HttpRequest(scope, receive)
+        self.request.authentication = self.authentication
         self._send = send
-        try:
-            self.request.check_origin()
-            verb = self._verb(scope["method"])
-            self.principal = await self._authenticate()
-            await verb(self)
-        except HttpError as error:
-            headers = (*JSON_HEADERS, *error.headers)
-            await self._reject(error.status, InvalidRequest(error.message), headers)
-        except McpError as error:
-            await self._fail(error)
-        except Exception:
-            # A response that is interrupted, by a disconnect for instance, is left to the server.
-            if self._has_begun:
-                raise
-            logger.exception("An HTTP request could not be answered")
-            await self._reject(500, InternalError(), JSON_HEADERS)
+
+    def _check_origin(self) -> None:
+        self.request.check_origin()
+        origin = self.request.headers.get(b"origin")
+        if origin is not None:
+            self._send = cors.allowing(origin, self._send)
 
     def send_message(self, message: dict[str, Any]) -> Awaitable[None]:
         self._has_begun = True
         return self._send(message)
+
+    async def _fail(self, error: Exception) -> None:
+        """Answer with the error. It is raised for the server if the response has begun."""
+        if isinstance(error, ClientDisconnected):
+            return
+        if self._has_begun:
+            raise error
+        if isinstance(error, HttpError):
+            await self._reject(error.status, InvalidRequest(error.message), error.headers)
+        elif isinstance(error, McpError):
+            await self._reject(NEWEST.http_status(error), error)
+        else:
+            logger.error("An HTTP request could not be answered", exc_info=error)
+            await self._reject(500, InternalError())
+
+    async def _reject(self, status: int, error: McpError, headers: HeaderPairs = ()) -> None:
+        body = jsonrpc.encode(jsonrpc.error(self._id_for(error), NEWEST.error(error)))
+        exchange = HttpExchange(self._send, may_stream=False)
+        exchange.status_of(error, NEWEST)  # It adds Retry-After.
+        await exchange.respond(status, body, (*JSON_HEADERS, *headers))
+
+    def _id_for(self, error: McpError) -> RequestId | None:
+        """The id of the request that failed, if it could be read; it may not be parsed yet."""
+        request_id: RequestId | None = getattr(error, "request_id", None)
+        if request_id is None:
+            request_id = self._request_id
+        if request_id is None and self.request.content:
+            with suppress(McpError):
+                limit = conf.get().max_json_values
+                message = jsonrpc.read(jsonrpc.decode_received(self.request.content, limit))
+                request_id = message.id if isinstance(message, Request) else None
+        return request_id
+
+
+class StreamableHttpConsumer(HttpConsumer):
+    accepts_stream = True
+
+    def __call__(self, scope: Any, receive: Any, send: Any) -> Coroutine[Any, Any, None]:
+        self._read(scope, receive, send)
+        return threads.in_scope(self._respond, scope["method"])
+
+    async def _respond(self, http_method: str) -> None:
+        try:
+            self._check_origin()
+            if http_method == "OPTIONS":
+                await cors.preflight(self.request, self._send, ALLOWED)
+                return
+            verb = self._verb(http_method)
+            self.principal = await self.request.authenticate()
+            await verb(self)
+        except Exception as error:
+            await self._fail(error)
 
     def _verb(self, method: str) -> Verb:
         """The handler of an HTTP method; without sessions there is only POST (HTTP-15)."""
@@ -101,14 +134,20 @@ class StreamableHttpConsumer(HttpConsumer):
         return verb
 
     async def post(self) -> None:
-        self.accepts_stream = self.request.check_media_types()
+        # First the body: errors of the other checks have the id of the request.
         site_settings = conf.get()
-        body = await self.request.body(site_settings.max_body_size)
-        value = jsonrpc.decode_received(body, site_settings.max_json_values)
+        late = self.request.read_body(site_settings.max_body_size)
+        if late is not None:
+            await late
+        self.accepts_stream = self.request.check_media_types()
+        value = jsonrpc.decode_received(self.request.content, site_settings.max_json_values)
+        self.request.content = b""  # Its response may be a stream which is open for hours.
         if isinstance(value, list):
             await self.in_session().take_batch(value)
             return
         message = jsonrpc.read(value)
+        self._request_id = message.id if isinstance(message, Request) else None
+        del value  # A listen request may be waited for longer than its message has to be kept.
         if not isinstance(message, Response) and (
             request_meta.has_request_meta(message.params)
             or request_meta.is_stateless(self.request.version)
@@ -123,7 +162,6 @@ class StreamableHttpConsumer(HttpConsumer):
             # cancellation could cancel the request of another caller (CAN-08).
             await self._exchange(None).respond(202, b"", ())
             return
-        self._request_id = message.id
         if message.method == listen_stream.METHOD:
             await self._listen(message)
             return
@@ -136,28 +174,29 @@ class StreamableHttpConsumer(HttpConsumer):
         if not self.accepts_stream:
             raise HttpError(406, "Accept text/event-stream to listen")
         http = AuthenticatedRequest(
-            self.request, self.send_message, self.principal, self._authenticate
+            self.request, self.send_message, self.principal, self.request.authenticate, self.server
         )
         exchange = ListenExchange(http)
         frame = frames.stateless(self._call(exchange), message, meta)
         reply = await handle.answer(frame, site.get())
-        status = 200 if reply.error is None else frame.revision.http_status(reply.error)
-        await exchange.finish(reply.message, status)
+        await exchange.finish(reply.message, exchange.status_of(reply.error, frame.revision))
 
     def in_session(self) -> SessionHttp:
         return SessionHttp(
             request=self.request,
             send=self.send_message,
             principal=self.principal,
-            reauthenticate=self._authenticate,
+            reauthenticate=self.request.authenticate,
             server=self.server,
             may_stream=self.accepts_stream,
         )
 
     def _exchange(self, request_headers: RequestHeaders | None) -> HttpExchange:
-        return HttpExchange(
+        exchange = HttpExchange(
             self.send_message, may_stream=self.accepts_stream, request_headers=request_headers
         )
+        exchange.request = self.request
+        return exchange
 
     def _call(self, exchange: Exchange) -> frames.IncomingRequest:
         return frames.IncomingRequest(self.server, self.request.caller(self.principal), exchange)
@@ -166,7 +205,7 @@ class StreamableHttpConsumer(HttpConsumer):
         monitor = CallMonitor(self.request.receive, frame, exchange)
         try:
             reply = await handle.answer(frame, site.get())
-            status = 200 if reply.error is None else frame.revision.http_status(reply.error)
+            status = 200 if reply.error is None else exchange.status_of(reply.error, frame.revision)
         except asyncio.CancelledError:
             if monitor.ended_by is None:
                 raise
@@ -176,13 +215,6 @@ class StreamableHttpConsumer(HttpConsumer):
         finally:
             monitor.stop()
         await exchange.finish(reply.message, status)
-
-    async def _fail(self, error: McpError) -> None:
-        request_id = self._request_id
-        if request_id is None:
-            request_id = getattr(error, "request_id", None)
-        message = jsonrpc.error(request_id, NEWEST.error(error))
-        await self._exchange(None).finish(message, NEWEST.http_status(error))
 
 
 Verb = Callable[[StreamableHttpConsumer], Coroutine[Any, Any, None]]

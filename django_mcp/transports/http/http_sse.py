@@ -6,65 +6,69 @@ stream. The URI to post to contains a signed mailbox address: any worker can for
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
 from django_mcp import conf
-from django_mcp.auth.base import Authenticator
+from django_mcp.auth.authentication import Authentication
 from django_mcp.protocol import jsonrpc, sse
-from django_mcp.protocol.errors import InvalidRequest, McpError
 from django_mcp.pubsub import bus
+from django_mcp.runtime import threads
 from django_mcp.server.server import Server
 from django_mcp.transports.connection.connection import Connection
-from django_mcp.transports.http import sse_stream
+from django_mcp.transports.http import cors
 from django_mcp.transports.http.consumer import HttpConsumer
-from django_mcp.transports.http.request import HttpError, HttpRequest
-from django_mcp.transports.http.response import JSON_HEADERS, HttpExchange
+from django_mcp.transports.http.request import HttpError
+from django_mcp.transports.http.response import HttpExchange
 from django_mcp.transports.http.sse_stream import AuthenticatedRequest, SseStream
+
+logger = logging.getLogger("django_mcp")
 
 KEY = "key"
 """The query parameter with the signed mailbox address of the connection."""
 PURPOSE = "http_sse"
 """What the address is signed for. No other principal can post to a connection."""
-JSON_TYPE = JSON_HEADERS[:1]
 
 
 class HttpSseConsumer(HttpConsumer):
     """One HTTP request to one of the two endpoints, which share a path prefix."""
 
-    def __init__(
-        self, *, server: Server, authenticators: tuple[Authenticator, ...], endpoint: str
-    ) -> None:
-        super().__init__(server=server, authenticators=authenticators)
+    def __init__(self, *, server: Server, authentication: Authentication, endpoint: str) -> None:
+        super().__init__(server=server, authentication=authentication)
         self.endpoint = endpoint
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        self.request = HttpRequest(scope, receive)
-        self._send = send
+    def __call__(self, scope: Any, receive: Any, send: Any) -> Coroutine[Any, Any, None]:
+        self._read(scope, receive, send)
+        return threads.in_scope(self._respond, scope["method"])
+
+    async def _respond(self, http_method: str) -> None:
         method, verb = VERBS[self.endpoint]
         try:
-            if scope["method"] != method:
+            self._check_origin()
+            if http_method == "OPTIONS":
+                await cors.preflight(self.request, self._send, method.encode())
+                return
+            if http_method != method:
                 raise HttpError(405, f"Use {method}", ((b"allow", method.encode()),))
-            self.request.check_origin()
-            self.principal = await self._authenticate()
+            self.principal = await self.request.authenticate()
             await verb(self)
-        except HttpError as error:
-            headers = (*JSON_TYPE, *error.headers)
-            await self._reject(error.status, InvalidRequest(error.message), headers)
-        except McpError as error:
-            await self._reject(400, error, JSON_TYPE)
+        except Exception as error:
+            await self._fail(error)
 
     async def open(self) -> None:
         """Open the stream, and with it the session."""
-        self.request.check_accepts_stream()
-        if sse_stream.count(Stream, self.principal) >= conf.get().max_sessions_per_principal:
-            raise HttpError(429, "Too many connections are open: close one of them first")
-        http = AuthenticatedRequest(self.request, self._send, self.principal, self._authenticate)
+        self.request.check_get()
+        http = AuthenticatedRequest(
+            self.request, self.send_message, self.principal, self.request.authenticate, self.server
+        )
         stream = Stream(http)
-        caller = self.request.caller(self.principal)
-        connection = Connection(self.server, stream, caller, scheme="sse")
-        await stream.serve(connection, self._uri)
+        rejection = HttpError(429, "Too many connections are open: close one of them first")
+        with stream.open_within(conf.get().max_sessions_per_principal, rejection):
+            caller = self.request.caller(self.principal)
+            connection = Connection(self.server, stream, caller, scheme="sse")
+            await stream.serve(connection, self._uri)
 
     def _uri(self, address: str) -> str:
         key = self.server.sign(PURPOSE, self.principal.key, address)
@@ -75,13 +79,20 @@ class HttpSseConsumer(HttpConsumer):
 
     async def take(self) -> None:
         """Forward a message to its connection; the response is sent on the stream (T-SSE-04)."""
+        late = self.request.read_body(conf.get().max_body_size)
+        if late is not None:
+            await late
+        body = self.request.content
         self.request.check_media_types()
         address = self._address()
-        body = await self.request.body(conf.get().max_body_size)
         jsonrpc.decode_received(body, conf.get().max_json_values)
-        if not await bus.send(address, {"body": body.decode()}):
+        delivery = await bus.send(address, {"body": body.decode()})
+        if delivery is bus.Delivery.CLOSED:
             raise HttpError(404, "This connection has ended")
-        await HttpExchange(self._send, may_stream=False).respond(202, b"", ())
+        if delivery is bus.Delivery.UNREACHABLE:
+            logger.error("A message cannot be delivered to another worker: %s", bus.REMEDY)
+            raise HttpError(503, "The worker of this connection cannot be reached")
+        await HttpExchange(self.send_message, may_stream=False).respond(202, b"", ())
 
     def _address(self) -> str:
         query = self.request.scope.get("query_string", b"").decode("latin-1")
@@ -95,6 +106,8 @@ class HttpSseConsumer(HttpConsumer):
 
 
 class Stream(SseStream):
+    kind = "connection"
+
     async def serve(self, connection: Connection, uri: Callable[[str], str]) -> None:
         mailboxes = bus.here()
         address = await mailboxes.open_mailbox(lambda posted: connection.receive(posted["body"]))

@@ -10,7 +10,6 @@ from django_mcp.frame.frame import Frame
 from django_mcp.protocol import sse
 from django_mcp.protocol.errors import InvalidRequest
 from django_mcp.protocol.subscriptions import Filter
-from django_mcp.transports.http import sse_stream
 from django_mcp.transports.http.response import HttpExchange
 from django_mcp.transports.http.sse_stream import AuthenticatedRequest, SseStream
 from django_mcp.transports.subscription import Subscription
@@ -19,6 +18,8 @@ METHOD = "subscriptions/listen"
 
 
 class ListenStream(SseStream):
+    kind = "listen"
+
     def __init__(self, http: AuthenticatedRequest, frame: Frame, wanted: Filter) -> None:
         super().__init__(http)
         self._subscription = Subscription(frame, wanted, lambda data: self.enqueue(sse.event(data)))
@@ -43,6 +44,7 @@ class ListenExchange(HttpExchange):
         super().__init__(http.send, may_stream=False, request_headers=http.request.headers)
         self._stream: ListenStream | None = None
         self._http = http
+        self.request = http.request
 
     async def finish(self, message: dict[str, Any], status: int = 200) -> None:
         """Send the response, as the last event of the stream if the request was accepted."""
@@ -52,7 +54,8 @@ class ListenExchange(HttpExchange):
             await self._stream.finish(sse.event(dispatcher.encode(message)))
 
     async def listen(self, frame: Frame, wanted: Filter, /) -> None:
-        if sse_stream.count(ListenStream, self._http.principal) >= conf.get().max_listen_streams:
-            raise InvalidRequest("Too many streams are open: close one of them first")
-        self._stream = ListenStream(self._http, frame, wanted)
-        await self._stream.serve()
+        stream = ListenStream(self._http, frame, wanted)
+        rejection = InvalidRequest("Too many streams are open: close one of them first")
+        with stream.open_within(conf.get().max_listen_streams, rejection):
+            self._stream = stream
+            await stream.serve()

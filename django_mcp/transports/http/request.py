@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import re
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl
@@ -13,11 +15,14 @@ from django.core.signals import setting_changed
 from django.utils.functional import SimpleLazyObject
 
 from django_mcp import conf
-from django_mcp.auth.base import Principal
+from django_mcp.auth.authentication import Authentication, AuthenticationFailed
+from django_mcp.auth.base import Challenge, Principal
 from django_mcp.auth.django_session import browser_session
 from django_mcp.frame.transport import HttpTransport
 from django_mcp.protocol import origins
-from django_mcp.protocol.headers import PROTOCOL_VERSION, RequestHeaders
+from django_mcp.protocol.errors import AuthenticationRequired
+from django_mcp.protocol.headers import ACCEPT, PROTOCOL_VERSION, RequestHeaders
+from django_mcp.protocol.revisions import Revision
 from django_mcp.transports.frames import RequestOrigin
 
 Scope = Mapping[str, Any]
@@ -26,6 +31,12 @@ HeaderPairs = Sequence[tuple[bytes, bytes]]
 
 MAX_ORIGIN_LENGTH = 300
 """Bytes of a Host or an Origin. A DNS name has at most 253; longer values are not cached."""
+BODY_TIMEOUT = 30.0
+"""Seconds within which the body of a request has to arrive."""
+ONE_VALUE = (b"host", b"origin", b"authorization", b"content-type", b"sec-fetch-site")
+"""Headers on which the checks before the body depend. One with two values is rejected, because
+a gateway may have checked the other value."""
+OTHER_SITES = frozenset({b"cross-site", b"same-site"})
 LOCAL_HOSTS = (".localhost", "127.0.0.1", "[::1]")
 """The hosts which Django serves under DEBUG if ALLOWED_HOSTS is empty."""
 
@@ -40,14 +51,43 @@ class HttpError(Exception):
         self.headers = headers
 
 
+class ClientDisconnected(Exception):
+    """The client has disconnected before its message was complete."""
+
+
 class HttpRequest:
+    authentication: Authentication
+    content = b""
+    """The body, from when it is read until it is parsed."""
+
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.scope = scope
         self.receive = receive
         self.headers = RequestHeaders(scope["headers"])
 
+    async def authenticate(self) -> Principal:
+        """The caller; raises HttpError with a challenge."""
+        try:
+            return await self.authentication.authenticate(self.scope)
+        except AuthenticationFailed as failed:
+            challenge = failed.challenge
+            headers = self.authentication.headers(self.scope, challenge)
+            raise HttpError(challenge.status, challenge.message, headers) from None
+
+    def challenge(self, error: AuthenticationRequired, revision: Revision) -> HeaderPairs:
+        """The headers of a response with ``error``, which say what the caller needs."""
+        status = revision.http_status(error)
+        name = error.reason if status == 403 else ""
+        challenge = Challenge(status=status, message=error.message, error=name, scopes=error.scopes)
+        return self.authentication.headers(self.scope, challenge)
+
     def header(self, name: bytes) -> str | None:
-        """The trimmed value of a header; ``name`` is in lower case."""
+        """The trimmed value of a header; ``name`` is in lower case.
+
+        Raises HttpError if the header is sent with different values.
+        """
+        if name in self.headers.conflicting:
+            raise HttpError(400, f"The header {name.decode().title()} has two different values")
         value = self.headers.get(name)
         return None if value is None else _text(value)
 
@@ -57,6 +97,9 @@ class HttpRequest:
 
     def check_origin(self) -> None:
         """Reject requests from pages of other sites, also after DNS rebinding (HTTP-02)."""
+        if self.headers.conflicting:
+            for name in ONE_VALUE:
+                self.header(name)
         host, origin = self.headers.get(b"host", b""), self.headers.get(b"origin")
         if len(host) > MAX_ORIGIN_LENGTH or len(origin or b"") > MAX_ORIGIN_LENGTH:
             raise HttpError(403, "The Host or the Origin is too long")
@@ -68,38 +111,68 @@ class HttpRequest:
         content_type = self.headers.get(b"content-type") or b""
         if content_type != JSON and content_type.partition(b";")[0].strip().lower() != JSON:
             raise HttpError(415, "Send JSON: Content-Type: application/json")
-        accept = self.headers.get(b"accept") or b"*/*"
+        accept = self.headers.get(ACCEPT) or b"*/*"
         if accept == USUAL_ACCEPT:
             return True
-        if not any(kind in accept for kind in ACCEPTABLE):
+        if not accepts(accept, JSON):
             raise HttpError(406, "Accept application/json and text/event-stream")
-        return STREAM in accept or b"*/*" in accept
+        return accepts(accept, STREAM)
 
-    def check_accepts_stream(self) -> None:
-        accept = self.headers.get(b"accept") or b""
-        if not any(kind in accept for kind in (STREAM, b"text/*", b"*/*")):
+    def check_get(self) -> None:
+        """Reject a GET which accepts no stream, or which a page of another site makes.
+
+        For an image, a script or a link, a browser sends cookies, but no Origin.
+        """
+        get = self.headers.get
+        is_foreign = get(b"origin") is None and get(b"sec-fetch-site") in OTHER_SITES
+        if is_foreign and get(b"cookie") is not None:
+            raise HttpError(403, "A page of another site may not open a stream with cookies")
+        if not accepts(self.headers.get(ACCEPT) or b"", STREAM):
             raise HttpError(406, "Accept text/event-stream")
 
-    async def body(self, limit: int) -> bytes:
-        """The body; raises HttpError if it is longer than ``limit`` bytes."""
+    def read_body(self, limit: int) -> Awaitable[None] | None:
+        """Read the body into ``content``; return what awaits the rest, or None if all was there.
+
+        Raises HttpError if it is longer than ``limit`` bytes or takes longer than BODY_TIMEOUT, and
+        ClientDisconnected if the client disconnects before its end.
+        """
+        reading = self._read(limit).__await__()
+        for awaited in reading:
+            # Only here, because a time limit around each body would cost 3.5 µs.
+            return self._read_late(reading, awaited)
+        return None
+
+    async def _read_late(self, reading: Generator[Any, None, None], awaited: Any) -> None:
+        try:
+            async with asyncio.timeout(BODY_TIMEOUT):
+                await resume(reading, awaited)
+        except TimeoutError:
+            # Versions other than 1 have no such header (RFC 9113, section 8.2.2).
+            is_first = self.scope.get("http_version", "1.1").startswith("1")
+            headers = ((b"connection", b"close"),) if is_first else ()
+            message = f"Send the body within {BODY_TIMEOUT:g} s"
+            raise HttpError(408, message, headers) from None
+
+    async def _read(self, limit: int) -> None:
         message = await self.receive()
         body: bytes = message.get("body", b"")
-        if message.get("more_body"):
-            body = await self._rest(body, limit)
+        if not body or message.get("more_body"):
+            body = await self._rest(message, limit)
         if len(body) > limit:
             raise HttpError(413, f"A message may have at most {limit} bytes")
-        return body
+        self.content = body
 
-    async def _rest(self, first: bytes, limit: int) -> bytes:
-        parts, size, more = [first], len(first), True
-        while more and size <= limit:
-            message = await self.receive()
+    async def _rest(self, message: Mapping[str, Any], limit: int) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        while True:
             if message["type"] == "http.disconnect":
-                raise asyncio.CancelledError
+                raise ClientDisconnected
             parts.append(message.get("body", b""))
             size += len(parts[-1])
-            more = message.get("more_body", False)
-        return b"".join(parts)
+            if size > limit or not message.get("more_body"):
+                return b"".join(parts)
+            message = await self.receive()
 
     def caller(self, principal: Principal) -> RequestOrigin:
         """The origin of the request. Its Django session, if any, is loaded on first access."""
@@ -112,7 +185,40 @@ class HttpRequest:
 JSON = b"application/json"
 STREAM = b"text/event-stream"
 USUAL_ACCEPT = b"application/json, text/event-stream"
-ACCEPTABLE = (JSON, b"application/*", b"*/*")
+QUALITY_ZERO = re.compile(rb"q=0(\.0*)?")
+
+
+def accepts(header: bytes, media_type: bytes) -> bool:
+    """Whether an Accept header accepts a media type (RFC 9110, section 12.5.1).
+
+    The most specific range decides, which excludes the type if its quality is zero.
+    """
+    ranges: dict[bytes, bool] = {}
+    for item in header.lower().split(b","):
+        name, *parameters = map(bytes.strip, item.split(b";"))
+        is_accepted = not any(map(QUALITY_ZERO.fullmatch, parameters))
+        ranges[name] = is_accepted or ranges.get(name, False)
+    for name in (media_type, media_type.partition(b"/")[0] + b"/*", b"*/*"):
+        if name in ranges:
+            return ranges[name]
+    return False
+
+
+@types.coroutine
+def resume(started: Coroutine[Any, Any, None] | Generator[Any, Any, None], awaited: Any) -> Any:
+    """Continue a coroutine that has run up to its first wait, for ``awaited``."""
+    step: Callable[[Any], Any]
+    while True:
+        try:
+            result = yield awaited
+        except BaseException as error:
+            step, result = started.throw, error
+        else:
+            step = started.send
+        try:
+            awaited = step(result)
+        except StopIteration:
+            return
 
 
 @lru_cache(maxsize=1024)

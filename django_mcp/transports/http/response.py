@@ -8,23 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from django_mcp.dispatch import dispatcher
 from django_mcp.protocol import jsonrpc, sse
+from django_mcp.protocol.errors import AuthenticationRequired, McpError
 from django_mcp.protocol.headers import RequestHeaders
+from django_mcp.protocol.revisions import Revision
 from django_mcp.transports.exchange import LoopExchange
-from django_mcp.transports.http.request import HeaderPairs
+from django_mcp.transports.http.request import HeaderPairs, HttpRequest, resume
 
 logger = logging.getLogger("django_mcp")
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 T = TypeVar("T")
 
-MAX_WAITING = 1000
-"""How many notifications may wait for the network. Further ones are dropped."""
+MAX_WAITING = 1024 * 1024
+"""Bytes of notifications that may wait for the network."""
+STALLED = 60.0
+"""Seconds after which a client that takes none of what is sent counts as disconnected."""
+FLUSH_EVERY = 500
+"""After so many messages a handler's thread waits for the network."""
 YIELD_EVERY = 8
 """After so many flushes a handler yields to the event loop, even if the network takes all."""
 
@@ -47,9 +52,16 @@ class HttpExchange(LoopExchange):
     """Whether the response has become a stream."""
     gone = False
     """Whether nothing can be sent: the client has disconnected, or the response is complete."""
+    request: HttpRequest | None = None
+    """The request which is answered, where a challenge may be the answer."""
     _headers: HeaderPairs = ()
     _pump: asyncio.Task[None] | None = None
+    _sending = 0
+    """The number of the body that the pump sends, or 0."""
+    _seen: tuple[object, int] = (None, 0)
+    _seen_at = 0.0
     _is_scheduled = False
+    _has_dropped = False
     _flushes = 0
     _written_by_threads = 0
 
@@ -60,7 +72,7 @@ class HttpExchange(LoopExchange):
         self.request_headers = request_headers
         self._send = send
         self._may_stream = may_stream
-        self._waiting: list[bytes] = []
+        self._waiting = bytearray()
 
     def write(self, message: dict[str, Any], /) -> None:
         if self._may_stream and not self.gone:
@@ -81,20 +93,35 @@ class HttpExchange(LoopExchange):
 
     async def finish(self, message: dict[str, Any], status: int = 200) -> None:
         if self._pump is not None or self._waiting:
-            await self.flush()
+            await self._flush_in_time()
         if self.gone:
             return
         # A background task of the handler may still write, which is ignored.
         self.gone = True
         if self.streaming:
-            await self._send_body(sse.event(dispatcher.encode(message)), more=False)
+            await self._send_events(sse.event(dispatcher.encode(message)), more=False)
         else:
             await self.respond(status, dispatcher.encode(message))
 
     async def respond(self, status: int, body: bytes, headers: HeaderPairs = JSON_HEADERS) -> None:
-        length = (b"content-length", b"%d" % len(body))
-        await self._start(status, (*headers, length))
-        await self._send_body(body, more=False)
+        pairs = [*headers, *self._headers]
+        if status != 204:  # It has no content, and so no length (RFC 9110, section 8.6).
+            pairs.append((b"content-length", b"%d" % len(body)))
+        try:
+            await self._send({"type": "http.response.start", "status": status, "headers": pairs})
+            await self._send({"type": "http.response.body", "body": body, "more_body": False})
+        except OSError:
+            self.disconnected()
+
+    def status_of(self, error: McpError | None, revision: Revision) -> int:
+        """The status of a response; adds its challenge, or the header that says when to retry."""
+        if error is None:
+            return 200
+        if isinstance(error, AuthenticationRequired) and self.request is not None:
+            self._headers = (*self._headers, *self.request.challenge(error, revision))
+        if error.retry_after is not None:
+            self.add_header(b"retry-after", b"%d" % error.retry_after)
+        return revision.http_status(error)
 
     def add_header(self, name: bytes, value: bytes) -> None:
         self._headers = (*self._headers, (name, value))
@@ -108,6 +135,30 @@ class HttpExchange(LoopExchange):
         self.gone = True
         self._waiting.clear()
 
+    @property
+    def is_stalled(self) -> bool:
+        """Whether the client takes nothing of what is sent. To be read at intervals."""
+        if self._pump is None:
+            return False
+        now = self.loop.time()
+        if (self._pump, self._sending) != self._seen:
+            self._seen, self._seen_at = (self._pump, self._sending), now
+        return now - self._seen_at > STALLED
+
+    def cut_off(self) -> None:
+        """Send nothing more to a client that does not read."""
+        logger.warning("A response is cut off because its client does not read it")
+        self.disconnected()
+        if self._pump is not None and self._sending:
+            self._pump.cancel()
+
+    async def _flush_in_time(self) -> None:
+        try:
+            async with asyncio.timeout(STALLED):
+                await HttpExchange.flush(self)
+        except TimeoutError:
+            self.cut_off()
+
     def _write_from_any_thread(self, write: Callable[[T], None], data: T) -> None:
         """Call ``write`` in the event loop.
 
@@ -118,20 +169,26 @@ class HttpExchange(LoopExchange):
             return
         self.loop.call_soon_threadsafe(write, data)
         self._written_by_threads += 1
-        if self._written_by_threads % (MAX_WAITING // 2) == 0:
+        if self._written_by_threads % FLUSH_EVERY == 0:
             self.wait(self.flush())
 
     def _enqueue(self, event: bytes) -> None:
         if self.gone:
             return
-        if len(self._waiting) >= MAX_WAITING:
-            logger.warning("Notifications are dropped: a handler sends more than the network takes")
+        if len(self._waiting) > MAX_WAITING:
+            self._overflow()
             return
-        self._waiting.append(event)
+        self._waiting += event
         if not self._is_scheduled:
             # Events which are written until then are sent together.
             self._is_scheduled = True
             self.loop.call_soon(self._drain_soon)
+
+    def _overflow(self) -> None:
+        """Drop a notification: nothing of it can be sent later."""
+        if not self._has_dropped:
+            self._has_dropped = True
+            logger.warning("Notifications are dropped: a handler sends more than the network takes")
 
     def _drain_soon(self) -> None:
         self._is_scheduled = False
@@ -144,22 +201,30 @@ class HttpExchange(LoopExchange):
     async def _drain(self) -> None:
         """Pass the events to the ASGI server; those written meanwhile are sent together."""
         try:
-            if not self.streaming:
-                self.streaming = True
-                await self._start(200, STREAM_HEADERS)
+            self._sending = 1
             while self._waiting:
-                events = b"".join(self._waiting)
+                events = bytes(self._waiting)
                 self._waiting.clear()
-                await self._send_body(events, more=True)
+                self._sending += 1
+                await self._send_events(events, more=True)
+        except asyncio.CancelledError:
+            if not self.gone:  # Otherwise ``cut_off`` did it.
+                raise
         finally:
             self._pump = None
+            self._sending = 0
 
-    def _start(self, status: int, headers: HeaderPairs) -> Awaitable[None]:
-        pairs = [*headers, *self._headers]
-        return self._send({"type": "http.response.start", "status": status, "headers": pairs})
-
-    def _send_body(self, body: bytes, *, more: bool) -> Awaitable[None]:
-        return self._send({"type": "http.response.body", "body": body, "more_body": more})
+    async def _send_events(self, events: bytes, *, more: bool) -> None:
+        """Send a part of the stream, or its end; the first part starts the response."""
+        try:
+            if not self.streaming:
+                self.streaming = True
+                pairs = [*STREAM_HEADERS, *self._headers]
+                await self._send({"type": "http.response.start", "status": 200, "headers": pairs})
+            await self._send({"type": "http.response.body", "body": events, "more_body": more})
+        except OSError:
+            # ASGI servers raise it after a disconnect.
+            self.disconnected()
 
 
 def start_task(
@@ -179,21 +244,4 @@ def start_task(
 
 
 async def _finish(started: Coroutine[Any, Any, None], awaited: Any) -> None:
-    await _resume(started, awaited)
-
-
-@types.coroutine
-def _resume(started: Coroutine[Any, Any, None], awaited: Any) -> Generator[Any, Any, None]:
-    """Pass on what ``started`` waits for, and the results and errors back to it."""
-    step: Callable[[Any], Any]
-    while True:
-        try:
-            result = yield awaited
-        except BaseException as error:
-            step, result = started.throw, error
-        else:
-            step = started.send
-        try:
-            awaited = step(result)
-        except StopIteration:
-            return
+    await resume(started, awaited)

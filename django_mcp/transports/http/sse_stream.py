@@ -9,24 +9,30 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from django_mcp import conf
 from django_mcp.auth.base import Principal
 from django_mcp.protocol import sse
 from django_mcp.pubsub import bus
+from django_mcp.runtime import threads
+from django_mcp.server.server import Server
+from django_mcp.transports import frames
 from django_mcp.transports.http.request import HttpError, HttpRequest
-from django_mcp.transports.http.response import STREAM_HEADERS, Send
+from django_mcp.transports.http.response import STALLED, STREAM_HEADERS, Send
 
 logger = logging.getLogger("django_mcp")
 
 TICK = 15.0
 """Seconds between two ticks if SSE_PING_INTERVAL is None."""
 CHECK_AFTER = 60.0
-"""Seconds after which an open stream is re-authenticated."""
+"""Seconds within which an open stream is re-authenticated."""
+CHECK_TIMEOUT = 30.0
+"""Seconds which that may take."""
 MAX_BUFFERED = 1024 * 1024
 """Bytes that may wait for a client which does not read. Its stream is then closed."""
 
@@ -38,11 +44,22 @@ class AuthenticatedRequest:
     principal: Principal
     reauthenticate: Callable[[], Awaitable[Principal]]
     """Authenticates the request again; raises HttpError if access was revoked."""
+    server: Server
+
+    @property
+    def counted_as(self) -> str:
+        """By what the open streams of the caller are counted."""
+        transport = self.request.caller(self.principal).transport
+        return frames.counted_as(self.server, self.principal, transport)
 
 
 class SseStream:
+    kind: ClassVar[str]
+    """Streams of one kind are counted together."""
+
     def __init__(self, http: AuthenticatedRequest) -> None:
         self.principal = http.principal
+        self.counted_as = http.counted_as
         self.gone = False
         """Whether nothing can be sent any more."""
         self._send = http.send
@@ -51,22 +68,40 @@ class SseStream:
         self._task: asyncio.Task[Any] | None = None
         self._pump: asyncio.Task[None] | None = None
         self._waiting = b""
+        self._sending_since: float | None = None
         self._started = False
         self._ending = False
-        self._checked_at = asyncio.get_running_loop().time()
+        self._loop = asyncio.get_running_loop()
+        self._checked_at = self._loop.time()
+        self._is_checking = False
+        self.is_denied = False
+        """Whether the caller may be sent nothing more."""
 
     def enqueue(self, events: bytes) -> None:
         """Send events soon; the stream of a client that does not read them is closed."""
-        if self.gone:
+        if self.gone or self.is_denied:
             return
         if len(self._waiting) > MAX_BUFFERED:
-            logger.warning("A stream is closed because its client does not read it")
-            self._waiting = b""
-            self.end()
+            self._cut_off()
             return
         self._waiting += events
-        if self._pump is None:
+        self._start_draining()
+
+    def _start_draining(self) -> None:
+        if self._pump is None and self._waiting and not self._is_checking:
             self._pump = asyncio.ensure_future(self._drain())
+
+    def _cut_off(self) -> None:
+        logger.warning("A stream is closed because its client does not read it")
+        self._waiting, self.gone = b"", True
+        if self._pump is not None and self._sending_since is not None:
+            self._pump.cancel()
+        self.end()
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that wait for the client."""
+        return len(self._waiting)
 
     @property
     def is_stuck(self) -> bool:
@@ -78,27 +113,46 @@ class SseStream:
 
     async def _drain(self) -> None:
         try:
+            self._sending_since = self._loop.time()
             if not self._started:
                 self._started = True
                 start = {"type": "http.response.start", "status": 200}
                 await self._send({**start, "headers": [*STREAM_HEADERS]})
-            while self._waiting:
+            while self._waiting and not self._is_checking:
                 body, self._waiting = self._waiting, b""
+                self._sending_since = self._loop.time()
                 await self._send({"type": "http.response.body", "body": body, "more_body": True})
         except OSError:
             self.gone = True  # Some servers raise this after a disconnect.
+        except asyncio.CancelledError:
+            if not self.gone:  # Otherwise ``_cut_off`` did it.
+                raise
         finally:
-            self._pump = None
+            self._pump = self._sending_since = None
+
+    @contextmanager
+    def open_within(self, limit: int, rejection: Exception) -> Iterator[None]:
+        """Count the stream as open; raises ``rejection`` if its caller has ``limit`` of its kind.
+
+        ``tick`` and ``end_all`` reach the stream within the block.
+        """
+        streams = _streams_here()
+        if streams.counts[self.kind, self.counted_as] >= limit:
+            raise rejection
+        streams.add(self)
+        try:
+            yield
+        finally:
+            streams.discard(self)
 
     async def wait_until_closed(self) -> None:
         """Wait until the client disconnects or ``end`` is called."""
-        streams = _streams_here()
         self._task = asyncio.current_task()
-        streams.add(self)
         try:
+            await threads.release_thread()
             while not self._ending and (await self._receive())["type"] != "http.disconnect":
                 pass
-            self.gone = not self._ending
+            self.gone |= not self._ending
         except asyncio.CancelledError:
             if not self._ending or self._task is None:
                 self.gone = True
@@ -106,7 +160,6 @@ class SseStream:
             self._task.uncancel()
         finally:
             self._task = None
-            streams.discard(self)
 
     def end(self) -> None:
         """Let ``wait_until_closed`` return, so that the response can be finished."""
@@ -119,25 +172,46 @@ class SseStream:
         await self.flush()
         if not self.gone:
             self.gone = True
-            await self._send({"type": "http.response.body", "body": last, "more_body": False})
+            with suppress(OSError):  # The client may have disconnected.
+                await self._send({"type": "http.response.body", "body": last, "more_body": False})
 
     def tick(self, now: float, *, ping: bool) -> None:
-        """Send a keepalive comment if ``ping``, and check the stream every minute."""
+        """Send a keepalive comment if ``ping``, and check the stream within every minute."""
+        if self._sending_since is not None and now - self._sending_since > STALLED:
+            self._cut_off()
+            return
         if ping and self._started:
             self.enqueue(sse.KEEP_ALIVE)
-        if now - self._checked_at >= _tick_interval(CHECK_AFTER):
+        # At this tick, if the next one would be too late.
+        is_due = now - self._checked_at > _bounded(CHECK_AFTER) - _tick_interval()
+        if is_due and not self._is_checking:
             self._checked_at = now
             bus.spawn(self.check())
 
     async def check(self) -> None:
-        try:
-            principal = await self._reauthenticate()
-        except HttpError:
-            principal = None
-        if principal is not None and principal.key == self.principal.key:
-            self.principal = principal
-        else:
+        """End the stream unless its caller is authenticated again; until then nothing is sent."""
+        self._is_checking = True
+        self.is_denied = not await self._is_authenticated()
+        self._is_checking = False
+        if self.is_denied:
+            self._waiting = b""
             self.end()
+        else:
+            self._start_draining()
+
+    async def _is_authenticated(self) -> bool:
+        try:
+            async with asyncio.timeout(CHECK_TIMEOUT):
+                principal = await self._reauthenticate()
+        except HttpError:
+            return False
+        except Exception:
+            logger.exception("A stream is closed because its caller cannot be authenticated")
+            return False
+        if principal.key != self.principal.key:
+            return False
+        self.principal = principal
+        return True
 
 
 class _Streams:
@@ -145,18 +219,19 @@ class _Streams:
 
     def __init__(self) -> None:
         self._timer: asyncio.TimerHandle | None = None
+        self._pinged_at = 0.0
         self._streams: dict[SseStream, None] = {}
-        self.counts: Counter[tuple[type, str]] = Counter()
+        self.counts: Counter[tuple[str, str]] = Counter()
 
     def add(self, stream: SseStream) -> None:
         self._streams[stream] = None
-        self.counts[type(stream), stream.principal.key] += 1
+        self.counts[stream.kind, stream.counted_as] += 1
         if self._timer is None:
             self._schedule()
 
     def discard(self, stream: SseStream) -> None:
         self._streams.pop(stream, None)
-        key = type(stream), stream.principal.key
+        key = stream.kind, stream.counted_as
         self.counts[key] -= 1
         if not self.counts[key]:
             del self.counts[key]
@@ -165,17 +240,24 @@ class _Streams:
             self._timer = None
 
     def _schedule(self) -> None:
-        interval = _tick_interval(conf.get().sse_ping_interval or TICK)
-        self._timer = asyncio.get_running_loop().call_later(interval, self._tick)
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(_tick_interval(), self._tick)
 
     def _tick(self) -> None:
         self._schedule()
-        now, ping = asyncio.get_running_loop().time(), conf.get().sse_ping_interval is not None
+        now, interval = asyncio.get_running_loop().time(), conf.get().sse_ping_interval
+        # This tick, if it is nearer to the interval than the next one.
+        ping = interval is not None and now - self._pinged_at > interval - _tick_interval() / 2
+        self._pinged_at = now if ping else self._pinged_at
         for stream in tuple(self._streams):
             stream.tick(now, ping=ping)
 
 
-def _tick_interval(seconds: float) -> float:
+def _tick_interval() -> float:
+    return _bounded(min(conf.get().sse_ping_interval or TICK, TICK))
+
+
+def _bounded(seconds: float) -> float:
     """The interval, or a shorter one: an open stream must not let its session expire."""
     return min(seconds, conf.get().session_idle_timeout / 3)
 
@@ -185,11 +267,6 @@ _streams: WeakKeyDictionary[asyncio.AbstractEventLoop, _Streams] = WeakKeyDictio
 
 def _streams_here() -> _Streams:
     return _streams.setdefault(asyncio.get_running_loop(), _Streams())
-
-
-def count(kind: type[SseStream], principal: Principal) -> int:
-    """The number of open streams of this kind and principal on the running event loop."""
-    return _streams_here().counts[kind, principal.key]
 
 
 def end_all() -> int:

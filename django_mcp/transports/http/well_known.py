@@ -49,7 +49,9 @@ def metadata(*authentications: Authentication) -> Asgi:
         except HttpError as error:
             await _respond(send, scope, error.status, {"error": error.message})
             return
-        send = cors.allowing(request, send)
+        origin = request.headers.get(b"origin")
+        if origin is not None:
+            send = cors.allowing(origin, send)
         if scope["method"] == "OPTIONS":
             await cors.preflight(request, send, b"GET")
         elif scope["method"] not in ("GET", "HEAD"):

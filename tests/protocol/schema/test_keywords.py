@@ -14,6 +14,7 @@ from referencing import Registry
 from django_mcp.protocol.schema import compiler
 from django_mcp.protocol.schema.keywords import KEYWORDS, shown
 from django_mcp.protocol.schema.regex import search
+from django_mcp.protocol.schema.steps import TooManySteps
 
 PATTERNS = [
     ("^[a-z]+$", "abc", True),
@@ -101,6 +102,72 @@ def test_adversarial_instance_is_validated_in_bounded_time(
     assert len(problems) < 1000
 
 
+def tree(*applied: dict[str, Any]) -> dict[str, Any]:
+    """A recursive schema whose ``node`` applies all of these."""
+    return {"$ref": "#/$defs/node", "$defs": {"node": {"allOf": [*applied]}}}
+
+
+LISTS = {"type": "array", "items": {"$ref": "#/$defs/node"}}
+ALTERNATIVES = {"anyOf": [{**LISTS, "maxItems": 1}, {**LISTS, "minItems": 9**9}, {"type": "null"}]}
+
+
+def nested(depth: int, beside: Any = ()) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value, *beside]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("schema", "instance"),
+    [
+        (tree(LISTS, LISTS), nested(40)),
+        (tree(ALTERNATIVES), nested(20, [["x" * 40] * 2000])),
+        ({"unevaluatedItems": False, "prefixItems": [True]}, [1] * 90_000),
+        ({"properties": {}, "unevaluatedProperties": False}, dict.fromkeys(map(str, range(9**5)))),
+        ({"uniqueItems": True}, [[n] for n in range(90_000)]),
+    ],
+    ids=["applied twice", "alternatives", "items", "properties", "unique"],
+)
+def test_validation_takes_a_limited_number_of_steps(schema: dict[str, Any], instance: Any) -> None:
+    validator = compiler.compile(schema)
+    start = process_time()
+    with pytest.raises(TooManySteps):
+        validator.problems(instance, max_steps=20_000)
+    assert process_time() - start < 2
+
+
+def test_path_leads_through_alternatives() -> None:
+    inner = {"anyOf": [{"properties": {"b": {"anyOf": [{"type": "null"}, {"minItems": 2}]}}}]}
+    validator = compiler.compile({"properties": {"a": inner}})
+    assert (
+        validator.problems({"a": {"b": [1]}}) == "arguments.a.b: [1] fits none of the alternatives"
+    )
+
+
+@pytest.mark.parametrize(
+    ("keyword", "limit", "instance", "problem"),
+    [
+        ("maxItems", 1, [1] * 100, "a list of 100 is too long"),
+        ("maxLength", 1, "x" * 100, "a text of 100 characters is too long"),
+        ("maxProperties", 1, dict.fromkeys(map(str, range(99))), "an object of 99 has too many"),
+        ("not", {}, [1] * 100, "a list of 100 should not be valid under {}"),
+        ("contains", {"type": "null"}, [1] * 100, "a list of 100 does not contain items"),
+    ],
+)
+def test_error_of_jsonschema_shows_a_summary_of_a_long_value(
+    keyword: str, limit: Any, instance: Any, problem: str
+) -> None:
+    assert problem in compiler.compile({keyword: limit}).problems(instance)
+
+
+def test_repetition_in_property_names_beside_unevaluated_properties_is_rejected() -> None:
+    plain = {"patternProperties": {"^x-": {}}, "unevaluatedProperties": False}
+    assert compiler.compile(plain).problems({"x-a": 1}) == ""
+    with pytest.raises(ValueError, match='write "\\^x-" instead'):
+        compiler.compile({**plain, "patternProperties": {"^(a+)+$": {}}})
+
+
 SCALARS = st.sampled_from([None, True, False, 0, 1, 1.0, 2.5, "", "a", "ab", "1"])
 VALUES = st.recursive(
     SCALARS,
@@ -152,3 +219,18 @@ def test_custom_keywords_agree_with_jsonschema(schema: dict[str, Any], values: l
 def test_replaced_keywords_exist_in_every_dialect() -> None:
     for checker in (jsonschema.Draft202012Validator, jsonschema.Draft7Validator):
         assert set(KEYWORDS) <= set(checker.VALIDATORS)
+
+
+@pytest.mark.parametrize(
+    ("instance", "problem"),
+    [
+        ({"n_a": 1, "other": "x"}, ""),
+        ({"n_a": "x"}, "arguments.n_a: 'x' is not of type 'integer'"),
+        ({"an_a": "x"}, ""),
+        ("n_a", ""),
+    ],
+)
+def test_pattern_properties_apply_to_the_names_that_match(instance: Any, problem: str) -> None:
+    validator = compiler.compile({"patternProperties": {"^n_": {"type": "integer"}}})
+
+    assert validator.problems(instance) == problem

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from django.core.asgi import get_asgi_application
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import Frame, McpError, Server, registry, routing
@@ -289,13 +290,16 @@ async def test_session_of_another_server_is_not_found() -> None:
     assert (await other.post(other.message("ping"))).status == 404
 
 
-async def test_session_beyond_the_limit_per_principal_is_rejected(configure: Configure) -> None:
+async def test_session_is_rejected_while_all_of_its_caller_are_in_use(
+    configure: Configure,
+) -> None:
     configure(MAX_SESSIONS_PER_PRINCIPAL=2)
-    wire = Wire(shop(), "2025-11-25")
+    server = shop()
+    for _ in range(2):
+        await opened("2025-11-25", server)
+    wire = Wire(server, "2025-11-25")
 
-    statuses = [(await wire.post(wire.initialize_request())).status for _ in range(3)]
-
-    assert statuses == [200, 200, 429]
+    assert (await wire.post(wire.initialize_request())).status == 429
 
 
 # Version headers.
@@ -326,14 +330,14 @@ async def test_session_keeps_its_version_if_the_header_names_another_one(version
 
 
 @pytest.mark.parametrize("version", ["1999-01-01", "2030-01-01", "latest", ""])
-async def test_unsupported_version_is_rejected_with_the_supported_versions(version: str) -> None:
+async def test_unsupported_version_in_a_session_is_rejected_with_its_version(version: str) -> None:
     wire = await opened("2025-11-25")
 
     reply = await wire.post(wire.message("ping"), {"mcp-protocol-version": version})
 
     assert reply.status == 400
     error = reply.json()["error"]
-    assert (error["code"], error["data"]["supported"]) == (-32022, [STATELESS])
+    assert (error["code"], "2025-11-25" in error["message"]) == (-32600, True)
 
 
 @pytest.mark.parametrize(
@@ -604,8 +608,7 @@ async def test_disconnect_before_the_body_is_complete_starts_no_response() -> No
     async with Exchange(wire.application, wire.scope(None), None) as exchange:
         exchange.send(b"{", more=True)
         exchange.disconnect()
-        with pytest.raises(asyncio.CancelledError):
-            await exchange.wait_closed()
+        await exchange.wait_closed()
         assert not exchange.has_started
 
 
@@ -892,6 +895,15 @@ async def test_scopes_other_than_http_are_passed_to_django() -> None:
 
 async def test_lifespan_events_are_acknowledged() -> None:
     application, reached = mounted()
+
+    sent = await lifespan(application)
+
+    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert reached == ["lifespan"]
+
+
+async def lifespan(application: Any) -> list[str]:
+    """What is answered to the start and the end of a process."""
     incoming = iter(["lifespan.startup", "lifespan.shutdown"])
     sent: list[str] = []
 
@@ -902,9 +914,55 @@ async def test_lifespan_events_are_acknowledged() -> None:
         sent.append(message["type"])
 
     await application({"type": "lifespan"}, receive, send)
+    return sent
 
-    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
-    assert reached == []
+
+async def test_failed_start_of_the_wrapped_application_is_passed_on() -> None:
+    async def fails(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "lifespan.startup.failed", "message": "no database"})
+
+    assert await lifespan(routing.mount(fails)) == ["lifespan.startup.failed"]
+
+
+async def test_wrapped_application_without_lifespan_is_not_required_to_have_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    complete = ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert await lifespan(routing.mount(get_asgi_application())) == complete
+    assert caplog.records == []
+
+
+async def test_wrapped_application_is_stopped_when_a_server_cannot_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[str] = []
+
+    async def wrapped(scope: Any, receive: Any, send: Any) -> None:
+        for _ in range(2):
+            seen.append((await receive())["type"])
+            await send({"type": f"{seen[-1]}.complete"})
+
+    async def fail() -> None:
+        raise RuntimeError("no start")
+
+    monkeypatch.setattr(routing, "_start_all", fail)
+    assert await lifespan(routing.mount(wrapped)) == ["lifespan.startup.failed"]
+    assert seen == ["lifespan.startup", "lifespan.shutdown"]
+
+
+async def test_wrapped_application_that_breaks_is_logged_and_the_process_stops(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def breaks(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        raise RuntimeError("no end")
+
+    complete = ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert await lifespan(routing.mount(breaks)) == complete
+    assert "lifespan of the wrapped application failed" in caplog.text
 
 
 async def test_url_patterns_resolve_to_every_endpoint() -> None:

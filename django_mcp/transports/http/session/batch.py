@@ -30,12 +30,22 @@ class BatchExchange(SessionExchange):
     def keep_alive(self) -> None:
         self._batch.keep_alive()
 
+    @property
+    def is_stalled(self) -> bool:
+        return self._batch.is_stalled
+
+    def cut_off(self) -> None:
+        self._batch.cut_off()
+
     def disconnected(self) -> None:
         super().disconnected()
         self._batch.disconnected()
 
     async def finish(self, message: dict[str, Any], status: int = 200) -> None:
         self._replies.append(dispatcher.encode(message))
+        self.release()
+
+    async def finish_cancelled(self, message: dict[str, Any]) -> None:
         self.release()
 
     def _enqueue(self, event: bytes) -> None:

@@ -1,7 +1,8 @@
 """The event log of a call's stream, for a client that has to resume it.
 
 An event has its number at once and is stored soon: neither the call nor a connected client waits
-for the store. Each stream has one writer, so that the numbers agree.
+for the store. Each stream has one writer, so that the numbers agree. It holds a lease: if it has
+not appended for a while, not even nothing, its worker has died, and a reader ends the stream.
 """
 
 from __future__ import annotations
@@ -9,28 +10,52 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 
-from django_mcp import stores
+from django_mcp import conf, stores
+from django_mcp.frame.session import Session
+from django_mcp.protocol import jsonrpc
+from django_mcp.protocol.errors import InternalError
+from django_mcp.protocol.jsonrpc import RequestId
+from django_mcp.protocol.revisions import BY_VERSION
 from django_mcp.protocol.sse import EventId
-from django_mcp.pubsub import publisher
+from django_mcp.pubsub import bus, publisher
 
 logger = logging.getLogger("django_mcp")
 
 PREFIX = "p"
 """The first letter of the names of these streams, which are opened by a POST."""
-MAX_BACKLOG = 10_000
-"""How many events may wait for the store. Further ones are dropped."""
+MAX_UNREAD = 1024 * 1024
+"""Bytes of events that wait for the store, or for a client that disconnected. Further ones are
+dropped, except the response."""
+MAX_RENEWAL = 15.0
+"""Seconds between two renewals of a lease, or SSE_PING_INTERVAL if that is shorter."""
+RENEWALS = 3
+"""How many renewals a lease lasts for."""
+MIN_LEASE = 1.0
+"""Seconds for which a lease lasts at least."""
+NAME_LENGTH = 17
+"""The part of a stream's name before the id of its request."""
+WORKER_ENDED = "The worker that answered this request has ended"
 
 
 class StreamLog:
     """The events of one stream of a session, which is named by its address."""
 
-    def __init__(self, session: str) -> None:
-        self.name = PREFIX + secrets.token_urlsafe(12)
+    def __init__(self, session: str, request_id: RequestId | None) -> None:
+        # With the id, so that another worker can answer the request.
+        encoded = urlsafe_b64encode(jsonrpc.encode(request_id)).decode().rstrip("=")
+        self.name = PREFIX + secrets.token_urlsafe(12) + encoded
         self.has_other_readers = False
         """Whether another connection may read the stream, and is notified of new events."""
         self._session = session
         self._last = 0
+        self._stored = 0
+        self._stored_at = 0.0
+        self._is_read = True
+        self._unread = 0
+        self._has_dropped = False
+        self._loop = asyncio.get_running_loop()
         self._backlog: list[str] = []
         self._writer: asyncio.Task[None] | None = None
         self._is_broken = False
@@ -40,14 +65,33 @@ class StreamLog:
     def last(self) -> EventId:
         return EventId(self.name, self._last)
 
-    def append(self, text: str) -> EventId:
-        if len(self._backlog) >= MAX_BACKLOG:
-            logger.warning("Events are dropped: a handler sends more than the store takes")
+    def append(self, text: str, *, is_response: bool = False) -> EventId:
+        if self._unread > MAX_UNREAD and not is_response:
+            if not self._has_dropped:
+                self._has_dropped = True
+                logger.warning(
+                    "Notifications are dropped: neither the client nor the store takes them"
+                )
             return self.last
         self._last += 1
+        self._unread += len(text)
         self._backlog.append(text)
         self._start_writing()
         return self.last
+
+    def resumed(self) -> None:
+        """Note that another connection reads the stream."""
+        self._is_read, self._has_dropped, self._unread = True, False, 0
+
+    def left(self) -> None:
+        """Note that no connection reads the stream. Another one may do so later."""
+        self.has_other_readers, self._is_read = True, False
+
+    def renew(self) -> None:
+        """Extend the lease if that is due."""
+        if self._loop.time() - self._stored_at >= renewal_interval():
+            self._stored_at = self._loop.time()  # A store that fails is not asked all the time.
+            self._start_writing()
 
     async def flush(self) -> None:
         """Wait until all events are stored, or have failed to be."""
@@ -56,6 +100,8 @@ class StreamLog:
 
     async def close(self) -> None:
         """Store all events, and that there will be no more."""
+        if self._backlog:
+            self._start_writing()
         await self.flush()
         try:
             await stores.events().close(self._session, self.name)
@@ -69,21 +115,49 @@ class StreamLog:
 
     def _start_writing(self) -> None:
         if self._writer is None and not self._is_broken:
-            self._writer = asyncio.ensure_future(self._write_all())
+            self._writer = bus.create_task(self._write_all())
 
     async def _write_all(self) -> None:
+        texts: list[str] = []
         try:
             while True:
                 texts, self._backlog = self._backlog, []
-                await stores.events().append(self._session, self.name, texts)
-                if self.has_other_readers:
+                await self._write(texts)
+                if self.has_other_readers and texts:
                     await self.notify_readers()
-                if not self._backlog:
+                if not self._backlog or self._is_broken:
                     return
         except Exception:
             # The call goes on, but a client that disconnects loses the events.
             logger.warning("A stream cannot be stored, and so not be resumed", exc_info=True)
-            self._is_broken = True
-            self._backlog = []
+            self._is_broken |= bool(texts)
         finally:
             self._writer = None
+            if self._is_broken:
+                self._backlog = []
+
+    async def _write(self, texts: list[str]) -> None:
+        last = await stores.events().append(self._session, self.name, texts)
+        self._stored += len(texts)
+        self._stored_at = self._loop.time()
+        if self._is_read:
+            self._unread = sum(map(len, self._backlog))
+        if last != self._stored:
+            logger.info("A stream is no longer stored: its session or its lease has ended")
+            self._is_broken = True
+
+
+def renewal_interval() -> float:
+    """Seconds after which a lease is renewed."""
+    return min(conf.get().sse_ping_interval or MAX_RENEWAL, MAX_RENEWAL)
+
+
+async def end_abandoned(session: Session, stream: str) -> None:
+    """End a stream whose lease has run out, with an error that answers its request."""
+    encoded = stream[NAME_LENGTH:]
+    request_id = jsonrpc.decode(urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
+    error = BY_VERSION[session.version].error(InternalError(WORKER_ENDED))
+    text = jsonrpc.encode(jsonrpc.error(request_id, error)).decode()
+    lease = max(RENEWALS * renewal_interval(), MIN_LEASE)
+    if await stores.events().close_abandoned(session.address, stream, lease, text):
+        logger.warning("A call is given up: its worker has ended")

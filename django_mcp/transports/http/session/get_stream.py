@@ -29,7 +29,7 @@ from django_mcp.transports.http.request import HttpError
 from django_mcp.transports.http.session import event_log
 from django_mcp.transports.http.session.active_stream import HINTS, ActiveStream, LogPosition
 from django_mcp.transports.http.session.response import RETRY
-from django_mcp.transports.http.sse_stream import AuthenticatedRequest, SseStream
+from django_mcp.transports.http.sse_stream import MAX_BUFFERED, AuthenticatedRequest, SseStream
 from django_mcp.transports.keepalive import Keepalive
 
 logger = logging.getLogger("django_mcp")
@@ -71,6 +71,8 @@ class StreamPosition:
 class SessionStream(SseStream, ABC):
     """A GET of a session. One task at a time reads from the stores, whenever there is news."""
 
+    kind = "get"
+
     def __init__(self, http: AuthenticatedRequest, session: Session) -> None:
         super().__init__(http)
         self._session = session
@@ -80,7 +82,8 @@ class SessionStream(SseStream, ABC):
     async def check(self) -> None:
         """Close the stream of a session that has ended; an open stream counts as activity."""
         await super().check()
-        await self._reload()
+        if not self.is_denied:
+            await self._reload()
 
     @abstractmethod
     async def _read(self) -> None:
@@ -104,7 +107,7 @@ class SessionStream(SseStream, ABC):
         """Read now, or once more after the reading in progress."""
         self._has_news = True
         if self._reader is None and not self.gone:
-            self._reader = asyncio.ensure_future(self._read_all())
+            self._reader = bus.create_task(self._read_all())
 
     async def _read_all(self) -> None:
         try:
@@ -117,6 +120,12 @@ class SessionStream(SseStream, ABC):
             logger.exception("A stream cannot read its messages from the store")
         finally:
             self._reader = None
+
+    async def _send_stored(self, text: str, event_id: str) -> None:
+        """Send an event of the store, at the pace of the client."""
+        if self.buffered > MAX_BUFFERED // 2:
+            await self.flush()
+        self.enqueue(sse.event(text, id=event_id))
 
     async def _wait_for_reader(self) -> None:
         while self._reader is not None:
@@ -257,29 +266,30 @@ class StandaloneStream(SessionStream):
         for event in deduplicate(events):
             self._last = event.number
             if await self._is_permitted(event.data):
-                self.enqueue(sse.event(event.data, id=self._id))
+                await self._send_stored(event.data, self._id)
 
     async def _replay(self, position: StreamPosition) -> None:
         session, stream = self._session.address, position.stream
         for event in await stores.events().after(session, stream, position.number) or ():
             event_id = StreamPosition(stream, event.number, position.log)
-            self.enqueue(sse.event(event.data, id=str(event_id)))
+            await self._send_stored(event.data, str(event_id))
 
     async def _read_log(self) -> None:
-        log, position = publisher.log_of(self._server), self._active.position
-        events = await stores.events().after(log, publisher.LOG, 0) or []
-        newest = events[-1].number if events else None
+        position, newest = self._active.position, await publisher.position(self._server)
         if position is None:
-            self._active.position = newest or 0
+            self._active.position = newest
             self._write_initial_notifications()
             return
+        if newest == position:
+            return
         # All of them if the log has started anew since.
-        after = position if newest is None or newest >= position else 0
-        for event in deduplicate(event for event in events if event.number > after):
+        after, log = position if newest > position else 0, publisher.log_of(self._server)
+        events = await stores.events().after(log, publisher.LOG, after) or []
+        for event in deduplicate(events):
             self._active.position = event.number
             if publisher.supports(self._session, method_of(event.data)):
-                self.enqueue(sse.event(event.data, id=self._id))
-        self._active.position = position if newest is None else newest
+                await self._send_stored(event.data, self._id)
+        self._active.position = events[-1].number if events else newest
 
     def _write_initial_notifications(self) -> None:
         """Send the first notifications of a session, which replace everything before them."""
@@ -313,6 +323,14 @@ class ResumedStream(SessionStream):
         super().__init__(http, session)
         self._name, self._number = last_event.stream, last_event.sequence
         self._token = secrets.token_urlsafe(9)
+        self._is_lease_due = True
+        self._is_replaced = False
+
+    def tick(self, now: float, *, ping: bool) -> None:
+        """Look now and then whether the worker that writes the stream still lives."""
+        super().tick(now, ping=ping)
+        self._is_lease_due = True
+        self._wake()
 
     async def serve(self) -> None:
         group, here = publisher.of_session(self._session.address), bus.here()
@@ -327,6 +345,8 @@ class ResumedStream(SessionStream):
             await self.finish()
         finally:
             here.unsubscribe(group, self._receive_event)
+            if not self._is_replaced:
+                bus.publish_soon(group, {"event": "left", "stream": self._name})
 
     def _replace_others(self) -> None:
         if not self.gone:
@@ -340,17 +360,21 @@ class ResumedStream(SessionStream):
             case "appended" if is_mine:
                 self._wake()
             case "resumed" if is_mine and message["by"] != self._token:
+                self._is_replaced = True
                 self.end()
             case "ended":
                 self.end()
 
     async def _read(self) -> None:
         session, store = self._session.address, stores.events()
+        if self._is_lease_due:
+            self._is_lease_due = False
+            await event_log.end_abandoned(self._session, self._name)
         # In this order: what is appended before the end is read after it was seen.
         is_closed = await store.is_closed(session, self._name)
         for event in await store.after(session, self._name, self._number) or ():
             self._number = event.number
-            self.enqueue(sse.event(event.data, id=str(EventId(self._name, event.number))))
+            await self._send_stored(event.data, str(EventId(self._name, event.number)))
         if is_closed:
             self.end()
 

@@ -7,6 +7,7 @@ The notification which cancels it may reach another worker: a long call subscrib
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,24 +15,21 @@ from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from django_mcp import signals, stores
+from django_mcp import conf, signals, stores
 from django_mcp.auth.base import Principal
 from django_mcp.dispatch import dispatcher, visibility
+from django_mcp.dispatch.dispatcher import Reply
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change, Session
 from django_mcp.protocol import headers, jsonrpc
-from django_mcp.protocol.errors import (
-    Cancelled,
-    InvalidRequest,
-    McpError,
-    UnsupportedProtocolVersion,
-)
+from django_mcp.protocol.errors import Cancelled, InvalidRequest, McpError
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestId, Response
+from django_mcp.protocol.limits import quoted
 from django_mcp.protocol.revisions import BY_VERSION, Feature, Revision, Statefulness
 from django_mcp.protocol.sse import EventId
 from django_mcp.pubsub import bus, publisher
 from django_mcp.pubsub.pending_requests import ResponseRoute, deliver
-from django_mcp.server.server import Server
+from django_mcp.runtime import threads
 from django_mcp.stores.base import StoreFull
 from django_mcp.transports import frames, session_engine, site
 from django_mcp.transports.http.monitor import CallMonitor
@@ -43,10 +41,14 @@ from django_mcp.transports.http.session.response import NotificationExchange, Se
 from django_mcp.transports.http.sse_stream import AuthenticatedRequest
 from django_mcp.transports.session_engine import InFlightRequest, InFlightRequests, SessionEngine
 
+logger = logging.getLogger("django_mcp")
+
+SESSION_ID_BYTES = 32
+SESSION_ID_LENGTH = len(secrets.token_urlsafe(SESSION_ID_BYTES))
+
 
 @dataclass(slots=True)
 class SessionHttp(AuthenticatedRequest):
-    server: Server
     may_stream: bool
 
     async def take(self, message: Request | Notification | Response) -> None:
@@ -72,8 +74,7 @@ class SessionHttp(AuthenticatedRequest):
     async def _accept(self, message: Notification | Response, session: Session) -> None:
         """Process it; raises HttpError for a response to no request of ours (T-HTTP-15)."""
         if isinstance(message, Response):
-            if not await deliver(ResponseRoute(self.server, session), message):
-                raise HttpError(400, "This answers no request of ours")
+            await self._deliver(message, session)
         elif message.method == INITIALIZED:
             if session.initialized:
                 return
@@ -86,6 +87,16 @@ class SessionHttp(AuthenticatedRequest):
             await _cancel(session, [message.params])
         else:
             await _engine().notified(self._notification(session), message, session)
+
+    async def _deliver(self, response: Response, session: Session) -> None:
+        delivery = await deliver(ResponseRoute(self.server, session), response)
+        if delivery is None:
+            raise HttpError(400, "This answers no request of ours")
+        if delivery is bus.Delivery.UNREACHABLE:
+            logger.error("A client's response cannot be delivered: %s", bus.REMEDY)
+            # The call that waits for it finds this note.
+            await _note(session, [session_engine.key_of(response.id)])
+            raise HttpError(503, "The response cannot be delivered to the worker that waits for it")
 
     async def _accept_batch(self, messages: Sequence[Message], session: Session) -> None:
         """Process all but the requests; what is sent several times changes the session once."""
@@ -128,7 +139,7 @@ class SessionHttp(AuthenticatedRequest):
             await self._fail(error, frames.newest_session_revision(self.server), request.id)
             return
         try:
-            reply, session = await _engine().open(frame, secrets.token_urlsafe(32))
+            reply, session = await _engine().open(frame, secrets.token_urlsafe(SESSION_ID_BYTES))
         except StoreFull as error:
             raise HttpError(429, f"{error}: end one of them first") from error
         if session is not None:
@@ -148,7 +159,9 @@ class SessionHttp(AuthenticatedRequest):
         session_id = self.request.header(headers.SESSION_ID)
         if session_id is None:
             raise HttpError(400, "Open a session with initialize, and send its Mcp-Session-Id")
-        session = await stores.sessions().load(session_id)
+        # One of another length is not hashed, since hashes are cached.
+        is_ours = len(session_id) == SESSION_ID_LENGTH
+        session = await stores.sessions().load(session_id) if is_ours else None
         owner = self.principal.key, self.server.name
         if session is None or (session.principal, session.server) != owner:
             raise HttpError(404, "This session has ended: open a new one with initialize")
@@ -156,14 +169,12 @@ class SessionHttp(AuthenticatedRequest):
         return session
 
     def _check_version_header(self, session: Session) -> None:
-        """Raise for an unsupported version; one that was not negotiated changes nothing."""
+        """Reject a version that is not served; the session keeps the one it negotiated."""
         version = self.request.version
         if version is None or version == session.version:
             return
-        if BY_VERSION.get(version) in self.server.revisions(Statefulness.SESSION):
-            return
-        supported = [item.version for item in self.server.revisions(Statefulness.STATELESS)]
-        raise UnsupportedProtocolVersion(data={"supported": supported, "requested": version})
+        if BY_VERSION.get(version) not in self.server.revisions(Statefulness.SESSION):
+            raise HttpError(400, f"This session speaks {session.version}, not {quoted(version)}")
 
     async def delete(self) -> None:
         await self._end(await self._session())
@@ -171,24 +182,23 @@ class SessionHttp(AuthenticatedRequest):
 
     async def _end(self, session: Session) -> None:
         await stores.sessions().delete(session.id)
-        await signals.session_ended.asend_robust(
-            self.server, address=session.address, principal=session.principal
-        )
         for call in here().of(session.address):
-            call.cancel(ENDED)
-        await publisher.send_to_session(session.address, "ended")
-        await stores.events().forget(session.address)
+            call.end(ENDED)
+        await publisher.session_ended(self.server, session.address, session.principal)
 
     async def get(self) -> None:
-        self.request.check_accepts_stream()
+        self.request.check_get()
         session = await self._session()
         position = await get_stream.find(self.request.header(b"last-event-id"), session)
+        stream: ResumedStream | StandaloneStream
         if isinstance(position, EventId):
-            await ResumedStream(self, session, position).serve()
-            return
-        end_session = partial(self._end, session)
-        stream = StandaloneStream(self, session, position, self.server, self._may_read, end_session)
-        await stream.serve()
+            stream = ResumedStream(self, session, position)
+        else:
+            end, server = partial(self._end, session), self.server
+            stream = StandaloneStream(self, session, position, server, self._may_read, end)
+        rejection = HttpError(429, "Too many streams are open: close one of them first")
+        with stream.open_within(conf.get().max_listen_streams, rejection):
+            await stream.serve()
 
     async def _may_read(self, principal: Principal, session: Session, uri: str) -> bool:
         self.principal = principal
@@ -201,20 +211,25 @@ class SessionHttp(AuthenticatedRequest):
 
     def _exchange(self, session: Session) -> SessionExchange:
         route = ResponseRoute(self.server, session)
-        return SessionExchange(self.send, may_stream=self.may_stream, route=route)
+        exchange = SessionExchange(self.send, may_stream=self.may_stream, route=route)
+        exchange.request = self.request
+        return exchange
 
     def _plain(self) -> HttpExchange:
         return HttpExchange(self.send, may_stream=False)
 
     async def _fail(self, error: McpError, revision: Revision, identity: Any) -> None:
-        message = jsonrpc.error(identity, revision.error(error))
-        await self._plain().finish(message, revision.http_status(error))
+        exchange, message = self._plain(), jsonrpc.error(identity, revision.error(error))
+        await exchange.finish(message, exchange.status_of(error, revision))
 
 
 def _engine() -> SessionEngine:
     return SessionEngine(site.get(), stores.sessions(), is_shared=True)
 
 
+LOOK_EVERY = 20
+"""Ticks of a call's monitor, which make a second, after which a call that waits for a response of
+the client looks whether another worker has received it."""
 INITIALIZED, CANCELLED = "notifications/initialized", "notifications/cancelled"
 ENDED, GIVEN_UP = "The session has ended", session_engine.GIVEN_UP
 
@@ -224,35 +239,59 @@ class SessionCall(InFlightRequest):
         self, session: Session, request_id: RequestId, frame: Frame, exchange: SessionExchange
     ) -> None:
         super().__init__(session.address, request_id)
-        self.cancelled_early = bool(session.cancelled) and _is_cancelled(session, self.key)
+        self._in_flight = here()
+        self.cancelled_early = bool(session.cancelled) and self.is_noted(session)
         self.session_id = session.id
         self.exchange = exchange
+        exchange.request_id = request_id
+        self.is_given_up = False
+        """Whether the client cancelled it, and needs no response."""
         self.monitor: SessionCallMonitor | None = None
         self.task: asyncio.Task[None] | None = None
         self._frame = frame
-        self._in_flight = here()
+
+    def is_noted(self, session: Session) -> bool:
+        """Whether a note of the session cancels this request, and no earlier one with its id."""
+        is_noted = session.cancelled.get(self.key, 0.0) > stores.sessions().now()
+        return is_noted and not self._in_flight.has_answered(self.session, self.key)
 
     def cancel(self, reason: str | None) -> None:
+        self.is_given_up = True
+        self.end(reason or GIVEN_UP)
+
+    def end(self, reason: str) -> None:
+        """Cancel it for another reason than that its client did."""
         if self.monitor is not None:
-            self.monitor.end(reason or GIVEN_UP)
+            self.monitor.end(reason)
         else:
             self.cancelled_early = True
 
     async def answer(self, engine: SessionEngine, receive: Receive) -> None:
         """Answer while the connection is of use; InvalidRequest if the call must not begin."""
+        # The scope of the HTTP request ends with its connection, the call goes on.
+        await threads.release_thread()
         self._in_flight.begin(self)
-        self.task = self.exchange.loop.create_task(self._answer(engine, receive))
+        self.task = self.exchange.loop.create_task(threads.in_scope(self._answer, engine, receive))
         await self.exchange.until_over(self.task)
 
     async def _answer(self, engine: SessionEngine, receive: Receive) -> None:
         try:
-            await self.exchange.finish(await self._monitored(engine, receive))
+            reply = await self._monitored(engine, receive)
+            if self.is_given_up:
+                await self.exchange.finish_cancelled(reply.message)
+            else:
+                status = self.exchange.status_of(reply.error, self._frame.revision)
+                await self.exchange.finish(reply.message, status)
         finally:
             # Here, and not in a callback of the task, which runs one iteration of the loop later.
             self.exchange.release()
 
-    async def _monitored(self, engine: SessionEngine, receive: Receive) -> dict[str, Any]:
-        self.monitor = monitor = SessionCallMonitor(self, receive, self._frame)
+    async def _monitored(self, engine: SessionEngine, receive: Receive) -> Reply:
+        try:
+            self.monitor = monitor = SessionCallMonitor(self, receive, self._frame)
+        except McpError as error:
+            self._in_flight.end(self)
+            return dispatcher.error_reply(self._frame, error)
         try:
             if self.cancelled_early:
                 monitor.end(GIVEN_UP)
@@ -268,7 +307,7 @@ class SessionCall(InFlightRequest):
             self._in_flight.end(self)
             # They refer to each other, and would wait for the collector of cycles.
             self.monitor = self.task = None
-        return reply.message
+        return reply
 
 
 class SessionCallMonitor(CallMonitor):
@@ -281,8 +320,17 @@ class SessionCallMonitor(CallMonitor):
 
     def tick(self) -> None:
         super().tick()
+        self._call.exchange.tick()
         if self._joining is None and self._waiting is not None:
-            self._joining = self._exchange.loop.create_task(self._join())
+            self._joining = bus.create_task(self._join())
+        if self._ticks % LOOK_EVERY == 0 and self._is_response_at_risk:
+            self._joining = bus.create_task(self._read_session())
+
+    @property
+    def _is_response_at_risk(self) -> bool:
+        """Whether a response that reaches another worker cannot be delivered to this one."""
+        is_idle = self._joining is not None and self._joining.done()
+        return is_idle and self._call.exchange.is_waiting and not bus.here().is_connected
 
     def end(self, reason: str) -> None:
         super().end(reason)
@@ -296,26 +344,31 @@ class SessionCallMonitor(CallMonitor):
 
     async def _join(self) -> None:
         await bus.here().subscribe(publisher.of_session(self._call.session), self._receive_event)
-        if bus.shared_layer() is None:
+        # Apply what other workers, and other threads, published before this one subscribed.
+        await self._read_session()
+
+    async def _read_session(self) -> None:
+        try:
+            session = await stores.sessions().load(self._call.session_id)
+        except Exception:
+            logger.exception("A call cannot read its session")
             return
-        # Apply what other workers published before this one subscribed.
-        session = await stores.sessions().load(self._call.session_id)
         if session is None:
             self.end(ENDED)
-        elif _is_cancelled(session, self._call.key):
-            self.end(GIVEN_UP)
+        elif self._call.is_noted(session):
+            self._call.cancel(GIVEN_UP)
+        else:
+            self._call.exchange.abandon_undeliverable(session.cancelled)
 
     def _receive_event(self, message: bus.Message) -> None:
         if message["event"] == "cancelled" and self._call.key in message["reasons"]:
-            self.end(message["reasons"][self._call.key])
+            self._call.cancel(message["reasons"][self._call.key])
         elif message["event"] == "ended":
             self.end(ENDED)
         elif message["event"] == "resumed":
             bus.spawn(self._call.exchange.detach(message["stream"]))
-
-
-def _is_cancelled(session: Session, key: str) -> bool:
-    return session.cancelled.get(key, 0.0) > stores.sessions().now()
+        elif message["event"] == "left":
+            self._call.exchange.left(message["stream"])
 
 
 async def _cancel(session: Session, params: Iterable[Mapping[str, Any]]) -> None:
@@ -323,20 +376,27 @@ async def _cancel(session: Session, params: Iterable[Mapping[str, Any]]) -> None
 
     One that names nothing is ignored (CANC-11); one that arrives early is remembered.
     """
+    calls = here()
     named = dict(filter(None, map(session_engine.read_cancellation, params)))
     reasons = {key: reason or GIVEN_UP for key, reason in named.items()}
     elsewhere = {
         key: reason
         for key, reason in reasons.items()
-        if not here().cancel(session.address, key, reason)
+        if not calls.cancel(session.address, key, reason)
     }
     if not elsewhere or bus.shared_layer() is None:
         return
-    # First the note, then the event: a call first subscribes and then reads the note.
-    until = stores.sessions().now() + session_engine.REMEMBERED
-    notes = [Change("cancelled", "note", key, until) for key in elsewhere]
-    await stores.sessions().update(session.id, notes)
+    early = [key for key in elsewhere if not calls.has_answered(session.address, key)]
+    if early:
+        # First the note, then the event: a call first subscribes and then reads the note.
+        await _note(session, early)
     await publisher.send_to_session(session.address, "cancelled", reasons=elsewhere)
+
+
+async def _note(session: Session, keys: Iterable[str]) -> None:
+    until = stores.sessions().now() + session_engine.REMEMBERED
+    notes = [Change("cancelled", "note", key, until) for key in keys]
+    await stores.sessions().update(session.id, notes)
 
 
 _in_flight: WeakKeyDictionary[asyncio.AbstractEventLoop, InFlightRequests[SessionCall]]
@@ -345,4 +405,4 @@ _in_flight = WeakKeyDictionary()
 
 def here() -> InFlightRequests[SessionCall]:
     loop = asyncio.get_running_loop()
-    return _in_flight.get(loop) or _in_flight.setdefault(loop, InFlightRequests())
+    return _in_flight.get(loop) or _in_flight.setdefault(loop, InFlightRequests(may_overtake=True))

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django_mcp.dispatch import dispatcher
 from django_mcp.protocol import jsonrpc, sse
+from django_mcp.protocol.jsonrpc import RequestId
 from django_mcp.protocol.revisions import BY_VERSION, Feature
 from django_mcp.pubsub import bus, publisher
 from django_mcp.pubsub.pending_requests import PendingRequests, ResponseRoute
 from django_mcp.transports.http.response import HttpExchange, Send
 from django_mcp.transports.http.session.event_log import StreamLog
+from django_mcp.transports.session_engine import key_of
 
+logger = logging.getLogger("django_mcp")
+
+UNDELIVERABLE = "The client's response could not be delivered"
 RETRY = 1000
 """Milliseconds after which a client reconnects."""
 
@@ -27,6 +33,7 @@ class SessionExchange(HttpExchange):
     def __init__(self, send: Send, *, may_stream: bool, route: ResponseRoute) -> None:
         super().__init__(send, may_stream=may_stream)
         self.route = route
+        self.request_id: RequestId | None = None
         revision = BY_VERSION[route.session.version]
         self._resumable = may_stream and revision.has(Feature.PRIMING_EVENTS)
         self._log: StreamLog | None = None
@@ -64,6 +71,23 @@ class SessionExchange(HttpExchange):
         if self._requests is not None:
             self._requests.abandon(reason)
 
+    def left(self, stream: str) -> None:
+        """Note that the connection which resumed ``stream`` has ended."""
+        if self._log is not None and self._log.name == stream:
+            self._log.left()
+
+    def abandon_undeliverable(self, notes: Mapping[str, float]) -> None:
+        """Give those requests up whose responses reached workers that could not deliver them."""
+        ids = [] if self._requests is None else self._requests.ids
+        if self._requests is not None and (lost := [id for id in ids if key_of(id) in notes]):
+            logger.error("A client's response cannot be delivered to this worker: %s", bus.REMEDY)
+            self._requests.abandon(UNDELIVERABLE, only=lost)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request to the client is pending."""
+        return self._requests is not None and bool(self._requests.ids)
+
     def keep_alive(self) -> None:
         """Send a keepalive comment; the first one opens the stream."""
         if self._resumable and self._log is None and not self.gone:
@@ -71,11 +95,16 @@ class SessionExchange(HttpExchange):
         else:
             super().keep_alive()
 
+    def tick(self) -> None:
+        """Extend the lease of the stream."""
+        if self._log is not None:
+            self._log.renew()
+
     def disconnected(self) -> None:
         """Note that the client has disconnected; later events are only logged."""
         super().disconnected()
         if self._log is not None:
-            self._log.has_other_readers = True
+            self._log.left()
             bus.spawn(self._log.notify_readers())
         self.release()
 
@@ -83,6 +112,7 @@ class SessionExchange(HttpExchange):
         """Close the connection if ``stream``, resumed over another connection, is its own."""
         if self._log is not None and self._log.name == stream:
             await self._close_connection()
+            self._log.resumed()
             await self._log.notify_readers()
 
     async def finish(self, message: dict[str, Any], status: int = 200) -> None:
@@ -90,20 +120,38 @@ class SessionExchange(HttpExchange):
             await super().finish(message, status)
             return
         text = dispatcher.encode(message)
-        event = sse.event(text, id=str(self._log.append(text.decode())))
-        await super().flush()
+        event = sse.event(text, id=str(self._log.append(text.decode(), is_response=True)))
+        # Not after the client has read it: by then the lease may have run out.
+        closing = self.loop.create_task(self._log.close())
+        await self._flush_in_time()
         if not self.gone:
             self.gone = True
-            await self._send_body(event, more=False)
-        await self._log.close()
+            await self._send_events(event, more=False)
+        await closing
+
+    async def finish_cancelled(self, message: dict[str, Any]) -> None:
+        """End the response to a request that its client cancelled.
+
+        A stream ends without an answer (CANC-06). A response that has not begun is ``message``,
+        because HTTP cannot leave a request unanswered.
+        """
+        await super().flush()
+        if self._log is None and not self.streaming:
+            await self.finish(message)
+            return
+        if not self.gone:
+            self.gone = True
+            await self._send_events(b"", more=False)
+        if self._log is not None:
+            await self._log.close()
 
     async def finish_all(self, messages: Sequence[bytes]) -> None:
         """Send the responses to a batch, each as an event or all in one array."""
-        await super().flush()
+        await self._flush_in_time()
         if self.gone:
             return
         if self.streaming:
-            await self._send_body(b"".join(map(sse.event, messages)), more=False)
+            await self._send_events(b"".join(map(sse.event, messages)), more=False)
         elif messages:
             await self.respond(200, b"[%b]" % b",".join(messages))
         else:
@@ -130,8 +178,15 @@ class SessionExchange(HttpExchange):
     def _open(self) -> None:
         """Start the stream with its priming event, unless it has started (T-HTTP-18)."""
         if self._log is None:
-            self._log = StreamLog(self.route.session.address)
+            self._log = StreamLog(self.route.session.address, self.request_id)
             self._enqueue(sse.priming(str(self._log.last), retry=RETRY))
+
+    def _overflow(self) -> None:
+        """Leave a stream that can be resumed to the log, else drop the notification."""
+        if self._log is None:
+            super()._overflow()
+        else:
+            self.cut_off()
 
     def _start_draining(self) -> asyncio.Task[None] | None:
         # It may wait for the store first, which must not depend on the handler's task.
@@ -141,6 +196,9 @@ class SessionExchange(HttpExchange):
         if self._log is not None and not self.streaming:
             # The client may reconnect at once, and then the store has to know the stream.
             await self._log.flush()
+            if self.gone:
+                self._pump = None
+                return
         await super()._drain()
 
     def _post(self, message: dict[str, Any]) -> None:
@@ -154,9 +212,9 @@ class SessionExchange(HttpExchange):
         # From here on nothing is enqueued, so that the end is sent last.
         self.gone = True
         if self._log is not None:
-            self._log.has_other_readers = True
+            self._log.left()
             await self._log.flush()
-        await self._send_body(b"", more=False)
+        await self._send_events(b"", more=False)
         self.release()
 
     def release(self) -> None:

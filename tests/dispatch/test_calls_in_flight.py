@@ -1,0 +1,80 @@
+"""Calls in flight are bounded in one process, and by caller."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from django_mcp import Frame
+from django_mcp.auth.base import Principal
+from django_mcp.dispatch.handle import Call, CallsInFlight
+from django_mcp.protocol.errors import ServerBusy, TooManyRequests
+
+
+@dataclass(frozen=True)
+class Limits:
+    max_in_flight: int = 2
+    max_in_flight_per_process: int = 4
+
+
+@dataclass(frozen=True)
+class Address:
+    remote_ip: str
+
+
+def call(subject: str = "", address: str = "10.0.0.1") -> Call:
+    principal, transport = Principal(scheme="token", subject=subject), Address(address)
+    made = Call()
+    made.frame = Frame(auth=principal, transport=transport)  # type: ignore[arg-type]
+    return made
+
+
+async def begin(in_flight: CallsInFlight, *calls: Call, **limits: Any) -> None:
+    for each in calls:
+        in_flight.begin(each, Limits(**limits), asyncio.get_running_loop())
+
+
+@pytest.mark.parametrize(
+    ("present", "further"),
+    [
+        (("ann", "10.0.0.1"), ("ann", "10.0.0.2")),
+        (("", "10.0.0.1"), ("", "10.0.0.1")),
+    ],
+    ids=["principal", "address of anonymous callers"],
+)
+async def test_calls_of_one_caller_are_bounded(
+    present: tuple[str, str], further: tuple[str, str]
+) -> None:
+    in_flight = CallsInFlight()
+    first = call(*present)
+    await begin(in_flight, first, call(*present))
+    with pytest.raises(TooManyRequests):
+        await begin(in_flight, call(*further))
+    in_flight.end(first)
+    await begin(in_flight, call(*further))
+
+
+@pytest.mark.parametrize("other", [("bob", "10.0.0.1"), ("", "10.0.0.1")])
+async def test_calls_of_other_callers_are_not_affected(other: tuple[str, str]) -> None:
+    in_flight = CallsInFlight()
+    await begin(in_flight, call("ann"), call("ann"), call(*other))
+
+
+async def test_anonymous_callers_of_different_addresses_are_counted_apart() -> None:
+    in_flight = CallsInFlight()
+    await begin(in_flight, call(), call(), call("", "10.0.0.2"), call("", "10.0.0.2"))
+
+
+@pytest.mark.parametrize("per_process", [1, 4])
+async def test_calls_of_all_callers_are_bounded(per_process: int) -> None:
+    in_flight = CallsInFlight()
+    calls = [call(str(number)) for number in range(per_process)]
+    await begin(in_flight, *calls, max_in_flight_per_process=per_process)
+    with pytest.raises(ServerBusy):
+        await begin(in_flight, call("zoe"), max_in_flight_per_process=per_process)
+    for each in calls:
+        in_flight.end(each)
+    await begin(in_flight, call("zoe"), max_in_flight_per_process=per_process)
