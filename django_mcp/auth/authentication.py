@@ -34,8 +34,9 @@ class Authentication:
     def __init__(self, authenticators: Sequence[Authenticator], resource: Resource) -> None:
         self.authenticators = tuple(authenticators)
         self.resource = resource
-        found = (getattr(item, "scheme", None) for item in self.authenticators)
-        self._schemes = tuple(dict.fromkeys(scheme for scheme in found if scheme)) or (BEARER,)
+        found = {getattr(item, "scheme", BEARER) for item in self.authenticators} - {None, ""}
+        # Some clients read only the first challenge, and can use only that of tokens.
+        self._schemes = tuple(sorted(found, key=lambda name: (name != BEARER, name))) or (BEARER,)
         self._takes_tokens = any(
             getattr(item, "scheme", None) == BEARER for item in self.authenticators
         )

@@ -77,7 +77,12 @@ def base_url(scope: Scope) -> str:
     if configured is not None:
         return configured.rstrip("/")
     root: str = scope.get("root_path", "")
-    return f"{_scheme(scope)}://{_host(scope)}{root.rstrip('/')}"
+    return request_origin(scope) + root.rstrip("/")
+
+
+def request_origin(scope: Scope) -> str:
+    """Return scheme and host of the request, as its client has them."""
+    return f"{_scheme(scope)}://{_host(scope)}"
 
 
 def _scheme(scope: Scope) -> str:
