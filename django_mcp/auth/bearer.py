@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
@@ -42,7 +43,7 @@ class InvalidToken(Exception):
     """The token is of this authenticator, and is not valid."""
 
 
-class ClaimsAuthentication(BaseAuthentication):
+class ClaimsAuthentication(BaseAuthentication, ABC):
     """Accepts the access tokens of one issuer that name this server as their audience.
 
     Options are arguments, or attributes of a subclass, whose dotted path the settings can name.
@@ -71,12 +72,12 @@ class ClaimsAuthentication(BaseAuthentication):
         if self.issuer is not None:
             require_secure(self.issuer, "issuer")
 
+    @abstractmethod
     async def claims(self, token: str, /) -> Claims | None:
         """Return the verified claims; None for a token of another authenticator.
 
         Raises InvalidToken for a token of this one, and Unavailable if nobody can tell now.
         """
-        raise NotImplementedError
 
     async def get_user(self, claims: Claims, /) -> Any:
         """Return the Django user of verified claims; None refuses the request with 403.

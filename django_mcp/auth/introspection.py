@@ -146,18 +146,18 @@ class _Endpoint:
         self._authorization = f"Basic {base64.b64encode(pair.encode()).decode()}"
         self._workers = Workers(MAX_THREADS, MAX_WAITING)
         self._lock = threading.Lock()
-        self._asked: dict[bytes, Future[Claims | Unavailable]] = {}
+        self._pending: dict[bytes, Future[Claims | Unavailable]] = {}
         self._failures = 0
         self._failed_at = self._closed_until = 0.0
 
     async def ask(self, digest: bytes, token: str) -> Claims:
         """Return the answer for a token; raises Unavailable."""
         with self._lock:
-            future = self._asked.get(digest)
+            future = self._pending.get(digest)
             if future is None:
-                asked_at = self._require_open()
-                future = self._workers.submit(partial(self._fetch, digest, token, asked_at))
-                self._asked[digest] = future
+                begun_at = self._require_open()
+                future = self._workers.submit(partial(self._fetch, digest, token, begun_at))
+                self._pending[digest] = future
         return await result_of(future, WAIT_TIMEOUT)
 
     def _require_open(self) -> float:
@@ -168,14 +168,14 @@ class _Endpoint:
             self._closed_until = now + PAUSE  # This request tries. The others do not wait for it.
         return now
 
-    def _fetch(self, digest: bytes, token: str, asked_at: float) -> Claims:
+    def _fetch(self, digest: bytes, token: str, begun_at: float) -> Claims:
         try:
-            if self._failures >= MAX_FAILURES and asked_at <= self._failed_at:
+            if self._failures >= MAX_FAILURES and begun_at <= self._failed_at:
                 raise self._unavailable()  # It waited for a thread while the others failed.
             return self._answer(token)
         finally:
             with self._lock:
-                self._asked.pop(digest, None)
+                self._pending.pop(digest, None)
 
     def _answer(self, token: str) -> Claims:
         data = urlencode({"token": token, "token_type_hint": "access_token"}).encode()
