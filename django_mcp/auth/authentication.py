@@ -34,9 +34,10 @@ class Authentication:
     def __init__(self, authenticators: Sequence[Authenticator], resource: Resource) -> None:
         self.authenticators = tuple(authenticators)
         self.resource = resource
-        found = {getattr(item, "scheme", BEARER) for item in self.authenticators} - {None, ""}
+        found = dict.fromkeys(getattr(item, "scheme", BEARER) for item in self.authenticators)
         # Some clients read only the first challenge, and can use only that of tokens.
-        self._schemes = tuple(sorted(found, key=lambda name: (name != BEARER, name))) or (BEARER,)
+        schemes = sorted(filter(None, found), key=lambda scheme: scheme != BEARER)
+        self._schemes = tuple(schemes) or (BEARER,)
         self._takes_tokens = any(
             getattr(item, "scheme", None) == BEARER for item in self.authenticators
         )

@@ -220,7 +220,7 @@ def _subject(claims: Claims) -> str:
 
 def _is_active(user: Any) -> bool:
     # AnonymousUser is not active, and stands for nobody who could be deactivated.
-    return bool(user.is_active) or not user.is_authenticated
+    return getattr(user, "is_active", True) or not getattr(user, "is_authenticated", True)
 
 
 def _unavailable(error: Unavailable) -> Challenge:

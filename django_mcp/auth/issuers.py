@@ -93,7 +93,8 @@ def fetch_json(
         document = json.loads(content)
     except HTTPError as error:
         error.close()
-        kind = NotFound if error.code in (404, 410) else Unavailable
+        # Not all sites answer 404 for what they do not have.
+        kind = NotFound if error.code < 500 else Unavailable
         raise kind(f"{url} answers {error.code}") from None
     except (OSError, HTTPException) as error:
         raise Unavailable(f"{url} cannot be read: {type(error).__name__}") from None
@@ -206,7 +207,8 @@ class KeySet(Generic[K]):
         self._lock = threading.Lock()
         self._keys: Sequence[K] = ()
         self._error: Unavailable | None = None
-        self._expires_at = self._due_at = self._retry_at = 0.0
+        self._started_at = -RETRY_AFTER  # The clock may start at 0.
+        self._expires_at = self._due_at = 0.0
         self._loading: Future[None | Unavailable] | None = None
 
     async def find(self, choose: Callable[[Sequence[K]], K | None]) -> K | None:
@@ -219,7 +221,7 @@ class KeySet(Generic[K]):
         if found is not None:
             return found
         if loading is not None:
-            await result_of(loading, LOAD_TIMEOUT)
+            await result_of(loading, self._started_at + LOAD_TIMEOUT - now)
         elif self._error is not None:
             raise self._error
         return choose(self._keys)
@@ -229,9 +231,9 @@ class KeySet(Generic[K]):
         with self._lock:
             if self._loading is not None and not self._loading.done():
                 return self._loading
-            if now < self._retry_at:
+            if now < self._started_at + RETRY_AFTER:
                 return None
-            self._retry_at = now + RETRY_AFTER
+            self._started_at = now
             self._loading = self._workers.submit(self._reload)
             return self._loading
 

@@ -83,8 +83,8 @@ class _Handler(BaseHTTPRequestHandler):
         issuer.requests.append(self.path)
         issuer.authorizations.append(self.headers["Authorization"])
         time.sleep(issuer.delay)
-        answer = issuer.answers.get(self.path, lambda _: (404, {}, b"Not found"))
-        status, headers, body = answer(form)
+        answer = issuer.answers.get(self.path)
+        status, headers, body = (404, {}, b"Not found") if answer is None else answer(form)
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
@@ -119,7 +119,7 @@ def rsa_key(size: int) -> rsa.RSAPrivateKey:
 
 def public_jwk(name: str, **members: Any) -> dict[str, Any]:
     """The public key of ``ec_key(name)``, whose id is the name."""
-    jwk: dict[str, Any] = jwt.algorithms.ECAlgorithm.to_jwk(ec_key(name).public_key(), as_dict=True)
+    jwk = jwt.algorithms.ECAlgorithm.to_jwk(ec_key(name).public_key(), as_dict=True)
     return {**jwk, "kid": name, "use": "sig", **members}
 
 

@@ -226,7 +226,7 @@ def assert_unavailable(answer: Principal | Challenge) -> None:
     assert (answer.status, answer.error) == (503, "")
 
 
-async def test_failing_endpoint_is_not_asked_for_a_while(
+async def test_failing_endpoint_is_not_requested_for_a_while(
     issuer: Issuer,
     authenticator: IntrospectionAuthentication,
     monkeypatch: pytest.MonkeyPatch,

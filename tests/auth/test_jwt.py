@@ -272,7 +272,7 @@ async def test_algorithm_without_a_key_pair_is_invalid(
 
 
 async def test_unsigned_token_is_invalid(issuer: Issuer, authenticator: JWTAuthentication) -> None:
-    unsigned = jwt.encode(issuer.claims(), None, "none", {"kid": "one"})
+    unsigned = jwt.encode(issuer.claims(), "", "none", {"kid": "one"})
 
     assert await authenticated(authenticator, unsigned) == INVALID_TOKEN
 
@@ -310,8 +310,8 @@ async def test_key_that_a_token_brings_is_ignored(
     issuer: Issuer, authenticator: JWTAuthentication, member: str
 ) -> None:
     issuer.publish("/attacker", lambda: {"keys": [public_jwk("attacker")]})
-    brought = public_jwk("attacker") if member == "jwk" else f"{issuer.url}/attacker"
-    header = {"kid": "attacker", member: [brought] if member == "x5c" else brought}
+    named = public_jwk("attacker") if member == "jwk" else f"{issuer.url}/attacker"
+    header = {"kid": "attacker", member: [named] if member == "x5c" else named}
     token = jwt.encode(issuer.claims(), ec_key("attacker"), "ES256", header)
 
     assert await authenticated(authenticator, token) == INVALID_TOKEN
@@ -458,7 +458,7 @@ def assert_unavailable(answer: Principal | Challenge) -> None:
     assert (b"retry-after", b"10") in answer.headers
 
 
-async def test_failing_issuer_is_not_asked_for_each_token(
+async def test_failing_issuer_is_not_requested_for_each_token(
     issuer: Issuer, authenticator: JWTAuthentication
 ) -> None:
     issuer.answers.clear()
@@ -467,6 +467,16 @@ async def test_failing_issuer_is_not_asked_for_each_token(
         assert_unavailable(await authenticated(authenticator, issuer.token()))
 
     assert len(issuer.requests) == 2  # One for each place of the metadata.
+
+
+@pytest.mark.parametrize("status", [302, 400, 403, 405])
+async def test_metadata_is_found_after_any_error_of_the_client(
+    issuer: Issuer, authenticator: JWTAuthentication, status: int
+) -> None:
+    issuer.answers["/.well-known/oauth-authorization-server"] = lambda _: (status, {}, b"")
+    issuer.publish("/.well-known/openid-configuration", issuer.metadata)
+
+    assert isinstance(await authenticated(authenticator, issuer.token()), Principal)
 
 
 async def test_issuer_that_is_not_there_is_503() -> None:
@@ -501,6 +511,24 @@ async def test_issuer_that_takes_too_long_is_503(
     issuer.delay = 0.5
 
     assert_unavailable(await authenticated(authenticator, issuer.token()))
+
+
+async def test_slow_refresh_delays_no_token_of_a_known_key(
+    issuer: Issuer, authenticator: JWTAuthentication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(issuers, "REFRESH_AFTER", 0.0)
+    monkeypatch.setattr(issuers, "RETRY_AFTER", 0.0)
+    monkeypatch.setattr(issuers, "LOAD_TIMEOUT", 0.1)
+    await authenticated(authenticator, issuer.token())
+    issuer.delay = 0.5
+
+    for _ in range(3):
+        assert isinstance(await authenticated(authenticator, issuer.token()), Principal)
+        await asyncio.sleep(0.1)
+    # The load has taken longer than its time already.
+    started = time.monotonic()
+    assert_unavailable(await authenticated(authenticator, issuer.token(header={"kid": "new"})))
+    assert time.monotonic() - started < 0.1
 
 
 async def test_caller_who_leaves_does_not_stop_the_load(
@@ -616,12 +644,12 @@ async def test_subject_is_the_user_with_this_name(issuer: Issuer) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_unknown_subject_is_refused(issuer: Issuer) -> None:
+async def test_unknown_subject_is_rejected(issuer: Issuer) -> None:
     assert await authenticated(JWTAuthentication(issuer.url), issuer.token()) == NO_ACCOUNT
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_deactivated_user_is_refused_at_once(issuer: Issuer) -> None:
+async def test_deactivated_user_is_rejected_at_once(issuer: Issuer) -> None:
     authenticator = JWTAuthentication(issuer.url)
     await User.objects.acreate(username="ada")
     assert isinstance(await authenticated(authenticator, issuer.token()), Principal)
@@ -635,7 +663,7 @@ async def test_deactivated_user_is_refused_at_once(issuer: Issuer) -> None:
 async def test_email_identifies_a_user_only_if_it_is_verified(issuer: Issuer) -> None:
     await User.objects.acreate(username="a", email="ada@example.org")
     authenticator = JWTAuthentication(issuer.url, user_claim="email", user_field="email")
-    claims = {"email": "ada@example.org", "email_verified": True}
+    claims: dict[str, Any] = {"email": "ada@example.org", "email_verified": True}
 
     for changes in ({"email_verified": "true"}, {"email_verified": None}, {"email": ["a"]}):
         token = issuer.token(**{**claims, **changes})
@@ -646,7 +674,7 @@ async def test_email_identifies_a_user_only_if_it_is_verified(issuer: Issuer) ->
     assert await authenticated(authenticator, issuer.token(**claims)) == NO_ACCOUNT
 
 
-async def test_deactivated_user_of_an_override_is_refused(issuer: Issuer) -> None:
+async def test_deactivated_user_of_an_override_is_rejected(issuer: Issuer) -> None:
     class Deactivated(JWTAuthentication):
         async def get_user(self, claims: Claims, /) -> Any:
             return User(pk=7, is_active=False)
