@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jwt
@@ -513,22 +514,36 @@ async def test_issuer_that_takes_too_long_is_503(
     assert_unavailable(await authenticated(authenticator, issuer.token()))
 
 
-async def test_slow_refresh_delays_no_token_of_a_known_key(
-    issuer: Issuer, authenticator: JWTAuthentication, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_hanging_load_delays_no_known_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(issuers, "REFRESH_AFTER", 0.0)
     monkeypatch.setattr(issuers, "RETRY_AFTER", 0.0)
     monkeypatch.setattr(issuers, "LOAD_TIMEOUT", 0.1)
-    await authenticated(authenticator, issuer.token())
-    issuer.delay = 0.5
+    is_over = threading.Event()
+    is_over.set()
 
-    for _ in range(3):
-        assert isinstance(await authenticated(authenticator, issuer.token()), Principal)
-        await asyncio.sleep(0.1)
-    # The load has taken longer than its time already.
-    started = time.monotonic()
-    assert_unavailable(await authenticated(authenticator, issuer.token(header={"kid": "new"})))
-    assert time.monotonic() - started < 0.1
+    def load() -> list[str]:
+        is_over.wait(10)
+        return ["known"]
+
+    keys = issuers.KeySet(load)
+    assert await keys.find(known) == "known"
+    is_over.clear()
+
+    try:
+        for _ in range(3):
+            assert await keys.find(known) == "known"
+            await asyncio.sleep(0.05)
+        # The load has taken longer than its time already: nobody waits for it.
+        started = time.monotonic()
+        with pytest.raises(issuers.Unavailable):
+            await keys.find(lambda _: None)
+        assert time.monotonic() - started < 0.09
+    finally:
+        is_over.set()
+
+
+def known(keys: Sequence[str]) -> str | None:
+    return next(iter(keys), None)
 
 
 async def test_caller_who_leaves_does_not_stop_the_load(
