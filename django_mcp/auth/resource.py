@@ -64,7 +64,10 @@ def is_for(scope: Scope, audiences: Sequence[str]) -> bool:
 
 def canonical(url: str) -> str:
     """Return ``url`` with scheme and host in lower case; any other text as it is."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # Such as "http://[a": no URL, and no audience of ours.
+        return url
     return urlunsplit(parts._replace(scheme=parts.scheme.lower(), netloc=parts.netloc.lower()))
 
 

@@ -199,6 +199,7 @@ async def test_token_in_the_query_is_not_read(
         {"aud": {"a": ENDPOINT}},
         {"aud": "http://testserver"},
         {"aud": ENDPOINT + "/"},
+        {"aud": "http://[a"},
         {"exp": 1},
         {"exp": None},
         {"exp": "soon"},
