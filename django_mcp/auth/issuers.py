@@ -6,6 +6,7 @@ Each runs in a thread, because the event loop must not wait, and is bounded in t
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import logging
 import ssl
@@ -16,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import cache
-from http.client import HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from ipaddress import ip_address
 from typing import Any, Generic, TypeVar
 from urllib.error import HTTPError
@@ -86,10 +87,11 @@ def fetch_json(
     Redirects are not followed. Raises Unavailable.
     """
     request = urllib.request.Request(url, data, {"Accept": "application/json", **(headers or {})})
-    until = time.monotonic() + timeout
     try:
         with _opener().open(request, timeout=timeout) as response:
-            content = _read(response, limit, until)
+            content = response.read(limit + 1)
+        if len(content) > limit:
+            raise Unavailable(f"{url} has more than {limit} bytes")
         document = json.loads(content)
     except HTTPError as error:
         error.close()
@@ -106,15 +108,57 @@ def fetch_json(
     return document
 
 
-def _read(response: Any, limit: int, until: float) -> bytes:
-    content = b""
-    while part := response.read1(65536):
-        content += part
-        if len(content) > limit:
-            raise Unavailable(f"{response.url} has more than {limit} bytes")
-        if time.monotonic() > until:
+class _TimedSocket(io.RawIOBase):
+    """A socket whose timeout is for all that is read, and not for each part of it."""
+
+    def __init__(self, raw: Any, sock: Any) -> None:
+        self._raw = raw
+        self._socket = sock
+        self._until = time.monotonic() + sock.gettimeout()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        left = self._until - time.monotonic()
+        if left <= 0:
             raise TimeoutError
-    return content
+        self._socket.settimeout(left)
+        read: int | None = self._raw.readinto(buffer)
+        return read
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Response(HTTPResponse):
+    def __init__(self, sock: Any, *arguments: Any, **options: Any) -> None:
+        super().__init__(sock, *arguments, **options)
+        self.fp = io.BufferedReader(_TimedSocket(self.fp.detach(), sock))
+
+
+class _Connection(HTTPConnection):
+    response_class = _Response
+
+
+class _SecureConnection(HTTPSConnection):
+    response_class = _Response
+
+
+class _HttpHandler(urllib.request.HTTPHandler):
+    def http_open(self, req: urllib.request.Request) -> Any:
+        return self.do_open(_Connection, req)
+
+
+class _HttpsHandler(urllib.request.HTTPSHandler):
+    def https_open(self, req: urllib.request.Request) -> Any:
+        return self.do_open(_SecureConnection, req, context=_tls_context())
+
+
+@cache
+def _tls_context() -> ssl.SSLContext:
+    return ssl.create_default_context()
 
 
 @cache
@@ -124,8 +168,8 @@ def _opener() -> urllib.request.OpenerDirector:
     opener.addheaders = [("User-Agent", "django-mcp")]
     for handler in (
         urllib.request.ProxyHandler(),
-        urllib.request.HTTPHandler(),
-        urllib.request.HTTPSHandler(context=ssl.create_default_context()),
+        _HttpHandler(),
+        _HttpsHandler(),
         urllib.request.HTTPDefaultErrorHandler(),
         urllib.request.HTTPErrorProcessor(),
     ):
@@ -141,7 +185,8 @@ class Workers:
 
     def __init__(self, limit: int, waiting: int = 0) -> None:
         self._limit = limit
-        self._waiting = waiting
+        self._most = limit + waiting
+        self._unfinished = 0
         self._running = 0
         self._queue: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._lock = threading.Lock()
@@ -154,8 +199,9 @@ class Workers:
         future: Future[T | Unavailable] = Future()
         future.set_running_or_notify_cancel()  # Others wait for it, too: nobody cancels it.
         with self._lock:
-            if len(self._queue) >= self._waiting + self._limit - self._running:
+            if self._unfinished >= self._most:
                 raise Unavailable("Too many requests are waiting for an authorization server")
+            self._unfinished += 1
             self._queue.append((future, function))
             if self._running < self._limit:
                 self._running += 1
@@ -169,7 +215,10 @@ class Workers:
                     self._running -= 1
                     return
                 future, function = self._queue.popleft()
-            future.set_result(_outcome(function))
+            outcome = _outcome(function)
+            with self._lock:
+                self._unfinished -= 1
+            future.set_result(outcome)
 
 
 def _outcome(function: Callable[[], T]) -> T | Unavailable:
