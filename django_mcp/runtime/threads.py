@@ -10,15 +10,13 @@ import asyncio
 import atexit
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from os import register_at_fork
 from typing import Any, ParamSpec, TypeVar, cast
-from weakref import WeakKeyDictionary
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 from django.db import connections
@@ -64,71 +62,9 @@ def _run_in(
     site = conf.get()
     if site.sync_execution == "threads" and not _is_sensitive.get():
         pool = _pool(purpose, site.sync_thread_pool_size)
-        if len(pool.unfinished) < site.sync_thread_pool_size:
-            return pool.bridge(function, *args, **kwargs)
-        return _run_in_time(pool, site.sync_start_timeout, function, *args, **kwargs)
+        pool.max_wait = site.sync_start_timeout
+        return pool.bridge(function, *args, **kwargs)
     return _thread_sensitive_bridge(function, *args, **kwargs)
-
-
-async def _run_in_time(
-    pool: _Pool, limit: float, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
-) -> T:
-    """Run ``function`` on a pool without a free thread, or withdraw it after ``limit`` seconds."""
-    loop = asyncio.get_running_loop()
-    waiting = _thread.waiting = _Waiting(loop.time() + limit)
-    (_queues.get(loop) or _queues.setdefault(loop, _Queue())).append(waiting, limit, loop)
-    try:
-        result: T = await pool.bridge(function, *args, **kwargs)
-        return result
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if waiting.is_withdrawn and not (task and task.cancelling()):
-            raise ServerBusy from None
-        raise
-    finally:
-        waiting.is_over = True
-        _thread.waiting = None
-
-
-class _Waiting:
-    """A function that waits for a thread of a pool."""
-
-    future: Future[Any] | None = None
-    is_over = False
-    is_withdrawn = False
-
-    def __init__(self, until: float) -> None:
-        self.until = until
-
-    def withdraw(self) -> None:
-        """Do not call the function, unless it runs already."""
-        self.is_withdrawn = self.future is not None and self.future.cancel()
-
-
-class _Queue:
-    """The functions of an event loop that wait for a thread, in their order.
-
-    One timer serves all of them: with one for each, sixteen callers would pay 9 µs a call, 13 %.
-    """
-
-    def __init__(self) -> None:
-        self._functions: deque[_Waiting] = deque()
-        self._is_ticking = False
-
-    def append(self, waiting: _Waiting, limit: float, loop: asyncio.AbstractEventLoop) -> None:
-        while self._functions and self._functions[0].is_over:
-            self._functions.popleft()
-        self._functions.append(waiting)
-        if not self._is_ticking:
-            self._tick(min(1.0, limit / 10), loop)
-
-    def _tick(self, interval: float, loop: asyncio.AbstractEventLoop) -> None:
-        now = loop.time()
-        while self._functions and self._functions[0].until <= now:
-            self._functions.popleft().withdraw()
-        self._is_ticking = bool(self._functions)
-        if self._is_ticking:
-            loop.call_later(interval, self._tick, interval, loop)
 
 
 def run_in_store_pool(
@@ -282,20 +218,13 @@ def context_of_nobody() -> Context:
 
 
 class _Pool(DaemonPool):
+    not_started = ServerBusy
+
     def __init__(self, size: int) -> None:
         super().__init__(size, "django-mcp")
         self.connections: set[BaseDatabaseWrapper] = set()  # They stay open between calls.
-        self.unfinished: set[Future[Any]] = set()
         executor = cast(ThreadPoolExecutor, self)  # asgiref only passes it to the event loop.
         self.bridge: Bridge = sync_to_async(_call, thread_sensitive=False, executor=executor)
-
-    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future = super().submit(function, *args, **kwargs)
-        self.unfinished.add(future)
-        future.add_done_callback(self.unfinished.discard)
-        if (waiting := _thread.waiting) is not None:
-            waiting.future, _thread.waiting = future, None
-        return future
 
     def enter(self) -> None:
         _thread.pool = self
@@ -315,8 +244,6 @@ class _Thread(threading.local):
     """Whether a connection was opened on any thread outside the pools."""
     pool: _Pool | None = None
     may_have_connections = True
-    waiting: _Waiting | None = None
-    """What the thread of an event loop is about to submit to a pool without a free thread."""
 
 
 Bridge = Callable[..., Coroutine[Any, Any, Any]]
@@ -370,7 +297,6 @@ _thread = _Thread()
 _asgiref_context = SyncToAsync.thread_sensitive_context
 _asgiref_threads = SyncToAsync.context_to_thread_executor
 _pools: dict[tuple[str, int], _Pool] = {}
-_queues: WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue] = WeakKeyDictionary()
 _is_sensitive = ContextVar("django_mcp.thread_sensitive", default=False)
 _thread_sensitive_bridge: Bridge = sync_to_async(_call, thread_sensitive=True)
 
