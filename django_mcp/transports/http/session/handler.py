@@ -269,10 +269,11 @@ class SessionCall(InFlightRequest):
         # The scope of the HTTP request ends with its connection, the call goes on.
         await threads.release_thread()
         self._in_flight.begin(self)
-        self.task = self.exchange.loop.create_task(threads.in_scope(self._answer, engine, receive))
+        self.task = self.exchange.loop.create_task(self._answer(engine, receive))
         await self.exchange.until_over(self.task)
 
     async def _answer(self, engine: SessionEngine, receive: Receive) -> None:
+        thread = threads.enter_scope()
         try:
             reply = await self._monitored(engine, receive)
             if self.is_given_up:
@@ -283,6 +284,8 @@ class SessionCall(InFlightRequest):
         finally:
             # Here, and not in a callback of the task, which runs one iteration of the loop later.
             self.exchange.release()
+            if (closing := thread.leave()) is not None:
+                await closing
 
     async def _monitored(self, engine: SessionEngine, receive: Receive) -> Reply:
         try:
