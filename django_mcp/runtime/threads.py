@@ -166,6 +166,15 @@ def enter_scope() -> Scope:
     return scope
 
 
+def hand_over_scope() -> Scope:
+    """Return the scope of this request, for one task which is created here and leaves it."""
+    scope = _asgiref_context.get(None)
+    if not isinstance(scope, _OwnThread):
+        return enter_scope()
+    scope.is_handed_over = True
+    return _HandedOver(scope)
+
+
 class Scope(Protocol):
     def leave(self) -> Coroutine[Any, Any, Any] | None:
         """End the work; return what closes its connections, or None if there are none."""
@@ -175,12 +184,26 @@ class _OwnThread(ThreadSensitiveContext):
     """The thread for the ORM calls of one request, of which this module takes care."""
 
     token: Token[ThreadSensitiveContext]
+    is_handed_over = False
 
     def leave(self) -> Coroutine[Any, Any, Any] | None:
         _asgiref_context.reset(self.token)
+        return None if self.is_handed_over else self.close()
+
+    def close(self) -> Coroutine[Any, Any, Any] | None:
         # asgiref creates the thread when it is first needed. Under ``async_to_sync`` there is
         # none: the calls run on the thread of the waiting code, whose connections stay open.
         return _end_thread(self) if self in _asgiref_threads else None
+
+
+class _HandedOver:
+    """The scope of a request, for the task which goes on with its work."""
+
+    def __init__(self, scope: _OwnThread) -> None:
+        self._scope = scope
+
+    def leave(self) -> Coroutine[Any, Any, Any] | None:
+        return self._scope.close()
 
 
 class _SharedThread:
