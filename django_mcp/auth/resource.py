@@ -38,7 +38,8 @@ class Resource:
     def metadata_url(self, scope: Scope) -> str:
         """Return the URL of its metadata, with the well-known path before that of the endpoint."""
         parts = urlsplit(self.url(scope))
-        return urlunsplit(parts._replace(path=WELL_KNOWN + parts.path))
+        # A slash after the host is removed (RFC 9728, section 3.1).
+        return urlunsplit(parts._replace(path=(WELL_KNOWN + parts.path).rstrip("/")))
 
     def metadata(self, scope: Scope, issuers: Iterable[str]) -> dict[str, Any]:
         """Return the metadata document (RFC 9728, section 2)."""

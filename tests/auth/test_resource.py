@@ -52,7 +52,12 @@ def test_path_of_the_site_is_part_of_the_url(settings: Settings) -> None:
 
 
 def test_endpoint_at_the_root_has_a_slash_as_its_path() -> None:
-    assert Resource("/").url(request(Resource("/"))) == "http://testserver/"
+    root = Resource("/")
+
+    assert root.url(request(root)) == "http://testserver/"
+    assert root.metadata_url(request(root)) == (
+        "http://testserver/.well-known/oauth-protected-resource"
+    )
 
 
 @pytest.mark.parametrize(
