@@ -111,7 +111,7 @@ async def test_first_authenticator_that_knows_the_credentials_decides() -> None:
     assert (await of(first, Keys()).authenticate(request("a", x_key="7"))).scheme == "token"
 
 
-async def test_no_authenticator_is_asked_after_a_challenge() -> None:
+async def test_no_authenticator_is_called_after_a_challenge() -> None:
     status, _ = await rejection(of(Tokens(), Tokens(older="mcp")), request("older"))
 
     assert status == 401
@@ -256,7 +256,7 @@ CHALLENGE = re.compile(rf"Bearer {PARAMETER}(?:, {PARAMETER})*")
 
 
 @given(message=st.text(), scope=st.text(min_size=1))
-def test_challenge_is_well_formed_whatever_an_authenticator_says(message: str, scope: str) -> None:
+def test_challenge_is_well_formed_with_any_message_and_scope(message: str, scope: str) -> None:
     challenge = Challenge(error="invalid_token", message=message, scopes=frozenset([scope]))
 
     (sent,) = challenges(of(ISSUED), request(), challenge)

@@ -34,7 +34,7 @@ def test_url_is_that_of_the_request() -> None:
     assert DESK.url(request(scheme="https")) == "https://testserver/desk"
 
 
-def test_base_url_precedes_what_the_request_says(configure: Configure) -> None:
+def test_base_url_precedes_the_url_of_the_request(configure: Configure) -> None:
     configure(BASE_URL="https://example.org/app")
 
     scope = request(root="/other", host="testserver")
