@@ -160,7 +160,7 @@ class SessionHttp(AuthenticatedRequest):
                 user=frame.user,
                 principal=session.principal,
             )
-        await exchange.finish(reply.message)
+        await exchange.finish(reply.message, exchange.status_of(reply.error, frame.revision))
 
     async def _session(self) -> Session:
         """The session which the request names; that of another principal is not found either."""
@@ -224,7 +224,9 @@ class SessionHttp(AuthenticatedRequest):
         return exchange
 
     def _plain(self) -> HttpExchange:
-        return HttpExchange(self.send, may_stream=False)
+        exchange = HttpExchange(self.send, may_stream=False)
+        exchange.request = self.request
+        return exchange
 
     async def _fail(self, error: McpError, revision: Revision, identity: Any) -> None:
         exchange, message = self._plain(), jsonrpc.error(identity, revision.error(error))
