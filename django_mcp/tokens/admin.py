@@ -7,9 +7,9 @@ from typing import Any
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.utils.cache import add_never_cache_headers
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
-from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 
 from django_mcp.tokens.forms import TokenAdminForm
@@ -77,9 +77,9 @@ class PersonalAccessTokenAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Ge
             "row": obj,
             "token": getattr(request, SHOWN),
         }
-        return TemplateResponse(request, self.shown_once_template, context)
-
-    add_view = never_cache(admin.ModelAdmin.add_view)
+        response = TemplateResponse(request, self.shown_once_template, context)
+        add_never_cache_headers(response)
+        return response
 
     @admin.action(description=_("Revoke selected access tokens"), permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: TokenQuerySet) -> None:
