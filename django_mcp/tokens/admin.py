@@ -46,10 +46,10 @@ class PersonalAccessTokenAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Ge
         return row.status
 
     def get_fields(self, request: HttpRequest, obj: PersonalAccessToken | None = None) -> Any:
-        asked = ["owner", "name", "scopes", "servers", "expires_at"]
+        editable = ["owner", "name", "scopes", "servers", "expires_at"]
         if obj is None:
-            return asked if may_choose_owner(request) else asked[1:]
-        return [*asked, "displayed_start", "status", "created_at", "last_used_at", "revoked_at"]
+            return editable if may_choose_owner(request) else editable[1:]
+        return [*editable, "displayed_start", "status", "created_at", "last_used_at", "revoked_at"]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj is None:

@@ -31,9 +31,8 @@ def test_migrations_are_complete() -> None:
 
 
 def found(prefix: str) -> list[str]:
-    return [
-        each.id for each in run_checks(tags=["django_mcp"]) if (each.id or "").startswith(prefix)
-    ]
+    ids = [str(each.id) for each in run_checks(tags=["django_mcp"])]
+    return [each for each in ids if each.startswith(prefix)]
 
 
 def test_app_without_an_authenticator_is_reported(configure: Any) -> None:
