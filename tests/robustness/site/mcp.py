@@ -1,4 +1,4 @@
-"""Tools which do what faults were found with."""
+"""Tools that exit, block, and fail in other ways."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from django_mcp import Frame, prompt, tool
-from tests.faults.site.database import guarded
+from tests.robustness.site.database import guarded
 
 __all__ = ["guarded"]
 
