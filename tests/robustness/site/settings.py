@@ -3,8 +3,6 @@
 import json
 import os
 
-from django_mcp.management.commands import mcp_stdio
-
 SECRET_KEY = "robustness"
 DEBUG = False
 ALLOWED_HOSTS = ["127.0.0.1", "localhost"]
@@ -31,7 +29,6 @@ DJANGO_MCP = {
     "NOTIFY_LISTS_ON_INITIALIZE": False,
     **json.loads(os.environ.get("ROBUSTNESS_SETTINGS", "{}")),
 }
-mcp_stdio.EXIT_WITHIN = float(os.environ.get("ROBUSTNESS_EXIT_WITHIN", mcp_stdio.EXIT_WITHIN))
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
