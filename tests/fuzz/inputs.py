@@ -93,13 +93,15 @@ def mutated(draw: st.DrawFn, values_of: st.SearchStrategy[Any]) -> Any:
         container, key = draw(st.sampled_from([*_places(value)] or [(value, 0)]))
         change = draw(st.sampled_from(("replace", "replace", "remove", "rename", "add", "wrap")))
         if not value or change == "replace":
-            container[key] = draw(values)
+            container[key] = deepcopy(draw(values))
         elif change == "wrap":
-            container[key] = [container[key]] * draw(st.sampled_from((1, 2, 20)))
+            container[key] = [
+                deepcopy(container[key]) for _ in range(draw(st.sampled_from((1, 2, 20))))
+            ]
         elif isinstance(container, dict) and change == "rename":
             container[draw(texts)] = container.pop(key)
         elif isinstance(container, dict) and change == "add":
-            container[draw(texts)] = draw(values)
+            container[draw(texts)] = deepcopy(draw(values))
         elif container is not value:
             del container[key]
     return value[0]
@@ -162,9 +164,9 @@ def http(draw: st.DrawFn) -> Input:
     headers = [["host", "testserver"], ["accept", ACCEPT], ["content-type", "application/json"]]
     headers.append(["mcp-protocol-version", version])
     if version == STATELESS:
-        asked = recorded if draw(st.booleans()) else message
-        params = asked.get("params") if isinstance(asked, dict) else None
-        method_name = asked.get("method") if isinstance(asked, dict) else None
+        named = recorded if draw(st.booleans()) else message
+        params = named.get("params") if isinstance(named, dict) else None
+        method_name = named.get("method") if isinstance(named, dict) else None
         headers.append(["mcp-method", str(method_name)])
         name = NAMED.get(method_name) if isinstance(method_name, str) else None
         if name and isinstance(params, dict) and isinstance(params.get(name), str):

@@ -35,7 +35,7 @@ ATTACKER = ("192.0.2.1", 50000)
 HANDLERS = ("tests/fuzz/site.py", "tests/conversations/sample_server.py")
 ENDED = ("Cancelled", TIMED_OUT)
 """Internal errors of calls that took too long."""
-ASKING = {"elicitation": {"form": {}, "url": {}}, "sampling": {}}
+CAPABILITIES = {"elicitation": {"form": {}, "url": {}}, "sampling": {}}
 
 
 class Fault(AssertionError):
@@ -56,14 +56,14 @@ class Site:
         self.log = Log()
         logging.getLogger().addHandler(self.log)
         self.friend = Peer(self.server)
-        self.attacker = Peer(self.server, client=ATTACKER, capabilities=ASKING)
+        self.attacker = Peer(self.server, client=ATTACKER, capabilities=CAPABILITIES)
         self.application = self.friend.application
         self._longest, self._last = 0.0, time.thread_time()
         self._ticker = asyncio.ensure_future(self._tick())
-        asked = await self.attacker.tool("greet")
+        greeted = await self.attacker.tool("greet")
         listed = await self.attacker.send(self.attacker.request("tools/list"))
         self.values = {
-            b"<state>": asked.result["requestState"].encode(),
+            b"<state>": greeted.result["requestState"].encode(),
             b"<cursor>": listed.result["nextCursor"].encode(),
         }
         return self
@@ -117,7 +117,9 @@ class Site:
     @asynccontextmanager
     async def session(self, version: str) -> AsyncIterator[None]:
         """Within it, ``<session>`` stands for an open session, which is ended afterwards."""
-        peer = Peer(self.server, version, ASKING, client=ATTACKER, application=self.application)
+        peer = Peer(
+            self.server, version, CAPABILITIES, client=ATTACKER, application=self.application
+        )
         await peer.initialize()
         assert peer.session is not None
         self.values[b"<session>"] = peer.session.encode()
@@ -248,7 +250,7 @@ async def uri(site: Site, given: Input) -> None:
 
     if _accepts(site, register):
         try:
-            await _ask(site, "resources/read", {"uri": given["uri"]})
+            await _request(site, "resources/read", {"uri": given["uri"]})
         finally:
             site.server.unregister_resource_template(given["template"])
 
@@ -261,10 +263,10 @@ async def schema(site: Site, given: Input) -> None:
 
     if _accepts(site, register):
         try:
-            await _ask(site, "tools/list", {})
+            await _request(site, "tools/list", {})
             call = json.dumps(site.attacker.call("fuzzed")).partition('"arguments": {}')
             body = [call[0] + '"arguments": ', *given["arguments"], call[2]]
-            await _ask(site, "tools/call", {"name": "fuzzed"}, encoded(body))
+            await _request(site, "tools/call", {"name": "fuzzed"}, encoded(body))
         finally:
             site.server.unregister_tool("fuzzed")
 
@@ -280,7 +282,7 @@ def _accepts(site: Site, register: Callable[[], None]) -> bool:
     return True
 
 
-async def _ask(site: Site, method: str, params: Any, body: bytes | None = None) -> None:
+async def _request(site: Site, method: str, params: Any, body: bytes | None = None) -> None:
     message = site.attacker.request(method, params)
     scope = site.attacker.scope(message=message, without=["mcp-name"])
     target = params.get("name", params.get("uri"))
