@@ -3,9 +3,6 @@
 ``docs/reference/security.md`` contains this table.
 """
 
-# The lines are as long as the names in them.
-# ruff: noqa: E501
-
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -54,7 +54,7 @@ TEXTS = (
     "resources/subscribe", "logging/setLevel", "notifications/cancelled", "notifications/initialized",
     "io.modelcontextprotocol/protocolVersion", "progressToken", "P1D", "0001-01-01", "1e-400",
 )  # fmt: skip
-VALUES = (
+VALUES: tuple[Any, ...] = (
     None, True, False, 0, -1, 1.5, 2**53, 2**63 - 1, 2**63, -(2**63), 10**400, float("nan"), float("inf"),
     [], {}, [[]], {"": ""}, [None], {"_meta": {}}, {"a": {"a": {"a": {}}}},
 )  # fmt: skip
