@@ -106,19 +106,20 @@ class HttpConsumer(AsyncConsumer):
 class StreamableHttpConsumer(HttpConsumer):
     accepts_stream = True
 
-    def __call__(self, scope: Any, receive: Any, send: Any) -> Coroutine[Any, Any, None]:
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.request = HttpRequest(scope, receive)
         self._send = send
-        return threads.in_scope(self._respond, scope["method"])
-
-    async def _respond(self, http_method: str) -> None:
+        thread = threads.enter_scope()
         try:
             self.request.check_origin()
-            verb = self._verb(http_method)
+            verb = self._verb(scope["method"])
             self.principal = await self._authenticate()
             await verb(self)
         except Exception as error:
             await self._fail(error)
+        finally:
+            if (closing := thread.leave()) is not None:
+                await closing
 
     def _verb(self, method: str) -> Verb:
         """The handler of an HTTP method; without sessions there is only POST (HTTP-15)."""
