@@ -11,15 +11,15 @@ import asyncio
 import gc
 import json
 import logging
-import math
 import os
 import random
+import resource
 import sys
 import time
-import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 
 import django
 from hypothesis import HealthCheck, Phase, given, settings
@@ -39,8 +39,11 @@ EXAMPLES = 50
 """The inputs for a target before it is the turn of the next one."""
 SHRINKING = 60.0
 """Seconds in which a smaller input is searched for."""
-MAX_GROWTH = 2_000_000
-"""Bytes by which the memory may grow while the corpus is played again and again."""
+REPETITIONS = 10
+"""How often the corpus is played again for the growth of memory."""
+MAX_GROWTH = (10_000, 20_000_000)
+"""Blocks and bytes by which the memory may grow meanwhile."""
+STATISTICS = Path("/proc/self/statm")
 
 
 class Run:
@@ -99,20 +102,21 @@ class Run:
             raise
 
 
-def growth(play: Callable[[], None]) -> int:
-    """Bytes of memory that are kept of what is done again."""
-    play()
+def memory() -> tuple[int, int]:
+    """Blocks of Python objects, and bytes of this process (0 where it cannot be read)."""
     gc.collect()
-    tracemalloc.start()
+    pages = STATISTICS.read_text().split()[1] if STATISTICS.exists() else "0"
+    return sys.getallocatedblocks(), int(pages) * resource.getpagesize()
+
+
+def growth(play: Callable[[], None]) -> tuple[int, int]:
+    """What is kept, as in ``memory``, of what is done again and again."""
     play()
-    gc.collect()
-    before = tracemalloc.get_traced_memory()[0]
-    for _ in range(3):
+    before = memory()
+    for _ in range(REPETITIONS):
         play()
-    gc.collect()
-    after = tracemalloc.get_traced_memory()[0]
-    tracemalloc.stop()
-    return after - before
+    after = memory()
+    return after[0] - before[0], after[1] - before[1]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -141,12 +145,12 @@ def main(arguments: Sequence[str]) -> int:
                 run.generate(target, seed, ends)
                 seed += 1
         print("Inputs:", ", ".join(f"{name} {count}" for name, count in run.played.items()))
-        site.max_lag = math.inf  # tracemalloc makes everything slower.
         grown = growth(partial(run.play_all, known))
-        print(f"Memory kept of {3 * len(known)} inputs: {grown / 1000:.0f} kB")
+        count = REPETITIONS * len(known)
+        print(f"Memory kept of {count} inputs: {grown[0]} blocks, {grown[1] / 1e6:.1f} MB")
         runner.run(site.__aexit__(None, None, None))
-    if grown > MAX_GROWTH:
-        print(f"That is more than {MAX_GROWTH / 1000:.0f} kB.")
+    if any(found > most for found, most in zip(grown, MAX_GROWTH, strict=True)):
+        print(f"That is more than {MAX_GROWTH[0]} blocks or {MAX_GROWTH[1] / 1e6:.0f} MB.")
         return 1
     return 0
 
