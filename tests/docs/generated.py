@@ -18,6 +18,7 @@ from typing import Any
 import django
 
 from django_mcp.protocol.revisions import REVISIONS, Feature, Revision
+from tests.conversations.recorded import table
 
 PART = re.compile(r"(<!-- generated: (\w+) ([\w.\s]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -131,7 +132,12 @@ def _named(default: Any) -> Any:
     return _Bare(f"{type(default).__name__}()") if " at 0x" in repr(default) else default
 
 
-WRITE: Mapping[str, Callable[..., str]] = {"revisions": revisions, "api": api}
+def clients(name: str) -> str:
+    """The requests of clients that the tests send."""
+    return table()
+
+
+WRITE: Mapping[str, Callable[..., str]] = {"revisions": revisions, "api": api, "clients": clients}
 
 
 def main() -> None:
