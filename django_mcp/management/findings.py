@@ -256,11 +256,16 @@ def of_resource(url: str, place: str, metadata: Json) -> Iterator[Finding]:
             f"{place}: authorization_servers names no issuer.",
             "Use an authenticator whose authorization_servers returns one.",
         )
-    if "offline_access" in (metadata.get("scopes_supported") or ()):
+    if "offline_access" in _list(metadata, "scopes_supported"):
         yield warning(
             f"{place}: scopes_supported contains offline_access.",
             "Remove it: refresh tokens are no matter of the resource.",
         )
+
+
+def _list(metadata: Json, name: str) -> list[Any]:
+    value = metadata.get(name)
+    return value if isinstance(value, list) else []
 
 
 def _is_url(value: Any) -> bool:
@@ -321,7 +326,7 @@ def of_authorization_server(issuer: str, metadata: Json) -> Iterator[Finding]:
         )
     for name in ("authorization_endpoint", "token_endpoint"):
         yield from _of_endpoint(name, metadata.get(name))
-    if "S256" not in (metadata.get("code_challenge_methods_supported") or ()):
+    if "S256" not in _list(metadata, "code_challenge_methods_supported"):
         yield failure(
             "code_challenge_methods_supported lacks S256: clients refuse a server without PKCE.",
             "Support PKCE, and state it: COMPLIANT_BCP_RFC9700_PKCE_METHOD of the toolkit.",

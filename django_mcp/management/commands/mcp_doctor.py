@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from http.client import HTTPException
+from threading import Thread
 from typing import Any
 from urllib.parse import urljoin
 from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request
@@ -106,24 +106,31 @@ class Http:
         return Answer(0, error=f"more than {MAX_REDIRECTS} redirects")
 
     def _send_once(self, probe: Probe, url: str) -> Answer:
+        """Send a request in a thread: the timeout of a socket is for each of its reads."""
         if findings.split(url).scheme not in ("http", "https"):
             return Answer(0, error=f"{findings.shown(url)} is no http or https URL")
-        end = time.monotonic() + self._timeout
+        answers = [Answer(0, error=f"timed out after {self._timeout:g} s")]
+        thread = Thread(target=lambda: answers.append(self._request(probe, url)), daemon=True)
+        thread.start()
+        thread.join(self._timeout)
+        return answers[-1]
+
+    def _request(self, probe: Probe, url: str) -> Answer:
+        data = probe.body if probe.method == "POST" else None
         try:
-            data = probe.body if probe.method == "POST" else None
             request = Request(url, data, dict(probe.headers), method=probe.method)
             with self._opener.open(request, timeout=self._timeout) as response:
                 headers = [(name.lower(), value) for name, value in response.headers.items()]
-                return Answer(response.status, headers, _read(response, end))
+                return Answer(response.status, headers, _read(response))
         except (OSError, HTTPException, ValueError) as error:
             return Answer(0, error=str(getattr(error, "reason", error)) or repr(error))
 
 
-def _read(response: Any, end: float) -> bytes:
-    """Read a body up to its limits; that of a stream up to its first event."""
+def _read(response: Any) -> bytes:
+    """Read a body up to its limit; that of a stream up to its first event."""
     is_stream = response.headers.get_content_type() == "text/event-stream"
     body = b""
-    while len(body) < MAX_BODY and time.monotonic() < end:
+    while len(body) < MAX_BODY:
         part = response.read1(MAX_BODY - len(body))
         body += part
         if not part or (is_stream and b"data:" in body and body.endswith((b"\n\n", b"\r\n\r\n"))):
