@@ -42,8 +42,9 @@ class Principal:
 
     @property
     def is_anonymous(self) -> bool:
-        """Whether nothing identifies the caller: neither a subject nor a logged-in user."""
-        return not self.subject and not getattr(self.user, "is_authenticated", False)
+        """Whether the caller has no subject, no logged-in user and no scopes of an access token."""
+        is_known = self.subject or self.scopes or getattr(self.user, "is_authenticated", False)
+        return not is_known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +99,10 @@ def bearer_token(scope: Scope) -> str | None:
 
     Tokens in the query are never read (RFC 6750, section 2.3; AUTH-RS-20).
     """
-    scheme, _, token = (header(scope, b"authorization") or "").partition(" ")
-    return token.strip() or None if scheme.lower() == "bearer" else None
+    text = header(scope, b"authorization")
+    if text is None or text[:7].lower() != "bearer ":
+        return None
+    return text[7:].strip() or None
 
 
 def header(scope: Scope, name: bytes) -> str | None:

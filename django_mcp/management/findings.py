@@ -280,6 +280,8 @@ def _difference_remedy(expected: str, found: Any, otherwise: str) -> str:
         return f"Remove or add the slash at the end, or {otherwise}."
     wanted, stated = split(expected), split(found)
     if wanted._replace(scheme="") == stated._replace(scheme=""):
+        if stated.scheme == "https":
+            return "Run mcp_doctor with the https URL, and give clients that one."
         return (
             "The site does not know that its proxy serves https: set SECURE_PROXY_SSL_HEADER, or "
             'DJANGO_MCP["BASE_URL"] and, for the issuer, OIDC_ISS_ENDPOINT.'

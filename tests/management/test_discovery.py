@@ -240,6 +240,17 @@ def test_resource_must_equal_the_url(site: Site, resource: str | None, remedy: s
         assert remedy in problem
 
 
+def test_https_resource_of_a_local_http_url_is_explained(site: Site) -> None:
+    local = "http://localhost:8000/mcp"
+    site.challenge = "Bearer"
+    site.change("POST", local, site._reject)
+    found = document({**RESOURCE, "resource": local.replace("http:", "https:")})
+    place = "http://localhost:8000/.well-known/oauth-protected-resource/mcp"
+    site.change("GET", place, found)
+    (problem,) = problems(site.play("vscode", local))
+    assert "with the https URL" in problem
+
+
 def test_metadata_without_an_issuer_is_a_failure(site: Site) -> None:
     site.change_resource(authorization_servers=[])
     assert "names no issuer" in problems(site.play("vscode"))[0]
