@@ -104,14 +104,15 @@ class Server(Hooks):
         self._notify_lists_on_initialize = notify_lists_on_initialize
         self.serialize_requests = serialize_requests
         self.requires_request_state = requires_request_state
-        self.is_running = False
-        """Whether ``start`` has been called in this process, and ``stop`` has not."""
-        self.is_configured = False
-        self.options = ServerOptions()
-        self.signer: Signer = UnconfiguredSigner()
         self.set_keepalive(keepalive_ms)
         self.set_log_rate_limit(log_rate_limit)
         self._define_hooks(hooks)
+
+    is_running = False
+    """Whether ``start`` has been called in this process, and ``stop`` has not."""
+    is_configured = False
+    options = ServerOptions()
+    signer: Signer = UnconfiguredSigner()
 
     def __repr__(self) -> str:
         return f"<Server {self.name!r}>"
