@@ -15,6 +15,7 @@ ANONYMOUS = Principal(scheme="public", user=AnonymousUser())
 class AnonymousAuthentication:
     """Accepts every caller as anonymous."""
 
+    scheme = None
     accepts_all = True
 
     async def authenticate(self, scope: Mapping[str, Any], /) -> Principal:

@@ -37,8 +37,10 @@ class Authentication:
     def __init__(self, authenticators: Sequence[Authenticator], resource: Resource) -> None:
         self.authenticators = tuple(authenticators)
         self.resource = resource
-        found = (getattr(item, "scheme", None) for item in self.authenticators)
-        self._schemes = tuple(dict.fromkeys(scheme for scheme in found if scheme)) or (BEARER,)
+        found = dict.fromkeys(getattr(item, "scheme", BEARER) for item in self.authenticators)
+        # Some clients read only the first challenge, and can use only that of tokens.
+        schemes = sorted(filter(None, found), key=lambda scheme: scheme != BEARER)
+        self._schemes = tuple(schemes) or (BEARER,)
         self._takes_tokens = any(
             getattr(item, "scheme", None) == BEARER for item in self.authenticators
         )

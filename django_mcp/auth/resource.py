@@ -102,7 +102,12 @@ def base_url(scope: Scope) -> str:
     configured = conf.get().base_url
     if configured is not None:
         return configured.rstrip("/")
-    return f"{_scheme(scope)}://{_host(scope)}{site_prefix(scope)}"
+    return request_origin(scope) + site_prefix(scope)
+
+
+def request_origin(scope: Scope) -> str:
+    """Return scheme and host of the request, as its client has them."""
+    return f"{_scheme(scope)}://{_host(scope)}"
 
 
 def site_prefix(scope: Scope) -> str:
