@@ -33,7 +33,19 @@ _ENCODED = re.compile(r"=\?base64\?(.*)\?=")
 _VALUE = re.compile(rb"[\t\x20-\x7e]*")
 _PLAIN = re.compile(r"(?! )[\x20-\x7e]*(?<! )")
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_SCOPE = re.compile(r"[!#-\[\]-~]{1,256}")
 _NUMBER = re.compile(r"-?[0-9]{1,32}(?:\.[0-9]{1,32})?")
+
+
+SCOPE_EXPECTED = 'a scope such as "tickets:read", without spaces and quotes, not offline_access'
+
+
+def is_scope(name: object) -> bool:
+    """Whether ``name`` can be a scope of a resource in a challenge (RFC 6749, section 3.3).
+
+    ``offline_access`` is not: it is between a client and its authorization server.
+    """
+    return isinstance(name, str) and name != "offline_access" and bool(_SCOPE.fullmatch(name))
 
 
 class RequestHeaders:

@@ -464,7 +464,7 @@ async def test_slow_sync_handlers_hold_up_no_permission_function(configure: Conf
 
 
 async def test_handler_that_waits_too_long_for_a_thread_is_rejected(configure: Configure) -> None:
-    configure(SYNC_THREAD_POOL_SIZE=1)
+    configure(SYNC_THREAD_POOL_SIZE=1, SYNC_START_TIMEOUT=0.3)
     server = Server("shop")
     go_on, begun = threading.Event(), threading.Event()
 
@@ -478,8 +478,7 @@ async def test_handler_that_waits_too_long_for_a_thread_is_rejected(configure: C
     slow = asyncio.ensure_future(peer.send(peer.call("block"), timeout=1000))
     try:
         assert await eventually(begun.is_set)
-        async with accelerated(40):
-            second = await outcome(peer.send(peer.call("block"), timeout=100))
+        second = await outcome(peer.send(peer.call("block"), timeout=5))
     finally:
         go_on.set()
         await slow

@@ -289,11 +289,11 @@ class Unsteady:
     fails = False
 
     def __init__(self) -> None:
-        self.is_asked, self.goes_on = asyncio.Event(), asyncio.Event()
+        self.is_called, self.goes_on = asyncio.Event(), asyncio.Event()
         self.goes_on.set()
 
     async def authenticate(self, scope: Any, /) -> Principal:
-        self.is_asked.set()
+        self.is_called.set()
         await self.goes_on.wait()
         if self.fails:
             raise RuntimeError("The connection is closed")
@@ -336,9 +336,9 @@ async def test_nothing_is_sent_while_the_caller_of_a_stream_is_authenticated(fai
     peer = Peer(server, STATELESS)
     async with peer.open(peer.listen(toolsListChanged=True)) as stream:
         assert (await stream.message())["method"] == "notifications/subscriptions/acknowledged"
-        unsteady.is_asked.clear()
+        unsteady.is_called.clear()
         unsteady.goes_on.clear()
-        await unsteady.is_asked.wait()
+        await unsteady.is_called.wait()
         unsteady.fails = fails
         await server.anotify_tools_list_changed()
         await asyncio.sleep(0.2)

@@ -108,21 +108,22 @@ class HttpConsumer(AsyncConsumer):
 class StreamableHttpConsumer(HttpConsumer):
     accepts_stream = True
 
-    def __call__(self, scope: Any, receive: Any, send: Any) -> Coroutine[Any, Any, None]:
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self._read(scope, receive, send)
-        return threads.in_scope(self._respond, scope["method"])
-
-    async def _respond(self, http_method: str) -> None:
+        thread = threads.enter_scope()
         try:
             self._check_origin()
-            if http_method == "OPTIONS":
+            if scope["method"] == "OPTIONS":
                 await cors.preflight(self.request, self._send, ALLOWED)
                 return
-            verb = self._verb(http_method)
+            verb = self._verb(scope["method"])
             self.principal = await self.request.authenticate()
             await verb(self)
         except Exception as error:
             await self._fail(error)
+        finally:
+            if (closing := thread.leave()) is not None:
+                await closing
 
     def _verb(self, method: str) -> Verb:
         """The handler of an HTTP method; without sessions there is only POST (HTTP-15)."""
