@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Any
 from weakref import WeakSet
 
@@ -76,3 +77,6 @@ def _on_user_saved(
 
 def _on_user_deleted(*, instance: Any, using: str, **_: Any) -> None:
     publish(user=instance.pk, using=using)
+
+
+os.register_at_fork(after_in_child=_subscribed.clear)  # The loops exist only in the parent.
