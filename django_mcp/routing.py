@@ -89,13 +89,15 @@ def mount(django_application: Asgi) -> Asgi:
     """
     mounted, metadata = _applications()
 
+    def find(path: str) -> Asgi | None:
+        if f"{path}/".startswith(f"{WELL_KNOWN}/") and path not in mounted:
+            return metadata
+        return mounted.get(path) or mounted.get(path.rstrip("/"))
+
     async def application(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
-            path = _path(scope)
-            endpoint = mounted.get(path) or mounted.get(path.rstrip("/"))
-            if endpoint is None and f"{path}/".startswith(f"{WELL_KNOWN}/"):
-                endpoint = metadata
-            await (endpoint or django_application)(scope, receive, send)
+            endpoint = mounted.get(scope["path"]) or find(_path(scope)) or django_application
+            await endpoint(scope, receive, send)
         elif scope["type"] == "lifespan":
             await _lifespan(WrappedLifespan(django_application, scope), receive, send)
         else:
