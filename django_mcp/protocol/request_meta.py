@@ -45,7 +45,7 @@ def read(
     request: Request,
     headers: RequestHeaders | None,
     served: Mapping[str, Revision],
-    versions: Sequence[str],
+    versions: Sequence[str] = (),
 ) -> RequestMeta:
     """Return the metadata of ``request``; raise the error of the first check that fails.
 
