@@ -199,6 +199,10 @@ class Settings:
     )
     """The scopes which a scope includes: ``{"tickets": ["tickets:read", "tickets:write"]}``."""
 
+    token_cache_ttl: float | None = _key(_optional(_seconds), 5.0)
+    """Seconds for which a worker accepts a token again without a query. Revoking it takes effect
+    at once on all workers that a channel layer connects. None: every request queries."""
+
     # The protocol.
 
     protocol_versions: tuple[str, ...] = _key(_versions, tuple(BY_VERSION))

@@ -138,12 +138,20 @@ def check(method: str, name: str | None, version: str, headers: Headers) -> None
 
     ``name`` is the parameter of NAME_SOURCES, if the method has one, and may be in Base64.
     """
-    if _text(_only(headers, PROTOCOL_VERSION), PROTOCOL_VERSION) != version:
+    if _text(unjoined(_only(headers, PROTOCOL_VERSION)), PROTOCOL_VERSION) != version:
         raise _mismatch(PROTOCOL_VERSION, "differs from the protocol version in the body")
     if _text(_only(headers, METHOD), METHOD) != method:
         raise _mismatch(METHOD, "differs from the method in the body")
     if name is not None and decode_value(_only(headers, NAME)) != name:
         raise _mismatch(NAME, "differs from the name or URI in the body")
+
+
+def unjoined(value: bytes) -> bytes:
+    """Return the one value of a list of equal values, as a proxy joins them; else ``value``."""
+    if b"," not in value:
+        return value
+    first, *others = map(bytes.strip, value.split(b","))
+    return first if {*others} == {first} else value
 
 
 class ParamHeader(NamedTuple):

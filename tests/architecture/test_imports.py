@@ -19,11 +19,12 @@ NEEDS_APPS = {
     "django_mcp.auth.anonymous",  # Only a class of an app uses it.
     "django_mcp.checks",
     "django_mcp.transports.in_process",
-    "django_mcp.management.commands",
+    "django_mcp.management",
     "django_mcp.migrations",
     "django_mcp.models",
     "django_mcp.stores.database",
     "django_mcp.testing",
+    "django_mcp.tokens",
     "django_mcp.transports.connection.stdio",
 }
 """Modules and packages that require django.setup()."""

@@ -20,7 +20,7 @@ from django_mcp.auth.django_session import browser_session
 from django_mcp.frame.transport import HttpTransport
 from django_mcp.protocol import origins
 from django_mcp.protocol.errors import AuthenticationRequired
-from django_mcp.protocol.headers import ACCEPT, PROTOCOL_VERSION, RequestHeaders
+from django_mcp.protocol.headers import ACCEPT, PROTOCOL_VERSION, RequestHeaders, unjoined
 from django_mcp.protocol.revisions import Revision
 from django_mcp.transports.frames import RequestOrigin
 
@@ -90,7 +90,9 @@ class HttpRequest:
 
     @property
     def version(self) -> str | None:
-        return self.header(PROTOCOL_VERSION)
+        version = self.header(PROTOCOL_VERSION)
+        # A proxy may have joined two equal headers.
+        return _text(unjoined(version.encode("latin-1"))) if version and "," in version else version
 
     def check_origin(self) -> None:
         """Reject requests from pages of other sites, also after DNS rebinding (HTTP-02)."""
