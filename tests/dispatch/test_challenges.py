@@ -66,11 +66,10 @@ def desk(**options: Any) -> Server:
 
 def uses(client: Client) -> list[Callable[[], Awaitable[Any]]]:
     """All ways to use what ``desk`` guards."""
-    read = lambda uri: lambda: client.read_resource(uri)  # noqa: E731
     ways: list[Callable[[], Awaitable[Any]]] = [
         lambda: client.call_tool("close"),
-        read("desk://tickets"),
-        read("desk://tickets/7"),
+        lambda: client.read_resource("desk://tickets"),
+        lambda: client.read_resource("desk://tickets/7"),
         lambda: client.get_prompt("summarise", {"number": "7"}),
         lambda: client.complete("summarise", "number"),
         lambda: client.complete("desk://tickets/{number}", "number"),
