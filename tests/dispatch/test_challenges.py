@@ -66,10 +66,14 @@ def desk(**options: Any) -> Server:
 
 def uses(client: Client) -> list[Callable[[], Awaitable[Any]]]:
     """All ways to use what ``desk`` guards."""
+
+    def read(uri: str) -> Callable[[], Awaitable[Any]]:
+        return lambda: client.read_resource(uri)
+
     ways: list[Callable[[], Awaitable[Any]]] = [
         lambda: client.call_tool("close"),
-        lambda: client.read_resource("desk://tickets"),
-        lambda: client.read_resource("desk://tickets/7"),
+        read("desk://tickets"),
+        read("desk://tickets/7"),
         lambda: client.get_prompt("summarise", {"number": "7"}),
         lambda: client.complete("summarise", "number"),
         lambda: client.complete("desk://tickets/{number}", "number"),
