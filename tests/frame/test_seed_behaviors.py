@@ -312,7 +312,7 @@ async def test_declared_and_session_tools_are_merged_into_one_list(client_for: C
         return (
             frame.register_tool("apple", handler=handler)
             .register_tool("zebra", handler=handler)
-            .register_tool("hidden", handler=handler, scopes=["never"])
+            .register_tool("hidden", handler=handler, scopes=["never"], when_denied="hidden")
         )
 
     server.tool(name="middle")(handler)
