@@ -115,8 +115,8 @@ def authentication_by(server: Server, named: Sequence[Authenticator]) -> Authent
     """Return the authentication of ``server`` by other authenticators than its own."""
     title = server.info.get("title")
     path = "/" + server.path.strip("/")
-    resource = Resource(path, tuple(sorted(server.scopes)), None if title is None else str(title))
-    return Authentication(named, resource)
+    title = None if title is None else str(title)
+    return Authentication(named, Resource(path, tuple(sorted(server.scopes)), title, server.name))
 
 
 def path(server: Server) -> str:

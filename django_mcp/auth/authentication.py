@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from django_mcp import conf
-from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.auth.base import (
     INVALID_TOKEN,
     Authenticator,
@@ -61,8 +60,8 @@ class Authentication:
 
     @staticmethod
     def _is_refused(authenticator: Authenticator, scope: Scope) -> bool:
-        is_anonymous = isinstance(authenticator, AnonymousAuthentication)
-        return is_anonymous and bearer_token(scope) is not None
+        accepts_all = getattr(authenticator, "accepts_all", False)
+        return accepts_all and bearer_token(scope) is not None
 
     def _with_scopes(self, principal: Principal, authenticator: Authenticator) -> Principal:
         """Return ``principal``; raises AuthenticationFailed if its token lacks a server's scope."""

@@ -82,6 +82,9 @@ class BaseAuthentication:
     scheme: str | None = None
     """The name of the scheme in ``WWW-Authenticate``, such as "Bearer"; None for no challenge."""
 
+    accepts_all = False
+    """Whether it accepts callers without credentials."""
+
     def authorization_servers(self, scope: Scope, /) -> Sequence[str]:
         """Return the issuers whose access tokens are accepted, for the resource's metadata."""
         return ()

@@ -20,11 +20,12 @@ SCOPE_KEY = "django_mcp.resource"
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One server: the path of its endpoint, the scopes of every call, and its title."""
+    """One server: the path of its endpoint, the scopes of every call, its title and its name."""
 
     path: str
     scopes: tuple[str, ...] = ()
     title: str | None = None
+    name: str = ""
 
     def url(self, scope: Scope) -> str:
         """Return the URL of the endpoint, as clients have it: no slash is added at its end."""
