@@ -80,9 +80,7 @@ class OAuthToolkitAuthentication(BaseAuthentication):
             return None
         client_id = "" if token.application is None else token.application.client_id
         scopes = frozenset(token.scope.split())
-        return Principal(
-            scheme="oauth", user=user, scopes=scopes, claims={"client_id": client_id}
-        )
+        return Principal(scheme="oauth", user=user, scopes=scopes, claims={"client_id": client_id})
 
     async def get_user(self, token: Any) -> Any:
         """Return the user of an access token, or None to refuse it. A subclass may override it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from django.apps import AppConfig, apps
+from django.apps import AppConfig
 from django.core.checks import CheckMessage, Error, Warning, register
 from django.urls import NoReverseMatch, get_script_prefix, reverse
 
@@ -62,10 +62,4 @@ def _urls() -> Iterator[CheckMessage]:
             "clients look for its metadata.",
             hint='Add path("", include("django_mcp.oauth.urls")) to the ROOT_URLCONF.',
             id="django_mcp.E021",
-        )
-    if not apps.is_installed("django.contrib.sessions"):
-        yield Error(
-            "Users cannot log in on the consent page without django.contrib.sessions.",
-            hint="Add it to INSTALLED_APPS.",
-            id="django_mcp.E022",
         )

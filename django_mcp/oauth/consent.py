@@ -46,7 +46,7 @@ class ProtectedPage:
 class AuthorizationView(ProtectedPage, views.AuthorizationView):
     """The consent page (RFC 6749, section 3.1)."""
 
-    template_name = "django_mcp/oauth/authorize.html"
+    template_name = "django_mcp_oauth/authorize.html"
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         query = request.GET.copy()
@@ -156,7 +156,7 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
 class AccessView(ProtectedPage, LoginRequiredMixin, TemplateView):
     """What the user allowed. A post takes one of it back."""
 
-    template_name = "django_mcp/oauth/access.html"
+    template_name = "django_mcp_oauth/access.html"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         found = Consent.objects.filter(user=self.request.user).select_related("application")
@@ -198,4 +198,4 @@ def _client_host(application: Any) -> str:
     """The host at which a client publishes its metadata, or "" for one that registered."""
     if application.registration_source != "cimd":
         return ""
-    return urlsplit(application.client_id).netloc
+    return str(urlsplit(application.client_id).netloc)

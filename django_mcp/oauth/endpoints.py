@@ -41,11 +41,20 @@ class TokenView(views.TokenView):
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
         patch_cache_control(response, no_store=True)
-        return response
+        return as_json(response)
 
 
 class RevocationView(views.RevokeTokenView):
     """RFC 7009."""
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        return as_json(super().dispatch(request, *args, **kwargs))
+
+
+def as_json(response: HttpResponseBase) -> HttpResponseBase:
+    """Correct the media type of errors, for which the toolkit sets none."""
+    response["Content-Type"] = "application/json"
+    return response
 
 
 class RegistrationView(views.DynamicClientRegistrationView):
@@ -63,7 +72,7 @@ class RegistrationView(views.DynamicClientRegistrationView):
             return failed("invalid_client_metadata", "Send JSON")
         if isinstance(metadata, dict):
             # The toolkit reads the body, and has no hook for what is in it.
-            request._body = json.dumps(without_unsupported(metadata)).encode()  # type: ignore[attr-defined]
+            request._body = json.dumps(without_unsupported(metadata)).encode()
         response: HttpResponseBase = super().post(request, *args, **kwargs)
         return response
 

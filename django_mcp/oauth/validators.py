@@ -38,9 +38,10 @@ class ResourceValidator(OAuth2Validator):
         self, client_id: str, code: Any, request: Any, *args: Any, **kwargs: Any
     ) -> None:
         # The form of the consent page was filled by a browser.
-        check_resources(_base(request), _listed(request.resource), request.client)
+        named, state = _listed(request.resource), request.state
+        check_resources(_base(request), named, request.client, state=state)
         if not self.validate_scopes(client_id, request.scopes, request.client, request):
-            raise InvalidScopeError(request=request)
+            raise InvalidScopeError(request=request, state=state)
         super().save_authorization_code(client_id, code, request, *args, **kwargs)
 
     def _check_and_set_request_resource(self, request: Any) -> None:
@@ -66,13 +67,13 @@ class ResourceValidator(OAuth2Validator):
         self, client_id: str, code: str, client: Any, request: Any, *args: Any, **kwargs: Any
     ) -> bool:
         is_valid = super().validate_code(client_id, code, client, request, *args, **kwargs)
-        return is_valid and request.user.is_active
+        return bool(is_valid and request.user.is_active)
 
     def validate_refresh_token(
         self, refresh_token: str, client: Any, request: Any, *args: Any, **kwargs: Any
     ) -> bool:
         is_valid = super().validate_refresh_token(refresh_token, client, request, *args, **kwargs)
-        return is_valid and request.user.is_active
+        return bool(is_valid and request.user.is_active)
 
 
 def check_resources(base: str, named: list[str], application: Any, **kwargs: Any) -> None:

@@ -24,7 +24,7 @@ from django_mcp import Frame, Server, registry
 from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.oauth import provider_settings
 from tests.memory_stores import MEMORY
-from tests.oauth.flow import SITE, document
+from tests.oauth.flow import document
 
 if TYPE_CHECKING:
     from pytest_django import Settings
@@ -60,6 +60,7 @@ def shop() -> Server:
     @shop.tool
     def whoami(frame: Frame) -> str:
         """Say who calls."""
+        assert frame.auth is not None
         return f"{frame.user.username} by {frame.auth.claims['client_id']}"
 
     @shop.tool(scopes=["write"], when_denied="challenged")
@@ -76,6 +77,7 @@ def site(
 ) -> Iterator[None]:
     """The settings of the site, and its servers: the shop, and one for everybody."""
     settings.ROOT_URLCONF = "tests.oauth.urls"
+    settings.LOGIN_URL = "login"
     settings.ALLOWED_HOSTS = ["site.example"]
     settings.DJANGO_MCP = {
         "STORES": MEMORY,
@@ -102,7 +104,7 @@ def user() -> User:
 
 
 @pytest.fixture
-def documents(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def documents(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Publishes metadata documents; nothing leaves this machine."""
     found: dict[str, dict[str, Any]] = {}
 
@@ -128,6 +130,3 @@ def documents(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         return published
 
     return publish
-
-
-__all__ = ["SITE"]
