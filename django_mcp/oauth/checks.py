@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.core.checks import CheckMessage, Error, Warning, register
 from django.urls import NoReverseMatch, get_script_prefix, reverse
 
@@ -21,7 +21,9 @@ DURATIONS = ("ACCESS_TOKEN_EXPIRE_SECONDS", "REFRESH_TOKEN_EXPIRE_SECONDS")
 def check_authorization_server(
     app_configs: Sequence[AppConfig] | None, **_: Any
 ) -> list[CheckMessage]:
-    return [*_settings(), *_urls()]
+    # A check stays registered where a test has changed INSTALLED_APPS.
+    is_installed = apps.is_installed("django_mcp.oauth")
+    return [*_settings(), *_urls()] if is_installed else []
 
 
 def _settings() -> Iterator[CheckMessage]:
@@ -34,7 +36,7 @@ def _settings() -> Iterator[CheckMessage]:
             yield Warning(
                 f'OAUTH2_PROVIDER["{name}"] is not {safe!r}, which RFC 9700 recommends.',
                 hint="Use django_mcp.oauth.provider_settings(), and do not override it.",
-                id="django_mcp.W020",
+                id="django_mcp_oauth.W001",
             )
     required = {
         "OAUTH2_VALIDATOR_CLASS": ResourceValidator,
@@ -46,7 +48,7 @@ def _settings() -> Iterator[CheckMessage]:
                 f'OAUTH2_PROVIDER["{name}"] is not django_mcp.oauth.validators.{base.__name__} or '
                 "a subclass of it, so that tokens would be issued for any resource.",
                 hint="Use django_mcp.oauth.provider_settings(), or derive from that class.",
-                id="django_mcp.E020",
+                id="django_mcp_oauth.E001",
             )
 
 
@@ -61,5 +63,5 @@ def _urls() -> Iterator[CheckMessage]:
             "The URLs of the authorization server are not included at the root of the site, where "
             "clients look for its metadata.",
             hint='Add path("", include("django_mcp.oauth.urls")) to the ROOT_URLCONF.',
-            id="django_mcp.E021",
+            id="django_mcp_oauth.E002",
         )

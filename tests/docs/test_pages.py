@@ -44,6 +44,9 @@ PRODUCTS: Sequence[Mapping[str, Any]] = (
 )
 """The products of the examples."""
 
+OPTIONAL = ("oauth2_provider", "django_mcp.oauth")
+"""Apps of examples, without their tables."""
+
 every_page = pytest.mark.parametrize("page", PAGES, ids=title)
 
 
@@ -51,7 +54,7 @@ every_page = pytest.mark.parametrize("page", PAGES, ids=title)
 def shop(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     """The app of the examples, installed and migrated."""
     sys.path.insert(0, str(PROJECT))
-    installed = [*(each.name for each in apps.get_app_configs()), "shop"]
+    installed = [*(each.name for each in apps.get_app_configs()), *OPTIONAL, "shop"]
     with override_settings(INSTALLED_APPS=installed), django_db_blocker.unblock():
         product = importlib.import_module("shop.models").Product
         with connection.schema_editor() as editor:

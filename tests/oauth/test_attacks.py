@@ -65,7 +65,7 @@ def error_of(response: Any) -> str:
         "javascript:alert(1)",
     ],
 )
-def test_redirect_that_the_client_did_not_publish_is_refused_on_a_page(
+def test_redirect_that_the_client_did_not_publish_is_rejected_on_a_page(
     uri: str, flow: Flow
 ) -> None:
     response = flow.open(redirect_uri=uri)
@@ -74,7 +74,7 @@ def test_redirect_that_the_client_did_not_publish_is_refused_on_a_page(
     assert b"Access is not possible" in response.content
 
 
-def test_redirect_changed_in_the_form_is_refused(flow: Flow) -> None:
+def test_redirect_changed_in_the_form_is_rejected(flow: Flow) -> None:
     response = flow.answer(flow.open(), redirect_uri="https://evil.example/")
     assert response.status_code == 400
     assert "Location" not in response
@@ -97,7 +97,7 @@ def test_two_redirects_in_one_string_are_not_registered() -> None:
     assert post("/o/register", metadata, content_type="application/json").status_code == 400
 
 
-def test_redirect_which_was_stored_before_and_is_unsafe_is_refused(flow: Flow) -> None:
+def test_redirect_which_was_stored_before_and_is_unsafe_is_rejected(flow: Flow) -> None:
     from oauth2_provider.models import Application
 
     Application.objects.create(
@@ -119,7 +119,7 @@ def test_code_without_pkce_is_not_issued(flow: Flow) -> None:
 
 
 @pytest.mark.parametrize("method", ["plain", None])
-def test_plain_challenge_is_refused_before_the_user_is_asked(
+def test_plain_challenge_is_rejected_before_the_user_is_prompted(
     method: str | None, flow: Flow
 ) -> None:
     response = flow.open(code_challenge=VERIFIER, code_challenge_method=method)
@@ -146,7 +146,7 @@ def test_code_is_not_redeemed_by_another_client(flow: Flow, documents: Any) -> N
     assert flow.token(code, client_id=other).status_code in (400, 401)
 
 
-def test_code_of_a_user_who_was_deactivated_is_refused(flow: Flow, user: User) -> None:
+def test_code_of_a_user_who_was_deactivated_is_rejected(flow: Flow, user: User) -> None:
     code = flow.code()
     User.objects.update(is_active=False)
     assert flow.token(code).status_code == 400
@@ -166,7 +166,7 @@ def test_reused_refresh_token_ends_all_tokens_of_its_family(flow: Flow) -> None:
     assert flow.refresh(second["refresh_token"]).status_code == 400
 
 
-def test_refresh_token_of_a_user_who_was_deactivated_is_refused(flow: Flow, user: User) -> None:
+def test_refresh_token_of_a_user_who_was_deactivated_is_rejected(flow: Flow, user: User) -> None:
     tokens = flow.tokens()
     User.objects.update(is_active=False)
     assert flow.refresh(tokens["refresh_token"]).status_code == 400
@@ -197,19 +197,19 @@ def test_token_for_a_foreign_resource_is_not_issued(resource: str, flow: Flow) -
     assert error_of(flow.open(resource=resource)) == "invalid_target"
 
 
-def test_resource_changed_in_the_form_is_refused(flow: Flow) -> None:
+def test_resource_changed_in_the_form_is_rejected(flow: Flow) -> None:
     response = flow.answer(flow.open(), resource="https://other.example/mcp")
     assert error_of(response) == "invalid_target"
 
 
-def test_resource_changed_at_the_token_endpoint_is_refused(flow: Flow) -> None:
+def test_resource_changed_at_the_token_endpoint_is_rejected(flow: Flow) -> None:
     code = flow.code()
     response = flow.token(code, resource="https://other.example/mcp")
     assert response.status_code == 400
     assert response.json()["error"] == "invalid_target"  # type: ignore[attr-defined]
     tokens = flow.tokens(prompt="consent")
-    refused = flow.refresh(tokens["refresh_token"], resource="https://other.example/mcp")
-    assert refused.json()["error"] == "invalid_target"  # type: ignore[attr-defined]
+    rejected = flow.refresh(tokens["refresh_token"], resource="https://other.example/mcp")
+    assert rejected.json()["error"] == "invalid_target"  # type: ignore[attr-defined]
 
 
 @pytest.fixture
@@ -226,7 +226,7 @@ def till(shop: Server) -> Server:
     return till
 
 
-def test_token_for_another_server_of_the_project_is_refused(flow: Flow, till: Server) -> None:
+def test_token_for_another_server_of_the_project_is_rejected(flow: Flow, till: Server) -> None:
     tokens = flow.tokens()
     assert call(tokens["access_token"]).status == 200
     reply = call(tokens["access_token"], path="/till")
@@ -280,7 +280,7 @@ def test_token_for_the_endpoint_is_accepted(user: User) -> None:
     "resource",
     [[], [f"{SITE}/"], [SITE], [f"{SITE}/mc"], [f"{SITE}/mcp/"], ["https://other.example/mcp"]],
 )
-def test_token_for_no_resource_a_prefix_or_another_one_is_refused(
+def test_token_for_no_resource_a_prefix_or_another_one_is_rejected(
     resource: list[str], user: User
 ) -> None:
     reply = call(issued(user, resource=resource))
@@ -293,11 +293,11 @@ def test_token_for_a_declared_parent_is_accepted(user: User, settings: Settings)
     assert call(issued(user, resource=[f"{SITE}/"])).status == 200
 
 
-def test_expired_token_is_refused(user: User) -> None:
+def test_expired_token_is_rejected(user: User) -> None:
     assert call(issued(user, expires=timezone.now() - timedelta(seconds=1))).status == 401
 
 
-def test_token_of_a_deactivated_user_is_refused_at_once(user: User) -> None:
+def test_token_of_a_deactivated_user_is_rejected_at_once(user: User) -> None:
     token = issued(user)
     assert call(token).status == 200
     user.is_active = False
@@ -305,11 +305,11 @@ def test_token_of_a_deactivated_user_is_refused_at_once(user: User) -> None:
     assert call(token).status == 401
 
 
-def test_token_without_a_user_is_refused(user: User) -> None:
+def test_token_without_a_user_is_rejected(user: User) -> None:
     assert call(issued(user, user=None)).status == 401
 
 
-def test_deleted_token_is_refused_at_once(user: User) -> None:
+def test_deleted_token_is_rejected_at_once(user: User) -> None:
     from oauth2_provider.models import AccessToken
 
     token = issued(user)
@@ -318,7 +318,7 @@ def test_deleted_token_is_refused_at_once(user: User) -> None:
     assert call(token).status == 401
 
 
-def test_token_whose_scope_was_taken_in_the_admin_is_refused_at_once(user: User) -> None:
+def test_token_whose_scope_was_taken_in_the_admin_is_rejected_at_once(user: User) -> None:
     from oauth2_provider.models import AccessToken
 
     token = issued(user, scope="mcp write")
@@ -330,7 +330,7 @@ def test_token_whose_scope_was_taken_in_the_admin_is_refused_at_once(user: User)
 
 
 @pytest.mark.parametrize("token", ["unknown", "é" * 10, "x" * 5000])
-def test_unknown_token_is_refused(token: str) -> None:
+def test_unknown_token_is_rejected(token: str) -> None:
     reply = call(token)
     assert reply.status == 401
     assert 'error="invalid_token"' in reply.headers["www-authenticate"]
@@ -351,7 +351,7 @@ def test_challenge_names_the_metadata_and_the_metadata_the_issuer() -> None:
 # The consent page.
 
 
-def test_consent_posted_by_a_foreign_page_is_refused(flow: Flow) -> None:
+def test_consent_posted_by_a_foreign_page_is_rejected(flow: Flow) -> None:
     fields = hidden(flow.open().content.decode()) | {"allow": "on"}
     foreign = {"HTTP_REFERER": "https://evil.example/", "HTTP_ORIGIN": "https://evil.example"}
     response = flow.browser.post("/o/authorize", fields, **PAGE, **foreign)  # type: ignore[arg-type]
@@ -388,7 +388,7 @@ def test_scope_added_in_the_form_must_exist(flow: Flow) -> None:
     assert error_of(response) == "invalid_scope"
 
 
-def test_post_without_the_fields_of_the_form_is_refused(flow: Flow) -> None:
+def test_post_without_the_fields_of_the_form_is_rejected(flow: Flow) -> None:
     page = hidden(flow.open().content.decode())
     fields = {"csrfmiddlewaretoken": page["csrfmiddlewaretoken"], "allow": "on"}
     own = {"HTTP_REFERER": f"{SITE}/o/authorize"}
@@ -427,7 +427,7 @@ def test_name_of_a_client_is_text(documents: Any, user: User) -> None:
         {"redirect_uris": "https://claude.ai/api/mcp/auth_callback"},
     ],
 )
-def test_metadata_document_that_cannot_be_served_is_refused(
+def test_metadata_document_that_cannot_be_served_is_rejected(
     changes: dict[str, Any], documents: Any, user: User
 ) -> None:
     published = documents("claude_ai", **changes)
@@ -473,7 +473,7 @@ def test_registrations_of_one_address_are_bounded(monkeypatch: pytest.MonkeyPatc
         ('{"redirect_uris": 1}', 400),
     ],
 )
-def test_malformed_registration_is_refused_as_json(body: str, status: int) -> None:
+def test_malformed_registration_is_rejected_as_json(body: str, status: int) -> None:
     response = Browser().post("/o/register", body, content_type="application/json", **PAGE)  # type: ignore[arg-type]
     assert response.status_code == status
     assert response.json()["error"] == "invalid_client_metadata"

@@ -123,7 +123,7 @@ def test_user_logs_in_on_the_page_of_the_site(documents: Any, user: User) -> Non
     assert query(query(response["Location"])["next"])["client_id"] == flow.client_id
 
 
-def test_refusal_is_told_to_the_client(documents: Any, user: User) -> None:
+def test_denial_is_reported_to_the_client(documents: Any, user: User) -> None:
     flow = Flow(documents("claude_ai")["client_id"], PUBLISHED[0][1], user)
     found = query(flow.answer(flow.open(), allow=False)["Location"])
     assert found == {"error": "access_denied", "state": "s t&1", "iss": SITE}

@@ -23,7 +23,7 @@ def get(path: str, **extra: Any) -> Any:
     return Browser().get(path, **{**PAGE, **extra})
 
 
-def test_metadata_says_what_clients_look_for() -> None:
+def test_metadata_has_what_clients_need() -> None:
     found = get(WELL_KNOWN).json()
     assert found == {
         "issuer": SITE,
@@ -159,16 +159,16 @@ def test_site_with_the_settings_and_urls_has_no_problems() -> None:
 def test_check_warns_of_protection_that_is_off(settings: Settings) -> None:
     off = {"PKCE_REQUIRED": False, "ACCESS_TOKEN_EXPIRE_SECONDS": 60}
     settings.OAUTH2_PROVIDER = {**settings.OAUTH2_PROVIDER, **off}
-    assert problems() == ["django_mcp.W020"]
+    assert problems() == ["django_mcp_oauth.W001"]
 
 
 def test_check_finds_a_validator_which_knows_no_resources(settings: Settings) -> None:
     plain = {"OAUTH2_VALIDATOR_CLASS": "oauth2_provider.oauth2_validators.OAuth2Validator"}
     settings.OAUTH2_PROVIDER = {**settings.OAUTH2_PROVIDER, **plain}
-    assert problems() == ["django_mcp.E020"]
+    assert problems() == ["django_mcp_oauth.E001"]
 
 
 @pytest.mark.parametrize("urlconf", ["example_site.urls", "tests.oauth.urls_below"])
 def test_check_finds_urls_which_are_not_at_the_root(urlconf: str, settings: Settings) -> None:
     settings.ROOT_URLCONF = urlconf
-    assert problems() == ["django_mcp.E021"]
+    assert problems() == ["django_mcp_oauth.E002"]

@@ -52,7 +52,7 @@ def test_consent_page_names_client_hosts_server_scopes_and_account(flow: Flow) -
         ("https://www.cursor.com/agents/mcp/oauth/callback", "<dd>www.cursor.com</dd>"),
     ],
 )
-def test_consent_page_says_where_access_is_sent(redirect_uri: str, text: str, user: User) -> None:
+def test_consent_page_names_where_access_is_sent(redirect_uri: str, text: str, user: User) -> None:
     page = registered(user, redirect_uri).open().content.decode()
     assert text in page
     assert "nobody has verified it" in page
@@ -75,7 +75,7 @@ def test_scopes_that_were_allowed_one_after_another_are_all_remembered(flow: Flo
     assert flow.open(scope="mcp write").status_code == 302
 
 
-def test_refusal_is_not_remembered(flow: Flow) -> None:
+def test_denial_is_not_remembered(flow: Flow) -> None:
     flow.answer(flow.open(), allow=False)
     assert flow.open().status_code == 200
 
@@ -83,7 +83,7 @@ def test_refusal_is_not_remembered(flow: Flow) -> None:
 @pytest.mark.parametrize(
     "uri", ["http://localhost:8787/callback", "cursor://anysphere.cursor-mcp/oauth/callback"]
 )
-def test_user_is_asked_each_time_where_any_program_could_receive_the_code(
+def test_user_is_prompted_each_time_where_any_program_could_receive_the_code(
     uri: str, user: User
 ) -> None:
     flow = registered(user, uri)
