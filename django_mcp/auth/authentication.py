@@ -48,7 +48,8 @@ class Authentication:
         """
         scope[SCOPE_KEY] = self.resource  # type: ignore[index]
         for authenticator in self.authenticators:
-            if self._takes_tokens and self._is_refused(authenticator, scope):
+            accepts_all = getattr(authenticator, "accepts_all", False)
+            if accepts_all and self._takes_tokens and bearer_token(scope) is not None:
                 break
             found = await authenticator.authenticate(scope)
             if isinstance(found, Principal):
@@ -57,11 +58,6 @@ class Authentication:
                 raise AuthenticationFailed(found)
         is_unknown = self._takes_tokens and bearer_token(scope) is not None
         raise AuthenticationFailed(INVALID_TOKEN if is_unknown else Challenge())
-
-    @staticmethod
-    def _is_refused(authenticator: Authenticator, scope: Scope) -> bool:
-        accepts_all = getattr(authenticator, "accepts_all", False)
-        return accepts_all and bearer_token(scope) is not None
 
     def _with_scopes(self, principal: Principal, authenticator: Authenticator) -> Principal:
         """Return ``principal``; raises AuthenticationFailed if its token lacks a server's scope."""

@@ -98,8 +98,10 @@ def bearer_token(scope: Scope) -> str | None:
 
     Tokens in the query are never read (RFC 6750, section 2.3; AUTH-RS-20).
     """
-    scheme, _, token = (header(scope, b"authorization") or "").partition(" ")
-    return token.strip() or None if scheme.lower() == "bearer" else None
+    text = header(scope, b"authorization")
+    if text is None or text[:7].lower() != "bearer ":
+        return None
+    return text[7:].strip() or None
 
 
 def header(scope: Scope, name: bytes) -> str | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, ClassVar, NamedTuple, TypeVar
 from weakref import WeakSet
@@ -21,7 +20,7 @@ from django_mcp import conf
 from django_mcp.auth.base import Principal
 
 MAX_ENTRIES = 1000
-"""In one cache; the one that was not used for the longest time makes room for another."""
+"""In one cache; the oldest makes room for another one."""
 
 M = TypeVar("M", bound=Model)
 
@@ -49,7 +48,7 @@ class PrincipalCache:
     """Lets ``forget`` be called here for what happens on other workers; set by the app."""
 
     def __init__(self) -> None:
-        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._entries: dict[Hashable, _Entry] = {}
         self._lock = threading.Lock()
         self._mark = 0
         _caches.add(self)
@@ -60,15 +59,9 @@ class PrincipalCache:
         What a handler changes or loads on the user is not there in the next call: neither its
         permissions nor its related objects are ever cached.
         """
-        key = (digest, *more)
-        with self._lock:
-            entry = self._entries.get(key)
-            if entry is None:
-                return None
-            if entry.until <= time.monotonic():
-                del self._entries[key]
-                return None
-            self._entries.move_to_end(key)
+        entry = self._entries.get((digest, *more))
+        if entry is None or entry.until <= time.monotonic():
+            return None
         return _copy(entry.principal)
 
     async def watch(self) -> int:
@@ -96,10 +89,10 @@ class PrincipalCache:
         entry = _Entry(_copy(principal), digest, time.monotonic() + lifetime)
         with self._lock:
             if mark == self._mark:
+                self._entries.pop((digest, *more), None)
                 self._entries[digest, *more] = entry
-                self._entries.move_to_end((digest, *more))
                 if len(self._entries) > MAX_ENTRIES:
-                    self._entries.popitem(last=False)
+                    del self._entries[next(iter(self._entries))]
 
     def forget(self, *, digest: str | None = None, user: str | None = None) -> None:
         """Forget one token, or all tokens of the user with this primary key; else everything."""
@@ -133,22 +126,25 @@ def _key_of(user: Any) -> str | None:
 
 def _copy(principal: Principal) -> Principal:
     user = principal.user
-    return Principal(
-        scheme=principal.scheme,
-        subject=principal.subject,
-        user=_copy_model(user) if isinstance(user, Model) else user,
-        scopes=principal.scopes,
-        claims=principal.claims,
-    )
+    if isinstance(user, Model):
+        user = _copy_model(user)
+    # ``Principal(…)`` takes twice as long.
+    copied = _new(Principal)
+    _set_scheme(copied, principal.scheme)
+    _set_subject(copied, principal.subject)
+    _set_user(copied, user)
+    _set_scopes(copied, principal.scopes)
+    _set_claims(copied, principal.claims)
+    return copied
 
 
 def _copy_model(instance: M) -> M:
     """Return a copy with the same fields, and without related objects."""
-    copied = instance.__class__.__new__(instance.__class__)
+    model = instance.__class__
+    copied = _new(model)
     state = ModelState()
-    state.db, state.adding = instance._state.db, instance._state.adding
-    copied.__dict__.update(instance.__dict__)
-    copied.__dict__["_state"] = state
+    state.db, state.adding = instance._state.db, False
+    copied.__dict__ = {**instance.__dict__, "_state": state}
     return copied
 
 
@@ -159,6 +155,10 @@ def _reset() -> None:
         cache._entries.clear()
 
 
+_new = object.__new__
+_set_scheme, _set_subject, _set_user, _set_scopes, _set_claims = (
+    vars(Principal)[name].__set__ for name in ("scheme", "subject", "user", "scopes", "claims")
+)
 _caches: WeakSet[PrincipalCache] = WeakSet()
 
 os.register_at_fork(after_in_child=_reset)

@@ -41,7 +41,10 @@ def publish(*, digest: str | None = None, user: Any = None, using: str | None = 
     """
     message = {"digest": digest, "user": None if user is None else str(user)}
     cache.forget(**message)
-    transaction.on_commit(lambda: _publish(message), using=using)
+    if bus.running_loop() is None:
+        transaction.on_commit(lambda: _publish(message), using=using)
+    else:
+        _publish(message)  # The thread of an event loop has no transaction.
 
 
 def _publish(message: dict[str, str | None]) -> None:

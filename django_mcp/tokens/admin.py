@@ -7,9 +7,9 @@ from typing import Any
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.utils.cache import add_never_cache_headers
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
-from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 
 from django_mcp.tokens.forms import TokenAdminForm
@@ -46,10 +46,10 @@ class PersonalAccessTokenAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Ge
         return row.status
 
     def get_fields(self, request: HttpRequest, obj: PersonalAccessToken | None = None) -> Any:
-        asked = ["owner", "name", "scopes", "servers", "expires_at"]
+        editable = ["owner", "name", "scopes", "servers", "expires_at"]
         if obj is None:
-            return asked if may_choose_owner(request) else asked[1:]
-        return [*asked, "displayed_start", "status", "created_at", "last_used_at", "revoked_at"]
+            return editable if may_choose_owner(request) else editable[1:]
+        return [*editable, "displayed_start", "status", "created_at", "last_used_at", "revoked_at"]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj is None:
@@ -77,9 +77,9 @@ class PersonalAccessTokenAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Ge
             "row": obj,
             "token": getattr(request, SHOWN),
         }
-        return TemplateResponse(request, self.shown_once_template, context)
-
-    add_view = never_cache(admin.ModelAdmin.add_view)
+        response = TemplateResponse(request, self.shown_once_template, context)
+        add_never_cache_headers(response)
+        return response
 
     @admin.action(description=_("Revoke selected access tokens"), permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: TokenQuerySet) -> None:

@@ -34,6 +34,7 @@ NEEDS_APPS = {
     "django_mcp.oauth.validators",
     "django_mcp.stores.database",
     "django_mcp.testing",
+    "django_mcp.tokens",
     "django_mcp.transports.connection.stdio",
 }
 """Modules and packages that require django.setup()."""

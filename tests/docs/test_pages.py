@@ -172,8 +172,8 @@ def test_api_reference_lists_exactly_the_supported_json_schema_dialects() -> Non
 
 def test_command_reference_has_a_heading_for_every_command() -> None:
     text = reference("commands")
-    folder = ROOT / "django_mcp" / "management" / "commands"
-    commands = [each.stem for each in folder.glob("mcp_*.py")]
+    folders = (ROOT / "django_mcp").rglob("management/commands")
+    commands = [each.stem for folder in folders for each in folder.glob("mcp_*.py")]
     missing = [name for name in commands if f"## {name}" not in text]
     assert not missing, f"docs/reference/commands.md has no heading for {missing}: add it"
 
