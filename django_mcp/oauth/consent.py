@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.mixins import LoginRequiredMixin
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
@@ -43,6 +44,7 @@ class ProtectedPage:
         return response
 
 
+@method_decorator(login_not_required, name="dispatch")  # It redirects to the login itself.
 class AuthorizationView(ProtectedPage, views.AuthorizationView):
     """The consent page (RFC 6749, section 3.1)."""
 
@@ -60,10 +62,9 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
 
     def _default_resource(self, query: Any) -> str | None:
         """Older clients name no resource. One which the site added may mean another API."""
-        is_manual = get_application_model().objects.filter(
-            client_id=query.get("client_id", ""), registration_source="manual"
-        )
-        return None if is_manual.exists() else resources.only(self._base)
+        application = _application(query.get("client_id", ""))
+        is_manual = application is not None and application.registration_source == "manual"
+        return None if is_manual else resources.only(self._base)
 
     @property
     def _base(self) -> str:
@@ -78,8 +79,6 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
             if credentials.get("code_challenge") and credentials["code_challenge_method"] != "S256":
                 description = "Use the code_challenge_method S256"
                 raise InvalidRequestError(description=description, state=state)
-            if not clients.is_acceptable(redirect_uri):
-                raise InvalidRequestError(description="The redirect URI is not safe", state=state)
             named = request.GET.getlist("resource")
             check_resources(self._base, named, application, state=state)
         except OAuth2Error as error:
@@ -147,8 +146,14 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
             }
         return context
 
+    def form_valid(self, form: Any) -> HttpResponseBase:
+        if _application(form.cleaned_data["client_id"]) is None:
+            return self.form_invalid(form)
+        response: HttpResponseBase = super().form_valid(form)
+        return response
+
     def form_invalid(self, form: Any) -> HttpResponseBase:
-        """A form that this page did not make: its hidden fields are missing."""
+        """Refuse a form that this page did not make."""
         error = InvalidRequestError(description="The form is not complete: begin again")
         return self.render_to_response({"error": error}, status=400)
 
@@ -192,6 +197,12 @@ def with_issuer(url: str, own: str) -> str:
     parts = urlsplit(url)
     query = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] != "iss"]
     return urlunsplit(parts._replace(query=urlencode([*query, ("iss", own)])))
+
+
+def _application(client_id: str) -> Any:
+    """Return the application, or None. Some databases cannot search for a NUL."""
+    known = get_application_model().objects
+    return None if "\0" in client_id else known.filter(client_id=client_id).first()
 
 
 def _client_host(application: Any) -> str:

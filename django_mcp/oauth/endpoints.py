@@ -12,10 +12,8 @@ from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 from django.urls import get_script_prefix, reverse
 from django.utils.cache import patch_cache_control
-from django.utils.decorators import method_decorator
 from django.views import View
 from oauth2_provider import views
-from oauth2_provider.compat import login_not_required
 from oauth2_provider.scopes import get_scopes_backend
 from oauth2_provider.settings import oauth2_settings
 
@@ -93,7 +91,6 @@ def _may_register(address: str) -> bool:
         return True
 
 
-@method_decorator(login_not_required, name="dispatch")
 class MetadataView(View):
     """RFC 8414. For other issuers than that of the site, the answer is 404, as JSON."""
 

@@ -11,6 +11,7 @@ from oauth2_provider.oauth2_validators import OAuth2Validator
 from oauthlib.oauth2.rfc6749.errors import CustomOAuth2Error, InvalidScopeError
 
 from django_mcp.oauth import resources
+from django_mcp.oauth.clients import is_acceptable
 
 BASE_URL = "django_mcp.base_url"
 """The key of the site's URL among the headers of an oauthlib request; no client can send it."""
@@ -33,6 +34,18 @@ class OAuthBackend(OAuthLibCore):
 
 class ResourceValidator(OAuth2Validator):
     """Issues codes and tokens for at most one resource, which is a server of this project."""
+
+    def validate_redirect_uri(
+        self, client_id: str, redirect_uri: str, request: Any, *args: Any, **kwargs: Any
+    ) -> bool:
+        is_own = super().validate_redirect_uri(client_id, redirect_uri, request, *args, **kwargs)
+        return bool(is_own and is_acceptable(redirect_uri))
+
+    def get_default_redirect_uri(
+        self, client_id: str, request: Any, *args: Any, **kwargs: Any
+    ) -> str | None:
+        uri = super().get_default_redirect_uri(client_id, request, *args, **kwargs)
+        return uri if is_acceptable(uri) else None
 
     def save_authorization_code(
         self, client_id: str, code: Any, request: Any, *args: Any, **kwargs: Any

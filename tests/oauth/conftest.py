@@ -100,7 +100,7 @@ def site(
 
 @pytest.fixture
 def user() -> User:
-    return User.objects.create_user("ann", password="secret")
+    return User.objects.create_user("ann")
 
 
 @pytest.fixture

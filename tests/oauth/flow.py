@@ -27,7 +27,7 @@ CLIENTS = Path(__file__).parent / "clients"
 VERIFIER = "v" * 64
 CHALLENGE = urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).decode().rstrip("=")
 INPUT = re.compile(r'<input type="hidden" name="(\w+)" value="([^"]*)"')
-PAGE = {"secure": True, "HTTP_HOST": "site.example"}
+PAGE: dict[str, Any] = {"secure": True, "HTTP_HOST": "site.example"}
 
 
 def document(name: str) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class Flow:
 
     def open(self, **changes: str | None) -> HttpResponse:
         """Open the consent page."""
-        response = self.browser.get("/o/authorize", self.parameters(**changes), **PAGE)  # type: ignore[arg-type]
+        response = self.browser.get("/o/authorize", self.parameters(**changes), **PAGE)
         assert isinstance(response, HttpResponse)
         return response
 
@@ -83,7 +83,7 @@ class Flow:
         """Answer its form."""
         fields = hidden(page.content.decode()) | ({"allow": "on"} if allow else {}) | changes
         headers = {"HTTP_REFERER": f"{SITE}/o/authorize"}
-        response = self.browser.post("/o/authorize", fields, **PAGE, **headers)  # type: ignore[arg-type]
+        response = self.browser.post("/o/authorize", fields, **PAGE, **headers)
         assert isinstance(response, HttpResponse)
         return response
 
@@ -127,7 +127,7 @@ class Flow:
 
 def post(path: str, fields: Any, **extra: Any) -> HttpResponse:
     """Post as a client, without cookies."""
-    response = Browser().post(path, fields, **{**PAGE, **extra})
+    response = Browser(enforce_csrf_checks=True).post(path, fields, **{**PAGE, **extra})
     assert isinstance(response, HttpResponse)
     return response
 

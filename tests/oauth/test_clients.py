@@ -5,12 +5,15 @@ The documents are those which the vendors publish, the registrations what the cl
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.contrib.auth.models import User
 
 from tests.oauth.flow import SITE, Flow, call, document, post, query
+
+if TYPE_CHECKING:
+    from pytest_django import Settings
 
 PUBLISHED = [
     ("claude_ai", "https://claude.ai/api/mcp/auth_callback"),
@@ -84,6 +87,14 @@ def test_registered_client_goes_through_the_whole_flow(
     assert registered["token_endpoint_auth_method"] == "none"
     assert "client_secret" not in registered
     goes_through(Flow(registered["client_id"], redirect_uri, user))
+
+
+def test_clients_need_no_login_on_a_site_where_every_page_needs_one(
+    documents: Any, user: User, settings: Settings
+) -> None:
+    middleware = "django.contrib.auth.middleware.LoginRequiredMiddleware"
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, middleware]
+    goes_through(Flow(documents("claude_ai")["client_id"], PUBLISHED[0][1], user))
 
 
 def test_confidential_client_authenticates_with_its_secret(user: User) -> None:

@@ -53,7 +53,7 @@ def test_metadata_has_what_clients_need() -> None:
 def test_metadata_of_the_server_names_the_issuer() -> None:
     path = "/.well-known/oauth-protected-resource/mcp"
     scope = http_scope("GET", path, headers={"host": "site.example"}, scheme="https")
-    reply = async_to_sync(perform)(mount(None), scope)  # type: ignore[arg-type]
+    reply = async_to_sync(perform)(mount(None), scope)
     found = reply.json()
     assert found["authorization_servers"] == [SITE]
     assert found["resource"] == f"{SITE}/mcp"
@@ -74,6 +74,16 @@ def test_issuer_with_a_path_has_its_metadata_before_and_behind_it(
 ) -> None:
     settings.OAUTH2_PROVIDER = {**settings.OAUTH2_PROVIDER, "OIDC_ISS_ENDPOINT": f"{SITE}/o"}
     assert get(path).json()["issuer"] == f"{SITE}/o"
+
+
+def test_issuer_is_where_a_site_includes_the_toolkit_itself(settings: Settings) -> None:
+    settings.ROOT_URLCONF = "tests.oauth.urls_of_toolkit"
+    from django_mcp.auth.oauth_toolkit import issuer
+
+    assert issuer(SITE) == f"{SITE}/o"
+    assert get(f"/o{WELL_KNOWN}").json()["issuer"] == f"{SITE}/o"
+    settings.ROOT_URLCONF = "example_site.urls"
+    assert issuer(SITE) == SITE
 
 
 def test_issuer_is_that_of_the_setting_behind_a_proxy(settings: Settings) -> None:
@@ -97,7 +107,7 @@ def test_metadata_leaves_out_what_the_site_turned_off(settings: Settings) -> Non
 
 @pytest.mark.parametrize("path", [WELL_KNOWN, "/o/token", "/o/register", "/o/revoke"])
 def test_preflight_of_an_allowed_page_is_answered(path: str) -> None:
-    response = Browser().options(path, **PAGE, HTTP_ORIGIN="https://page.example")  # type: ignore[arg-type]
+    response = Browser().options(path, **PAGE, HTTP_ORIGIN="https://page.example")
     assert response.status_code == 204
     assert response["Access-Control-Allow-Origin"] == "https://page.example"
     assert "Content-Type" in response["Access-Control-Allow-Headers"]
@@ -108,8 +118,8 @@ def test_preflight_of_an_allowed_page_is_answered(path: str) -> None:
 @pytest.mark.parametrize("path", [WELL_KNOWN, "/o/token", "/o/register"])
 def test_pages_of_other_origins_cannot_read_the_endpoints(path: str, origin: str) -> None:
     for response in (
-        Browser().options(path, **PAGE, HTTP_ORIGIN=origin),  # type: ignore[arg-type]
-        Browser().get(path, **PAGE, HTTP_ORIGIN=origin),  # type: ignore[arg-type]
+        Browser().options(path, **PAGE, HTTP_ORIGIN=origin),
+        Browser().get(path, **PAGE, HTTP_ORIGIN=origin),
     ):
         assert "Access-Control-Allow-Origin" not in response
         assert "Origin" in response["Vary"]
@@ -128,11 +138,12 @@ def test_client_manages_its_registration() -> None:
         "/o/register", document("cursor.registration"), content_type="application/json"
     ).json()  # type: ignore[attr-defined]
     path = registered["registration_client_uri"].removeprefix(SITE)
+    strict = Browser(enforce_csrf_checks=True)
     bearer = f"Bearer {registered['registration_access_token']}"
     assert get(path).status_code == 401
     assert get(path, HTTP_AUTHORIZATION=bearer).json()["client_name"] == "Cursor"
-    assert Browser().put(path, **PAGE, HTTP_AUTHORIZATION=bearer).status_code == 405  # type: ignore[arg-type]
-    assert Browser().delete(path, **PAGE, HTTP_AUTHORIZATION=bearer).status_code == 204  # type: ignore[arg-type]
+    assert Browser().put(path, **PAGE, HTTP_AUTHORIZATION=bearer).status_code == 405
+    assert strict.delete(path, **PAGE, HTTP_AUTHORIZATION=bearer).status_code == 204
 
 
 def test_settings_need_a_scope_and_may_be_overridden() -> None:

@@ -29,11 +29,11 @@ def registered(user: User, redirect_uri: str) -> Flow:
 def access(flow: Flow, key: int | str | None = None) -> Any:
     """Open the page, or take back one consent."""
     if key is None:
-        return flow.browser.get("/o/access", **PAGE)  # type: ignore[arg-type]
-    page = flow.browser.get("/o/access", **PAGE).content.decode()  # type: ignore[arg-type]
+        return flow.browser.get("/o/access", **PAGE)
+    page = flow.browser.get("/o/access", **PAGE).content.decode()
     token = {"csrfmiddlewaretoken": hidden(page).get("csrfmiddlewaretoken", "")}
-    own = {"HTTP_REFERER": f"{SITE}/o/access"}
-    return flow.browser.post("/o/access", {"consent": key, **token}, **PAGE, **own)  # type: ignore[arg-type]
+    own: dict[str, Any] = {"HTTP_REFERER": f"{SITE}/o/access"}
+    return flow.browser.post("/o/access", {"consent": key, **token}, **PAGE, **own)
 
 
 def test_consent_page_names_client_hosts_server_scopes_and_account(flow: Flow) -> None:
@@ -145,9 +145,9 @@ def test_consent_of_another_user_cannot_be_taken_back(flow: Flow) -> None:
 
 def test_access_page_needs_a_login_and_a_form_of_its_own(flow: Flow) -> None:
     flow.tokens()
-    assert Browser().get("/o/access", **PAGE)["Location"].startswith("/accounts/login/")  # type: ignore[arg-type]
-    own = {"HTTP_REFERER": f"{SITE}/o/access"}
-    response = flow.browser.post("/o/access", {"consent": "1"}, **PAGE, **own)  # type: ignore[arg-type]
+    assert Browser().get("/o/access", **PAGE)["Location"].startswith("/accounts/login/")
+    own: dict[str, Any] = {"HTTP_REFERER": f"{SITE}/o/access"}
+    response = flow.browser.post("/o/access", {"consent": "1"}, **PAGE, **own)
     assert response.status_code == 403
 
 
