@@ -78,6 +78,8 @@ def site(
     """The settings of the site, and its servers: the shop, and one for everybody."""
     settings.ROOT_URLCONF = "tests.oauth.urls"
     settings.LOGIN_URL = "login"
+    # The toolkit hashes the secret of each application.
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     settings.ALLOWED_HOSTS = ["site.example"]
     settings.DJANGO_MCP = {
         "STORES": MEMORY,

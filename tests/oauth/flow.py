@@ -82,7 +82,7 @@ class Flow:
     def answer(self, page: HttpResponse, *, allow: bool = True, **changes: str) -> HttpResponse:
         """Answer its form."""
         fields = hidden(page.content.decode()) | ({"allow": "on"} if allow else {}) | changes
-        headers = {"HTTP_REFERER": f"{SITE}/o/authorize"}
+        headers: dict[str, Any] = {"HTTP_REFERER": f"{SITE}/o/authorize"}
         response = self.browser.post("/o/authorize", fields, **PAGE, **headers)
         assert isinstance(response, HttpResponse)
         return response

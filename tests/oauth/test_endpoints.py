@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.core.asgi import get_asgi_application
 from django.test import Client as Browser
 
 from django_mcp.oauth import provider_settings
@@ -53,7 +54,7 @@ def test_metadata_has_what_clients_need() -> None:
 def test_metadata_of_the_server_names_the_issuer() -> None:
     path = "/.well-known/oauth-protected-resource/mcp"
     scope = http_scope("GET", path, headers={"host": "site.example"}, scheme="https")
-    reply = async_to_sync(perform)(mount(None), scope)
+    reply = async_to_sync(perform)(mount(get_asgi_application()), scope)
     found = reply.json()
     assert found["authorization_servers"] == [SITE]
     assert found["resource"] == f"{SITE}/mcp"
