@@ -16,6 +16,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
 from django_mcp.protocol import origins
+from django_mcp.protocol.headers import SCOPE_EXPECTED, is_scope
 from django_mcp.protocol.limits import MAX_VALUES
 from django_mcp.protocol.revisions import BY_VERSION
 
@@ -30,6 +31,8 @@ class Backend:
     path: str
     options: Mapping[str, Any] = field(default_factory=dict)
 
+
+LOCAL_HOSTS = (".localhost", "127.0.0.1", "[::1]")
 
 DEFAULT_STORES = {
     "sessions": Backend("django_mcp.stores.database.DatabaseSessionStore"),
@@ -63,6 +66,7 @@ _base_url = _expect(
         and not value.endswith("/")
     ),
 )
+_scope = _expect(SCOPE_EXPECTED, is_scope)
 _version = _expect(
     f"some of {', '.join(map(repr, BY_VERSION))}",
     lambda value: isinstance(value, str) and value in BY_VERSION,
@@ -128,7 +132,7 @@ def _versions(value: Any) -> tuple[str, ...]:
 def _hierarchy(value: Any) -> Mapping[str, tuple[str, ...]]:
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise ValueError('a dict such as {"tickets": ["tickets:read", "tickets:write"]}')
-    included = _several(_string)
+    included = _several(_scope)
     return MappingProxyType({name: included(scopes) for name, scopes in value.items()})
 
 
@@ -187,7 +191,7 @@ class Settings:
     audiences: tuple[str, ...] = _key(_several(_string), ())
     """Audiences of access tokens which are accepted besides the URL of the endpoint."""
 
-    scopes: tuple[str, ...] = _key(_several(_string), ())
+    scopes: tuple[str, ...] = _key(_several(_scope), ())
     """Scopes that every access token needs, on servers without their own."""
 
     scope_hierarchy: Mapping[str, tuple[str, ...]] = field(
@@ -364,6 +368,12 @@ RENAMED: Mapping[str, str] = {
 
 READ = frozenset({"DJANGO_MCP", "DEBUG", "ROOT_URLCONF"})
 """The Django settings which ``get`` reads."""
+
+
+def allowed_hosts() -> tuple[str, ...]:
+    """Return ALLOWED_HOSTS, or the hosts that Django serves under DEBUG if it is empty."""
+    default = LOCAL_HOSTS if django_settings.DEBUG else ()
+    return tuple(django_settings.ALLOWED_HOSTS) or default
 
 
 def _clear_cache(*, setting: str, **_: Any) -> None:

@@ -16,7 +16,8 @@ from typing import Any
 from django.urls import URLPattern, re_path
 
 from django_mcp import conf, registry
-from django_mcp.auth.resource import WELL_KNOWN
+from django_mcp.auth.authentication import Authentication
+from django_mcp.auth.resource import WELL_KNOWN, site_prefix
 from django_mcp.pubsub import bus
 from django_mcp.runtime import lifespan
 from django_mcp.server.server import Server
@@ -30,43 +31,53 @@ logger = logging.getLogger("django_mcp")
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
 
-def endpoint(server: Server) -> Asgi:
+def endpoint(server: Server, authentication: Authentication | None = None) -> Asgi:
     """Return the ASGI application; raises ImproperlyConfigured without authenticators."""
     registry.configure(server)
     consumer: Asgi = StreamableHttpConsumer.as_asgi(
-        server=server, authentication=registry.authentication(server)
+        server=server, authentication=authentication or registry.authentication(server)
     )
     return consumer
 
 
-def endpoints(server: Server) -> dict[str, Asgi]:
+def endpoints(server: Server, authentication: Authentication | None = None) -> dict[str, Asgi]:
     """Return the ASGI applications of ``server`` by path: one, with HTTP_SSE two more."""
-    path = "/" + server.path.strip("/")
-    applications = {path: endpoint(server)}
+    registry.configure(server)
+    authentication = authentication or registry.authentication(server)
+    path = authentication.resource.path
+    applications = {path: endpoint(server, authentication)}
     if conf.get().http_sse:
         for name in http_sse.VERBS:
             applications[f"{path.rstrip('/')}/{name}"] = HttpSseConsumer.as_asgi(
-                endpoint=name, server=server, authentication=registry.authentication(server)
+                endpoint=name, server=server, authentication=authentication
             )
     return applications
 
 
 def urlpatterns() -> list[URLPattern]:
     """Return the URL patterns of all endpoints and of their metadata, for a URLRouter."""
-    applications = _applications()
+    applications, metadata = _applications()
+    below = rf"^{re.escape(WELL_KNOWN.strip('/'))}(?:/.*)?$"
     return [
-        re_path(rf"^{re.escape(path.strip('/'))}/?$", application)  # type: ignore[arg-type]
-        for path, application in applications.items()
+        *(
+            re_path(rf"^{re.escape(path.strip('/'))}/?$", application)  # type: ignore[arg-type]
+            for path, application in applications.items()
+        ),
+        re_path(below, metadata),  # type: ignore[arg-type]
     ]
 
 
-def _applications() -> dict[str, Asgi]:
-    """The ASGI applications of all servers by path, and those of their metadata."""
-    servers = registry.mountable()
-    found = [path for server in servers for path in endpoints(server).items()]
-    authentications = map(registry.authentication, servers)
-    by_path = {each.resource.path: each for each in authentications}
-    return {**dict(found), **well_known.applications(by_path)}
+def _applications() -> tuple[dict[str, Asgi], Asgi]:
+    """The ASGI applications by path, and that of the well-known path and all below it."""
+    applications: dict[str, Asgi] = {}
+    by_path: dict[str, Authentication] = {}
+    for server in registry.mountable():
+        registry.configure(server)
+        # One for all: its authenticators may cache keys and tokens.
+        authentication = registry.authentication(server)
+        by_path[authentication.resource.path] = authentication
+        applications |= endpoints(server, authentication)
+    return {**applications, **well_known.behind(by_path)}, well_known.below(by_path)
 
 
 def mount(django_application: Asgi) -> Asgi:
@@ -76,22 +87,30 @@ def mount(django_application: Asgi) -> Asgi:
     application rejects them as Django's does. It ends open streams properly when the ASGI server
     stops.
     """
-    mounted = _applications()
-    unknown_metadata = well_known.metadata()
+    mounted, metadata = _applications()
+
+    def find(path: str) -> Asgi | None:
+        if f"{path}/".startswith(f"{WELL_KNOWN}/") and path not in mounted:
+            return metadata
+        return mounted.get(path) or mounted.get(path.rstrip("/"))
 
     async def application(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
-            path = scope["path"]
-            endpoint = mounted.get(path) or mounted.get(path.rstrip("/"))
-            if endpoint is None and path.startswith(WELL_KNOWN):
-                endpoint = unknown_metadata
-            await (endpoint or django_application)(scope, receive, send)
+            endpoint = mounted.get(scope["path"]) or find(_path(scope)) or django_application
+            await endpoint(scope, receive, send)
         elif scope["type"] == "lifespan":
             await _lifespan(WrappedLifespan(django_application, scope), receive, send)
         else:
             await django_application(scope, receive, send)
 
     return application
+
+
+def _path(scope: Any) -> str:
+    """The path of a request without the prefix of the site, which not every ASGI server removes."""
+    path: str = scope["path"]
+    prefix = site_prefix(scope)
+    return path[len(prefix) :] if prefix and path.startswith(f"{prefix}/") else path
 
 
 async def _lifespan(wrapped: WrappedLifespan, receive: Any, send: Any) -> None:

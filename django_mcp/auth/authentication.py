@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from django_mcp import conf
@@ -17,6 +18,8 @@ from django_mcp.auth.resource import SCOPE_KEY, Resource
 from django_mcp.auth.scopes import grants
 
 BEARER = "Bearer"
+UNQUOTABLE = re.compile(r"[^ !#-\[\]-~]")
+"""What a parameter of a challenge may not contain (RFC 6750, section 3)."""
 Header = tuple[bytes, bytes]
 
 
@@ -47,25 +50,22 @@ class Authentication:
         are accepted: a client whose token has expired has to learn it.
         """
         scope[SCOPE_KEY] = self.resource  # type: ignore[index]
+        has_token = self._takes_tokens and bearer_token(scope) is not None
         for authenticator in self.authenticators:
-            accepts_all = getattr(authenticator, "accepts_all", False)
-            if accepts_all and self._takes_tokens and bearer_token(scope) is not None:
-                break
             found = await authenticator.authenticate(scope)
-            if isinstance(found, Principal):
-                return self._with_scopes(found, authenticator)
             if isinstance(found, Challenge):
                 raise AuthenticationFailed(found)
-        is_unknown = self._takes_tokens and bearer_token(scope) is not None
-        raise AuthenticationFailed(INVALID_TOKEN if is_unknown else Challenge())
+            if found is None or (has_token and _ignores_token(authenticator, found)):
+                continue
+            if self.resource.scopes and _is_of_token(authenticator, scope):
+                self._check_scopes(found)
+            return found
+        raise AuthenticationFailed(INVALID_TOKEN if has_token else Challenge())
 
-    def _with_scopes(self, principal: Principal, authenticator: Authenticator) -> Principal:
-        """Return ``principal``; raises AuthenticationFailed if its token lacks a server's scope."""
-        needed = self.resource.scopes
-        if not needed or getattr(authenticator, "scheme", None) != BEARER:
-            return principal
-        if grants(principal.scopes, needed, conf.get().scope_hierarchy):
-            return principal
+    def _check_scopes(self, principal: Principal) -> None:
+        """Raise AuthenticationFailed if the access token lacks a scope of the server."""
+        if grants(principal.scopes, self.resource.scopes, conf.get().scope_hierarchy):
+            return
         message = "The access token lacks a scope that this server needs"
         raise AuthenticationFailed(
             Challenge(status=403, error="insufficient_scope", message=message)
@@ -89,9 +89,12 @@ class Authentication:
 
     def _challenges(self, scope: Scope, challenge: Challenge) -> Iterator[Header]:
         for scheme in self._schemes:
-            members = self._members(scope, challenge) if scheme == BEARER else ()
-            described = ", ".join(f'{name}="{value}"' for name, value in members)
-            yield b"www-authenticate", f"{scheme} {described}".strip().encode("latin-1", "replace")
+            if scheme == BEARER:
+                pairs = self._members(scope, challenge)
+                members = ", ".join(f'{name}="{_quotable(value)}"' for name, value in pairs)
+                yield b"www-authenticate", f"{scheme} {members}".strip().encode()
+            elif challenge.status == 401:  # No other scheme has scopes.
+                yield b"www-authenticate", scheme.encode("latin-1", "replace")
 
     def _members(self, scope: Scope, challenge: Challenge) -> Iterable[tuple[str, str]]:
         """The parameters of a Bearer challenge (RFC 6750, section 3; RFC 9728, section 5.1)."""
@@ -101,4 +104,21 @@ class Authentication:
             yield "scope", " ".join(scopes)
         if challenge.error:
             yield "error", challenge.error
-            yield "error_description", challenge.message.replace('"', "'")
+            yield "error_description", challenge.message
+
+
+def _ignores_token(authenticator: Authenticator, found: Principal) -> bool:
+    if getattr(authenticator, "accepts_all", False):
+        return True
+    return found.is_anonymous and getattr(authenticator, "scheme", None) != BEARER
+
+
+def _is_of_token(authenticator: Authenticator, scope: Scope) -> bool:
+    """Whether the principal comes from an access token; a site's own class may not say it."""
+    if hasattr(authenticator, "scheme"):
+        return bool(authenticator.scheme == BEARER)
+    return bearer_token(scope) is not None
+
+
+def _quotable(value: str) -> str:
+    return UNQUOTABLE.sub("?", str(value).replace('"', "'").replace("\n", " "))

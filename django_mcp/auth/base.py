@@ -42,8 +42,9 @@ class Principal:
 
     @property
     def is_anonymous(self) -> bool:
-        """Whether nothing identifies the caller: neither a subject nor a logged-in user."""
-        return not self.subject and not getattr(self.user, "is_authenticated", False)
+        """Whether the caller has no subject, no logged-in user and no scopes of an access token."""
+        is_known = self.subject or self.scopes or getattr(self.user, "is_authenticated", False)
+        return not is_known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

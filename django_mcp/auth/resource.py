@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -11,6 +13,9 @@ from django.conf import settings as django_settings
 
 from django_mcp import conf
 from django_mcp.auth.base import Scope, header
+from django_mcp.protocol import origins
+
+logger = logging.getLogger("django_mcp")
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
@@ -34,7 +39,8 @@ class Resource:
     def metadata_url(self, scope: Scope) -> str:
         """Return the URL of its metadata, with the well-known path before that of the endpoint."""
         parts = urlsplit(self.url(scope))
-        return urlunsplit(parts._replace(path=WELL_KNOWN + parts.path))
+        # A slash after the host is removed (RFC 9728, section 3.1).
+        return urlunsplit(parts._replace(path=(WELL_KNOWN + parts.path).rstrip("/")))
 
     def metadata(self, scope: Scope, issuers: Iterable[str]) -> dict[str, Any]:
         """Return the metadata document (RFC 9728, section 2)."""
@@ -57,16 +63,35 @@ def addressed(scope: Scope) -> Resource:
 def is_for(scope: Scope, audiences: Sequence[str]) -> bool:
     """Whether a token for ``audiences`` is meant for the addressed endpoint (RFC 8707, section 2).
 
-    One of them must be its URL, or one that the site lists in ``RESOURCE_AUDIENCES``.
+    One of them must be its URL, or one that the site lists in AUDIENCES. Where ALLOWED_HOSTS is
+    ``["*"]``, its URL counts only with BASE_URL: the client chooses the Host, and with it could
+    choose the audience.
     """
-    accepted = {canonical(addressed(scope).url(scope)), *map(canonical, conf.get().audiences)}
+    site = conf.get()
+    accepted = {*map(canonical, site.audiences)}
+    if site.base_url is not None or "*" not in django_settings.ALLOWED_HOSTS:
+        accepted.add(canonical(addressed(scope).url(scope)))
+    elif not accepted:
+        _warn_of_any_host()
     return any(canonical(audience) in accepted for audience in audiences)
+
+
+@cache
+def _warn_of_any_host() -> None:
+    logger.warning(
+        'No access token has an accepted audience while ALLOWED_HOSTS is ["*"]: list the hosts, '
+        'or set DJANGO_MCP["BASE_URL"]'
+    )
 
 
 def canonical(url: str) -> str:
     """Return ``url`` with scheme and host in lower case; any other text as it is."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(scheme=parts.scheme.lower(), netloc=parts.netloc.lower()))
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # For example, an unmatched bracket.
+        return url
+    scheme, host = parts.scheme.lower(), parts.netloc.lower()
+    return url if not host else urlunsplit(parts._replace(scheme=scheme, netloc=host))
 
 
 def base_url(scope: Scope) -> str:
@@ -77,8 +102,13 @@ def base_url(scope: Scope) -> str:
     configured = conf.get().base_url
     if configured is not None:
         return configured.rstrip("/")
-    root: str = scope.get("root_path", "")
-    return f"{_scheme(scope)}://{_host(scope)}{root.rstrip('/')}"
+    return f"{_scheme(scope)}://{_host(scope)}{site_prefix(scope)}"
+
+
+def site_prefix(scope: Scope) -> str:
+    """Return the path before all paths of the site, as Django determines it, without a slash."""
+    prefix: str = django_settings.FORCE_SCRIPT_NAME or scope.get("root_path", "")
+    return prefix.rstrip("/")
 
 
 def _scheme(scope: Scope) -> str:
@@ -92,5 +122,9 @@ def _scheme(scope: Scope) -> str:
 
 
 def _host(scope: Scope) -> str:
-    forwarded = header(scope, b"x-forwarded-host") if django_settings.USE_X_FORWARDED_HOST else None
-    return forwarded or header(scope, b"host") or "localhost"
+    if django_settings.USE_X_FORWARDED_HOST:
+        forwarded = header(scope, b"x-forwarded-host")
+        # Unlike the Host, it was not checked before.
+        if forwarded and origins.host_allowed(forwarded, conf.allowed_hosts()):
+            return forwarded
+    return header(scope, b"host") or "localhost"

@@ -22,6 +22,7 @@ from django_mcp.components.base import (
     Text,
     WhenDenied,
     explain,
+    scope_names,
 )
 from django_mcp.components.schemas import InputSchema
 from django_mcp.components.signature import CallConvention, Parameter, Signature
@@ -133,7 +134,7 @@ class ComponentSource:
             "icons": icons,
             "meta": self._meta(),
             "permission": self._permission(),
-            "scopes": frozenset(scopes.split() if isinstance(scopes, str) else scopes),
+            "scopes": scope_names(self.where, scopes),
             "when_denied": self._when_denied(),
             "cache": self._cache(),
             "order": self._order(),

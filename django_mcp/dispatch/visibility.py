@@ -18,7 +18,6 @@ from django_mcp.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.protocol.errors import (
     AuthenticationRequired,
     InsufficientScope,
-    McpError,
     ResourceNotFound,
 )
 
@@ -94,26 +93,30 @@ def _matching_templates(frame: Frame, uri: str) -> list[TemplateComponent]:
 
 async def is_readable(frame: Frame, uri: str) -> bool:
     """Return whether ``uri`` belongs to a resource or a template which the caller may use."""
+    return (await access_to(frame, uri)).is_permitted
+
+
+async def access_to(frame: Frame, uri: str) -> Access:
+    """Return the access to what ``resources/read`` would use first: a resource or a template."""
     resource = _find(frame, ResourceComponent.kind, uri)
-    if resource is not None and await is_permitted(frame, resource):
-        return True
+    if resource is not None and (access := await find_access(frame, resource)) != HIDDEN:
+        return access
     for template in _matching_templates(frame, uri):
-        if await is_permitted(frame, template):
+        access = await find_access(frame, template)
+        if access.challenge is not None:
+            return access
+        if access.is_permitted:
             with suppress(ResourceNotFound):
                 template.validate_input({"uri": uri, **(template.match(uri) or {})})
-                return True
-    return False
-
-
-async def is_permitted(frame: Frame, component: Component) -> bool:
-    return component.is_public or (await find_access(frame, component)).is_permitted
+                return access
+    return HIDDEN
 
 
 class Access(NamedTuple):
     """Whether a caller may use a component, and what it is answered otherwise."""
 
     is_permitted: bool
-    challenge: McpError | None = None
+    challenge: AuthenticationRequired | None = None
     """None: the component is hidden."""
 
 
@@ -121,6 +124,8 @@ PERMITTED, HIDDEN = Access(True), Access(False)
 
 
 async def find_access(frame: Frame, component: Component) -> Access:
+    if component.is_public:
+        return PERMITTED
     server, principal = frame.server, frame.principal
     has_permission = await _is_allowed(frame, component)
     hierarchy = server.options.scope_hierarchy

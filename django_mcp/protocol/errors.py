@@ -275,15 +275,28 @@ class UnsupportedProtocolVersion(ProtocolError):
 
 
 class AuthenticationRequired(ProtocolError):
-    """An anonymous caller has to authenticate; over HTTP the status is 401 with a challenge."""
+    """An anonymous caller has to authenticate; over HTTP the status is 401 with a challenge.
+
+    ``scopes`` are all that the operation needs. They are also in ``data``, for clients of other
+    transports and of batches.
+    """
 
     reason = "authentication_required"
     default_message = "Authentication required"
 
-    def __init__(self, message: str | None = None, *, scopes: Iterable[str] = (), **facts: Any):
-        super().__init__(message, **facts)
+    def __init__(
+        self, message: str | None = None, *, scopes: Iterable[str] = (), data: Any = None
+    ) -> None:
         self.scopes = frozenset(scopes)
-        """All scopes that the operation needs."""
+        if data is None and self.scopes:
+            data = {"scopes": sorted(self.scopes)}
+        super().__init__(message, data=data)
+
+    @staticmethod
+    def for_all(errors: Sequence[AuthenticationRequired]) -> AuthenticationRequired:
+        """Return one error for several that one caller received, with the scopes of all."""
+        first, scopes = errors[0], {scope for error in errors for scope in error.scopes}
+        return type(first)(first.message, scopes=scopes)
 
 
 class InsufficientScope(AuthenticationRequired):

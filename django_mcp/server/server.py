@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
 from django_mcp.components import stored
-from django_mcp.components.base import CacheHint, Component, ConfigurationError, WhenDenied
+from django_mcp.components.base import (
+    CacheHint,
+    Component,
+    ConfigurationError,
+    WhenDenied,
+    scope_names,
+)
 from django_mcp.components.prompt import PromptComponent, PromptOptions, prompt_component
 from django_mcp.components.resource import (
     ResourceComponent,
@@ -75,7 +81,7 @@ class Server(Hooks):
         icons: Sequence[Json] = (),
         website_url: str | None = None,
         authenticators: Sequence[Authenticator | str] | None = None,
-        scopes: Sequence[str] | None = None,
+        scopes: Iterable[str] | None = None,
         when_denied: WhenDenied | None = None,
         middleware: Sequence[Middleware] = (),
         capabilities: Json | None = None,
@@ -102,7 +108,7 @@ class Server(Hooks):
         self.path = f"/{name}" if path is None else path
         self.instructions = instructions
         self.authenticators = authenticators
-        self._scopes = scopes
+        self._scopes = None if scopes is None else scope_names(f"the Server {name!r}", scopes)
         self.when_denied = _checked_policy(name, when_denied)
         self.middleware = tuple(middleware)
         self.cache = cache

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar
@@ -176,7 +176,7 @@ class SessionStoreContract(_StoreContract[SessionStore]):
             Change("log_level", "set", value="error"),
         ]
         updated = await store.update(session.id, changes)
-        expected = replace(session, assigns={"older": 2, "new": "again"}, log_level="error")
+        expected = session._replace(assigns={"older": 2, "new": "again"}, log_level="error")
         assert updated == expected
         assert await store.load(session.id) == expected
 
@@ -297,7 +297,7 @@ class SessionStoreContract(_StoreContract[SessionStore]):
         session = await created(store, initialized=False)
         await store.update(session.id, [Change("initialized", "set", value=True)])
         clock.advance(IDLE_TIMEOUT - 1)
-        assert await store.load(session.id) == replace(session, initialized=True)
+        assert await store.load(session.id) == session._replace(initialized=True)
 
     async def test_session_above_the_limit_takes_the_place_of_the_longest_idle(
         self, clock: Clock

@@ -11,7 +11,6 @@ import secrets
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import inf
 from typing import Any, Generic, TypeVar
 
@@ -110,7 +109,7 @@ class SessionEngine:
         if claimed is None or claimed.initializer != token:
             return True
         try:
-            server, session = call.server, replace(claimed, initialized=True)
+            server, session = call.server, claimed._replace(initialized=True)
             frame = await handle.prepare(frames.in_session(call, message, session), self.site)
             frame = await call_hook(server.init, session.client_info, frame=frame)
             # Not before, so that no stream sends notifications while the hook runs.

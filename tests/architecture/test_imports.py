@@ -20,7 +20,7 @@ NEEDS_APPS = {
     "django_mcp.auth.anonymous",  # Only a class of an app uses it.
     "django_mcp.checks",
     "django_mcp.transports.in_process",
-    "django_mcp.management.commands",
+    "django_mcp.management",
     "django_mcp.migrations",
     "django_mcp.models",
     "django_mcp.oauth.checks",

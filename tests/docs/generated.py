@@ -18,6 +18,8 @@ from typing import Any
 import django
 
 from django_mcp.protocol.revisions import REVISIONS, Feature, Revision
+from tests.attempts import ATTEMPTS
+from tests.conversations.recorded import table
 
 PART = re.compile(r"(<!-- generated: (\w+) ([\w.\s]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -131,7 +133,27 @@ def _named(default: Any) -> Any:
     return _Bare(f"{type(default).__name__}()") if " at 0x" in repr(default) else default
 
 
-WRITE: Mapping[str, Callable[..., str]] = {"revisions": revisions, "api": api}
+# The table of attempts.
+
+
+def attempts(group: str) -> str:
+    """A table of attempts, their outcomes and their tests."""
+    lines = ["| attempt | outcome | test |", "|---|---|---|"]
+    lines += [f"| {it.attempt} | {it.outcome} | `{it.test}` |" for it in ATTEMPTS[group]]
+    return "\n".join(lines)
+
+
+def clients(name: str) -> str:
+    """The requests of clients that the tests send."""
+    return table()
+
+
+WRITE: Mapping[str, Callable[..., str]] = {
+    "revisions": revisions,
+    "api": api,
+    "attempts": attempts,
+    "clients": clients,
+}
 
 
 def main() -> None:

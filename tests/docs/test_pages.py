@@ -141,6 +141,7 @@ COMPUTED_DEFAULTS = {
     "PROTOCOL_VERSIONS": "all of them",
     "VALIDATE_OUTPUT": '"strict" under DEBUG, else "off"',
     "STORES": "the database",
+    "SCOPE_HIERARCHY": "{}",
     "SYNC_THREAD_POOL_SIZE": "processors + 4, at most 32",
 }
 """Defaults that are computed or too long to be shown."""

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from django_mcp.runtime.daemon_pool import DaemonPool
+from django_mcp.runtime.daemon_pool import DaemonPool, NotStarted
 
 TIMEOUT = 10.0
 
@@ -109,3 +109,29 @@ asyncio.run(main())
 """
     done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, timeout=30)
     assert done.stdout == b"written\n"
+
+
+def test_function_that_waits_too_long_is_not_called() -> None:
+    called: list[int] = []
+    proceed = threading.Event()
+    with DaemonPool(1, "pool") as pool:
+        pool.max_wait = 0.05
+        pool.submit(proceed.wait, TIMEOUT)
+        waiting = pool.submit(called.append, 1)
+        with pytest.raises(NotStarted):
+            waiting.result(TIMEOUT)
+        proceed.set()
+        assert pool.submit(int).result(TIMEOUT) == 0
+    assert called == []
+
+
+def test_function_that_has_begun_in_time_is_not_withdrawn() -> None:
+    with DaemonPool(1, "pool") as pool:
+        pool.max_wait = 0.05
+        first = pool.submit(time.sleep, 0.02)
+        second = pool.submit(time.sleep, 0.3)
+        third = pool.submit(time.sleep, 0)
+        assert first.result(TIMEOUT) is None
+        assert second.result(TIMEOUT) is None
+        with pytest.raises(NotStarted):
+            third.result(TIMEOUT)

@@ -22,9 +22,9 @@ from django_mcp.frame.exchange import Exchange
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol import jsonrpc, request_meta
 from django_mcp.protocol.errors import Cancelled, InternalError, InvalidRequest, McpError
-from django_mcp.protocol.headers import RequestHeaders
+from django_mcp.protocol.headers import SESSION_ID, RequestHeaders
 from django_mcp.protocol.jsonrpc import Notification, Request, RequestId, Response
-from django_mcp.protocol.revisions import NEWEST
+from django_mcp.protocol.revisions import NEWEST, Statefulness
 from django_mcp.runtime import threads
 from django_mcp.server.server import Server
 from django_mcp.transports import frames, site
@@ -108,30 +108,43 @@ class HttpConsumer(AsyncConsumer):
 class StreamableHttpConsumer(HttpConsumer):
     accepts_stream = True
 
-    def __call__(self, scope: Any, receive: Any, send: Any) -> Coroutine[Any, Any, None]:
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self._read(scope, receive, send)
-        return threads.in_scope(self._respond, scope["method"])
-
-    async def _respond(self, http_method: str) -> None:
+        thread = threads.enter_scope()
         try:
             self._check_origin()
-            if http_method == "OPTIONS":
+            if scope["method"] == "OPTIONS":
                 await cors.preflight(self.request, self._send, ALLOWED)
                 return
-            verb = self._verb(http_method)
+            verb = self._verb(scope["method"])
             self.principal = await self.request.authenticate()
             await verb(self)
         except Exception as error:
             await self._fail(error)
+        finally:
+            if (closing := thread.leave()) is not None:
+                await closing
 
     def _verb(self, method: str) -> Verb:
         """The handler of an HTTP method; without sessions there is only POST (HTTP-15)."""
-        stateless = method != "POST" and request_meta.is_stateless(self.request.version)
+        stateless = method != "POST" and (
+            self._is_stateless() or not self.server.revisions(Statefulness.SESSION)
+        )
         verb = None if stateless else VERBS.get(method)
         if verb is None:
             allowed = b"POST" if stateless else ALLOWED
             raise HttpError(405, "This cannot be done here", ((b"allow", allowed),))
         return verb
+
+    def _is_stateless(self) -> bool:
+        """Whether the version header is that of a revision without sessions.
+
+        A gateway may send it in an open session too, whose revision then holds.
+        """
+        request = self.request
+        return (
+            request_meta.is_stateless(request.version) and request.headers.get(SESSION_ID) is None
+        )
 
     async def post(self) -> None:
         # First the body: errors of the other checks have the id of the request.
@@ -149,8 +162,7 @@ class StreamableHttpConsumer(HttpConsumer):
         self._request_id = message.id if isinstance(message, Request) else None
         del value  # A listen request may be waited for longer than its message has to be kept.
         if not isinstance(message, Response) and (
-            request_meta.has_request_meta(message.params)
-            or request_meta.is_stateless(self.request.version)
+            request_meta.has_request_meta(message.params) or self._is_stateless()
         ):
             await self._stateless(message)
         else:
@@ -166,11 +178,16 @@ class StreamableHttpConsumer(HttpConsumer):
             await self._listen(message)
             return
         exchange = self._exchange(self.request.headers)
-        meta = request_meta.read(message, self.request.headers, self.server.stateless)
+        meta = self._read_meta(message)
         await self._monitored(frames.stateless(self._call(exchange), message, meta), exchange)
 
+    def _read_meta(self, message: Request) -> request_meta.RequestMeta:
+        server = self.server
+        headers, versions = self.request.headers, server.options.versions
+        return request_meta.read(message, headers, server.stateless, versions)
+
     async def _listen(self, message: Request) -> None:
-        meta = request_meta.read(message, self.request.headers, self.server.stateless)
+        meta = self._read_meta(message)
         if not self.accepts_stream:
             raise HttpError(406, "Accept text/event-stream to listen")
         http = AuthenticatedRequest(

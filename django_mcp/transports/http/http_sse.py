@@ -108,7 +108,16 @@ class HttpSseConsumer(HttpConsumer):
 class Stream(SseStream):
     kind = "connection"
 
+    _connection: Connection | None = None
+
+    async def check(self) -> None:
+        """Close the stream if access was revoked, else use the current permissions."""
+        await super().check()
+        if self._connection is not None and not self.is_denied:
+            self._connection.reauthenticated(self.principal)
+
     async def serve(self, connection: Connection, uri: Callable[[str], str]) -> None:
+        self._connection = connection
         mailboxes = bus.here()
         address = await mailboxes.open_mailbox(lambda posted: connection.receive(posted["body"]))
         try:
@@ -116,6 +125,7 @@ class Stream(SseStream):
             await self.wait_until_closed()
             await self.finish()
         finally:
+            self._connection = None  # It refers to this stream.
             mailboxes.close_mailbox(address)
             # Calls have no time to finish: nothing reads their responses.
             bus.spawn(connection.close(grace=0.0))

@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl
 
-from django.conf import settings as django_settings
 from django.core.signals import setting_changed
 from django.utils.functional import SimpleLazyObject
 
@@ -21,7 +20,7 @@ from django_mcp.auth.django_session import browser_session
 from django_mcp.frame.transport import HttpTransport
 from django_mcp.protocol import origins
 from django_mcp.protocol.errors import AuthenticationRequired
-from django_mcp.protocol.headers import ACCEPT, PROTOCOL_VERSION, RequestHeaders
+from django_mcp.protocol.headers import ACCEPT, PROTOCOL_VERSION, RequestHeaders, unjoined
 from django_mcp.protocol.revisions import Revision
 from django_mcp.transports.frames import RequestOrigin
 
@@ -37,8 +36,6 @@ ONE_VALUE = (b"host", b"origin", b"authorization", b"content-type", b"sec-fetch-
 """Headers on which the checks before the body depend. One with two values is rejected, because
 a gateway may have checked the other value."""
 OTHER_SITES = frozenset({b"cross-site", b"same-site"})
-LOCAL_HOSTS = (".localhost", "127.0.0.1", "[::1]")
-"""The hosts which Django serves under DEBUG if ALLOWED_HOSTS is empty."""
 
 
 class HttpError(Exception):
@@ -93,7 +90,9 @@ class HttpRequest:
 
     @property
     def version(self) -> str | None:
-        return self.header(PROTOCOL_VERSION)
+        version = self.header(PROTOCOL_VERSION)
+        # A proxy may have joined two equal headers.
+        return _text(unjoined(version.encode("latin-1"))) if version and "," in version else version
 
     def check_origin(self) -> None:
         """Reject requests from pages of other sites, also after DNS rebinding (HTTP-02)."""
@@ -225,8 +224,7 @@ def resume(started: Coroutine[Any, Any, None] | Generator[Any, Any, None], await
 def _origin_error(host: bytes, origin: bytes | None, scheme: str) -> str | None:
     """The error for a Host and an Origin, or None. A site receives few different ones."""
     hostname = _text(host)
-    default_hosts = LOCAL_HOSTS if django_settings.DEBUG else ()
-    allowed_hosts = tuple(django_settings.ALLOWED_HOSTS) or default_hosts
+    allowed_hosts = conf.allowed_hosts()
     if not origins.host_allowed(hostname, allowed_hosts):
         return "This Host is not served here: see ALLOWED_HOSTS"
     if not origins.allows(

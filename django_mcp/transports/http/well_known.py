@@ -7,41 +7,60 @@ an HTML page makes clients fail, and a document would make them start a login.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from django_mcp.auth.authentication import Authentication
-from django_mcp.auth.resource import WELL_KNOWN
+from django_mcp.auth.resource import WELL_KNOWN, base_url
 from django_mcp.protocol import jsonrpc
 from django_mcp.transports.http import cors
 from django_mcp.transports.http.request import HttpError, HttpRequest
 from django_mcp.transports.http.response import JSON_HEADERS
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
+Find = Callable[[Any], Sequence[Authentication]]
+"""Returns the servers whose metadata a request asks for: the first with an issuer has one."""
 
 METHODS = b"GET, HEAD, OPTIONS"
 NOT_FOUND = {"error": "not_found", "error_description": "No access tokens are accepted here"}
 
 
-def applications(by_path: Mapping[str, Authentication]) -> dict[str, Asgi]:
-    """Return the ASGI applications of the metadata by path, for servers by the paths of theirs.
+def behind(by_path: Mapping[str, Authentication]) -> dict[str, Asgi]:
+    """Return the ASGI applications of the metadata behind the paths of the endpoints."""
+    return {
+        f"{path}{WELL_KNOWN}": _serve(_only(authentication))
+        for path, authentication in by_path.items()
+        if path != "/"  # It is below the well-known path already.
+    }
 
-    The path without an endpoint is answered for the only server which accepts access tokens, or
-    for the first of several.
+
+def below(by_path: Mapping[str, Authentication]) -> Asgi:
+    """Return the ASGI application of the well-known path and of all paths below it.
+
+    The path alone is that of an endpoint at the root; without one, it is answered for the first
+    server which accepts access tokens.
     """
-    found: dict[str, Asgi] = {}
-    for path, authentication in by_path.items():
-        application = metadata(authentication)
-        # An endpoint at the root has no path of its own.
-        found[f"{WELL_KNOWN}{path}".rstrip("/")] = application
-        found[f"{path.rstrip('/')}{WELL_KNOWN}"] = application
-    found[WELL_KNOWN] = metadata(*by_path.values())
-    return found
+    servers = tuple(by_path.values())
+
+    def find(scope: Any) -> Sequence[Authentication]:
+        path = scope["path"].partition(WELL_KNOWN)[2].rstrip("/")
+        if not path:
+            return (by_path["/"],) if "/" in by_path else servers
+        # The URL of the endpoint may have a path in front which is not part of the request's.
+        prefix = urlsplit(base_url(scope)).path
+        inner = path[len(prefix) :] if prefix and f"{path}/".startswith(f"{prefix}/") else path
+        found = by_path.get(inner or "/") or by_path.get(path)
+        return () if found is None else (found,)
+
+    return _serve(find)
 
 
-def metadata(*authentications: Authentication) -> Asgi:
-    """Return the ASGI application which serves the metadata of the first with an issuer."""
+def _only(authentication: Authentication) -> Find:
+    return lambda _: (authentication,)
 
+
+def _serve(find: Find) -> Asgi:
     async def application(scope: Any, receive: Any, send: Any) -> None:
         request = HttpRequest(scope, receive)
         try:
@@ -57,13 +76,13 @@ def metadata(*authentications: Authentication) -> Asgi:
         elif scope["method"] not in ("GET", "HEAD"):
             await _respond(send, scope, 405, {"error": "Use GET"}, (b"allow", METHODS))
         else:
-            document = _document(authentications, scope)
+            document = _document(find(scope), scope)
             await _respond(send, scope, 200 if document else 404, document or NOT_FOUND)
 
     return application
 
 
-def _document(authentications: tuple[Authentication, ...], scope: Any) -> dict[str, Any] | None:
+def _document(authentications: Sequence[Authentication], scope: Any) -> dict[str, Any] | None:
     for authentication in authentications:
         issuers = authentication.issuers(scope)
         if issuers:

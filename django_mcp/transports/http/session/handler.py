@@ -21,7 +21,7 @@ from django_mcp.dispatch import dispatcher, visibility
 from django_mcp.dispatch.dispatcher import Reply
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change, Session
-from django_mcp.protocol import headers, jsonrpc
+from django_mcp.protocol import headers, jsonrpc, request_meta
 from django_mcp.protocol.errors import Cancelled, InvalidRequest, McpError
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestId, Response
 from django_mcp.protocol.limits import quoted
@@ -30,6 +30,7 @@ from django_mcp.protocol.sse import EventId
 from django_mcp.pubsub import bus, publisher
 from django_mcp.pubsub.pending_requests import ResponseRoute, deliver
 from django_mcp.runtime import threads
+from django_mcp.runtime.threads import Scope
 from django_mcp.stores.base import StoreFull
 from django_mcp.transports import frames, session_engine, site
 from django_mcp.transports.http.monitor import CallMonitor
@@ -61,15 +62,22 @@ class SessionHttp(AuthenticatedRequest):
             await self._plain().respond(202, b"", ())
             return
         try:
-            await self._answer(session, message, self._exchange(session), self.request.receive)
+            call = self._call_in(session, message, self._exchange(session))
+            await call.answer(_engine(), self.request.receive)
         except McpError as error:
             await self._fail(error, BY_VERSION[session.version], message.id)
 
-    async def _answer(
+    def _call_in(
+        self, session: Session, request: Request, exchange: SessionExchange
+    ) -> SessionCall:
+        frame = frames.in_session(self._call(exchange), request, session)
+        return SessionCall(session, request.id, frame, exchange)
+
+    async def _answer_of_batch(
         self, session: Session, request: Request, exchange: SessionExchange, receive: Receive
     ) -> None:
-        frame = frames.in_session(self._call(exchange), request, session)
-        await SessionCall(session, request.id, frame, exchange).answer(_engine(), receive)
+        call = self._call_in(session, request, exchange)
+        await call.answer(_engine(), receive, is_in_batch=True)
 
     async def _accept(self, message: Notification | Response, session: Session) -> None:
         """Process it; raises HttpError for a response to no request of ours (T-HTTP-15)."""
@@ -125,7 +133,7 @@ class SessionHttp(AuthenticatedRequest):
         messages, errors = session_engine.read_batch(values)
         await self._accept_batch(messages, session)
         requests = [message for message in messages if isinstance(message, Request)]
-        exchange, answer_one = self._exchange(session), partial(self._answer, session)
+        exchange, answer_one = self._exchange(session), partial(self._answer_of_batch, session)
         await batch.answer(requests, errors, exchange, self.request.receive, answer_one)
 
     async def _initialize(self, request: Request) -> None:
@@ -152,7 +160,7 @@ class SessionHttp(AuthenticatedRequest):
                 user=frame.user,
                 principal=session.principal,
             )
-        await exchange.finish(reply.message)
+        await exchange.finish(reply.message, exchange.status_of(reply.error, frame.revision))
 
     async def _session(self) -> Session:
         """The session which the request names; that of another principal is not found either."""
@@ -171,7 +179,7 @@ class SessionHttp(AuthenticatedRequest):
     def _check_version_header(self, session: Session) -> None:
         """Reject a version that is not served; the session keeps the one it negotiated."""
         version = self.request.version
-        if version is None or version == session.version:
+        if version is None or version == session.version or request_meta.is_stateless(version):
             return
         if BY_VERSION.get(version) not in self.server.revisions(Statefulness.SESSION):
             raise HttpError(400, f"This session speaks {session.version}, not {quoted(version)}")
@@ -216,7 +224,9 @@ class SessionHttp(AuthenticatedRequest):
         return exchange
 
     def _plain(self) -> HttpExchange:
-        return HttpExchange(self.send, may_stream=False)
+        exchange = HttpExchange(self.send, may_stream=False)
+        exchange.request = self.request
+        return exchange
 
     async def _fail(self, error: McpError, revision: Revision, identity: Any) -> None:
         exchange, message = self._plain(), jsonrpc.error(identity, revision.error(error))
@@ -266,15 +276,18 @@ class SessionCall(InFlightRequest):
         else:
             self.cancelled_early = True
 
-    async def answer(self, engine: SessionEngine, receive: Receive) -> None:
+    async def answer(
+        self, engine: SessionEngine, receive: Receive, *, is_in_batch: bool = False
+    ) -> None:
         """Answer while the connection is of use; InvalidRequest if the call must not begin."""
-        # The scope of the HTTP request ends with its connection, the call goes on.
-        await threads.release_thread()
         self._in_flight.begin(self)
-        self.task = self.exchange.loop.create_task(threads.in_scope(self._answer, engine, receive))
+        # The calls of a batch do not share a scope: its thread would end with the first of them.
+        scope = None if is_in_batch else threads.hand_over_scope()
+        self.task = self.exchange.loop.create_task(self._answer(engine, receive, scope))
         await self.exchange.until_over(self.task)
 
-    async def _answer(self, engine: SessionEngine, receive: Receive) -> None:
+    async def _answer(self, engine: SessionEngine, receive: Receive, scope: Scope | None) -> None:
+        scope = scope or threads.enter_scope()
         try:
             reply = await self._monitored(engine, receive)
             if self.is_given_up:
@@ -285,6 +298,8 @@ class SessionCall(InFlightRequest):
         finally:
             # Here, and not in a callback of the task, which runs one iteration of the loop later.
             self.exchange.release()
+            if (closing := scope.leave()) is not None:
+                await closing
 
     async def _monitored(self, engine: SessionEngine, receive: Receive) -> Reply:
         try:

@@ -145,7 +145,7 @@ class SessionExchange(HttpExchange):
         if self._log is not None:
             await self._log.close()
 
-    async def finish_all(self, messages: Sequence[bytes]) -> None:
+    async def finish_all(self, messages: Sequence[bytes], status: int) -> None:
         """Send the responses to a batch, each as an event or all in one array."""
         await self._flush_in_time()
         if self.gone:
@@ -153,7 +153,7 @@ class SessionExchange(HttpExchange):
         if self.streaming:
             await self._send_events(b"".join(map(sse.event, messages)), more=False)
         elif messages:
-            await self.respond(200, b"[%b]" % b",".join(messages))
+            await self.respond(status, b"[%b]" % b",".join(messages))
         else:
             await self.respond(202, b"", ())
 

@@ -1,4 +1,4 @@
-"""On the wire (rows 23 to 28)."""
+"""The format of messages and responses, seen from outside."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from django_mcp import ConfigurationError, Frame, Server, registry, routing
-from tests.faults.peer import (
+from tests.memory_stores import Configure
+from tests.robustness.peer import (
     META,
     NEWEST_SESSION,
     STATELESS,
@@ -20,8 +21,7 @@ from tests.faults.peer import (
     eventually,
     text_of,
 )
-from tests.faults.processes import call, request, stdio
-from tests.memory_stores import Configure
+from tests.robustness.processes import call, request, stdio
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 ELICITS: dict[str, Any] = {"elicitation": {"form": {}}}

@@ -1,4 +1,4 @@
-"""Isolation and signing (rows 13 to 17)."""
+"""Isolation and signing."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from django_mcp import Frame, Server, routing
 from django_mcp.auth.base import Principal
 from django_mcp.log import ClientHandler
 from django_mcp.models import McpSession
-from tests.faults import outside
-from tests.faults.peer import (
+from tests.memory_stores import Configure
+from tests.robustness import outside
+from tests.robustness.peer import (
     FORM,
     META,
     NEWEST_SESSION,
@@ -34,7 +35,6 @@ from tests.faults.peer import (
     accelerated,
     text_of,
 )
-from tests.memory_stores import Configure
 
 ELICITS: dict[str, Any] = {"elicitation": {"form": {}}}
 YES = {"action": "accept", "content": {"sure": True}}
@@ -469,7 +469,7 @@ async def test_stream_for_a_page_of_another_site_is_rejected(
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
-    "place", ["tests.faults.outside:run", "django.contrib.admin.utils:unquote"]
+    "place", ["tests.robustness.outside:run", "django.contrib.admin.utils:unquote"]
 )
 async def test_handler_that_was_written_into_the_session_table_is_not_run(
     place: str, configure: Configure, monkeypatch: pytest.MonkeyPatch

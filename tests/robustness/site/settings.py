@@ -3,31 +3,31 @@
 import json
 import os
 
-SECRET_KEY = "faults"
+SECRET_KEY = "robustness"
 DEBUG = False
 ALLOWED_HOSTS = ["127.0.0.1", "localhost"]
-ROOT_URLCONF = "tests.faults.site.urls"
+ROOT_URLCONF = "tests.robustness.site.urls"
 INSTALLED_APPS = [
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django_mcp",
-    "tests.faults.site",
+    "tests.robustness.site",
 ]
 DATABASES = {
-    "default": json.loads(os.environ["FAULTS_DATABASE"])
-    if "FAULTS_DATABASE" in os.environ
+    "default": json.loads(os.environ["ROBUSTNESS_DATABASE"])
+    if "ROBUSTNESS_DATABASE" in os.environ
     else {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-LAYER = os.environ.get("FAULTS_LAYER", "channels.layers.InMemoryChannelLayer")
+LAYER = os.environ.get("ROBUSTNESS_LAYER", "channels.layers.InMemoryChannelLayer")
 CHANNEL_LAYERS = {"default": {"BACKEND": LAYER}}
 USE_TZ = True
 DJANGO_MCP = {
-    "NAME": "faults",
+    "NAME": "robustness",
     "AUTHENTICATORS": ["django_mcp.auth.anonymous.AnonymousAuthentication"],
     "NOTIFY_LISTS_ON_INITIALIZE": False,
-    **json.loads(os.environ.get("FAULTS_SETTINGS", "{}")),
+    **json.loads(os.environ.get("ROBUSTNESS_SETTINGS", "{}")),
 }
 LOGGING = {
     "version": 1,

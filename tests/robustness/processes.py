@@ -16,7 +16,15 @@ from typing import Any
 
 import httpx
 
-from tests.faults.peer import ACCEPT, META, NEWEST_SESSION, STATELESS, TIMEOUT, Message, Response
+from tests.robustness.peer import (
+    ACCEPT,
+    META,
+    NEWEST_SESSION,
+    STATELESS,
+    TIMEOUT,
+    Message,
+    Response,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 START = 10.0
@@ -31,14 +39,14 @@ def environment(
         for kind, name in (("sessions", "Session"), ("events", "Event"))
     }
     stores = {"STORES": memory} if database is None else {}
-    described = {} if database is None else {"FAULTS_DATABASE": json.dumps(database)}
+    described = {} if database is None else {"ROBUSTNESS_DATABASE": json.dumps(database)}
     if layer is not None:
-        described["FAULTS_LAYER"] = layer
+        described["ROBUSTNESS_LAYER"] = layer
     return {
         **os.environ,
-        "DJANGO_SETTINGS_MODULE": "tests.faults.site.settings",
+        "DJANGO_SETTINGS_MODULE": "tests.robustness.site.settings",
         "PYTHONPATH": str(ROOT),
-        "FAULTS_SETTINGS": json.dumps({**stores, **settings}),
+        "ROBUSTNESS_SETTINGS": json.dumps({**stores, **settings}),
         **described,
     }
 
@@ -236,7 +244,7 @@ async def worker(
             "uvicorn",
             "--fd",
             str(listener.fileno()),
-            "tests.faults.site.asgi:application",
+            "tests.robustness.site.asgi:application",
             cwd=ROOT,
             env=environment(database=database, layer=layer, **settings),
             pass_fds=[listener.fileno()],

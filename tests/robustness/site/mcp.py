@@ -1,8 +1,9 @@
-"""Tools which do what faults were found with."""
+"""Tools that exit, block, and fail in other ways."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import time
@@ -11,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from django_mcp import Frame, prompt, tool
-from tests.faults.site.database import guarded
+from django_mcp.management.commands import mcp_stdio
+from tests.robustness.site.database import guarded
 
 __all__ = ["guarded"]
 
+mcp_stdio.EXIT_WITHIN = float(os.environ.get("ROBUSTNESS_EXIT_WITHIN", mcp_stdio.EXIT_WITHIN))
 FORM = {"type": "object", "properties": {"sure": {"type": "boolean"}}}
 READ_STDIN = (
     "import os, select, sys; select.select([0], [], [], 3); "

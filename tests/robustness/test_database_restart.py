@@ -1,4 +1,4 @@
-"""A restart of the database (row 12): every connection to PostgreSQL is ended, as it does."""
+"""After a restart of the database, which ends every connection to PostgreSQL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import pytest
 from django_mcp import Server
 from django_mcp.auth.base import Principal
 from tests.databases import SERVERS, why_not_database
-from tests.faults.peer import (
+from tests.memory_stores import Configure
+from tests.robustness.peer import (
     META,
     NEWEST_SESSION,
     STATELESS,
@@ -25,8 +26,7 @@ from tests.faults.peer import (
     eventually,
     text_of,
 )
-from tests.faults.processes import Worker, environment, request, worker
-from tests.memory_stores import Configure
+from tests.robustness.processes import Worker, environment, request, worker
 
 reason = why_not_database("postgresql")
 needs_postgresql = pytest.mark.skipif(reason is not None, reason=str(reason))
@@ -121,10 +121,10 @@ def database() -> Iterator[Database]:
 
     from psycopg import OperationalError
 
-    from tests.faults.processes import ROOT
+    from tests.robustness.processes import ROOT
 
     try:
-        database = Database(f"django_mcp_faults_{os.getpid()}")
+        database = Database(f"django_mcp_robustness_{os.getpid()}")
     except OperationalError as error:
         pytest.skip(f"The server does not let us in: {error}")
     database.administrator.execute(f"CREATE DATABASE {database.name}")
@@ -151,7 +151,7 @@ async def site(folder: Path, database: Database, **options: Any) -> AsyncIterato
     age = options.pop("CONN_MAX_AGE", 0)
     settings = {
         "AUTHENTICATORS": [
-            "tests.faults.site.auth.UserName",
+            "tests.robustness.site.auth.UserName",
             "django_mcp.auth.django_session.DjangoSessionAuthentication",
             "django_mcp.auth.anonymous.AnonymousAuthentication",
         ],
@@ -222,7 +222,7 @@ async def test_permission_or_middleware_after_a_restart_works(
 
 @needs_postgresql
 async def test_frame_processor_after_a_restart_works(tmp_path: Path, database: Database) -> None:
-    processors = ["tests.faults.site.database.count_users"]
+    processors = ["tests.robustness.site.database.count_users"]
     async with site(tmp_path, database, FRAME_PROCESSORS=processors) as server:
         assert text_of((await tool(server, "public")).result) == "done"
         await restarted(database)
@@ -289,11 +289,11 @@ class Unsteady:
     fails = False
 
     def __init__(self) -> None:
-        self.is_asked, self.goes_on = asyncio.Event(), asyncio.Event()
+        self.is_called, self.goes_on = asyncio.Event(), asyncio.Event()
         self.goes_on.set()
 
     async def authenticate(self, scope: Any, /) -> Principal:
-        self.is_asked.set()
+        self.is_called.set()
         await self.goes_on.wait()
         if self.fails:
             raise RuntimeError("The connection is closed")
@@ -336,9 +336,9 @@ async def test_nothing_is_sent_while_the_caller_of_a_stream_is_authenticated(fai
     peer = Peer(server, STATELESS)
     async with peer.open(peer.listen(toolsListChanged=True)) as stream:
         assert (await stream.message())["method"] == "notifications/subscriptions/acknowledged"
-        unsteady.is_asked.clear()
+        unsteady.is_called.clear()
         unsteady.goes_on.clear()
-        await unsteady.is_asked.wait()
+        await unsteady.is_called.wait()
         unsteady.fails = fails
         await server.anotify_tools_list_changed()
         await asyncio.sleep(0.2)

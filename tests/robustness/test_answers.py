@@ -1,4 +1,4 @@
-"""Answers that never come, or come wrong (rows 1 to 11)."""
+"""Answers that never come, or come wrong."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from django_mcp import Frame, Server, ToolError, registry, routing, signals
 from django_mcp.components.tool import ToolComponent
 from django_mcp.frame.client.multi_round_trip import InputRequired
 from tests.databases import scratch_database
-from tests.faults.peer import (
+from tests.memory_stores import Configure
+from tests.robustness.peer import (
     ACCEPT,
     FORM,
     META,
@@ -35,8 +36,7 @@ from tests.faults.peer import (
     outcome,
     text_of,
 )
-from tests.faults.processes import ROOT, call, environment, migrate, request, stdio, worker
-from tests.memory_stores import Configure
+from tests.robustness.processes import ROOT, call, environment, migrate, request, stdio, worker
 
 ELICITS: dict[str, Any] = {"elicitation": {"form": {}}}
 
@@ -375,13 +375,16 @@ async def test_stdio_process_ends_while_a_sync_handler_runs(how: Any) -> None:
     assert not isinstance(ended, TimeoutError), "The process waits for its handler"
 
 
-async def test_stdio_process_ends_while_a_handler_ignores_its_cancellation() -> None:
+async def test_stdio_process_ends_while_a_handler_ignores_its_cancellation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ROBUSTNESS_EXIT_WITHIN", "1")
     async with stdio(SHUTDOWN_GRACE=0.1) as server:
         await server.initialize()
         server.write(call(1, "go_on", {"seconds": 20}))
         await server.until(method="notifications/message")
         server.close()
-        ended = await outcome(server.ended(8))
+        ended = await outcome(server.ended(4))
 
     assert not isinstance(ended, TimeoutError), "The process waits for its handler"
 
@@ -833,7 +836,7 @@ async def test_newline_in_a_notification_forges_no_line_of_the_log(
 ) -> None:
     peer = await peer_of(Forgetful("shop"))
 
-    await peer.notify("x\nERROR django_mcp: the database is away \x1b[31m" + "y" * 1000)
+    await peer.notify("x\nERROR django_mcp: the database is away \x1b[31m" + "y" * 180)
 
     (line,) = [line for line in caplog.messages if "handle_notification failed" in line]
     assert not re.search(r"[\n\x1b]", line)

@@ -1,0 +1,303 @@
+"""What is fuzzed, and what has to hold for every input.
+
+An input is JSON, so that it can be kept in the corpus. Its bytes are a list of parts: a string
+(latin-1), or a string and how often it is repeated. ``<state>``, ``<cursor>`` and ``<session>``
+stand for values that the server has given to this client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import logging
+import time
+import traceback
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from types import TracebackType
+from typing import Any, BinaryIO, Self, cast
+
+from django_mcp import ConfigurationError, registry
+from django_mcp.transports.connection.connection import TIMED_OUT
+from django_mcp.transports.connection.stdio import StdioConnection
+from tests.conversations.test_conversations import Pipes
+from tests.fuzz.site import shop
+from tests.robustness.peer import NEWEST_SESSION, Exchange, Peer, Response
+
+Input = dict[str, Any]
+Parts = list[Any]
+
+MAX_LAG = 0.1
+"""Seconds of processor time for which the event loop may be held."""
+TIMEOUT = 10.0
+ATTACKER = ("192.0.2.1", 50000)
+HANDLERS = ("tests/fuzz/site.py", "tests/conversations/sample_server.py")
+ENDED = ("Cancelled", TIMED_OUT)
+"""Internal errors of calls that took too long."""
+CAPABILITIES: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}}
+
+
+class Fault(AssertionError):
+    """An input for which something does not hold."""
+
+
+def encoded(parts: Parts) -> bytes:
+    """The bytes of parts."""
+    texts = (each if isinstance(each, str) else each[0] * each[1] for each in parts)
+    return "".join(texts).encode("latin-1")
+
+
+class Site:
+    """The servers, what they log, and for how long they hold the event loop."""
+
+    async def __aenter__(self) -> Self:
+        self.server = registry.configure(shop())
+        self.log = Log()
+        logging.getLogger().addHandler(self.log)
+        self.friend = Peer(self.server)
+        self.attacker = Peer(self.server, client=ATTACKER, capabilities=CAPABILITIES)
+        self.application = self.friend.application
+        self._longest, self._last = 0.0, time.thread_time()
+        self._ticker = asyncio.ensure_future(self._tick())
+        greeted = await self.attacker.tool("greet")
+        listed = await self.attacker.send(self.attacker.request("tools/list"))
+        self.values = {
+            b"<state>": greeted.result["requestState"].encode(),
+            b"<cursor>": listed.result["nextCursor"].encode(),
+        }
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        logging.getLogger().removeHandler(self.log)
+        self._ticker.cancel()
+        await asyncio.wait([self._ticker])
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(0)
+            now = time.thread_time()
+            self._longest, self._last = max(self._longest, now - self._last), now
+
+    async def play(self, given: Input) -> None:
+        """Send an input; raises Fault."""
+        lags = []
+        for _ in range(3):  # What is slow only once is the machine's.
+            lags.append(await self._play(given))
+            if lags[-1] <= MAX_LAG:
+                return
+        raise Fault(f"The event loop was held for {min(lags) * 1000:.0f} ms")
+
+    async def _play(self, given: Input) -> float:
+        self.log.forget()
+        await asyncio.sleep(0)
+        self._longest, self._last = 0.0, time.thread_time()
+        await TARGETS[given["target"]](self, given)
+        await asyncio.sleep(0)
+        lag = self._longest
+        if self.log.faults:
+            raise Fault(f"Logged: {self.log.faults[0]}")
+        good = await self.friend.tool("add", {"a": 1, "b": 2})
+        if good.status != 200 or good.result["structuredContent"] != 3:
+            raise Fault(f"The next request is answered with {good}")
+        return lag
+
+    def fill(self, parts: Parts) -> bytes:
+        """The bytes of parts, with real values for the placeholders."""
+        found = encoded(parts)
+        for name, value in self.values.items():
+            found = found.replace(name, value)
+        return found
+
+    @asynccontextmanager
+    async def session(self, version: str) -> AsyncIterator[None]:
+        """Within it, ``<session>`` stands for an open session, which is ended afterwards."""
+        peer = Peer(
+            self.server, version, CAPABILITIES, client=ATTACKER, application=self.application
+        )
+        await peer.initialize()
+        assert peer.session is not None
+        self.values[b"<session>"] = peer.session.encode()
+        try:
+            yield
+        finally:
+            await peer.send(method="DELETE")
+
+    def check(self, response: Response) -> None:
+        """Raise Fault for an error that no handler has raised."""
+        if response.raised is not None:
+            raise Fault(f"The application raised {response.raised!r}")
+        if response.status is None:
+            raise Fault("There was no response")
+        if response.status >= 500 and not self.log.has_failed_handler:
+            raise Fault(f"The response is {response.status} {response.body[:200]!r}")
+        with suppress(ValueError):  # A stream that was left within an event.
+            for message in response.messages:
+                self.check_message(message)
+
+    def check_message(self, message: Any) -> None:
+        """Raise Fault for an internal error that no handler has raised."""
+        for each in message if isinstance(message, list) else [message]:
+            code = each["error"]["code"] if isinstance(each, dict) and "error" in each else None
+            if code == -32603 and not self.log.has_failed_handler and not _was_ended(each):
+                raise Fault(f"An internal error: {str(each)[:200]}")
+
+
+def _was_ended(message: Any) -> bool:
+    return message["error"]["message"] in ENDED
+
+
+class Log(logging.Handler):
+    """Keeps tracebacks and errors, apart from those of handlers."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.forget()
+
+    def forget(self) -> None:
+        self.faults: list[str] = []
+        self.has_failed_handler = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        trace = "".join(traceback.format_exception(*record.exc_info)) if record.exc_info else ""
+        text = record.getMessage() + "\n" + trace
+        if any(name in trace for name in HANDLERS):
+            self.has_failed_handler = True
+        elif trace or record.levelno >= logging.ERROR or "Traceback" in text:
+            self.faults.append(text)
+
+
+# The targets.
+
+
+async def http(site: Site, given: Input) -> None:
+    """A request, over streamable HTTP."""
+    async with site.session(given.get("version", NEWEST_SESSION)):
+        body = site.fill(given["body"])
+        scope = site.attacker.scope(given["method"])
+        scope["headers"] = [
+            (site.fill([name]), site.fill([value]) if isinstance(value, str) else site.fill(value))
+            for name, value in given["headers"]
+        ]
+        async with Exchange(site.application, scope, body) as exchange:
+            status = await exchange.status(TIMEOUT)
+            if status == 200 and exchange.response.header("content-type") == "text/event-stream":
+                with suppress(TimeoutError):
+                    await exchange.whole(0.01)
+            else:
+                await exchange.whole(TIMEOUT)
+            response = exchange.response
+        if not exchange.task.done() or exchange.task.cancelled():
+            raise Fault("The request goes on after its client has left")
+    if session := response.header("mcp-session-id"):
+        headers = [("mcp-session-id", session)]
+        peer = Peer(site.server, client=ATTACKER, application=site.application, headers=headers)
+        await peer.send(method="DELETE", without=["mcp-protocol-version"])
+    site.check(response)
+
+
+async def stdio(site: Site, given: Input) -> None:
+    """Lines, in a connection over stdio."""
+    pipes = Answers()
+    connection = StdioConnection(site.server, cast(BinaryIO, pipes))
+    serving = asyncio.ensure_future(connection.serve(pipes.read()))
+    last = {"jsonrpc": "2.0", "id": "the last", "method": "ping"}
+    try:
+        for line in given["lines"]:
+            pipes.lines.put_nowait(site.fill(line) + b"\n")
+            await asyncio.sleep(0)
+        pipes.lines.put_nowait(json.dumps(last).encode() + b"\n")
+        async with asyncio.timeout(TIMEOUT):
+            while not any(
+                isinstance(each, dict) and each.get("id") == last["id"] and "method" not in each
+                for each in pipes.seen
+            ):
+                pipes.seen.append(await pipes.answers.get())
+    except TimeoutError:
+        raise Fault("The ping after the lines is not answered") from None
+    finally:
+        pipes.lines.put_nowait(None)
+        await asyncio.wait([serving], timeout=TIMEOUT)
+    if not serving.done():
+        serving.cancel()
+        raise Fault("The connection does not end")
+    if error := serving.exception():
+        raise Fault(f"The connection raised {error!r}")
+    for message in pipes.seen:
+        site.check_message(message)
+
+
+class Answers(Pipes):
+    """Pipes whose messages are kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[Any] = []
+
+
+async def uri(site: Site, given: Input) -> None:
+    """A URI that is read, while there is a template."""
+
+    def register() -> None:
+        site.server.register_resource_template(
+            given["template"], lambda **found: str(found), name="fuzzed"
+        )
+
+    if _accepts(site, register):
+        try:
+            await _request(site, "resources/read", {"uri": given["uri"]})
+        finally:
+            site.server.unregister_resource_template(given["template"])
+
+
+async def schema(site: Site, given: Input) -> None:
+    """Arguments for a tool with a JSON Schema."""
+
+    def register() -> None:
+        site.server.register_tool("fuzzed", lambda arguments: "done", input_schema=given["schema"])
+
+    if _accepts(site, register):
+        try:
+            await _request(site, "tools/list", {})
+            call = json.dumps(site.attacker.call("fuzzed")).partition('"arguments": {}')
+            body = [call[0] + '"arguments": ', *given["arguments"], call[2]]
+            await _request(site, "tools/call", {"name": "fuzzed"}, encoded(body))
+        finally:
+            site.server.unregister_tool("fuzzed")
+
+
+def _accepts(site: Site, register: Callable[[], None]) -> bool:
+    try:
+        register()
+    except ConfigurationError:
+        return False
+    finally:
+        # What a site declares is not a request.
+        site._longest, site._last = 0.0, time.thread_time()
+    return True
+
+
+async def _request(site: Site, method: str, params: Any, body: bytes | None = None) -> None:
+    message = site.attacker.request(method, params)
+    scope = site.attacker.scope(message=message, without=["mcp-name"])
+    target = params.get("name", params.get("uri"))
+    if target is not None:
+        scope["headers"].append((b"mcp-name", header_value(target)))
+    body = body or json.dumps(message).encode()
+    async with Exchange(site.application, scope, body) as exchange:
+        site.check(await exchange.whole(TIMEOUT))
+
+
+def header_value(text: str) -> bytes:
+    """As the specification has it for what a header cannot contain."""
+    if text.isascii() and text.isprintable() and text == text.strip():
+        return text.encode()
+    return b"=?base64?" + base64.b64encode(text.encode(errors="replace")) + b"?="
+
+
+TARGETS = {"http": http, "stdio": stdio, "uri": uri, "schema": schema}

@@ -1,0 +1,1 @@
+"""A site whose handlers exit, block and fail, for processes of their own."""
