@@ -54,7 +54,7 @@ class PrincipalCache:
         _caches.add(self)
 
     def get(self, digest: str, *more: Hashable) -> Principal | None:
-        """Return the principal with a copy of its user, or None.
+        """Return the principal with a copy of its user and its claims, or None.
 
         What a handler changes or loads on the user is not there in the next call: neither its
         permissions nor its related objects are ever cached.
@@ -134,7 +134,7 @@ def _copy(principal: Principal) -> Principal:
     _set_subject(copied, principal.subject)
     _set_user(copied, user)
     _set_scopes(copied, principal.scopes)
-    _set_claims(copied, principal.claims)
+    _set_claims(copied, {**principal.claims})
     return copied
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Any
 from weakref import WeakSet
 
@@ -93,3 +94,6 @@ def connect_toolkit() -> None:
 def _on_token_changed(*, instance: Any, using: str, created: bool = False, **_: Any) -> None:
     if not created:
         publish(digest=instance.token_checksum, using=using)
+
+
+os.register_at_fork(after_in_child=_subscribed.clear)  # The loops exist only in the parent.

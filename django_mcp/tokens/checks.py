@@ -7,6 +7,7 @@ from typing import Any
 
 from django.apps import AppConfig
 from django.core.checks import CheckMessage, Warning, register
+from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import registry
 from django_mcp.auth.token import TokenAuthentication
@@ -15,7 +16,11 @@ from django_mcp.server.server import Server
 
 @register("django_mcp")
 def check_use(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
-    if any(map(accepts_tokens, registry.servers())):
+    try:
+        servers = registry.mountable()
+    except ImproperlyConfigured:
+        return []  # The checks of django_mcp report it, and what None stands for below.
+    if any(found is not False for found in map(accepts_tokens, servers)):
         return []
     return [
         Warning(
@@ -27,10 +32,10 @@ def check_use(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMe
     ]
 
 
-def accepts_tokens(server: Server) -> bool:
-    """Whether personal access tokens are accepted by ``server``."""
+def accepts_tokens(server: Server) -> bool | None:
+    """Whether ``server`` accepts personal access tokens; None if it cannot be found out."""
     try:
         found = registry.authenticators(server)
     except Exception:
-        return False  # The checks of django_mcp report it.
+        return None
     return any(isinstance(item, TokenAuthentication) for item in found)

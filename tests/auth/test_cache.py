@@ -42,12 +42,14 @@ async def test_each_call_has_its_own_user_without_what_another_one_loaded() -> N
     cache = await filled("a")
     first = cache.get("a")
     assert first is not None
+    first.claims["changed"] = True  # type: ignore[index]
     first.user.username = "changed"
     first.user._perm_cache = {"auth.delete_user"}
     first.user._state.fields_cache["profile"] = object()
     second = cache.get("a")
     assert second is not None
     assert second.user == first.user
+    assert second.claims == {}
     assert second.user.username == "ann"
     assert not hasattr(second.user, "_perm_cache")
     assert not second.user._state.fields_cache
