@@ -8,6 +8,7 @@ import re
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.test import Client as Browser
+from django.utils import timezone
 
 from django_mcp.routing import mount
 from django_mcp.testing.asgi import Reply, http_scope, perform
@@ -159,3 +161,14 @@ def call(token: str | None, tool: str = "whoami", path: str = "/mcp") -> Reply:
 
 async def _elsewhere(scope: Any, receive: Any, send: Any) -> None:
     raise AssertionError(scope["path"])
+
+
+def issued(owner: User, **fields: Any) -> str:
+    """Store an access token, and return it."""
+    from oauth2_provider.models import AccessToken, Application
+
+    application, _ = Application.objects.get_or_create(client_id="made")
+    later = timezone.now() + timedelta(hours=1)
+    values = {"expires": later, "scope": "mcp", "resource": [ENDPOINT], "user": owner, **fields}
+    AccessToken.objects.create(token="t" * 30, application=application, **values)
+    return "t" * 30

@@ -15,7 +15,6 @@ from django.utils import timezone
 
 from django_mcp import Server, registry
 from tests.oauth.flow import (
-    ENDPOINT,
     PAGE,
     SITE,
     VERIFIER,
@@ -23,6 +22,7 @@ from tests.oauth.flow import (
     call,
     document,
     hidden,
+    issued,
     post,
     query,
 )
@@ -262,16 +262,6 @@ def test_consent_for_one_server_does_not_count_for_another(flow: Flow, till: Ser
 
 
 # Tokens.
-
-
-def issued(owner: User, **fields: Any) -> str:
-    from oauth2_provider.models import AccessToken, Application
-
-    application, _ = Application.objects.get_or_create(client_id="made")
-    later = timezone.now() + timedelta(hours=1)
-    values = {"expires": later, "scope": "mcp", "resource": [ENDPOINT], "user": owner, **fields}
-    AccessToken.objects.create(token="t" * 30, application=application, **values)
-    return "t" * 30
 
 
 def test_token_for_the_endpoint_is_accepted(user: User) -> None:

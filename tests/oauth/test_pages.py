@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client as Browser
 
-from tests.oauth.flow import ENDPOINT, PAGE, SITE, Flow, call, document, hidden, post, query
+from django_mcp import Server
+from django_mcp.transports.http import sse_stream
+from tests.oauth.flow import (
+    ENDPOINT,
+    PAGE,
+    SITE,
+    Flow,
+    call,
+    document,
+    hidden,
+    issued,
+    post,
+    query,
+)
+from tests.transports.http_peer import MODERN, Peer, message_of
+
+if TYPE_CHECKING:
+    from pytest_django import Settings
 
 CALLBACK = "https://claude.ai/api/mcp/auth_callback"
 
@@ -159,3 +177,27 @@ def test_title_of_an_unknown_resource_is_empty() -> None:
 
 def test_migrations_are_complete() -> None:
     call_command("makemigrations", "django_mcp_oauth", check=True, dry_run=True, verbosity=0)
+
+
+def test_open_stream_ends_after_the_user_took_it_back(
+    shop: Server, user: User, settings: Settings
+) -> None:
+    from oauth2_provider.models import AccessToken
+
+    settings.ALLOWED_HOSTS = ["testserver"]
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "BASE_URL": SITE}
+    token = issued(user)
+
+    async def listen() -> None:
+        peer = Peer(shop, version=MODERN, headers={"authorization": f"Bearer {token}"})
+        async with peer.open_post(peer.listen(id=1)) as stream:
+            await message_of(stream)
+            (held,) = sse_stream._streams_here()._streams
+            await held.check()
+            assert [each.is_denied for each in (held,)] == [False]
+            await AccessToken.objects.all().adelete()
+            await held.check()
+            assert held.is_denied
+            assert "result" in await message_of(stream)
+
+    async_to_sync(listen)()
