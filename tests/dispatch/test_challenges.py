@@ -66,7 +66,10 @@ def desk(**options: Any) -> Server:
 
 def uses(client: Client) -> list[Callable[[], Awaitable[Any]]]:
     """All ways to use what ``desk`` guards."""
-    read = lambda uri: lambda: client.read_resource(uri)  # noqa: E731
+
+    def read(uri: str) -> Callable[[], Awaitable[Any]]:
+        return lambda: client.read_resource(uri)
+
     ways: list[Callable[[], Awaitable[Any]]] = [
         lambda: client.call_tool("close"),
         read("desk://tickets"),

@@ -35,7 +35,7 @@ class Member(AnonymousUser):
     """A logged-in user, without a database."""
 
     is_authenticated = True  # type: ignore[assignment]
-    pk = 1
+    pk = 1  # type: ignore[assignment]
 
     def __init__(self, *, is_permitted: bool) -> None:
         super().__init__()

@@ -39,9 +39,9 @@ EXAMPLES = 50
 """The inputs for a target before it is the turn of the next one."""
 SHRINKING = 60.0
 """Seconds in which a smaller input is searched for."""
-REPETITIONS = 10
+REPETITIONS = 3
 """How often the corpus is played again for the growth of memory."""
-MAX_GROWTH = (10_000, 20_000_000)
+MAX_GROWTH = (5_000, 20_000_000)
 """Blocks and bytes by which the memory may grow meanwhile."""
 STATISTICS = Path("/proc/self/statm")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Mapping
 from datetime import date, datetime
@@ -10,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from django_mcp import Server
+from django_mcp import Frame, Server
 from tests.conversations.sample_server import desk
 from tests.memory_stores import MEMORY
 
@@ -18,9 +19,9 @@ SETTINGS = {
     "AUTHENTICATORS": ["django_mcp.auth.anonymous.AnonymousAuthentication"],
     "NOTIFY_LISTS_ON_INITIALIZE": False,
     "STORES": MEMORY,
-    # Handlers that wait for ever are part of the servers.
+    # Handlers that wait for their client are part of the servers.
     "CLIENT_RESPONSE_TIMEOUT": 0.2,
-    "HANDLER_TIMEOUT": 0.2,
+    "HANDLER_TIMEOUT": 2,
     "SHUTDOWN_GRACE": 0.01,
 }
 SCHEMA = {
@@ -77,6 +78,14 @@ def shop() -> Server:
     def check(arguments: Mapping[str, Any]) -> str:
         """Take what a hand-written schema accepts."""
         return str(len(arguments))
+
+    async def wait(frame: Frame) -> str:
+        """Wait for some time, not for ever."""
+        await frame.client.aprogress(1)
+        await asyncio.sleep(0.1)
+        return "done"
+
+    server.register_tool("wait", wait, order=6)
 
     @server.resource("files://{+path}")
     def file(path: str) -> str:

@@ -203,10 +203,10 @@ async def test_open_stream_ends_when_its_token_is_revoked(version: str) -> None:
             await message_of(stream)
         (held,) = sse_stream._streams_here()._streams
         await held.check()
-        assert not held.is_denied
+        assert held.is_denied is False
         tokens_of(server).revoked.add("read")
         await held.check()
-        assert held.is_denied
+        assert bool(held.is_denied)
         await stream.wait_closed()
     tokens_of(server).revoked.clear()
     assert sse_stream._streams_here()._streams == {}
