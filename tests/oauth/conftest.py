@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import urllib3
 from django.apps import apps
-from django.conf import settings as django_settings
 from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.db import connection
-from django.test import override_settings
 
 from django_mcp import Frame, Server, registry
 from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.oauth import provider_settings
+from tests.installed_apps import installed
 from tests.memory_stores import MEMORY
 from tests.oauth.flow import document
 
@@ -37,8 +36,7 @@ SCOPES = {"mcp": "Use the shop", "write": "Change the prices"}
 @pytest.fixture(scope="module")
 def tables(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     """The tables of the apps."""
-    installed = [*django_settings.INSTALLED_APPS, *APPS]
-    with override_settings(INSTALLED_APPS=installed), django_db_blocker.unblock():
+    with installed(*APPS), django_db_blocker.unblock():
         models = [model for label in LABELS for model in apps.get_app_config(label).get_models()]
         with connection.schema_editor() as editor:
             for model in models:
