@@ -74,5 +74,5 @@ class Consent(models.Model):
 
     def _own(self, rows: Any) -> list[Any]:
         """Those of ``rows`` that are of this user, this client and this server."""
-        rows = rows.filter(user__mcp_consents=self, application__mcp_consents=self)
+        rows = rows.filter(user=self.user, application=self.application)
         return [row for row in rows if (row.resource or [""]) == [self.resource]]
