@@ -26,6 +26,7 @@ class SimpleMcpConfig(AppConfig):
         from django_mcp.transports.in_process import DjangoInProcessCaller
 
         PrincipalCache.subscribe = staticmethod(revocations.subscribe)
+        revocations.connect_toolkit()
         stored.MODULE_CHECKS[:] = [_is_installed]
         input_requests.FORM_READERS[:] = [django_forms.input_schema_of]
         Notifications.publisher = ChannelsPublisher()

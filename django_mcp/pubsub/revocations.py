@@ -8,6 +8,7 @@ from typing import Any
 from weakref import WeakSet
 
 from asgiref.sync import async_to_sync
+from django.apps import apps
 from django.conf import settings
 from django.db import transaction
 from django.db.models.signals import post_delete, post_save
@@ -77,6 +78,22 @@ def _on_user_saved(
 
 def _on_user_deleted(*, instance: Any, using: str, **_: Any) -> None:
     publish(user=instance.pk, using=using)
+
+
+def connect_toolkit() -> None:
+    """Publish every change of an access token of django-oauth-toolkit, which may be installed."""
+    # A site may have put a model of its own in the place of the toolkit's.
+    named = getattr(settings, "OAUTH2_PROVIDER_ACCESS_TOKEN_MODEL", "oauth2_provider.AccessToken")
+    if named.partition(".")[0] in apps.app_configs:
+        model = apps.get_model(named)
+        post_save.connect(_on_token_changed, sender=model, dispatch_uid="django_mcp.revocations")
+        post_delete.connect(_on_token_changed, sender=model, dispatch_uid="django_mcp.revocations")
+        connect_user()
+
+
+def _on_token_changed(*, instance: Any, using: str, created: bool = False, **_: Any) -> None:
+    if not created:
+        publish(digest=instance.token_checksum, using=using)
 
 
 os.register_at_fork(after_in_child=_subscribed.clear)  # The loops exist only in the parent.
