@@ -76,7 +76,11 @@ class HttpExchange(LoopExchange):
 
     def write(self, message: dict[str, Any], /) -> None:
         if self._may_stream and not self.gone:
-            self._write_from_any_thread(self._enqueue, sse.event(jsonrpc.encode(message)))
+            event = sse.event(jsonrpc.encode(message))
+            if self._is_here():
+                self._enqueue(event)
+            else:
+                self._write_from_thread(self._enqueue, event)
 
     async def flush(self) -> None:
         """Wait until everything written so far has been passed to the ASGI server."""
@@ -99,7 +103,7 @@ class HttpExchange(LoopExchange):
         # A background task of the handler may still write, which is ignored.
         self.gone = True
         if self.streaming:
-            await self._send_events(sse.event(dispatcher.encode(message)), more=False)
+            await self._send_last(sse.event(dispatcher.encode(message)))
         else:
             await self.respond(status, dispatcher.encode(message))
 
@@ -160,13 +164,16 @@ class HttpExchange(LoopExchange):
             self.cut_off()
 
     def _write_from_any_thread(self, write: Callable[[T], None], data: T) -> None:
+        if self._is_here():
+            write(data)
+        else:
+            self._write_from_thread(write, data)
+
+    def _write_from_thread(self, write: Callable[[T], None], data: T) -> None:
         """Call ``write`` in the event loop.
 
         A handler's thread may write many messages before the loop runs, and waits for it at times.
         """
-        if self._is_here():
-            write(data)
-            return
         self.loop.call_soon_threadsafe(write, data)
         self._written_by_threads += 1
         if self._written_by_threads % FLUSH_EVERY == 0:
@@ -202,11 +209,15 @@ class HttpExchange(LoopExchange):
         """Pass the events to the ASGI server; those written meanwhile are sent together."""
         try:
             self._sending = 1
+            if not self.streaming:
+                await self._start_stream()
             while self._waiting:
                 events = bytes(self._waiting)
                 self._waiting.clear()
                 self._sending += 1
-                await self._send_events(events, more=True)
+                await self._send({"type": "http.response.body", "body": events, "more_body": True})
+        except OSError:
+            self.disconnected()
         except asyncio.CancelledError:
             if not self.gone:  # Otherwise ``cut_off`` did it.
                 raise
@@ -214,14 +225,17 @@ class HttpExchange(LoopExchange):
             self._pump = None
             self._sending = 0
 
-    async def _send_events(self, events: bytes, *, more: bool) -> None:
-        """Send a part of the stream, or its end; the first part starts the response."""
+    async def _start_stream(self) -> None:
+        self.streaming = True
+        pairs = [*STREAM_HEADERS, *self._headers]
+        await self._send({"type": "http.response.start", "status": 200, "headers": pairs})
+
+    async def _send_last(self, events: bytes) -> None:
+        """End the stream with ``events``; start it, if nothing was sent before."""
         try:
             if not self.streaming:
-                self.streaming = True
-                pairs = [*STREAM_HEADERS, *self._headers]
-                await self._send({"type": "http.response.start", "status": 200, "headers": pairs})
-            await self._send({"type": "http.response.body", "body": events, "more_body": more})
+                await self._start_stream()
+            await self._send({"type": "http.response.body", "body": events, "more_body": False})
         except OSError:
             # ASGI servers raise it after a disconnect.
             self.disconnected()

@@ -126,7 +126,7 @@ class SessionExchange(HttpExchange):
         await self._flush_in_time()
         if not self.gone:
             self.gone = True
-            await self._send_events(event, more=False)
+            await self._send_last(event)
         await closing
 
     async def finish_cancelled(self, message: dict[str, Any]) -> None:
@@ -141,7 +141,7 @@ class SessionExchange(HttpExchange):
             return
         if not self.gone:
             self.gone = True
-            await self._send_events(b"", more=False)
+            await self._send_last(b"")
         if self._log is not None:
             await self._log.close()
 
@@ -151,7 +151,7 @@ class SessionExchange(HttpExchange):
         if self.gone:
             return
         if self.streaming:
-            await self._send_events(b"".join(map(sse.event, messages)), more=False)
+            await self._send_last(b"".join(map(sse.event, messages)))
         elif messages:
             await self.respond(status, b"[%b]" % b",".join(messages))
         else:
@@ -214,7 +214,7 @@ class SessionExchange(HttpExchange):
         if self._log is not None:
             self._log.left()
             await self._log.flush()
-        await self._send_events(b"", more=False)
+        await self._send_last(b"")
         self.release()
 
     def release(self) -> None:
