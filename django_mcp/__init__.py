@@ -33,8 +33,10 @@ from django_mcp.protocol.content import (
     TextContent,
 )
 from django_mcp.protocol.errors import (
+    AuthenticationRequired,
     Cancelled,
     ClientError,
+    InsufficientScope,
     InvalidParams,
     McpError,
     MissingClientCapability,
@@ -58,6 +60,7 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "Annotations",
     "AudioContent",
+    "AuthenticationRequired",
     "CacheHint",
     "Cancelled",
     "MissingClientCapability",
@@ -68,6 +71,7 @@ __all__ = [
     "Header",
     "Icon",
     "ImageContent",
+    "InsufficientScope",
     "InvalidParams",
     "McpDeprecationWarning",
     "McpError",

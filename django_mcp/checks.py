@@ -21,8 +21,12 @@ from django.utils.module_loading import import_string
 
 from django_mcp import conf, registry, stores
 from django_mcp.auth.anonymous import AnonymousAuthentication
+from django_mcp.auth.base import Authenticator
+from django_mcp.auth.django_session import DjangoSessionAuthentication
+from django_mcp.components.base import Component
 from django_mcp.components.tool import ToolComponent
 from django_mcp.conf import Backend, Settings
+from django_mcp.dispatch import visibility
 from django_mcp.protocol.revisions import BY_VERSION, Structured
 from django_mcp.protocol.schema.compiler import to_object_root
 from django_mcp.registry import entries
@@ -290,11 +294,14 @@ def check_public_writes(site: Settings) -> Found:
 
 
 def _is_public(server: Server) -> bool:
+    return any(isinstance(item, AnonymousAuthentication) for item in _authenticators(server))
+
+
+def _authenticators(server: Server) -> Sequence[Authenticator]:
     try:
-        authenticators = registry.authenticators(server)
+        return registry.authenticators(server)
     except Exception:
-        return False  # ``check_authenticators`` reports it.
-    return any(isinstance(item, AnonymousAuthentication) for item in authenticators)
+        return ()  # ``check_authenticators`` reports it.
 
 
 def _unguarded_writes(server: Server) -> Iterator[str]:
@@ -303,6 +310,69 @@ def _unguarded_writes(server: Server) -> Iterator[str]:
         is_read_only = (tool.annotations or {}).get("readOnlyHint", False)
         if not (is_read_only or tool.permission or tool.scopes):
             yield tool.name
+
+
+@check
+def check_challenges(site: Settings) -> Found:
+    for entry in entries():
+        component, authenticators = entry.component, _authenticators(entry.server)
+        is_guarded = component.scopes or component.permission
+        if not is_guarded or visibility.policy_of(component, entry.server) != "challenged":
+            continue
+        if authenticators and (missing := _missing_login(component, authenticators)):
+            yield Warning(
+                f"Calls of the {entry.kind} {component.name!r} at {component.source} are answered "
+                f"with a challenge, but {missing} at the MCP server {entry.server.name!r}.",
+                hint=(
+                    "Add an authenticator for access tokens to the server, or set "
+                    'when_denied="hidden".'
+                ),
+                id="django_mcp.W012",
+            )
+
+
+def _missing_login(component: Component, authenticators: Sequence[Authenticator]) -> str | None:
+    """What a caller would need that no authenticator gives; unknown ones may give everything."""
+    if all(isinstance(item, AnonymousAuthentication) for item in authenticators):
+        return "nobody can log in"
+    without_scopes = (AnonymousAuthentication, DjangoSessionAuthentication)
+    if component.scopes and all(isinstance(item, without_scopes) for item in authenticators):
+        return "no authenticator gives scopes to a caller"
+    return None
+
+
+@partial(check, deploy=True)
+def check_tokens_over_http(site: Settings) -> Found:
+    base_url = site.base_url or ""
+    is_https = settings.SECURE_SSL_REDIRECT or settings.SECURE_PROXY_SSL_HEADER or base_url
+    if is_https and not base_url.startswith("http://"):
+        return
+    for server in registry.mountable():
+        if any(getattr(item, "scheme", None) for item in _authenticators(server)):
+            yield Warning(
+                f"The MCP server {server.name!r} accepts tokens, and no setting says that the "
+                "site is served over https: tokens could be read on their way.",
+                hint=(
+                    'Set DJANGO_MCP["BASE_URL"] to the https URL of the site, or '
+                    "SECURE_PROXY_SSL_HEADER behind a proxy."
+                ),
+                id="django_mcp.W011",
+            )
+
+
+@partial(check, deploy=True)
+def check_proxy_header(site: Settings) -> Found:
+    is_https = (site.base_url or "").startswith("https://")
+    if is_https and not settings.SECURE_PROXY_SSL_HEADER and registry.mountable():
+        yield Warning(
+            'DJANGO_MCP["BASE_URL"] is a https URL, but SECURE_PROXY_SSL_HEADER is not set: behind '
+            "a proxy, Django takes requests for http, and so do the URLs that it builds.",
+            hint=(
+                "Set SECURE_PROXY_SSL_HEADER to the header that the proxy sets, or silence this "
+                "check if the ASGI server has the certificate itself."
+            ),
+            id="django_mcp.W013",
+        )
 
 
 @partial(check, deploy=True)

@@ -16,6 +16,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
 from django_mcp.protocol import origins
+from django_mcp.protocol.headers import SCOPE_EXPECTED, is_scope
 from django_mcp.protocol.limits import MAX_VALUES
 from django_mcp.protocol.revisions import BY_VERSION
 
@@ -30,6 +31,8 @@ class Backend:
     path: str
     options: Mapping[str, Any] = field(default_factory=dict)
 
+
+LOCAL_HOSTS = (".localhost", "127.0.0.1", "[::1]")
 
 DEFAULT_STORES = {
     "sessions": Backend("django_mcp.stores.database.DatabaseSessionStore"),
@@ -55,6 +58,15 @@ _origin = _expect(
     'origins such as "https://app.example.com" or "https://*.example.com"',
     lambda value: isinstance(value, str) and origins.is_pattern(value),
 )
+_base_url = _expect(
+    'a URL without a slash at its end, such as "https://example.org"',
+    lambda value: (
+        isinstance(value, str)
+        and value.startswith(("https://", "http://"))
+        and not value.endswith("/")
+    ),
+)
+_scope = _expect(SCOPE_EXPECTED, is_scope)
 _version = _expect(
     f"some of {', '.join(map(repr, BY_VERSION))}",
     lambda value: isinstance(value, str) and value in BY_VERSION,
@@ -117,6 +129,13 @@ def _versions(value: Any) -> tuple[str, ...]:
     return tuple(version for version in BY_VERSION if version in named)
 
 
+def _hierarchy(value: Any) -> Mapping[str, tuple[str, ...]]:
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise ValueError('a dict such as {"tickets": ["tickets:read", "tickets:write"]}')
+    included = _several(_scope)
+    return MappingProxyType({name: included(scopes) for name, scopes in value.items()})
+
+
 def _stores(value: Any) -> Mapping[str, Backend]:
     if not isinstance(value, Mapping) or not set(value) <= set(DEFAULT_STORES):
         raise ValueError(f"a dict with some of the keys {', '.join(map(repr, DEFAULT_STORES))}")
@@ -164,6 +183,25 @@ class Settings:
 
     allowed_origins: tuple[str, ...] = _key(_several(_origin), ())
     """Origins of web pages which may send requests, besides those of ALLOWED_HOSTS."""
+
+    base_url: str | None = _key(_optional(_base_url), None)
+    """The public URL of the site, such as "https://example.org", for OAuth metadata. None: what
+    each request says."""
+
+    audiences: tuple[str, ...] = _key(_several(_string), ())
+    """Audiences of access tokens which are accepted besides the URL of the endpoint."""
+
+    scopes: tuple[str, ...] = _key(_several(_scope), ())
+    """Scopes that every access token needs, on servers without their own."""
+
+    scope_hierarchy: Mapping[str, tuple[str, ...]] = field(
+        default_factory=lambda: MappingProxyType({}), metadata={"check": _hierarchy}
+    )
+    """The scopes which a scope includes: ``{"tickets": ["tickets:read", "tickets:write"]}``."""
+
+    token_cache_ttl: float | None = _key(_optional(_seconds), 5.0)
+    """Seconds for which a worker accepts a token again without a query. Revoking it takes effect
+    at once on all workers that a channel layer connects. None: every request queries."""
 
     # The protocol.
 
@@ -330,6 +368,12 @@ RENAMED: Mapping[str, str] = {
 
 READ = frozenset({"DJANGO_MCP", "DEBUG", "ROOT_URLCONF"})
 """The Django settings which ``get`` reads."""
+
+
+def allowed_hosts() -> tuple[str, ...]:
+    """Return ALLOWED_HOSTS, or the hosts that Django serves under DEBUG if it is empty."""
+    default = LOCAL_HOSTS if django_settings.DEBUG else ()
+    return tuple(django_settings.ALLOWED_HOSTS) or default
 
 
 def _clear_cache(*, setting: str, **_: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from types import ModuleType
@@ -14,7 +14,9 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string, module_has_submodule
 
 from django_mcp import conf
+from django_mcp.auth.authentication import Authentication
 from django_mcp.auth.base import Authenticator
+from django_mcp.auth.resource import Resource
 from django_mcp.components.base import Component
 from django_mcp.protocol.revisions import NEWEST
 from django_mcp.runtime.signing import DjangoSigner
@@ -92,6 +94,8 @@ def configure(server: Server) -> Server:
         strict=site.validate_output == "strict",
         subscriptions=site.max_subscriptions,
         notify_lists_on_initialize=site.notify_lists_on_initialize,
+        scopes=site.scopes,
+        scope_hierarchy=site.scope_hierarchy,
         debug=django_settings.DEBUG,
     )
     server.configure(options, DjangoSigner())
@@ -100,6 +104,19 @@ def configure(server: Server) -> Server:
         server.instructions = site.instructions
         server.describe(name=site.name, title=site.title, version=site.version)
     return server
+
+
+def authentication(server: Server) -> Authentication:
+    """Return the authentication of ``server``; raises ImproperlyConfigured like authenticators."""
+    return authentication_by(server, authenticators(server))
+
+
+def authentication_by(server: Server, named: Sequence[Authenticator]) -> Authentication:
+    """Return the authentication of ``server`` by other authenticators than its own."""
+    title = server.info.get("title")
+    path = "/" + server.path.strip("/")
+    title = None if title is None else str(title)
+    return Authentication(named, Resource(path, tuple(sorted(server.scopes)), title, server.name))
 
 
 def path(server: Server) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import signal
 import threading
 from collections.abc import Awaitable, Callable
@@ -15,10 +16,12 @@ from typing import Any
 from django.urls import URLPattern, re_path
 
 from django_mcp import conf, registry
+from django_mcp.auth.authentication import Authentication
+from django_mcp.auth.resource import WELL_KNOWN, site_prefix
 from django_mcp.pubsub import bus
 from django_mcp.runtime import lifespan
 from django_mcp.server.server import Server
-from django_mcp.transports.http import http_sse, monitor, sse_stream
+from django_mcp.transports.http import http_sse, monitor, sse_stream, well_known
 from django_mcp.transports.http.consumer import StreamableHttpConsumer
 from django_mcp.transports.http.http_sse import HttpSseConsumer
 from django_mcp.transports.wrapped_lifespan import WrappedLifespan
@@ -28,34 +31,53 @@ logger = logging.getLogger("django_mcp")
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
 
-def endpoint(server: Server) -> Asgi:
+def endpoint(server: Server, authentication: Authentication | None = None) -> Asgi:
     """Return the ASGI application; raises ImproperlyConfigured without authenticators."""
     registry.configure(server)
     consumer: Asgi = StreamableHttpConsumer.as_asgi(
-        server=server, authenticators=registry.authenticators(server)
+        server=server, authentication=authentication or registry.authentication(server)
     )
     return consumer
 
 
-def endpoints(server: Server) -> dict[str, Asgi]:
+def endpoints(server: Server, authentication: Authentication | None = None) -> dict[str, Asgi]:
     """Return the ASGI applications of ``server`` by path: one, with HTTP_SSE two more."""
-    path = "/" + server.path.strip("/")
-    applications = {path: endpoint(server)}
+    registry.configure(server)
+    authentication = authentication or registry.authentication(server)
+    path = authentication.resource.path
+    applications = {path: endpoint(server, authentication)}
     if conf.get().http_sse:
         for name in http_sse.VERBS:
             applications[f"{path.rstrip('/')}/{name}"] = HttpSseConsumer.as_asgi(
-                endpoint=name, server=server, authenticators=registry.authenticators(server)
+                endpoint=name, server=server, authentication=authentication
             )
     return applications
 
 
 def urlpatterns() -> list[URLPattern]:
-    """Return the URL patterns of all endpoints, for a URLRouter."""
+    """Return the URL patterns of all endpoints and of their metadata, for a URLRouter."""
+    applications, metadata = _applications()
+    below = rf"^{re.escape(WELL_KNOWN.strip('/'))}(?:/.*)?$"
     return [
-        re_path(rf"^{path.strip('/')}/?$", application)  # type: ignore[arg-type]
-        for server in registry.mountable()
-        for path, application in endpoints(server).items()
+        *(
+            re_path(rf"^{re.escape(path.strip('/'))}/?$", application)  # type: ignore[arg-type]
+            for path, application in applications.items()
+        ),
+        re_path(below, metadata),  # type: ignore[arg-type]
     ]
+
+
+def _applications() -> tuple[dict[str, Asgi], Asgi]:
+    """The ASGI applications by path, and that of the well-known path and all below it."""
+    applications: dict[str, Asgi] = {}
+    by_path: dict[str, Authentication] = {}
+    for server in registry.mountable():
+        registry.configure(server)
+        # One for all: its authenticators may cache keys and tokens.
+        authentication = registry.authentication(server)
+        by_path[authentication.resource.path] = authentication
+        applications |= endpoints(server, authentication)
+    return {**applications, **well_known.behind(by_path)}, well_known.below(by_path)
 
 
 def mount(django_application: Asgi) -> Asgi:
@@ -65,21 +87,30 @@ def mount(django_application: Asgi) -> Asgi:
     application rejects them as Django's does. It ends open streams properly when the ASGI server
     stops.
     """
-    mounted: dict[str, Asgi] = {}
-    for server in registry.mountable():
-        mounted |= endpoints(server)
+    mounted, metadata = _applications()
+
+    def find(path: str) -> Asgi | None:
+        if f"{path}/".startswith(f"{WELL_KNOWN}/") and path not in mounted:
+            return metadata
+        return mounted.get(path) or mounted.get(path.rstrip("/"))
 
     async def application(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
-            path = scope["path"]
-            endpoint = mounted.get(path) or mounted.get(path.rstrip("/"))
-            await (endpoint or django_application)(scope, receive, send)
+            endpoint = mounted.get(scope["path"]) or find(_path(scope)) or django_application
+            await endpoint(scope, receive, send)
         elif scope["type"] == "lifespan":
             await _lifespan(WrappedLifespan(django_application, scope), receive, send)
         else:
             await django_application(scope, receive, send)
 
     return application
+
+
+def _path(scope: Any) -> str:
+    """The path of a request without the prefix of the site, which not every ASGI server removes."""
+    path: str = scope["path"]
+    prefix = site_prefix(scope)
+    return path[len(prefix) :] if prefix and path.startswith(f"{prefix}/") else path
 
 
 async def _lifespan(wrapped: WrappedLifespan, receive: Any, send: Any) -> None:

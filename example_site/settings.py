@@ -34,6 +34,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "django_mcp",
+    "django_mcp.tokens",
     "example_site.helpdesk",
     "example_site.desk",
     "example_site.conformance",
@@ -46,8 +47,9 @@ DJANGO_MCP = {
         "A helpdesk, and a desk with a calculator, units, a timer and notes. Begin with "
         "search_tickets; a ticket with its comments is the resource ticket://{number}."
     ),
-    # Tried in this order. Without the second one, only authenticated users may connect.
+    # Tried in this order. Without the last one, only authenticated users may connect.
     "AUTHENTICATORS": [
+        "django_mcp.auth.token.TokenAuthentication",
         "django_mcp.auth.django_session.DjangoSessionAuthentication",
         "django_mcp.auth.anonymous.AnonymousAuthentication",
     ],
@@ -58,6 +60,7 @@ DJANGO_MCP = {
 ASGI_APPLICATION = "example_site.asgi.application"
 WSGI_APPLICATION = "example_site.wsgi.application"
 ROOT_URLCONF = "example_site.urls"
+LOGIN_URL = "admin:login"
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

@@ -18,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "django_mcp"
 
-MAX_LINES = 23_000
+MAX_LINES = 30_000
 MAX_FUNCTION = 50
 MAX_ROOT_MODULES = 11
 MAX_MODULES = 16

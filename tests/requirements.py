@@ -5,7 +5,9 @@ of the revision, and its heading), the requirement in a sentence, and the tests 
 pytest names them below this folder, or the reason why there is none. CLIENT marks requirements
 for clients; a server may rely on them and has to handle violations.
 
-Topics with an issue of their own are excluded: tasks, authorization, and the official extensions.
+Topics with an issue of their own are excluded: tasks, and the official extensions. AUTHORIZATION
+has the requirements for resource servers, of all revisions; those for authorization servers are
+excluded.
 ``tests/architecture/test_requirements.py`` checks this table.
 """
 
@@ -3325,3 +3327,237 @@ STATELESS: Mapping[str, Requirement] = {
         because="The author decides how roots are used; authors are warned once that roots are deprecated.",
     ),
 }
+
+AUTHORIZATION: Mapping[str, Requirement] = {
+    "AUTH-RS-01": MAY(
+        "basic/authorization#protocol-requirements",
+        "Authorization is optional; 2024-11-05 defines none.",
+        "transports/http/test_challenge_responses.py::test_public_tool_is_called_without_a_token",
+        "transports/http/test_well_known.py::test_site_without_access_tokens_has_no_metadata",
+    ),
+    "AUTH-RS-02": SHOULD(
+        "basic/authorization#protocol-requirements",
+        "HTTP servers that authorize follow this specification.",
+        "transports/http/test_challenge_responses.py::test_anonymous_call_of_a_challenged_tool_gets_401",
+        "transports/http/test_well_known.py::test_metadata_is_at_all_three_places",
+    ),
+    "AUTH-RS-03": MAY(
+        "basic/index#auth",
+        "Custom authentication strategies are possible.",
+        "auth/test_authentication.py::test_each_scheme_has_a_challenge_of_its_own",
+    ),
+    "AUTH-RS-04": MUST(
+        "basic/authorization#error-handling",
+        "Access that is needed and not proven is answered with HTTP 401.",
+        "transports/http/test_challenge_responses.py::test_anonymous_call_of_a_challenged_tool_gets_401",
+        "transports/http/test_challenge_responses.py::test_every_request_of_a_session_needs_the_token",
+    ),
+    "AUTH-RS-05": MUST(
+        "basic/authorization#authorization-server-location",
+        "The server implements protected-resource metadata (RFC 9728).",
+        "transports/http/test_well_known.py::test_metadata_is_at_all_three_places",
+        "auth/test_resource.py::test_metadata_has_only_what_is_known",
+    ),
+    "AUTH-RS-06": MUST(
+        "basic/authorization#authorization-server-location",
+        "The document has authorization_servers with at least one entry.",
+        "auth/test_resource.py::test_metadata_has_only_what_is_known",
+        "transports/http/test_well_known.py::test_site_without_access_tokens_has_no_metadata",
+    ),
+    "AUTH-RS-07": MUST(
+        "basic/authorization#authorization-server-location",
+        "A 401 carries WWW-Authenticate with resource_metadata.",
+        "transports/http/test_challenge_responses.py::test_anonymous_call_of_a_challenged_tool_gets_401",
+        "transports/http/test_challenge_responses.py::test_every_request_of_a_session_needs_the_token",
+    ),
+    "AUTH-RS-08": MUST(
+        "basic/authorization#protected-resource-metadata-discovery-requirements",
+        "The metadata is found by that header or by the well-known URI.",
+        "transports/http/test_challenge_responses.py::test_anonymous_call_of_a_challenged_tool_gets_401",
+        "transports/http/test_well_known.py::test_metadata_is_at_all_three_places",
+    ),
+    "AUTH-RS-09": MUST(
+        "basic/authorization#protected-resource-metadata-discovery-requirements",
+        "The well-known URI has the path of the endpoint at its end, or is at the root.",
+        "transports/http/test_well_known.py::test_metadata_is_at_all_three_places",
+        "transports/http/test_well_known.py::test_endpoint_at_the_root_has_its_metadata_at_the_well_known_path",
+    ),
+    "AUTH-RS-10": SHOULD(
+        "basic/authorization#protected-resource-metadata-discovery-requirements",
+        "The challenge of a 401 has the scopes of the request.",
+        "transports/http/test_challenge_responses.py::test_anonymous_call_of_a_challenged_tool_gets_401",
+        "dispatch/test_hidden_or_challenged.py::test_guarded_component_is_used_hidden_or_challenged",
+    ),
+    "AUTH-RS-11": MAY(
+        "basic/authorization#protected-resource-metadata-discovery-requirements",
+        "The scopes of a challenge need not be among scopes_supported.",
+        "transports/http/test_challenge_responses.py::test_anonymous_call_of_a_challenged_tool_gets_401",
+    ),
+    "AUTH-RS-12": SHOULD(
+        "basic/authorization#protected-resource-metadata-discovery-requirements",
+        "The scopes of challenges are determined consistently.",
+        "dispatch/test_hidden_or_challenged.py::test_guarded_component_is_used_hidden_or_challenged",
+    ),
+    "AUTH-RS-14": MUST(
+        "basic/authorization#token-handling",
+        "An invalid or expired token is answered with 401.",
+        "auth/test_authentication.py::test_challenge_has_the_parameters_that_are_needed_and_no_others",
+        "transports/http/test_challenge_responses.py::test_every_request_of_a_session_needs_the_token",
+    ),
+    "AUTH-RS-15": MUST(
+        "basic/authorization#token-handling",
+        "A token was issued for this server (RFC 8707).",
+        "auth/test_resource.py::test_token_is_accepted_if_its_audience_is_the_url_of_the_endpoint",
+        "auth/test_resource.py::test_host_which_the_client_chooses_is_no_audience",
+    ),
+    "AUTH-RS-16": MUST(
+        "basic/authorization#access-token-privilege-restriction",
+        "Tokens that do not name the server as their audience are rejected.",
+        "auth/test_resource.py::test_token_is_accepted_if_its_audience_is_the_url_of_the_endpoint",
+        "auth/test_resource.py::test_one_of_several_audiences_suffices",
+    ),
+    "AUTH-RS-17": MUST(
+        "basic/authorization#access-token-privilege-restriction",
+        "A token is validated before anything is processed, and unauthorized parties receive no data.",
+        "dispatch/test_hidden_or_challenged.py::test_token_without_the_scopes_of_the_server_is_rejected_before_the_message_is_read",
+        "dispatch/test_hidden_or_challenged.py::test_guarded_component_is_used_hidden_or_challenged",
+    ),
+    "AUTH-RS-18": MUST(
+        "basic/authorization#token-handling",
+        "Only tokens that are valid for the own resources are accepted.",
+        "auth/test_resource.py::test_token_is_accepted_if_its_audience_is_the_url_of_the_endpoint",
+    ),
+    "AUTH-RS-19": MUST(
+        "basic/authorization#token-handling",
+        "Other tokens are not accepted.",
+        "auth/test_authentication.py::test_unknown_token_is_invalid_beside_anonymous_access",
+        "auth/test_resource.py::test_token_is_accepted_if_its_audience_is_the_url_of_the_endpoint",
+    ),
+    "AUTH-RS-1A": MUST(
+        "basic/authorization#access-token-privilege-restriction",
+        "The token of a client is never forwarded.",
+        because="Nothing in the package sends requests with the token of a client. The rest is the author's decision.",
+    ),
+    "AUTH-RS-20": MUST(
+        "basic/authorization#token-requirements",
+        "Tokens in the query are not read.",
+        "auth/test_authentication.py::test_token_in_the_query_is_not_read",
+    ),
+    "AUTH-RS-21": CLIENT(
+        "basic/authorization#token-requirements",
+        "The client sends the token with every HTTP request, also in a session.",
+        "transports/http/test_challenge_responses.py::test_every_request_of_a_session_needs_the_token",
+    ),
+    "AUTH-RS-22": MUST(
+        "basic/authorization#error-handling",
+        "The status is 401 for invalid credentials, 403 for insufficient scopes, and 400 for a malformed request.",
+        "transports/http/test_challenge_responses.py::test_call_with_a_token_without_the_scopes_gets_403_with_all_of_them",
+        "transports/http/test_challenge_responses.py::test_two_different_authorization_headers_get_400",
+        "transports/http/test_challenge_responses.py::test_every_request_of_a_session_needs_the_token",
+    ),
+    "AUTH-RS-23": SHOULD(
+        "basic/authorization#runtime-insufficient-scope-errors",
+        "Insufficient scopes are answered with 403 and a challenge that has error, scope and resource_metadata.",
+        "transports/http/test_challenge_responses.py::test_call_with_a_token_without_the_scopes_gets_403_with_all_of_them",
+    ),
+    "AUTH-RS-24": SHOULD(
+        "basic/authorization#runtime-insufficient-scope-errors",
+        "The challenge names the scopes that the request needs.",
+        "dispatch/test_hidden_or_challenged.py::test_guarded_component_is_used_hidden_or_challenged",
+        "transports/http/test_challenge_responses.py::test_batch_of_challenged_requests_is_challenged_with_the_scopes_of_all",
+    ),
+    "AUTH-RS-25": SHOULD(
+        "basic/authorization#runtime-insufficient-scope-errors",
+        "The strategy for scopes is consistent.",
+        "dispatch/test_hidden_or_challenged.py::test_guarded_component_is_used_hidden_or_challenged",
+    ),
+    "AUTH-RS-26": MUST(
+        "basic/authorization#scope-selection-strategy",
+        "scopes_supported has the scopes that are always needed, not all.",
+        "transports/http/test_well_known.py::test_metadata_is_at_all_three_places",
+        "auth/test_resource.py::test_metadata_names_the_scopes_of_every_call_and_the_title",
+    ),
+    "AUTH-RS-28": SHOULD(
+        "basic/authorization#canonical-server-uri",
+        "The case of scheme and host is ignored, and no slash is added to the URI.",
+        "auth/test_resource.py::test_token_is_accepted_if_its_audience_is_the_url_of_the_endpoint",
+        "auth/test_resource.py::test_url_is_that_of_the_request",
+    ),
+    "AUTH-RS-31": MUST(
+        "basic/authorization#canonical-server-uri",
+        "The resource in the metadata is the URL of the endpoint, and the document is public JSON.",
+        "transports/http/test_well_known.py::test_resource_is_the_url_that_a_client_has_behind_a_proxy",
+        "transports/http/test_well_known.py::test_site_below_a_path_is_served_whether_the_asgi_server_keeps_it_or_not",
+        "transports/http/test_well_known.py::test_base_url_with_a_path_is_found_at_the_root_of_its_host",
+    ),
+    "AUTH-RS-32": MUST(
+        "basic/authorization#token-handling",
+        "Every 401 has WWW-Authenticate, without error if no token was sent (RFC 6750).",
+        "auth/test_authentication.py::test_challenge_has_the_parameters_that_are_needed_and_no_others",
+        "transports/http/test_challenge_responses.py::test_every_request_of_a_session_needs_the_token",
+        "auth/test_authentication.py::test_challenge_is_well_formed_with_any_message_and_scope",
+    ),
+    "AUTH-02": MUST(
+        "basic/authorization/authorization-server-discovery",
+        "The server has RFC 9728 metadata with at least one authorization server.",
+        "transports/http/test_well_known.py::test_metadata_is_at_all_three_places",
+        "transports/http/test_well_known.py::test_site_without_access_tokens_has_no_metadata",
+    ),
+    "AUTH-03": MUST(
+        "basic/authorization/authorization-server-discovery",
+        "The challenge of a 401 and the well-known URI lead to the metadata.",
+        "transports/http/test_challenge_responses.py::test_anonymous_call_of_a_challenged_tool_gets_401",
+        "transports/http/test_well_known.py::test_metadata_is_at_all_three_places",
+    ),
+    "AUTH-04": MUST(
+        "basic/authorization/index",
+        "Token and audience are validated before the message is processed.",
+        "dispatch/test_hidden_or_challenged.py::test_token_without_the_scopes_of_the_server_is_rejected_before_the_message_is_read",
+        "auth/test_resource.py::test_token_is_accepted_if_its_audience_is_the_url_of_the_endpoint",
+    ),
+    "AUTH-05": MUST(
+        "basic/authorization/index",
+        "The status is 401, 403 or 400.",
+        "transports/http/test_challenge_responses.py::test_every_request_of_a_session_needs_the_token",
+        "transports/http/test_challenge_responses.py::test_call_with_a_token_without_the_scopes_gets_403_with_all_of_them",
+        "transports/http/test_challenge_responses.py::test_two_different_authorization_headers_get_400",
+    ),
+    "AUTH-06": SHOULD(
+        "basic/authorization/index",
+        "Challenges have the scopes of the operation, all in one.",
+        "dispatch/test_hidden_or_challenged.py::test_guarded_component_is_used_hidden_or_challenged",
+        "transports/http/test_challenge_responses.py::test_listening_to_a_challenged_resource_is_challenged_before_the_first_byte",
+        "dispatch/test_challenges.py::test_listening_to_challenged_resources_is_challenged_with_the_scopes_of_all",
+    ),
+    "AUTH-07": MUST(
+        "basic/authorization/index",
+        "Scopes that include others are honored.",
+        "dispatch/test_challenges.py::test_scope_that_includes_the_needed_one_suffices",
+        "auth/test_authentication.py::test_scope_may_include_those_of_the_server",
+        "auth/test_scopes.py::test_scopes_grant_themselves_and_all_that_they_include",
+    ),
+    "AUTH-08": SHOULD(
+        "basic/authorization/index",
+        "Challenges and scopes_supported do not have offline_access.",
+        "dispatch/test_challenges.py::test_scope_that_no_challenge_can_contain_is_rejected",
+    ),
+    "AUTH-09": MUST(
+        "basic/authorization/index",
+        "The token is in the header of every HTTP request, never in the query.",
+        "transports/http/test_challenge_responses.py::test_every_request_of_a_session_needs_the_token",
+        "auth/test_authentication.py::test_token_in_the_query_is_not_read",
+    ),
+    "AUTH-10": SHOULD(
+        "basic/authorization/index",
+        "The URI of the resource has no slash at its end; scheme and host may be in upper case.",
+        "auth/test_resource.py::test_token_is_accepted_if_its_audience_is_the_url_of_the_endpoint",
+        "auth/test_resource.py::test_url_is_that_of_the_request",
+    ),
+    "AUTH-13": MAY(
+        "basic/index",
+        "Custom authentication schemes are possible; the protection of Origin applies to them too.",
+        "auth/test_authentication.py::test_each_scheme_has_a_challenge_of_its_own",
+        "transports/http/test_cors.py::test_request_of_another_origin_is_rejected_and_unreadable",
+    ),
+}
+"""Requirements for resource servers, of all revisions."""

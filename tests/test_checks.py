@@ -15,9 +15,11 @@ from pytest_django import Settings
 
 from django_mcp import Frame, Server, Tool, registry
 from django_mcp import checks as ours
+from django_mcp.auth.base import BaseAuthentication
 
 ROOT = Path(__file__).resolve().parents[1]
 PUBLIC = "django_mcp.auth.anonymous.AnonymousAuthentication"
+SESSION = "django_mcp.auth.django_session.DjangoSessionAuthentication"
 ID = re.compile(r"django_mcp\.([EW]\d{3})")
 
 
@@ -30,7 +32,9 @@ class UnconstructibleAuthentication:
 
 def get_findings(*, deploy: bool = False) -> dict[str, checks.CheckMessage]:
     """Return the findings by id, each of which must occur once."""
-    messages = checks.run_checks(tags=[ours.TAG], include_deployment_checks=deploy)
+    found = checks.run_checks(tags=[ours.TAG], include_deployment_checks=deploy)
+    # Optional apps of the package have ids of their own.
+    messages = [message for message in found if str(message.id).startswith("django_mcp.")]
     by_id = {str(message.id).removeprefix("django_mcp."): message for message in messages}
     assert len(by_id) == len(messages)
     return by_id
@@ -328,9 +332,9 @@ def test_writing_tools_open_to_anonymous_clients_are_reported(server: Server) ->
         """Count."""
 
     assert get_findings(deploy=True)["W006"].msg.endswith("read-only: sell.")
-    assert get_findings() == {}
-    server.authenticators = ["django_mcp.auth.django_session.DjangoSessionAuthentication"]
-    assert get_findings(deploy=True) == {}
+    assert "W006" not in get_findings()
+    server.authenticators = [SESSION]
+    assert "W006" not in get_findings(deploy=True)
 
 
 @pytest.mark.parametrize(
@@ -360,6 +364,66 @@ def test_wildcard_in_allowed_hosts_is_reported(settings: Settings, server: Serve
     settings.ALLOWED_HOSTS = ["*"]
     assert set(get_findings(deploy=True)) == {"W010"}
     assert get_findings() == {}
+
+
+class TokenAuthentication(BaseAuthentication):
+    """Accepts nobody."""
+
+    scheme = "Bearer"
+
+    async def authenticate(self, scope: Any, /) -> None:
+        """Find no token."""
+
+
+@pytest.mark.parametrize(
+    ("options", "authenticators", "reason"),
+    [
+        ({"scopes": {"till"}}, [PUBLIC], "nobody can log in"),
+        ({"scopes": {"till"}}, [SESSION, PUBLIC], "no authenticator gives scopes"),
+        ({"scopes": {"till"}}, [TokenAuthentication(), PUBLIC], None),
+        ({"scopes": {"till"}, "when_denied": "hidden"}, [PUBLIC], None),
+        ({"permission": "auth.view_user"}, [PUBLIC], None),
+        ({"permission": "auth.view_user", "when_denied": "challenged"}, [PUBLIC], "nobody can"),
+        ({"permission": "auth.view_user", "when_denied": "challenged"}, [SESSION], None),
+        ({"when_denied": "challenged"}, [PUBLIC], None),
+    ],
+)
+def test_challenge_that_no_login_satisfies_is_reported(
+    server: Server, options: dict[str, Any], authenticators: list[Any], reason: str | None
+) -> None:
+    server.authenticators = authenticators
+    server.register_tool("sell", only_log, description="Sell.", **options)
+    found = get_findings().get("W012")
+    assert (reason or "") in (found.msg if found else "")
+    assert (found is None) == (reason is None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_reported"),
+    [
+        ("DJANGO_MCP", {}, True),
+        ("DJANGO_MCP", {"BASE_URL": "http://shop.example"}, True),
+        ("DJANGO_MCP", {"BASE_URL": "https://shop.example"}, False),
+        ("SECURE_SSL_REDIRECT", True, False),
+        ("SECURE_PROXY_SSL_HEADER", ("HTTP_X_FORWARDED_PROTO", "https"), False),
+    ],
+)
+def test_tokens_over_http_are_reported(
+    server: Server, settings: Settings, name: str, value: Any, is_reported: bool
+) -> None:
+    setattr(settings, name, value)
+    assert "W011" not in get_findings(deploy=True)
+    server.authenticators = [TokenAuthentication()]
+    assert ("W011" in get_findings(deploy=True)) == is_reported
+    assert get_findings() == {}
+
+
+def test_https_url_without_the_header_of_a_proxy_is_reported(settings: Settings) -> None:
+    settings.DJANGO_MCP = {"BASE_URL": "https://shop.example"}
+    assert set(get_findings(deploy=True)) == {"W013"}
+    assert get_findings() == {}
+    settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    assert get_findings(deploy=True) == {}
 
 
 def test_checks_do_not_query_the_database(server: Server) -> None:

@@ -15,6 +15,9 @@ ANONYMOUS = Principal(scheme="public", user=AnonymousUser())
 class AnonymousAuthentication:
     """Accepts every caller as anonymous."""
 
+    scheme = None
+    accepts_all = True
+
     async def authenticate(self, scope: Mapping[str, Any], /) -> Principal:
         """Return the same principal for everyone, with Django's anonymous user."""
         return ANONYMOUS

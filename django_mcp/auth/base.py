@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+Scope = Mapping[str, Any]
+"""The ASGI scope of a request."""
+HeaderPairs = Sequence[tuple[bytes, bytes]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,6 +17,7 @@ class Principal:
 
     ``scheme`` and ``subject`` together identify the caller; sessions and signed state are bound
     to them. ``user`` is the Django user, whose primary key is the subject unless one is given.
+    ``scopes`` are those of the access token.
     """
 
     scheme: str
@@ -35,14 +40,27 @@ class Principal:
         """The identity to which sessions, cursors and signed state are bound."""
         return f"{self.scheme}:{self.subject}"
 
+    @property
+    def is_anonymous(self) -> bool:
+        """Whether the caller has no subject, no logged-in user and no scopes of an access token."""
+        is_known = self.subject or self.scopes or getattr(self.user, "is_authenticated", False)
+        return not is_known
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Challenge:
-    """A rejection with an HTTP status, and headers which describe how to authenticate."""
+    """A rejection of the credentials of a request.
+
+    ``error`` and ``scopes`` are those of RFC 6750, section 3: "invalid_token" with status 401,
+    "insufficient_scope" with 403. The ``WWW-Authenticate`` headers are those of the server's
+    authenticators; ``headers`` are sent in addition.
+    """
 
     status: int = 401
     headers: tuple[tuple[bytes, bytes], ...] = ()
     message: str = "Authentication required"
+    error: str = ""
+    scopes: frozenset[str] = frozenset()
 
 
 class Authenticator(Protocol):
@@ -54,3 +72,42 @@ class Authenticator(Protocol):
 
     async def authenticate(self, scope: Mapping[str, Any], /) -> Principal | Challenge | None:
         """Authenticate the request of this ASGI ``scope``."""
+
+
+class BaseAuthentication:
+    """A base for authenticators which describe their scheme to clients.
+
+    An authenticator need not derive from it: the attributes are optional.
+    """
+
+    scheme: str | None = None
+    """The name of the scheme in ``WWW-Authenticate``, such as "Bearer"; None for no challenge."""
+
+    accepts_all = False
+    """Whether it accepts callers without credentials."""
+
+    def authorization_servers(self, scope: Scope, /) -> Sequence[str]:
+        """Return the issuers whose access tokens are accepted, for the resource's metadata."""
+        return ()
+
+
+INVALID_TOKEN = Challenge(error="invalid_token", message="The access token is not valid here")
+
+
+def bearer_token(scope: Scope) -> str | None:
+    """Return the token of the ``Authorization: Bearer`` header, or None.
+
+    Tokens in the query are never read (RFC 6750, section 2.3; AUTH-RS-20).
+    """
+    text = header(scope, b"authorization")
+    if text is None or text[:7].lower() != "bearer ":
+        return None
+    return text[7:].strip() or None
+
+
+def header(scope: Scope, name: bytes) -> str | None:
+    """Return the trimmed value of a header, whose name is in lower case, or None."""
+    for key, value in scope["headers"]:
+        if key == name:
+            return str(value, "latin-1").strip(" \t")
+    return None

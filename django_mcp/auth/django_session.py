@@ -10,33 +10,56 @@ from django.contrib.auth import aget_user
 from django.http import HttpRequest, parse_cookie
 from django.utils.module_loading import import_string
 
-from django_mcp.auth.base import Principal
+from django_mcp.auth import csrf
+from django_mcp.auth.base import BaseAuthentication, Challenge, Principal, header
+
+CROSS_SITE = Challenge(
+    status=403,
+    message=(
+        "A page of another origin may not use the session of a user: see CSRF_TRUSTED_ORIGINS"
+    ),
+)
 
 
 def browser_session(scope: Mapping[str, Any]) -> Any:
-    """Return the Django session of the request's cookie; its data is loaded lazily."""
+    """Return the Django session of the request's cookie; its data is loaded lazily.
+
+    It is empty for a request which a page of another origin has made.
+    """
+    engine = import_string(f"{settings.SESSION_ENGINE}.SessionStore")
+    if csrf.is_cross_origin(scope):
+        return engine(None)
     if "session" in scope:
         return scope["session"]
-    engine = import_string(f"{settings.SESSION_ENGINE}.SessionStore")
     return engine(_session_cookie(scope))
 
 
 def _session_cookie(scope: Mapping[str, Any]) -> str | None:
-    header = b"; ".join(value for key, value in scope["headers"] if key == b"cookie")
-    return parse_cookie(header.decode("latin-1")).get(settings.SESSION_COOKIE_NAME)
+    cookies = b"; ".join(value for key, value in scope["headers"] if key == b"cookie")
+    return parse_cookie(cookies.decode("latin-1")).get(settings.SESSION_COOKIE_NAME)
 
 
-class DjangoSessionAuthentication:
+class DjangoSessionAuthentication(BaseAuthentication):
     """Accepts callers whose session cookie belongs to an active, logged-in Django user.
 
-    Browsers attach cookies to requests from other sites too. Against those, every request with
-    a foreign Origin is rejected before authentication.
+    Browsers attach cookies to requests that pages of other sites make, too. Such a request is
+    rejected, unless its origin is listed in ``CSRF_TRUSTED_ORIGINS``; ``ALLOWED_ORIGINS`` is for
+    pages that use no cookies.
     """
 
-    async def authenticate(self, scope: Mapping[str, Any], /) -> Principal | None:
+    # A response 401 must have a challenge (RFC 9110, section 15.5.2), and no registered scheme is
+    # that of a cookie. "Bearer" would make programs ask for a token that is not accepted.
+    scheme = "Cookie"
+
+    async def authenticate(self, scope: Mapping[str, Any], /) -> Principal | Challenge | None:
         """Return the principal of the session cookie's user, or None."""
-        if "session" not in scope and _session_cookie(scope) is None:
+        has_cookie = _session_cookie(scope) is not None
+        if not has_cookie and "session" not in scope:
             return None
+        if csrf.is_cross_origin(scope):
+            # With a token, the cookie does not matter: another authenticator decides.
+            has_token = header(scope, b"authorization") is not None
+            return CROSS_SITE if has_cookie and not has_token else None
         request = HttpRequest()
         request.session = browser_session(scope)
         user = await aget_user(request)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol
 
 from django_mcp.protocol.errors import Json
+from django_mcp.protocol.headers import SCOPE_EXPECTED, is_scope
 
 
 class Text(Protocol):
@@ -19,6 +20,9 @@ class Text(Protocol):
 
 Description = Text | Callable[[], Text]
 Permission = str | Callable[[Any], bool | Awaitable[bool]]
+WhenDenied = Literal["hidden", "challenged"]
+"""What a caller who may not use a component is answered: as if it did not exist, or a challenge
+where logging in, or more scopes, would help."""
 Invoke = Callable[[Any, Any], Any]
 
 ORDER_BOUND = 10**9
@@ -26,6 +30,15 @@ ORDER_BOUND = 10**9
 
 class ConfigurationError(ValueError):
     """A component is declared in a way that cannot work; the message contains the remedy."""
+
+
+def scope_names(where: str, scopes: str | Iterable[str]) -> frozenset[str]:
+    """Return the scopes of a declaration; a string names several, separated by spaces."""
+    names = frozenset(scopes.split() if isinstance(scopes, str) else scopes)
+    for name in names:
+        if not is_scope(name):
+            raise ConfigurationError(f"{where} has the scope {name!r}: write {SCOPE_EXPECTED}")
+    return names
 
 
 @contextmanager
@@ -113,6 +126,8 @@ class Component(ABC):
     annotations: Json | None = None
     permission: Permission | None = None
     scopes: frozenset[str] = frozenset()
+    when_denied: WhenDenied | None = None
+    """None: the policy of the server."""
     cache: CacheHint | None = None
     order: int = 0
     module: str = ""

@@ -20,7 +20,9 @@ from django_mcp.components.base import (
     Description,
     Permission,
     Text,
+    WhenDenied,
     explain,
+    scope_names,
 )
 from django_mcp.components.schemas import InputSchema
 from django_mcp.components.signature import CallConvention, Parameter, Signature
@@ -44,6 +46,8 @@ class Options(TypedDict, total=False):
     """``"app_label.codename"``, or a function that takes the Frame."""
     scopes: Iterable[str] | None
     """An access token needs all of them."""
+    when_denied: WhenDenied | None
+    """``"hidden"`` or ``"challenged"``; by default as the server, or "challenged" with scopes."""
     cache: CacheHint | None
     order: int | None
     """Smaller numbers are listed first; names decide among equals."""
@@ -70,6 +74,7 @@ class ComponentAttributes:
     icons: Any = ()
     permission: Any = None
     scopes: Any = ()
+    when_denied: Any = None
     cache: Any = None
     order: Any = 0
     requests_input: Any = False
@@ -129,7 +134,8 @@ class ComponentSource:
             "icons": icons,
             "meta": self._meta(),
             "permission": self._permission(),
-            "scopes": frozenset(scopes.split() if isinstance(scopes, str) else scopes),
+            "scopes": scope_names(self.where, scopes),
+            "when_denied": self._when_denied(),
             "cache": self._cache(),
             "order": self._order(),
             "requests_input": bool(self.get("requests_input")),
@@ -191,6 +197,14 @@ class ComponentSource:
         if isinstance(value, Mapping):
             return CacheHint(**value)
         raise ConfigurationError(f"The cache of {self.where} is {value!r}: give a CacheHint")
+
+    def _when_denied(self) -> WhenDenied | None:
+        policy = self.get("when_denied")
+        if policy is None or policy in get_args(WhenDenied):
+            return cast("WhenDenied | None", policy)
+        raise ConfigurationError(
+            f'when_denied of {self.where} is {policy!r}: write "hidden" or "challenged"'
+        )
 
     def _order(self) -> int:
         value = self.get("order")

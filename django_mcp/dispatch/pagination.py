@@ -26,7 +26,7 @@ async def page(frame: Frame, kind: str, member: str) -> tuple[dict[str, Any], Fr
     shown: list[Component] = []
     next_page: dict[str, Any] = {}
     for component in listed[start:] if start else listed:
-        if not component.is_public and not await visibility.is_visible(frame, component):
+        if not component.is_public and not await visibility.is_listed(frame, component):
             continue
         if len(shown) == limit:
             sign = partial(server.sign, "cursor", frame.principal.key)

@@ -1,6 +1,8 @@
-"""Which components a caller may see, in lists and in calls; any other is treated as unknown.
+"""Which components a caller may use, and which are listed.
 
-An unknown component costs a permission check as well: its time must not tell it from a hidden one.
+What a caller may not use is *hidden*, as if it did not exist, or *challenged*: it is listed, and
+using it is answered with a challenge, where logging in, or more scopes, would help. An unknown
+component costs a permission check as well: its time must not tell it from a hidden one.
 """
 
 from __future__ import annotations
@@ -8,14 +10,20 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from inspect import isawaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from django_mcp.components.base import Component, Permission
+from django_mcp.auth import scopes
+from django_mcp.components.base import Component, Permission, WhenDenied
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
-from django_mcp.protocol.errors import ResourceNotFound
+from django_mcp.protocol.errors import (
+    AuthenticationRequired,
+    InsufficientScope,
+    ResourceNotFound,
+)
 
 if TYPE_CHECKING:
     from django_mcp.frame.frame import Frame
+    from django_mcp.server.server import Server
 
 
 def components(frame: Frame, kind: str) -> Sequence[Component]:
@@ -29,43 +37,124 @@ def components(frame: Frame, kind: str) -> Sequence[Component]:
 
 
 async def find(frame: Frame, kind: str, key: str) -> Component | None:
-    """Return the component with this key, or None where the caller may see none."""
-    component = frame.server.components.find(kind, key)
-    if f"{kind}:{key}" in (frame.private.get("components") or ()):
-        component = next(c for c in frame.get_components() if c.kind == kind and c.key == key)
-    if component is not None and (component.is_public or await is_visible(frame, component)):
+    """Return the component with this key, or None where it is unknown or hidden.
+
+    Raises AuthenticationRequired or InsufficientScope for one that is challenged.
+    """
+    component = _find(frame, kind, key)
+    if component is not None and (component.is_public or await may_use(frame, component)):
         return component
-    if component is None or component.permission is None or not _has_scopes(frame, component):
+    if component is None or component.permission is None:
         await _check_any(frame, kind)
     return None
 
 
-async def visible_templates(frame: Frame, uri: str) -> AsyncIterator[TemplateComponent]:
-    """Yield the templates that match ``uri`` and which the caller may see, most specific first."""
-    templates = components(frame, TemplateComponent.kind)
-    found = [t for t in templates if isinstance(t, TemplateComponent) and t.match(uri) is not None]
+def _find(frame: Frame, kind: str, key: str) -> Component | None:
+    if f"{kind}:{key}" in (frame.private.get("components") or ()):
+        return next(c for c in frame.get_components() if c.kind == kind and c.key == key)
+    return frame.server.components.find(kind, key)
+
+
+async def may_use(frame: Frame, component: Component) -> bool:
+    """Return whether the caller may use ``component``; False if it is hidden.
+
+    Raises AuthenticationRequired or InsufficientScope if it is challenged.
+    """
+    access = await find_access(frame, component)
+    if access.challenge is not None:
+        raise access.challenge
+    return access.is_permitted
+
+
+async def is_listed(frame: Frame, component: Component) -> bool:
+    """Return whether ``component`` is in the caller's lists."""
+    access = await find_access(frame, component)
+    return access.is_permitted or access.challenge is not None
+
+
+async def usable_templates(frame: Frame, uri: str) -> AsyncIterator[TemplateComponent]:
+    """Yield the templates that match ``uri`` and are not hidden, the most specific first.
+
+    Raises AuthenticationRequired or InsufficientScope at one that is challenged.
+    """
+    found = _matching_templates(frame, uri)
     if not found:
         await _check_any(frame, TemplateComponent.kind)
-    for template in sorted(found, key=lambda template: (template.specificity, template.name)):
-        if await is_visible(frame, template):
+    for template in found:
+        if await may_use(frame, template):
             yield template
 
 
+def _matching_templates(frame: Frame, uri: str) -> list[TemplateComponent]:
+    templates = components(frame, TemplateComponent.kind)
+    found = [t for t in templates if isinstance(t, TemplateComponent) and t.match(uri) is not None]
+    return sorted(found, key=lambda template: (template.specificity, template.name))
+
+
 async def is_readable(frame: Frame, uri: str) -> bool:
-    """Return whether ``uri`` belongs to a resource or a template which the caller may see."""
-    if await find(frame, ResourceComponent.kind, uri) is not None:
-        return True
-    async for template in visible_templates(frame, uri):
-        with suppress(ResourceNotFound):
-            template.validate_input({"uri": uri, **(template.match(uri) or {})})
-            return True
-    return False
+    """Return whether ``uri`` belongs to a resource or a template which the caller may use."""
+    return (await access_to(frame, uri)).is_permitted
 
 
-async def is_visible(frame: Frame, component: Component) -> bool:
-    """Return whether the caller has the scopes and the permission; one that raises is refused."""
-    if not _has_scopes(frame, component):
-        return False
+async def access_to(frame: Frame, uri: str) -> Access:
+    """Return the access to what ``resources/read`` would use first: a resource or a template."""
+    resource = _find(frame, ResourceComponent.kind, uri)
+    if resource is not None and (access := await find_access(frame, resource)) != HIDDEN:
+        return access
+    for template in _matching_templates(frame, uri):
+        access = await find_access(frame, template)
+        if access.challenge is not None:
+            return access
+        if access.is_permitted:
+            with suppress(ResourceNotFound):
+                template.validate_input({"uri": uri, **(template.match(uri) or {})})
+                return access
+    return HIDDEN
+
+
+class Access(NamedTuple):
+    """Whether a caller may use a component, and what it is answered otherwise."""
+
+    is_permitted: bool
+    challenge: AuthenticationRequired | None = None
+    """None: the component is hidden."""
+
+
+PERMITTED, HIDDEN = Access(True), Access(False)
+
+
+async def find_access(frame: Frame, component: Component) -> Access:
+    if component.is_public:
+        return PERMITTED
+    server, principal = frame.server, frame.principal
+    has_permission = await _is_allowed(frame, component)
+    hierarchy = server.options.scope_hierarchy
+    has_scopes = scopes.grants(principal.scopes, component.scopes, hierarchy)
+    if has_permission and has_scopes:
+        return PERMITTED
+    if policy_of(component, server) == "hidden":
+        return HIDDEN
+    needed = component.scopes | server.scopes
+    if principal.is_anonymous:
+        return Access(False, AuthenticationRequired(scopes=needed))
+    # More scopes do not help whoever lacks the permission.
+    return Access(False, InsufficientScope(scopes=needed)) if has_permission else HIDDEN
+
+
+def policy_of(component: Component, server: Server) -> WhenDenied:
+    """Return its own policy, else the server's, else "challenged" for a component with scopes."""
+    default: WhenDenied = "challenged" if component.scopes else "hidden"
+    return component.when_denied or server.when_denied or default
+
+
+async def _check_any(frame: Frame, kind: str) -> None:
+    """Check the permission of any component of ``kind``, for its time alone."""
+    if (component := next(iter(frame.server.components.guarded(kind)), None)) is not None:
+        await _is_allowed(frame, component)
+
+
+async def _is_allowed(frame: Frame, component: Component) -> bool:
+    """Return whether the caller has the permission; one that raises is refused."""
     if component.permission is None:
         return True
     try:
@@ -74,17 +163,6 @@ async def is_visible(frame: Frame, component: Component) -> bool:
         kind, name = component.kind.replace("_", " "), component.name
         frame.server.report(f"The permission of the {kind} {name!r} failed: it is hidden", error)
         return False
-
-
-def _has_scopes(frame: Frame, component: Component) -> bool:
-    return not component.scopes or bool(frame.auth and component.scopes <= frame.auth.scopes)
-
-
-async def _check_any(frame: Frame, kind: str) -> None:
-    """Check the permission of any component of ``kind``, for its time alone."""
-    guarded = (c for c in frame.server.components.guarded(kind) if _has_scopes(frame, c))
-    if (component := next(guarded, None)) is not None:
-        await is_visible(frame, component)
 
 
 async def _has_permission(frame: Frame, permission: Permission) -> bool:

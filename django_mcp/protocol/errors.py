@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 from django_mcp.protocol import elicitation
@@ -272,6 +272,38 @@ class UnsupportedProtocolVersion(ProtocolError):
 
     reason = "unsupported_protocol_version"
     default_message = "Unsupported protocol version"
+
+
+class AuthenticationRequired(ProtocolError):
+    """An anonymous caller has to authenticate; over HTTP the status is 401 with a challenge.
+
+    ``scopes`` are all that the operation needs. They are also in ``data``, for clients of other
+    transports and of batches.
+    """
+
+    reason = "authentication_required"
+    default_message = "Authentication required"
+
+    def __init__(
+        self, message: str | None = None, *, scopes: Iterable[str] = (), data: Any = None
+    ) -> None:
+        self.scopes = frozenset(scopes)
+        if data is None and self.scopes:
+            data = {"scopes": sorted(self.scopes)}
+        super().__init__(message, data=data)
+
+    @staticmethod
+    def for_all(errors: Sequence[AuthenticationRequired]) -> AuthenticationRequired:
+        """Return one error for several that one caller received, with the scopes of all."""
+        first, scopes = errors[0], {scope for error in errors for scope in error.scopes}
+        return type(first)(first.message, scopes=scopes)
+
+
+class InsufficientScope(AuthenticationRequired):
+    """The access token lacks scopes; over HTTP the status is 403 with a challenge."""
+
+    reason = "insufficient_scope"
+    default_message = "The access token lacks a scope that this needs"
 
 
 class UrlElicitationRequired(ProtocolError):

@@ -33,7 +33,19 @@ _ENCODED = re.compile(r"=\?base64\?(.*)\?=")
 _VALUE = re.compile(rb"[\t\x20-\x7e]*")
 _PLAIN = re.compile(r"(?! )[\x20-\x7e]*(?<! )")
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_SCOPE = re.compile(r"[!#-\[\]-~]{1,256}")
 _NUMBER = re.compile(r"-?[0-9]{1,32}(?:\.[0-9]{1,32})?")
+
+
+SCOPE_EXPECTED = 'a scope such as "tickets:read", without spaces and quotes, not offline_access'
+
+
+def is_scope(name: object) -> bool:
+    """Whether ``name`` can be a scope of a resource in a challenge (RFC 6749, section 3.3).
+
+    ``offline_access`` is not: it is between a client and its authorization server.
+    """
+    return isinstance(name, str) and name != "offline_access" and bool(_SCOPE.fullmatch(name))
 
 
 class RequestHeaders:
@@ -126,12 +138,20 @@ def check(method: str, name: str | None, version: str, headers: Headers) -> None
 
     ``name`` is the parameter of NAME_SOURCES, if the method has one, and may be in Base64.
     """
-    if _text(_only(headers, PROTOCOL_VERSION), PROTOCOL_VERSION) != version:
+    if _text(unjoined(_only(headers, PROTOCOL_VERSION)), PROTOCOL_VERSION) != version:
         raise _mismatch(PROTOCOL_VERSION, "differs from the protocol version in the body")
     if _text(_only(headers, METHOD), METHOD) != method:
         raise _mismatch(METHOD, "differs from the method in the body")
     if name is not None and decode_value(_only(headers, NAME)) != name:
         raise _mismatch(NAME, "differs from the name or URI in the body")
+
+
+def unjoined(value: bytes) -> bytes:
+    """Return the one value of a list of equal values, as a proxy joins them; else ``value``."""
+    if b"," not in value:
+        return value
+    first, *others = map(bytes.strip, value.split(b","))
+    return first if {*others} == {first} else value
 
 
 class ParamHeader(NamedTuple):

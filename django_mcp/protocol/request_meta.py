@@ -5,7 +5,7 @@ The order of the checks is observable, because clients probe with invalid reques
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from django_mcp.protocol.errors import InvalidParams, Json, McpError
@@ -42,25 +42,31 @@ def is_stateless(version: str | None) -> bool:
 
 
 def read(
-    request: Request, headers: RequestHeaders | None, served: Mapping[str, Revision]
+    request: Request,
+    headers: RequestHeaders | None,
+    served: Mapping[str, Revision],
+    versions: Sequence[str] = (),
 ) -> RequestMeta:
     """Return the metadata of ``request``; raise the error of the first check that fails.
 
     ``headers`` are those of the HTTP request, or None for other transports; ``served`` maps the
-    supported versions to their revisions.
+    supported versions to their revisions. A server without any lists all its ``versions``, of which
+    the client may open a session.
     """
     method, params, meta = request.method, request.params, request.params.get("_meta")
     if type(meta) is not dict:
         raise InvalidParams("params._meta must be an object that describes the request")
     version = _member(meta, VERSION, str)
     capabilities = _member(meta, CAPABILITIES, dict)
-    if headers is not None:
+    revision = served.get(version)
+    # Where a revision is switched off, a client with headers of another one has to learn that
+    # first: it falls back then.
+    if headers is not None and (revision is not None or not is_stateless(version)):
         source = NAME_SOURCES.get(method)
         name = None if source is None else params.get(source)
         headers.check(method, name if type(name) is str else None, version)
-    revision = served.get(version)
     if revision is None:
-        raise McpError.unsupported_protocol_version(version, tuple(served))
+        raise McpError.unsupported_protocol_version(version, tuple(served or versions))
     if method not in revision.requests:
         raise McpError.method_not_found(f"Method not found: {cut(method)}")
     client_info = _member(meta, CLIENT_INFO, dict) if CLIENT_INFO in meta else None

@@ -48,7 +48,8 @@ class InProcessCalls:
     """The calls of one server by the site's own code.
 
     ``user`` is the Django user on whose behalf the call is made, by default an anonymous one;
-    components that this user may not see do not exist. ``scopes`` are those of an access token.
+    components that are hidden from this user do not exist, and those that are challenged raise
+    AuthenticationRequired or InsufficientScope. ``scopes`` are those of an access token.
     With ``frame``, a handler makes a call within its own: with the same caller, assigns and
     client; changes of the inner Frame are dropped.
 

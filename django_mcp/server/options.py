@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol
 
 from django_mcp.protocol.revisions import REVISIONS
@@ -23,6 +24,10 @@ class ServerOptions:
     notify_lists_on_initialize: bool = True
     strict: bool = False
     """Whether messages of the server are validated against the revision before they are sent."""
+    scopes: tuple[str, ...] = ()
+    """The scopes that every access token needs, on servers without their own."""
+    scope_hierarchy: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The scopes which a scope of an access token includes."""
     debug: bool = False
     """Whether the client may see the text of an unexpected exception."""
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
 from django_mcp.components import stored
-from django_mcp.components.base import CacheHint, Component
+from django_mcp.components.base import (
+    CacheHint,
+    Component,
+    ConfigurationError,
+    WhenDenied,
+    scope_names,
+)
 from django_mcp.components.prompt import PromptComponent, PromptOptions, prompt_component
 from django_mcp.components.resource import (
     ResourceComponent,
@@ -52,7 +58,9 @@ class Server(Hooks):
 
     ``name`` identifies it in settings, commands and the admin, and determines its path unless
     ``path`` does. ``authenticators`` are instances or dotted paths; a server without any uses
-    the site's, and is not mounted when the site has none. ``notify_lists_on_initialize``
+    the site's, and is not mounted when the site has none. ``scopes`` are those that every access
+    token needs. ``when_denied`` is the policy for components without their own: "hidden" or
+    "challenged". ``notify_lists_on_initialize``
     sends each new session one list-changed notification per list that it may read.
     ``serialize_requests`` answers the requests of one session one after the other.
     ``requires_request_state=False`` also reads input responses which a client sends without the
@@ -73,6 +81,8 @@ class Server(Hooks):
         icons: Sequence[Json] = (),
         website_url: str | None = None,
         authenticators: Sequence[Authenticator | str] | None = None,
+        scopes: Iterable[str] | None = None,
+        when_denied: WhenDenied | None = None,
         middleware: Sequence[Middleware] = (),
         capabilities: Json | None = None,
         cache: CacheHint | None = None,
@@ -98,6 +108,8 @@ class Server(Hooks):
         self.path = f"/{name}" if path is None else path
         self.instructions = instructions
         self.authenticators = authenticators
+        self._scopes = None if scopes is None else scope_names(f"the Server {name!r}", scopes)
+        self.when_denied = _checked_policy(name, when_denied)
         self.middleware = tuple(middleware)
         self.cache = cache
         self.page_size = page_size
@@ -290,6 +302,11 @@ class Server(Hooks):
         return (self.cache or CacheHint(ttl_ms=self.options.cache_ttl_ms)).to_protocol()
 
     @property
+    def scopes(self) -> frozenset[str]:
+        """The scopes that every access token needs: its own, else those of the site."""
+        return frozenset(self.options.scopes if self._scopes is None else self._scopes)
+
+    @property
     def notify_lists_on_initialize(self) -> bool:
         own = self._notify_lists_on_initialize
         return self.options.notify_lists_on_initialize if own is None else own
@@ -362,3 +379,11 @@ def _check_options(names: set[str]) -> None:
         if name in RENAMED:
             raise TypeError(f"The Server option {name!r} is now {RENAMED[name]!r}")
         raise TypeError(f"A Server has no option and no hook {name!r}")
+
+
+def _checked_policy(name: str, policy: Any) -> WhenDenied | None:
+    if policy in (None, "hidden", "challenged"):
+        return cast("WhenDenied | None", policy)
+    raise ConfigurationError(
+        f'when_denied of the Server {name!r} is {policy!r}: write "hidden" or "challenged"'
+    )

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, ClassVar, Protocol, cast
 
 from django.contrib.auth.models import AnonymousUser
 
-from django_mcp import conf, routing
+from django_mcp import conf, registry, routing
 from django_mcp.auth.base import Principal
 from django_mcp.components.tool import ToolComponent
 from django_mcp.dispatch import dispatcher
@@ -256,7 +256,10 @@ class HttpConnection(Connection):
             self._application = routing.endpoint(facts.server)
         else:
             self._application = StreamableHttpConsumer.as_asgi(
-                server=facts.server, authenticators=(FixedAuthentication(facts.principal),)
+                server=facts.server,
+                authentication=registry.authentication_by(
+                    facts.server, (FixedAuthentication(facts.principal),)
+                ),
             )
 
     async def listen(self, ready: Callable[[], None]) -> None:

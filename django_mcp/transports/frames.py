@@ -100,7 +100,8 @@ def of_request(call: IncomingRequest, request: Request, session: Session | None)
         revisions = server.revisions(Statefulness.SESSION)
         if revisions and request.method in revisions[-1].requests:
             raise InvalidRequest("Open the session with initialize first")
-    return stateless(call, request, request_meta.read(request, None, server.stateless))
+    meta = request_meta.read(request, None, server.stateless, server.options.versions)
+    return stateless(call, request, meta)
 
 
 BEFORE_SESSION = frozenset({"initialize", "ping"})

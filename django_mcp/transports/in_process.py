@@ -135,7 +135,8 @@ def _call(server: Server, user: Any, scopes: Iterable[str]) -> frames.IncomingRe
 
 def _frame(call: frames.IncomingRequest, request: Request) -> Frame:
     if request_meta.has_request_meta(request.params):
-        opened = request_meta.read(request, None, call.server.stateless)
+        server = call.server
+        opened = request_meta.read(request, None, server.stateless, server.options.versions)
         return frames.stateless(call, request, opened)
     if request.method == "initialize":
         return frames.for_initialize(call, request)

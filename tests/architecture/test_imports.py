@@ -16,14 +16,25 @@ PACKAGE = ROOT / "django_mcp"
 
 NEEDS_APPS = {
     "django_mcp.admin",
+    "django_mcp.auth.oauth_toolkit",
     "django_mcp.auth.anonymous",  # Only a class of an app uses it.
     "django_mcp.checks",
     "django_mcp.transports.in_process",
-    "django_mcp.management.commands",
+    "django_mcp.management",
     "django_mcp.migrations",
     "django_mcp.models",
+    "django_mcp.oauth.checks",
+    "django_mcp.oauth.clients",
+    "django_mcp.oauth.consent",
+    "django_mcp.oauth.endpoints",
+    "django_mcp.oauth.migrations",
+    "django_mcp.oauth.models",
+    "django_mcp.oauth.resources",
+    "django_mcp.oauth.urls",
+    "django_mcp.oauth.validators",
     "django_mcp.stores.database",
     "django_mcp.testing",
+    "django_mcp.tokens",
     "django_mcp.transports.connection.stdio",
 }
 """Modules and packages that require django.setup()."""

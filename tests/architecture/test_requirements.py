@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.requirements import SESSION, STATELESS, Requirement
+from tests.requirements import AUTHORIZATION, SESSION, STATELESS, Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
@@ -19,7 +19,11 @@ CONTRACTS = ROOT / "django_mcp" / "testing" / "contracts.py"
 
 ALL = [
     pytest.param(requirement, id=f"{name}:{identity}")
-    for name, checklist in (("session", SESSION), ("stateless", STATELESS))
+    for name, checklist in (
+        ("session", SESSION),
+        ("stateless", STATELESS),
+        ("authorization", AUTHORIZATION),
+    )
     for identity, requirement in checklist.items()
 ]
 LEVELS = {"MUST", "SHOULD", "MAY", "CLIENT", "PRACTICE"}
@@ -45,7 +49,11 @@ def test_each_test_named_by_a_requirement_exists(requirement: Requirement) -> No
 
 
 def test_at_most_a_tenth_of_must_requirements_lack_a_test() -> None:
-    musts = [each for each in (*SESSION.values(), *STATELESS.values()) if each.level == "MUST"]
+    musts = [
+        each
+        for each in (*SESSION.values(), *STATELESS.values(), *AUTHORIZATION.values())
+        if each.level == "MUST"
+    ]
     unshown = [each for each in musts if not each.tests]
 
     assert len(unshown) < len(musts) / 10
@@ -73,6 +81,19 @@ def test_requirements_match_the_rows_of_the_checklists(
     assert sorted(listed.keys() - demanded.keys()) == []
     assert sorted(demanded.keys() - listed.keys()) == []
     assert {i: listed[i].level for i in listed} == {i: demanded[i] for i in listed}
+
+
+def test_requirements_of_authorization_are_rows_of_the_checklists() -> None:
+    if not SPEC.is_dir():
+        pytest.skip("the checklists are not part of the repository, and are not beside it here")
+
+    every = {
+        **dict(rows(SPEC / "session-revisions.md", ROW, set(), "## (a)")),
+        **dict(rows(SPEC / "2026-07-28.md", ITEM, set(), "# 3.")),
+    }
+
+    listed = {identity: each.level for identity, each in AUTHORIZATION.items()}
+    assert listed == {identity: every.get(identity) for identity in AUTHORIZATION}
 
 
 def rows(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 STATELESS = "2026-07-28"
@@ -22,6 +22,8 @@ MANY_ROWS = 1200
 LINES = 2500
 """A text of about 200 kB."""
 STEPS = 50
+TOKEN = f"djmcp_{'0' * 43}1Xt5FX"
+"""A personal access token with a valid checksum, which the measured project accepts."""
 
 Json = dict[str, Any]
 Check = Callable[[list[Json]], bool]
@@ -125,6 +127,7 @@ def tool(name: str, is_expected: Check, version: str = STATELESS, **arguments: A
 
 
 ADD = tool("add", text("3"), a=1, b=2)
+ADD_WITH_TOKEN = replace(ADD, headers={"authorization": f"Bearer {TOKEN}"})
 ADD_SYNC = tool("add_sync", text("3"), a=1, b=2)
 ADD_IN_SESSION = tool("add", text("3"), SESSIONS, a=1, b=2)
 READ_ROW = tool("group_name", text("readers"), pk=1)

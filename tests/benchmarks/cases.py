@@ -14,6 +14,7 @@ from tests.benchmarks.calls import (
     ADD,
     ADD_IN_SESSION,
     ADD_SYNC,
+    ADD_WITH_TOKEN,
     ARGUMENTS,
     FINE_STRUCTURE,
     LIST,
@@ -135,6 +136,13 @@ CASES: tuple[Case, ...] = (
         subject=ours(ADD, BENCH_TOOLS="1000"),
         baseline=ours(ADD, BENCH_TOOLS="1"),
         bars=(at_most(1.1, of=cost),),
+    ),
+    Case(
+        name="token",
+        title="tools/call with a personal access token",
+        subject=ours(ADD_WITH_TOKEN, BENCH_AUTHENTICATOR="token.TokenAuthentication"),
+        baseline=ours(ADD),
+        bars=(at_most(1.15, of=cost),),
     ),
     Case(
         name="structure",

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tests.benchmarks import environments, machine
 from tests.benchmarks.answers import TIMEOUT, MeasurementError
+from tests.benchmarks.calls import TOKEN
 from tests.benchmarks.contestants import SERVERS, SITE, Contestant
 
 PAUSE = 0.002
@@ -102,12 +103,13 @@ HIDDEN = frozenset(
 
 @cache
 def database() -> Path:
-    """Create the SQLite file with one row, and the tables of the database store."""
+    """Create the SQLite file with the tables, a group, and a user with a token."""
     folder = Path(tempfile.mkdtemp(prefix="bench-"))
     path = folder / "db.sqlite3"
     run = [str(environments.python("site")), "-m", "django"]
-    variables: Mapping[str, str] = {**os.environ, **SITE, "BENCH_DATABASE": str(path)}
-    for arguments in (("migrate", "--verbosity", "0"), ("shell", "--command", FIRST_ROW)):
+    ours = {"BENCH_DATABASE": str(path), "BENCH_AUTHENTICATOR": "token.TokenAuthentication"}
+    variables: Mapping[str, str] = {**os.environ, **SITE, **ours}
+    for arguments in (("migrate", "--verbosity", "0"), ("shell", "--command", FIRST_ROWS)):
         subprocess.run(
             [*run, *arguments],
             cwd=environments.ROOT,
@@ -118,9 +120,13 @@ def database() -> Path:
     return path
 
 
-FIRST_ROW = """
-from django.contrib.auth.models import Group
+FIRST_ROWS = f"""
+from django.contrib.auth.models import Group, User
+from django_mcp.auth.token import digest_of
+from django_mcp.tokens.models import PersonalAccessToken
 Group.objects.create(pk=1, name="readers")
+user = User.objects.create(username="ann")
+PersonalAccessToken.objects.create(owner=user, name="bench", digest=digest_of({TOKEN!r}))
 """
 
 

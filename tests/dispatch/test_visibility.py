@@ -1,4 +1,4 @@
-"""Components that the principal may not use are unknown: in lists and in calls."""
+"""Hidden components are unknown to a caller who may not use them: in lists and in calls."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ async def test_pages_are_filled_with_permitted_components(client_for: ClientFor)
 
 
 async def test_component_requires_all_of_its_scopes(client_for: ClientFor) -> None:
-    server = Server("desk")
+    server = Server("desk", when_denied="hidden")
 
     @server.tool(scopes=["tickets:read", "tickets:write"])
     def close() -> str:
@@ -157,7 +157,7 @@ async def test_component_requires_all_of_its_scopes(client_for: ClientFor) -> No
 
 
 async def test_component_requires_both_scopes_and_permission(client_for: ClientFor) -> None:
-    server = Server("desk")
+    server = Server("desk", when_denied="hidden")
 
     @server.tool(scopes=["write"], permission="desk.view_ticket")
     def close() -> str:
@@ -221,7 +221,7 @@ async def test_unknown_components_cost_as_many_permission_checks_as_hidden_ones(
 
     server = desk(refuse)
 
-    @server.tool(scopes=["desk"])
+    @server.tool(scopes=["desk"], when_denied="hidden")
     def scoped() -> str:
         return ""
 

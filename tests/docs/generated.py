@@ -19,6 +19,7 @@ import django
 
 from django_mcp.protocol.revisions import REVISIONS, Feature, Revision
 from tests.attempts import ATTEMPTS
+from tests.conversations.recorded import table
 
 PART = re.compile(r"(<!-- generated: (\w+) ([\w.\s]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -142,10 +143,16 @@ def attempts(group: str) -> str:
     return "\n".join(lines)
 
 
+def clients(name: str) -> str:
+    """The requests of clients that the tests send."""
+    return table()
+
+
 WRITE: Mapping[str, Callable[..., str]] = {
     "revisions": revisions,
     "api": api,
     "attempts": attempts,
+    "clients": clients,
 }
 
 

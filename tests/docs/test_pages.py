@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from django.apps import apps
 from django.db import connection
-from django.test import override_settings
 
 import django_mcp
 from django_mcp import conf, registry
@@ -24,6 +22,7 @@ from django_mcp.server import Server
 from django_mcp.server.hooks import HOOKS
 from tests.docs.examples import MEMORY, PAGES, PROJECT, ROOT, Project
 from tests.docs.generated import PART, current
+from tests.installed_apps import installed
 
 if TYPE_CHECKING:
     from pytest_django import Settings
@@ -44,6 +43,9 @@ PRODUCTS: Sequence[Mapping[str, Any]] = (
 )
 """The products of the examples."""
 
+OPTIONAL = ("oauth2_provider", "django_mcp.oauth")
+"""Apps of examples, without their tables."""
+
 every_page = pytest.mark.parametrize("page", PAGES, ids=title)
 
 
@@ -51,8 +53,7 @@ every_page = pytest.mark.parametrize("page", PAGES, ids=title)
 def shop(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     """The app of the examples, installed and migrated."""
     sys.path.insert(0, str(PROJECT))
-    installed = [*(each.name for each in apps.get_app_configs()), "shop"]
-    with override_settings(INSTALLED_APPS=installed), django_db_blocker.unblock():
+    with installed(*OPTIONAL, "shop"), django_db_blocker.unblock():
         product = importlib.import_module("shop.models").Product
         with connection.schema_editor() as editor:
             editor.create_model(product)
@@ -138,6 +139,7 @@ COMPUTED_DEFAULTS = {
     "PROTOCOL_VERSIONS": "all of them",
     "VALIDATE_OUTPUT": '"strict" under DEBUG, else "off"',
     "STORES": "the database",
+    "SCOPE_HIERARCHY": "{}",
     "SYNC_THREAD_POOL_SIZE": "processors + 4, at most 32",
 }
 """Defaults that are computed or too long to be shown."""
@@ -169,8 +171,8 @@ def test_api_reference_lists_exactly_the_supported_json_schema_dialects() -> Non
 
 def test_command_reference_has_a_heading_for_every_command() -> None:
     text = reference("commands")
-    folder = ROOT / "django_mcp" / "management" / "commands"
-    commands = [each.stem for each in folder.glob("mcp_*.py")]
+    folders = (ROOT / "django_mcp").rglob("management/commands")
+    commands = [each.stem for folder in folders for each in folder.glob("mcp_*.py")]
     missing = [name for name in commands if f"## {name}" not in text]
     assert not missing, f"docs/reference/commands.md has no heading for {missing}: add it"
 

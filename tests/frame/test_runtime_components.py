@@ -158,7 +158,9 @@ class TestSessionComponents:
 
         @server.tool
         def register(frame: Frame) -> Frame:
-            return frame.register_tool("secret", handler=handler, scopes=["secrets"])
+            return frame.register_tool(
+                "secret", handler=handler, scopes=["secrets"], when_denied="hidden"
+            )
 
         async with client_for(server, scopes=["none"]) as one:
             await one.call_tool("register")
@@ -170,6 +172,21 @@ class TestSessionComponents:
 
         assert (hidden, seen) == (["register"], ["register", "secret"])
         assert error.code == -32602
+
+    @in_sessions
+    async def test_session_tool_with_scopes_is_challenged(self, client_for: ClientFor) -> None:
+        server = Server("guarded")
+
+        @server.tool
+        def register(frame: Frame) -> Frame:
+            return frame.register_tool("secret", handler=handler, scopes=["secrets"])
+
+        async with client_for(server, scopes=["none"]) as client:
+            await client.call_tool("register")
+            assert names(await client.list_tools()) == ["register", "secret"]
+            error = await error_of(client.call_tool("secret"))
+
+        assert error.data == {"scopes": ["secrets"]}
 
     @in_sessions
     async def test_cleared_session_components_are_not_listed(self, client_for: ClientFor) -> None:

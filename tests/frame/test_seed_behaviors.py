@@ -14,7 +14,17 @@ import pytest
 from django.contrib.auth.models import User
 from pydantic import BaseModel
 
-from django_mcp import Frame, McpError, Resource, ResourceTemplate, Response, Server, Tool, stores
+from django_mcp import (
+    Frame,
+    McpError,
+    Resource,
+    ResourceTemplate,
+    Response,
+    Server,
+    Tool,
+    registry,
+    stores,
+)
 from django_mcp.auth.base import Principal
 from django_mcp.components.resource import resource_component
 from django_mcp.components.tool import tool_component
@@ -302,7 +312,7 @@ async def test_declared_and_session_tools_are_merged_into_one_list(client_for: C
         return (
             frame.register_tool("apple", handler=handler)
             .register_tool("zebra", handler=handler)
-            .register_tool("hidden", handler=handler, scopes=["never"])
+            .register_tool("hidden", handler=handler, scopes=["never"], when_denied="hidden")
         )
 
     server.tool(name="middle")(handler)
@@ -467,7 +477,10 @@ async def test_session_is_bound_to_its_owner_and_loaded_by_every_worker(
 
     Client(server)  # This applies the settings of the site to the server.
     one_worker, another = (
-        StreamableHttpConsumer.as_asgi(server=server, authenticators=(HeaderAuthentication(),))
+        StreamableHttpConsumer.as_asgi(
+            server=server,
+            authentication=registry.authentication_by(server, (HeaderAuthentication(),)),
+        )
         for _ in "12"
     )
     ada = Peer(server, application=one_worker, headers={"x-name": "ada"})

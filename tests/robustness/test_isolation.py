@@ -207,6 +207,7 @@ def problems(*, deploy: bool = False) -> list[CheckMessage]:
 @pytest.mark.parametrize(
     "cache", ["locmem.LocMemCache", "dummy.DummyCache", "filebased.FileBasedCache"]
 )
+@pytest.mark.django_db  # Checks of models look at the database.
 def test_cache_that_cannot_hold_used_states_is_an_error(
     cache: str, configure: Configure, settings: Settings
 ) -> None:
@@ -428,6 +429,7 @@ async def test_header_that_repeats_its_value_is_accepted() -> None:
     assert response.status == 200
 
 
+@pytest.mark.django_db  # Checks of models look at the database.
 def test_wildcard_in_allowed_hosts_is_reported_at_deployment(settings: Settings) -> None:
     settings.ALLOWED_HOSTS = ["www.example.com"]
     before = {message.id for message in problems(deploy=True)}

@@ -9,7 +9,17 @@ import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.test import TransactionTestCase
 
-from django_mcp import Frame, InvalidParams, McpError, ResourceNotFound, Response, Server, ToolError
+from django_mcp import (
+    AuthenticationRequired,
+    Frame,
+    InsufficientScope,
+    InvalidParams,
+    McpError,
+    ResourceNotFound,
+    Response,
+    Server,
+    ToolError,
+)
 from django_mcp.protocol.errors import MissingClientCapability
 from django_mcp.server.in_process import InProcessCalls
 from django_mcp.testing import Client, accept
@@ -59,6 +69,10 @@ def shop() -> Server:
         return Response.prompt("A greeting").user(f"Greet {name}, {tone}")
 
     return server
+
+
+SHOWN = ("add", "double", "fail", "refuse", "write")
+"""The tools which an anonymous caller sees."""
 
 
 def text(result: dict[str, Any]) -> str:
@@ -124,7 +138,7 @@ class TestSyncCalls:
     def test_local_lists_ignore_the_page_size(self) -> None:
         server = shop()
 
-        assert [tool["name"] for tool in server.list_tools()] == ["add", "double", "fail", "refuse"]
+        assert [tool["name"] for tool in server.list_tools()] == [*SHOWN]
         assert [each["uri"] for each in server.list_resources()] == ["shop://hours"]
         assert [each["name"] for each in server.list_resource_templates()] == ["hours_of"]
         assert [each["name"] for each in server.list_prompts()] == ["greet"]
@@ -162,7 +176,7 @@ class TestAsyncCalls:
         assert (await server.aread_resource("shop://hours"))["contents"][0]["text"] == "always"
         assert (await server.aget_prompt("greet", {"name": "Ada"}))["messages"]
         assert (await server.acomplete("greet", "name"))["values"] == ["na"]
-        assert len(await server.alist_tools()) == 4
+        assert len(await server.alist_tools()) == len(SHOWN)
         assert len(await server.alist_resources()) == 1
         assert len(await server.alist_resource_templates()) == 1
         assert len(await server.alist_prompts()) == 1
@@ -204,8 +218,11 @@ class TestCallerIdentity:
         server = shop()
 
         assert text(server.call_tool("write", scopes=["write"])) == "Written"
-        with pytest.raises(InvalidParams):
+        with pytest.raises(InsufficientScope) as lacking:
             server.call_tool("write", scopes=["read"])
+        with pytest.raises(AuthenticationRequired) as anonymous:
+            server.call_tool("write")
+        assert lacking.value.scopes == anonymous.value.scopes == {"write"}
 
     def test_frame_processors_run_for_local_calls(self, configure: Configure) -> None:
         configure(FRAME_PROCESSORS=["tests.server.test_in_process.tenant"])

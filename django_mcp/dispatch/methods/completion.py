@@ -56,7 +56,7 @@ async def _resource(frame: Frame, uri: str) -> Component | None:
     found = found or await visibility.find(frame, ResourceComponent.kind, uri)
     if found is not None:
         return found
-    return await anext(visibility.visible_templates(frame, uri), None)
+    return await anext(visibility.usable_templates(frame, uri), None)
 
 
 def _context(frame: Frame) -> dict[str, str]:

@@ -39,7 +39,7 @@ async def _candidates(frame: Frame, uri: str) -> AsyncIterator[tuple[Readable, d
     resource = await visibility.find(frame, ResourceComponent.kind, uri)
     if isinstance(resource, ResourceComponent):
         yield resource, {}
-    async for template in visibility.visible_templates(frame, uri):
+    async for template in visibility.usable_templates(frame, uri):
         yield template, template.match(uri) or {}
 
 

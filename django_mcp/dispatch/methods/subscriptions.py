@@ -9,7 +9,13 @@ from django_mcp.dispatch import visibility
 from django_mcp.dispatch.invocation import string_param
 from django_mcp.frame.session import Change
 from django_mcp.protocol import initialize, subscriptions
-from django_mcp.protocol.errors import InvalidParams, Json, MethodNotFound, ResourceNotFound
+from django_mcp.protocol.errors import (
+    AuthenticationRequired,
+    InvalidParams,
+    Json,
+    MethodNotFound,
+    ResourceNotFound,
+)
 from django_mcp.protocol.limits import MAX_URI
 from django_mcp.protocol.subscriptions import Filter
 
@@ -30,20 +36,30 @@ async def listen(frame: Frame) -> Answer:
 
 
 async def resolve_filter(frame: Frame, wanted: Filter) -> Filter:
-    """Return the part of a filter which the server supports and the caller may read."""
+    """Return the part of a filter which the server supports and the caller may read.
+
+    Raises AuthenticationRequired or InsufficientScope if a resource in it is challenged.
+    """
     capabilities = frame.revision.describe_capabilities(frame.server.get_capabilities())
     categories = subscriptions.LISTS
     lists = [n for n in wanted.lists if _declares(capabilities, categories[n], "listChanged")]
     uris = wanted.uris if _declares(capabilities, "resources", "subscribe") else ()
-    readable = [uri for uri in uris if await visibility.is_readable(frame, uri)]
+    found = {uri: await visibility.access_to(frame, uri) for uri in uris}
+    if challenges := [access.challenge for access in found.values() if access.challenge]:
+        raise AuthenticationRequired.for_all(challenges)
+    readable = [uri for uri, access in found.items() if access.is_permitted]
     return Filter(frozenset(lists), tuple(readable))
 
 
 async def subscribe(frame: Frame) -> Answer:
-    """Subscribe the session to a resource; raises ResourceNotFound for an unknown one."""
+    """Subscribe the session to a resource; raises ResourceNotFound for an unknown one.
+
+    Raises AuthenticationRequired or InsufficientScope for one that is challenged.
+    """
     uri = _uri(frame)
-    if not await visibility.is_readable(frame, uri):
-        raise ResourceNotFound.at(uri)
+    access = await visibility.access_to(frame, uri)
+    if not access.is_permitted:
+        raise access.challenge or ResourceNotFound.at(uri)
     present = frame.private.get("subscriptions", frozenset())
     _check_count(frame, present | {uri})
     return {}, frame.record(Change("subscriptions", "include", uri))

@@ -160,8 +160,10 @@ class Client(ABC):
         is_known = method in self._revision.server_notifications
         if self.state.has_ended or (not is_known and method.startswith("notifications/")):
             return
-        if not self._is_invalid(method, strict_messages.notification, params):
-            self._exchange.write(jsonrpc.notification(method, params))
+        is_checked = self._server.options.strict
+        if is_checked and self._is_invalid(method, strict_messages.notification, params):
+            return
+        self._exchange.write(jsonrpc.notification(method, params))
 
     alog = _flushing(log)
     aprogress = _flushing(progress)

@@ -8,15 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from asgiref.sync import async_to_sync
-from django.contrib.auth import get_user_model
-from django.contrib.auth.models import AnonymousUser
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp import registry
-from django_mcp.auth.base import Principal
 from django_mcp.dispatch import handle
 from django_mcp.dispatch.dispatcher import Reply
 from django_mcp.frame.transport import StdioTransport
+from django_mcp.management import addresses, callers
 from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.request_meta import RequestMeta
 from django_mcp.protocol.revisions import NEWEST
@@ -36,22 +34,16 @@ class Command(BaseCommand):
         parser.add_argument("name", help="name of a tool or a prompt, or the URI of a resource")
         parser.add_argument("arguments", nargs="?", default="{}", help="a JSON object")
         parser.add_argument("--server", default=registry.default.name, help="name of the server")
-        parser.add_argument("--user", help="username of whoever calls; without it, nobody does")
-        parser.add_argument(
-            "--scope", action="append", default=[], help="a scope of the caller; may be repeated"
-        )
+        callers.add_arguments(parser)
         parser.add_argument(
             "--json", action="store_true", dest="as_json", help="print the whole result as JSON"
         )
 
     def handle(self, *args: Any, **options: Any) -> str:
-        try:
-            server = registry.configure(registry.get(options["server"]))
-        except LookupError as error:
-            raise CommandError(str(error)) from error
+        server = addresses.get_server(options["server"])
         request = _request(server, options["name"], _arguments(options["arguments"]))
         caller = frames.RequestOrigin(
-            principal=_principal(options["user"], options["scope"]),
+            principal=callers.principal("command", options["user"], options["scope"]),
             transport=StdioTransport(env=dict(os.environ), os_pid=os.getpid()),
         )
         level = LEVELS.get(options["verbosity"], "debug")
@@ -106,18 +98,6 @@ def _request(server: Server, name: str, arguments: dict[str, Any]) -> Request:
             f"The server {server.name!r} has no tool and no prompt {name!r}: see mcp_show"
         )
     return Request(1, "resources/read", {"uri": name, "_meta": meta})
-
-
-def _principal(username: str | None, scopes: list[str]) -> Principal:
-    user: Any = AnonymousUser()
-    if username is not None:
-        model = get_user_model()
-        try:
-            user = model._default_manager.get_by_natural_key(username)
-        except model.DoesNotExist as error:
-            raise CommandError(f"There is no user {username!r}") from error
-    subject = str(user.pk or "")
-    return Principal(scheme="command", subject=subject, user=user, scopes=frozenset(scopes))
 
 
 def _shown(reply: Reply, *, as_json: bool) -> str:

@@ -10,9 +10,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import BaseCommand, CommandParser
+from django.db import close_old_connections
 
 from django_mcp import conf, registry
+from django_mcp.auth.base import Principal
+from django_mcp.management import addresses, callers
 from django_mcp.server.server import Server
 from django_mcp.transports.connection import stdio
 
@@ -26,20 +29,21 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--server", default=registry.default.name, help="name of the server")
+        callers.add_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            server = registry.configure(registry.get(options["server"]))
-        except LookupError as error:
-            raise CommandError(str(error)) from error
+        server = addresses.get_server(options["server"])
+        principal = callers.principal("stdio", options["user"], options["scope"])
+        close_old_connections()  # This process may live for days, the thread that asked idle.
         is_process = getattr(self, "_called_from_command_line", False)
         ended = _exit_soon if is_process else lambda: None
-        asyncio.run(_serve(server, ended))
+        asyncio.run(_serve(server, principal, ended))
 
 
-async def _serve(server: Server, ended: Callable[[], object]) -> None:
+async def _serve(server: Server, principal: Principal, ended: Callable[[], object]) -> None:
     with stdio.guarded_stdio() as (source, out):
-        serving = asyncio.ensure_future(stdio.serve(server, source, out, ended=ended))
+        served = stdio.serve(server, source, out, principal, ended=ended)
+        serving = asyncio.ensure_future(served)
         loop = asyncio.get_running_loop()
 
         def stop(number: int) -> None:

@@ -67,8 +67,16 @@ V2024_11_05 = Revision(
         "missing_required_client_capability": -32600,
         "unsupported_protocol_version": -32602,
         "url_elicitation_required": -32600,
+        "authentication_required": -32600,
+        "insufficient_scope": -32600,
     },
-    http_statuses={"parse_error": 400, "server_busy": 503, "too_many_requests": 429},
+    http_statuses={
+        "parse_error": 400,
+        "authentication_required": 401,
+        "insufficient_scope": 403,
+        "server_busy": 503,
+        "too_many_requests": 429,
+    },
     # In a later revision it requires URL elicitation and has no other meaning (ELIC-20).
     reserved_codes=frozenset({-32042}),
     features=frozenset({Feature.UNDECLARED_COMPLETION}),

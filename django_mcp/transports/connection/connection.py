@@ -14,6 +14,7 @@ from math import inf
 from typing import Any, Protocol
 
 from django_mcp import conf
+from django_mcp.auth.base import Principal
 from django_mcp.dispatch import dispatcher, visibility
 from django_mcp.dispatch.dispatcher import Reply
 from django_mcp.dispatch.handle import Call, calls_in_flight
@@ -184,6 +185,10 @@ class Connection:
     def write(self, message: bytes) -> None:
         if self._is_open:
             self._sink.write(message)
+
+    def reauthenticated(self, principal: Principal) -> None:
+        """Process further messages with the current user and scopes of the caller."""
+        self._origin = self._origin._replace(principal=principal)
 
     async def flush(self) -> None:
         """Wait until the client has read enough that more may be sent."""

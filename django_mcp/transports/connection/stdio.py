@@ -221,11 +221,16 @@ def _opened(stdout: int) -> Iterator[BinaryIO]:
 
 
 async def serve(
-    server: Server, source: BinaryIO, out: BinaryIO, *, ended: Callable[[], object]
+    server: Server,
+    source: BinaryIO,
+    out: BinaryIO,
+    principal: Principal | None = None,
+    *,
+    ended: Callable[[], object],
 ) -> None:
     """Serve until the connection is ended, and call ``ended`` then."""
     await lifespan.start(server)
-    connection = StdioConnection(server, out, ended=ended)
+    connection = StdioConnection(server, out, principal, ended=ended)
     try:
         await connection.serve(read_lines(source, conf.get().max_body_size))
     finally:

@@ -16,19 +16,19 @@ from typing import Any
 from channels.consumer import AsyncConsumer
 
 from django_mcp import conf
-from django_mcp.auth.base import Authenticator, Challenge, Principal
+from django_mcp.auth.authentication import Authentication
 from django_mcp.dispatch import dispatcher, handle
 from django_mcp.frame.exchange import Exchange
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol import jsonrpc, request_meta
 from django_mcp.protocol.errors import Cancelled, InternalError, InvalidRequest, McpError
-from django_mcp.protocol.headers import RequestHeaders
+from django_mcp.protocol.headers import SESSION_ID, RequestHeaders
 from django_mcp.protocol.jsonrpc import Notification, Request, RequestId, Response
-from django_mcp.protocol.revisions import NEWEST
+from django_mcp.protocol.revisions import NEWEST, Statefulness
 from django_mcp.runtime import threads
 from django_mcp.server.server import Server
 from django_mcp.transports import frames, site
-from django_mcp.transports.http import listen_stream
+from django_mcp.transports.http import cors, listen_stream
 from django_mcp.transports.http.listen_stream import ListenExchange
 from django_mcp.transports.http.monitor import CallMonitor
 from django_mcp.transports.http.request import (
@@ -53,18 +53,20 @@ class HttpConsumer(AsyncConsumer):
     _request_id: RequestId | None = None
     """The id of the request, once it is parsed."""
 
-    def __init__(self, *, server: Server, authenticators: tuple[Authenticator, ...]) -> None:
+    def __init__(self, *, server: Server, authentication: Authentication) -> None:
         self.server = server
-        self.authenticators = authenticators
+        self.authentication = authentication
 
-    async def _authenticate(self) -> Principal:
-        for authenticator in self.authenticators:
-            found = await authenticator.authenticate(self.request.scope)
-            if isinstance(found, Principal):
-                return found
-            if isinstance(found, Challenge):
-                raise HttpError(found.status, found.message, found.headers)
-        raise HttpError(401, "Authentication required")
+    def _read(self, scope: Any, receive: Any, send: Any) -> None:
+        self.request = HttpRequest(scope, receive)
+        self.request.authentication = self.authentication
+        self._send = send
+
+    def _check_origin(self) -> None:
+        self.request.check_origin()
+        origin = self.request.headers.get(b"origin")
+        if origin is not None:
+            self._send = cors.allowing(origin, self._send)
 
     def send_message(self, message: dict[str, Any]) -> Awaitable[None]:
         self._has_begun = True
@@ -107,13 +109,15 @@ class StreamableHttpConsumer(HttpConsumer):
     accepts_stream = True
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        self.request = HttpRequest(scope, receive)
-        self._send = send
+        self._read(scope, receive, send)
         thread = threads.enter_scope()
         try:
-            self.request.check_origin()
+            self._check_origin()
+            if scope["method"] == "OPTIONS":
+                await cors.preflight(self.request, self._send, ALLOWED)
+                return
             verb = self._verb(scope["method"])
-            self.principal = await self._authenticate()
+            self.principal = await self.request.authenticate()
             await verb(self)
         except Exception as error:
             await self._fail(error)
@@ -123,12 +127,24 @@ class StreamableHttpConsumer(HttpConsumer):
 
     def _verb(self, method: str) -> Verb:
         """The handler of an HTTP method; without sessions there is only POST (HTTP-15)."""
-        stateless = method != "POST" and request_meta.is_stateless(self.request.version)
+        stateless = method != "POST" and (
+            self._is_stateless() or not self.server.revisions(Statefulness.SESSION)
+        )
         verb = None if stateless else VERBS.get(method)
         if verb is None:
             allowed = b"POST" if stateless else ALLOWED
             raise HttpError(405, "This cannot be done here", ((b"allow", allowed),))
         return verb
+
+    def _is_stateless(self) -> bool:
+        """Whether the version header is that of a revision without sessions.
+
+        A gateway may send it in an open session too, whose revision then holds.
+        """
+        request = self.request
+        return (
+            request_meta.is_stateless(request.version) and request.headers.get(SESSION_ID) is None
+        )
 
     async def post(self) -> None:
         # First the body: errors of the other checks have the id of the request.
@@ -146,8 +162,7 @@ class StreamableHttpConsumer(HttpConsumer):
         self._request_id = message.id if isinstance(message, Request) else None
         del value  # A listen request may be waited for longer than its message has to be kept.
         if not isinstance(message, Response) and (
-            request_meta.has_request_meta(message.params)
-            or request_meta.is_stateless(self.request.version)
+            request_meta.has_request_meta(message.params) or self._is_stateless()
         ):
             await self._stateless(message)
         else:
@@ -163,15 +178,20 @@ class StreamableHttpConsumer(HttpConsumer):
             await self._listen(message)
             return
         exchange = self._exchange(self.request.headers)
-        meta = request_meta.read(message, self.request.headers, self.server.stateless)
+        meta = self._read_meta(message)
         await self._monitored(frames.stateless(self._call(exchange), message, meta), exchange)
 
+    def _read_meta(self, message: Request) -> request_meta.RequestMeta:
+        server = self.server
+        headers, versions = self.request.headers, server.options.versions
+        return request_meta.read(message, headers, server.stateless, versions)
+
     async def _listen(self, message: Request) -> None:
-        meta = request_meta.read(message, self.request.headers, self.server.stateless)
+        meta = self._read_meta(message)
         if not self.accepts_stream:
             raise HttpError(406, "Accept text/event-stream to listen")
         http = AuthenticatedRequest(
-            self.request, self.send_message, self.principal, self._authenticate, self.server
+            self.request, self.send_message, self.principal, self.request.authenticate, self.server
         )
         exchange = ListenExchange(http)
         frame = frames.stateless(self._call(exchange), message, meta)
@@ -183,15 +203,17 @@ class StreamableHttpConsumer(HttpConsumer):
             request=self.request,
             send=self.send_message,
             principal=self.principal,
-            reauthenticate=self._authenticate,
+            reauthenticate=self.request.authenticate,
             server=self.server,
             may_stream=self.accepts_stream,
         )
 
     def _exchange(self, request_headers: RequestHeaders | None) -> HttpExchange:
-        return HttpExchange(
+        exchange = HttpExchange(
             self.send_message, may_stream=self.accepts_stream, request_headers=request_headers
         )
+        exchange.request = self.request
+        return exchange
 
     def _call(self, exchange: Exchange) -> frames.IncomingRequest:
         return frames.IncomingRequest(self.server, self.request.caller(self.principal), exchange)

@@ -12,14 +12,15 @@ from typing import Any
 from urllib.parse import parse_qsl, quote
 
 from django_mcp import conf
-from django_mcp.auth.base import Authenticator
+from django_mcp.auth.authentication import Authentication
 from django_mcp.protocol import jsonrpc, sse
 from django_mcp.pubsub import bus
 from django_mcp.runtime import threads
 from django_mcp.server.server import Server
 from django_mcp.transports.connection.connection import Connection
+from django_mcp.transports.http import cors
 from django_mcp.transports.http.consumer import HttpConsumer
-from django_mcp.transports.http.request import HttpError, HttpRequest
+from django_mcp.transports.http.request import HttpError
 from django_mcp.transports.http.response import HttpExchange
 from django_mcp.transports.http.sse_stream import AuthenticatedRequest, SseStream
 
@@ -34,24 +35,24 @@ PURPOSE = "http_sse"
 class HttpSseConsumer(HttpConsumer):
     """One HTTP request to one of the two endpoints, which share a path prefix."""
 
-    def __init__(
-        self, *, server: Server, authenticators: tuple[Authenticator, ...], endpoint: str
-    ) -> None:
-        super().__init__(server=server, authenticators=authenticators)
+    def __init__(self, *, server: Server, authentication: Authentication, endpoint: str) -> None:
+        super().__init__(server=server, authentication=authentication)
         self.endpoint = endpoint
 
     def __call__(self, scope: Any, receive: Any, send: Any) -> Coroutine[Any, Any, None]:
-        self.request = HttpRequest(scope, receive)
-        self._send = send
+        self._read(scope, receive, send)
         return threads.in_scope(self._respond, scope["method"])
 
     async def _respond(self, http_method: str) -> None:
         method, verb = VERBS[self.endpoint]
         try:
+            self._check_origin()
+            if http_method == "OPTIONS":
+                await cors.preflight(self.request, self._send, method.encode())
+                return
             if http_method != method:
                 raise HttpError(405, f"Use {method}", ((b"allow", method.encode()),))
-            self.request.check_origin()
-            self.principal = await self._authenticate()
+            self.principal = await self.request.authenticate()
             await verb(self)
         except Exception as error:
             await self._fail(error)
@@ -60,7 +61,7 @@ class HttpSseConsumer(HttpConsumer):
         """Open the stream, and with it the session."""
         self.request.check_get()
         http = AuthenticatedRequest(
-            self.request, self.send_message, self.principal, self._authenticate, self.server
+            self.request, self.send_message, self.principal, self.request.authenticate, self.server
         )
         stream = Stream(http)
         rejection = HttpError(429, "Too many connections are open: close one of them first")
@@ -107,7 +108,16 @@ class HttpSseConsumer(HttpConsumer):
 class Stream(SseStream):
     kind = "connection"
 
+    _connection: Connection | None = None
+
+    async def check(self) -> None:
+        """Close the stream if access was revoked, else use the current permissions."""
+        await super().check()
+        if self._connection is not None and not self.is_denied:
+            self._connection.reauthenticated(self.principal)
+
     async def serve(self, connection: Connection, uri: Callable[[str], str]) -> None:
+        self._connection = connection
         mailboxes = bus.here()
         address = await mailboxes.open_mailbox(lambda posted: connection.receive(posted["body"]))
         try:
@@ -115,6 +125,7 @@ class Stream(SseStream):
             await self.wait_until_closed()
             await self.finish()
         finally:
+            self._connection = None  # It refers to this stream.
             mailboxes.close_mailbox(address)
             # Calls have no time to finish: nothing reads their responses.
             bus.spawn(connection.close(grace=0.0))

@@ -44,6 +44,7 @@ class ListenExchange(HttpExchange):
         super().__init__(http.send, may_stream=False, request_headers=http.request.headers)
         self._stream: ListenStream | None = None
         self._http = http
+        self.request = http.request
 
     async def finish(self, message: dict[str, Any], status: int = 200) -> None:
         """Send the response, as the last event of the stream if the request was accepted."""

@@ -10,16 +10,18 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl
 
-from django.conf import settings as django_settings
 from django.core.signals import setting_changed
 from django.utils.functional import SimpleLazyObject
 
 from django_mcp import conf
-from django_mcp.auth.base import Principal
+from django_mcp.auth.authentication import Authentication, AuthenticationFailed
+from django_mcp.auth.base import Challenge, Principal
 from django_mcp.auth.django_session import browser_session
 from django_mcp.frame.transport import HttpTransport
 from django_mcp.protocol import origins
-from django_mcp.protocol.headers import ACCEPT, PROTOCOL_VERSION, RequestHeaders
+from django_mcp.protocol.errors import AuthenticationRequired
+from django_mcp.protocol.headers import ACCEPT, PROTOCOL_VERSION, RequestHeaders, unjoined
+from django_mcp.protocol.revisions import Revision
 from django_mcp.transports.frames import RequestOrigin
 
 Scope = Mapping[str, Any]
@@ -34,8 +36,6 @@ ONE_VALUE = (b"host", b"origin", b"authorization", b"content-type", b"sec-fetch-
 """Headers on which the checks before the body depend. One with two values is rejected, because
 a gateway may have checked the other value."""
 OTHER_SITES = frozenset({b"cross-site", b"same-site"})
-LOCAL_HOSTS = (".localhost", "127.0.0.1", "[::1]")
-"""The hosts which Django serves under DEBUG if ALLOWED_HOSTS is empty."""
 
 
 class HttpError(Exception):
@@ -53,6 +53,7 @@ class ClientDisconnected(Exception):
 
 
 class HttpRequest:
+    authentication: Authentication
     content = b""
     """The body, from when it is read until it is parsed."""
 
@@ -60,6 +61,22 @@ class HttpRequest:
         self.scope = scope
         self.receive = receive
         self.headers = RequestHeaders(scope["headers"])
+
+    async def authenticate(self) -> Principal:
+        """The caller; raises HttpError with a challenge."""
+        try:
+            return await self.authentication.authenticate(self.scope)
+        except AuthenticationFailed as failed:
+            challenge = failed.challenge
+            headers = self.authentication.headers(self.scope, challenge)
+            raise HttpError(challenge.status, challenge.message, headers) from None
+
+    def challenge(self, error: AuthenticationRequired, revision: Revision) -> HeaderPairs:
+        """The headers of a response with ``error``, which say what the caller needs."""
+        status = revision.http_status(error)
+        name = error.reason if status == 403 else ""
+        challenge = Challenge(status=status, message=error.message, error=name, scopes=error.scopes)
+        return self.authentication.headers(self.scope, challenge)
 
     def header(self, name: bytes) -> str | None:
         """The trimmed value of a header; ``name`` is in lower case.
@@ -73,7 +90,9 @@ class HttpRequest:
 
     @property
     def version(self) -> str | None:
-        return self.header(PROTOCOL_VERSION)
+        version = self.header(PROTOCOL_VERSION)
+        # A proxy may have joined two equal headers.
+        return _text(unjoined(version.encode("latin-1"))) if version and "," in version else version
 
     def check_origin(self) -> None:
         """Reject requests from pages of other sites, also after DNS rebinding (HTTP-02)."""
@@ -205,8 +224,7 @@ def resume(started: Coroutine[Any, Any, None] | Generator[Any, Any, None], await
 def _origin_error(host: bytes, origin: bytes | None, scheme: str) -> str | None:
     """The error for a Host and an Origin, or None. A site receives few different ones."""
     hostname = _text(host)
-    default_hosts = LOCAL_HOSTS if django_settings.DEBUG else ()
-    allowed_hosts = tuple(django_settings.ALLOWED_HOSTS) or default_hosts
+    allowed_hosts = conf.allowed_hosts()
     if not origins.host_allowed(hostname, allowed_hosts):
         return "This Host is not served here: see ALLOWED_HOSTS"
     if not origins.allows(

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 from django_mcp.dispatch import dispatcher
 from django_mcp.protocol import jsonrpc, sse
-from django_mcp.protocol.errors import McpError
+from django_mcp.protocol.errors import AuthenticationRequired, McpError
 from django_mcp.protocol.headers import RequestHeaders
 from django_mcp.protocol.revisions import Revision
 from django_mcp.transports.exchange import LoopExchange
-from django_mcp.transports.http.request import HeaderPairs, resume
+from django_mcp.transports.http.request import HeaderPairs, HttpRequest, resume
 
 logger = logging.getLogger("django_mcp")
 
@@ -52,6 +52,8 @@ class HttpExchange(LoopExchange):
     """Whether the response has become a stream."""
     gone = False
     """Whether nothing can be sent: the client has disconnected, or the response is complete."""
+    request: HttpRequest | None = None
+    """The request which is answered, where a challenge may be the answer."""
     _headers: HeaderPairs = ()
     _pump: asyncio.Task[None] | None = None
     _sending = 0
@@ -74,7 +76,11 @@ class HttpExchange(LoopExchange):
 
     def write(self, message: dict[str, Any], /) -> None:
         if self._may_stream and not self.gone:
-            self._write_from_any_thread(self._enqueue, sse.event(jsonrpc.encode(message)))
+            event = sse.event(jsonrpc.encode(message))
+            if self._is_here():
+                self._enqueue(event)
+            else:
+                self._write_from_thread(self._enqueue, event)
 
     async def flush(self) -> None:
         """Wait until everything written so far has been passed to the ASGI server."""
@@ -97,7 +103,7 @@ class HttpExchange(LoopExchange):
         # A background task of the handler may still write, which is ignored.
         self.gone = True
         if self.streaming:
-            await self._send_events(sse.event(dispatcher.encode(message)), more=False)
+            await self._send_last(sse.event(dispatcher.encode(message)))
         else:
             await self.respond(status, dispatcher.encode(message))
 
@@ -112,9 +118,11 @@ class HttpExchange(LoopExchange):
             self.disconnected()
 
     def status_of(self, error: McpError | None, revision: Revision) -> int:
-        """The status of a response, with the header that says when to try again."""
+        """The status of a response; adds its challenge, or the header that says when to retry."""
         if error is None:
             return 200
+        if isinstance(error, AuthenticationRequired) and self.request is not None:
+            self._headers = (*self._headers, *self.request.challenge(error, revision))
         if error.retry_after is not None:
             self.add_header(b"retry-after", b"%d" % error.retry_after)
         return revision.http_status(error)
@@ -156,13 +164,16 @@ class HttpExchange(LoopExchange):
             self.cut_off()
 
     def _write_from_any_thread(self, write: Callable[[T], None], data: T) -> None:
+        if self._is_here():
+            write(data)
+        else:
+            self._write_from_thread(write, data)
+
+    def _write_from_thread(self, write: Callable[[T], None], data: T) -> None:
         """Call ``write`` in the event loop.
 
         A handler's thread may write many messages before the loop runs, and waits for it at times.
         """
-        if self._is_here():
-            write(data)
-            return
         self.loop.call_soon_threadsafe(write, data)
         self._written_by_threads += 1
         if self._written_by_threads % FLUSH_EVERY == 0:
@@ -198,11 +209,15 @@ class HttpExchange(LoopExchange):
         """Pass the events to the ASGI server; those written meanwhile are sent together."""
         try:
             self._sending = 1
+            if not self.streaming:
+                await self._start_stream()
             while self._waiting:
                 events = bytes(self._waiting)
                 self._waiting.clear()
                 self._sending += 1
-                await self._send_events(events, more=True)
+                await self._send({"type": "http.response.body", "body": events, "more_body": True})
+        except OSError:
+            self.disconnected()
         except asyncio.CancelledError:
             if not self.gone:  # Otherwise ``cut_off`` did it.
                 raise
@@ -210,14 +225,17 @@ class HttpExchange(LoopExchange):
             self._pump = None
             self._sending = 0
 
-    async def _send_events(self, events: bytes, *, more: bool) -> None:
-        """Send a part of the stream, or its end; the first part starts the response."""
+    async def _start_stream(self) -> None:
+        self.streaming = True
+        pairs = [*STREAM_HEADERS, *self._headers]
+        await self._send({"type": "http.response.start", "status": 200, "headers": pairs})
+
+    async def _send_last(self, events: bytes) -> None:
+        """End the stream with ``events``; start it, if nothing was sent before."""
         try:
             if not self.streaming:
-                self.streaming = True
-                pairs = [*STREAM_HEADERS, *self._headers]
-                await self._send({"type": "http.response.start", "status": 200, "headers": pairs})
-            await self._send({"type": "http.response.body", "body": events, "more_body": more})
+                await self._start_stream()
+            await self._send({"type": "http.response.body", "body": events, "more_body": False})
         except OSError:
             # ASGI servers raise it after a disconnect.
             self.disconnected()

@@ -16,6 +16,10 @@ INSTALLED_APPS = [
     "tests.benchmarks.site",
 ]
 
+AUTHENTICATOR = os.environ.get("BENCH_AUTHENTICATOR", "anonymous.AnonymousAuthentication")
+if "token" in AUTHENTICATOR:
+    INSTALLED_APPS.append("django_mcp.tokens")
+
 STORES = {
     "memory": ("memory.MemorySessionStore", "memory.MemoryEventStore"),
     "database": ("database.DatabaseSessionStore", "database.DatabaseEventStore"),
@@ -24,7 +28,7 @@ STORES = {
 _sessions, _events = STORES[os.environ.get("BENCH_STORE", "database")]
 
 DJANGO_MCP = {
-    "AUTHENTICATORS": ["django_mcp.auth.anonymous.AnonymousAuthentication"],
+    "AUTHENTICATORS": [f"django_mcp.auth.{AUTHENTICATOR}"],
     "STORES": {
         "sessions": {"BACKEND": f"django_mcp.stores.{_sessions}"},
         "events": {"BACKEND": f"django_mcp.stores.{_events}"},

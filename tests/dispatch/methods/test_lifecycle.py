@@ -333,7 +333,9 @@ async def test_stateless_request_is_rejected_when_its_version_is_not_configured(
     async with Client(full_server(), transport=mcp_transport) as client:
         error = await error_of(client.request("tools/list"))
 
-    assert (error.code, error.data) == (-32022, {"supported": [], "requested": STATELESS})
+    # Of the supported versions, a client opens a session in one.
+    expected = {"supported": ["2025-11-25"], "requested": STATELESS}
+    assert (error.code, error.data) == (-32022, expected)
 
 
 @over_all_transports

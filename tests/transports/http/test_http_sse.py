@@ -14,10 +14,13 @@ import pytest
 
 from django_mcp import registry, routing
 from django_mcp.testing.asgi import Application, Exchange, Reply, http_scope, perform
+from django_mcp.transports.http import sse_stream
 from tests.transports.http.session.test_get_stream import (
     INITIAL_NOTIFICATIONS,
     NameHeaderAuthentication,
 )
+from tests.transports.http.token_servers import bearer, tokens_of
+from tests.transports.http.token_servers import desk as token_desk
 from tests.transports.http_peer import methods_of
 from tests.transports.sample_server import Desk
 
@@ -225,6 +228,43 @@ async def test_connection_beyond_the_session_limit_is_rejected(
     scope = http_scope("GET", "/desk/sse", headers={"accept": "text/event-stream"})
     async with connected(application):
         assert (await perform(application, scope)).status == 429
+
+
+async def test_connection_uses_the_current_scopes_and_ends_with_the_token(
+    configure: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = token_desk()
+    configure(HTTP_SSE=True)
+    monkeypatch.setattr(registry, "mountable", lambda: (server,))
+    tokens, call = tokens_of(server), {"name": "look", "arguments": {}}
+
+    async with connected(routing.mount(_not_found), **bearer("read")) as client:
+        params = {"protocolVersion": "2024-11-05", "capabilities": {}}
+        params |= {"clientInfo": {"name": "old", "version": "1"}}
+        await client.request("initialize", params)
+        await client.notify("notifications/initialized")
+        assert "result" in await client.request("tools/call", call)
+        set_token(client.stream, b"Bearer other")
+        (held,) = sse_stream._streams_here()._streams
+        await held.check()
+        lacking = await client.request("tools/call", call)
+        tokens.revoked.add("other")
+        await held.check()
+        assert await client.stream.event() is None
+        tokens.revoked.add("read")
+        reply = await client.post({"jsonrpc": "2.0", "id": 9, "method": "ping"})
+
+    assert lacking["error"]["data"] == {"scopes": ["read"]}
+    assert (reply.status, 'error="invalid_token"' in reply.headers["www-authenticate"]) == (
+        401,
+        True,
+    )
+
+
+def set_token(stream: Exchange, value: bytes) -> None:
+    stream._scope["headers"] = [
+        (name, value if name == b"authorization" else old) for name, old in stream._scope["headers"]
+    ]
 
 
 async def test_http_sse_endpoints_are_off_by_default(desk: Desk, configure: Any) -> None:

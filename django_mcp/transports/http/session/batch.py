@@ -8,9 +8,9 @@ from typing import Any
 
 from django_mcp.dispatch import dispatcher
 from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.errors import InvalidRequest, McpError
+from django_mcp.protocol.errors import AuthenticationRequired, InvalidRequest, McpError
 from django_mcp.protocol.jsonrpc import Request, RequestId
-from django_mcp.protocol.revisions import BY_VERSION
+from django_mcp.protocol.revisions import BY_VERSION, Revision
 from django_mcp.transports import session_engine
 from django_mcp.transports.http.request import Receive
 from django_mcp.transports.http.session.response import SessionExchange
@@ -23,6 +23,8 @@ class BatchExchange(SessionExchange):
         super().__init__(batch._send, may_stream=batch._may_stream, route=batch.route)
         self._batch = batch
         self._replies = replies
+        self.challenge: AuthenticationRequired | None = None
+        """The error which is its response, if that is a challenge."""
 
     async def flush(self) -> None:
         await self._batch.flush()
@@ -40,6 +42,11 @@ class BatchExchange(SessionExchange):
     def disconnected(self) -> None:
         super().disconnected()
         self._batch.disconnected()
+
+    def status_of(self, error: McpError | None, revision: Revision) -> int:
+        if isinstance(error, AuthenticationRequired):
+            self.challenge = error
+        return super().status_of(error, revision)
 
     async def finish(self, message: dict[str, Any], status: int = 200) -> None:
         self._replies.append(dispatcher.encode(message))
@@ -59,8 +66,13 @@ async def answer(
     receive: Receive,
     answer_one: Callable[[Request, SessionExchange, Receive], Awaitable[None]],
 ) -> None:
-    """Answer the requests, some at a time, and send all responses when the last one is there."""
+    """Answer the requests, some at a time, and send all responses when the last one is there.
+
+    The response is a challenge if that of each request is one: then nothing has been done, and a
+    client may send the batch again.
+    """
     replies: list[bytes] = []
+    parts = [BatchExchange(batch, replies) for _ in requests]
 
     def fail(error: McpError, request_id: RequestId | None) -> None:
         revision = BY_VERSION[batch.route.session.version]
@@ -70,10 +82,9 @@ async def answer(
     disconnect = asyncio.ensure_future(_disconnect(receive))
     running = asyncio.Semaphore(session_engine.concurrent_in_batch())
 
-    async def one(request: Request) -> None:
+    async def one(request: Request, part: BatchExchange) -> None:
         try:
             async with running:
-                part = BatchExchange(batch, replies)
                 await answer_one(request, part, lambda: asyncio.shield(disconnect))
         except McpError as error:
             fail(error, request.id)
@@ -81,10 +92,15 @@ async def answer(
     for error in errors:
         fail(error, error.request_id)
     try:
-        await asyncio.gather(*map(one, requests))
+        await asyncio.gather(*map(one, requests, parts))
     finally:
         disconnect.cancel()
-    await batch.finish_all(replies)
+    challenges = [part.challenge for part in parts if part.challenge is not None]
+    status = 200
+    if challenges and len(challenges) == len(replies):
+        revision = BY_VERSION[batch.route.session.version]
+        status = batch.status_of(AuthenticationRequired.for_all(challenges), revision)
+    await batch.finish_all(replies, status)
 
 
 async def _disconnect(receive: Receive) -> dict[str, Any]:

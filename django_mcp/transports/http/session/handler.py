@@ -21,7 +21,7 @@ from django_mcp.dispatch import dispatcher, visibility
 from django_mcp.dispatch.dispatcher import Reply
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change, Session
-from django_mcp.protocol import headers, jsonrpc
+from django_mcp.protocol import headers, jsonrpc, request_meta
 from django_mcp.protocol.errors import Cancelled, InvalidRequest, McpError
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestId, Response
 from django_mcp.protocol.limits import quoted
@@ -160,7 +160,7 @@ class SessionHttp(AuthenticatedRequest):
                 user=frame.user,
                 principal=session.principal,
             )
-        await exchange.finish(reply.message)
+        await exchange.finish(reply.message, exchange.status_of(reply.error, frame.revision))
 
     async def _session(self) -> Session:
         """The session which the request names; that of another principal is not found either."""
@@ -179,7 +179,7 @@ class SessionHttp(AuthenticatedRequest):
     def _check_version_header(self, session: Session) -> None:
         """Reject a version that is not served; the session keeps the one it negotiated."""
         version = self.request.version
-        if version is None or version == session.version:
+        if version is None or version == session.version or request_meta.is_stateless(version):
             return
         if BY_VERSION.get(version) not in self.server.revisions(Statefulness.SESSION):
             raise HttpError(400, f"This session speaks {session.version}, not {quoted(version)}")
@@ -219,10 +219,14 @@ class SessionHttp(AuthenticatedRequest):
 
     def _exchange(self, session: Session) -> SessionExchange:
         route = ResponseRoute(self.server, session)
-        return SessionExchange(self.send, may_stream=self.may_stream, route=route)
+        exchange = SessionExchange(self.send, may_stream=self.may_stream, route=route)
+        exchange.request = self.request
+        return exchange
 
     def _plain(self) -> HttpExchange:
-        return HttpExchange(self.send, may_stream=False)
+        exchange = HttpExchange(self.send, may_stream=False)
+        exchange.request = self.request
+        return exchange
 
     async def _fail(self, error: McpError, revision: Revision, identity: Any) -> None:
         exchange, message = self._plain(), jsonrpc.error(identity, revision.error(error))

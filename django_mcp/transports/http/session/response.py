@@ -126,7 +126,7 @@ class SessionExchange(HttpExchange):
         await self._flush_in_time()
         if not self.gone:
             self.gone = True
-            await self._send_events(event, more=False)
+            await self._send_last(event)
         await closing
 
     async def finish_cancelled(self, message: dict[str, Any]) -> None:
@@ -141,19 +141,19 @@ class SessionExchange(HttpExchange):
             return
         if not self.gone:
             self.gone = True
-            await self._send_events(b"", more=False)
+            await self._send_last(b"")
         if self._log is not None:
             await self._log.close()
 
-    async def finish_all(self, messages: Sequence[bytes]) -> None:
+    async def finish_all(self, messages: Sequence[bytes], status: int) -> None:
         """Send the responses to a batch, each as an event or all in one array."""
         await self._flush_in_time()
         if self.gone:
             return
         if self.streaming:
-            await self._send_events(b"".join(map(sse.event, messages)), more=False)
+            await self._send_last(b"".join(map(sse.event, messages)))
         elif messages:
-            await self.respond(200, b"[%b]" % b",".join(messages))
+            await self.respond(status, b"[%b]" % b",".join(messages))
         else:
             await self.respond(202, b"", ())
 
@@ -214,7 +214,7 @@ class SessionExchange(HttpExchange):
         if self._log is not None:
             self._log.left()
             await self._log.flush()
-        await self._send_events(b"", more=False)
+        await self._send_last(b"")
         self.release()
 
     def release(self) -> None:

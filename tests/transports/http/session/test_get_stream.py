@@ -98,8 +98,7 @@ async def test_get_without_event_stream_in_accept_header_gets_406(desk: Desk) ->
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 async def test_get_and_delete_in_the_stateless_revision_get_405(desk: Desk, method: str) -> None:
-    peer = await ready(desk)
-    peer.headers = {"mcp-protocol-version": MODERN}
+    peer = Peer(desk.server, headers={"mcp-protocol-version": MODERN})
     if method == "DELETE":
         reply = await peer.delete()
         assert (reply.status, reply.headers["allow"]) == (405, "POST")
@@ -107,6 +106,14 @@ async def test_get_and_delete_in_the_stateless_revision_get_405(desk: Desk, meth
     async with peer.open_get() as stream:
         assert await stream.status() == 405
         assert (await stream.headers())["allow"] == "POST"
+
+
+async def test_session_keeps_its_revision_whatever_version_a_gateway_sends(desk: Desk) -> None:
+    peer = await ready(desk)
+    peer.headers = {"mcp-protocol-version": MODERN}
+    async with peer.open_get() as stream:
+        assert await stream.status() == 200
+    assert (await peer.delete()).status == 204
 
 
 async def test_get_without_a_known_session_is_rejected(desk: Desk) -> None:

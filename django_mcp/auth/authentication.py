@@ -1,0 +1,126 @@
+"""The authentication of one server: its authenticators in order, and the challenge of them all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from django_mcp import conf
+from django_mcp.auth.base import (
+    INVALID_TOKEN,
+    Authenticator,
+    Challenge,
+    Principal,
+    Scope,
+    bearer_token,
+)
+from django_mcp.auth.resource import SCOPE_KEY, Resource
+from django_mcp.auth.scopes import grants
+
+BEARER = "Bearer"
+UNQUOTABLE = re.compile(r"[^ !#-\[\]-~]")
+"""What a parameter of a challenge may not contain (RFC 6750, section 3)."""
+Header = tuple[bytes, bytes]
+
+
+class AuthenticationFailed(Exception):
+    """No authenticator accepted the request; ``challenge`` says why."""
+
+    def __init__(self, challenge: Challenge) -> None:
+        super().__init__(challenge.message)
+        self.challenge = challenge
+
+
+class Authentication:
+    """Authenticates the requests to one server."""
+
+    def __init__(self, authenticators: Sequence[Authenticator], resource: Resource) -> None:
+        self.authenticators = tuple(authenticators)
+        self.resource = resource
+        found = dict.fromkeys(getattr(item, "scheme", BEARER) for item in self.authenticators)
+        # Some clients read only the first challenge, and can use only that of tokens.
+        schemes = sorted(filter(None, found), key=lambda scheme: scheme != BEARER)
+        self._schemes = tuple(schemes) or (BEARER,)
+        self._takes_tokens = any(
+            getattr(item, "scheme", None) == BEARER for item in self.authenticators
+        )
+
+    async def authenticate(self, scope: Scope) -> Principal:
+        """Return the principal; raises AuthenticationFailed.
+
+        A bearer token which no authenticator knows is not valid, even where anonymous callers
+        are accepted: a client whose token has expired has to learn it.
+        """
+        scope[SCOPE_KEY] = self.resource  # type: ignore[index]
+        has_token = self._takes_tokens and bearer_token(scope) is not None
+        for authenticator in self.authenticators:
+            found = await authenticator.authenticate(scope)
+            if isinstance(found, Challenge):
+                raise AuthenticationFailed(found)
+            if found is None or (has_token and _ignores_token(authenticator, found)):
+                continue
+            if self.resource.scopes and _is_of_token(authenticator, scope):
+                self._check_scopes(found)
+            return found
+        raise AuthenticationFailed(INVALID_TOKEN if has_token else Challenge())
+
+    def _check_scopes(self, principal: Principal) -> None:
+        """Raise AuthenticationFailed if the access token lacks a scope of the server."""
+        if grants(principal.scopes, self.resource.scopes, conf.get().scope_hierarchy):
+            return
+        message = "The access token lacks a scope that this server needs"
+        raise AuthenticationFailed(
+            Challenge(status=403, error="insufficient_scope", message=message)
+        )
+
+    def issuers(self, scope: Scope) -> tuple[str, ...]:
+        """Return the authorization servers whose tokens are accepted, without repetition."""
+        return tuple(dict.fromkeys(self._issuers(scope)))
+
+    def _issuers(self, scope: Scope) -> Iterator[str]:
+        for authenticator in self.authenticators:
+            find = getattr(authenticator, "authorization_servers", None)
+            if find is not None:
+                yield from find(scope)
+
+    def headers(self, scope: Scope, challenge: Challenge) -> tuple[Header, ...]:
+        """Return the headers of a rejection: one ``WWW-Authenticate`` for each scheme."""
+        if challenge.status != 401 and not challenge.error:
+            return challenge.headers
+        return (*self._challenges(scope, challenge), *challenge.headers)
+
+    def _challenges(self, scope: Scope, challenge: Challenge) -> Iterator[Header]:
+        for scheme in self._schemes:
+            if scheme == BEARER:
+                pairs = self._members(scope, challenge)
+                members = ", ".join(f'{name}="{_quotable(value)}"' for name, value in pairs)
+                yield b"www-authenticate", f"{scheme} {members}".strip().encode()
+            elif challenge.status == 401:  # No other scheme has scopes.
+                yield b"www-authenticate", scheme.encode("latin-1", "replace")
+
+    def _members(self, scope: Scope, challenge: Challenge) -> Iterable[tuple[str, str]]:
+        """The parameters of a Bearer challenge (RFC 6750, section 3; RFC 9728, section 5.1)."""
+        if self.issuers(scope):
+            yield "resource_metadata", self.resource.metadata_url(scope)
+        if scopes := sorted({*self.resource.scopes, *challenge.scopes}):
+            yield "scope", " ".join(scopes)
+        if challenge.error:
+            yield "error", challenge.error
+            yield "error_description", challenge.message
+
+
+def _ignores_token(authenticator: Authenticator, found: Principal) -> bool:
+    if getattr(authenticator, "accepts_all", False):
+        return True
+    return found.is_anonymous and getattr(authenticator, "scheme", None) != BEARER
+
+
+def _is_of_token(authenticator: Authenticator, scope: Scope) -> bool:
+    """Whether the principal comes from an access token; a site's own class may not say it."""
+    if hasattr(authenticator, "scheme"):
+        return bool(authenticator.scheme == BEARER)
+    return bearer_token(scope) is not None
+
+
+def _quotable(value: str) -> str:
+    return UNQUOTABLE.sub("?", str(value).replace('"', "'").replace("\n", " "))

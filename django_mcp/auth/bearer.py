@@ -1,0 +1,232 @@
+"""A base for authenticators of access tokens whose claims an authorization server states."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.contrib.auth import get_user_model
+from django.core.exceptions import ImproperlyConfigured
+
+from django_mcp.auth.base import (
+    INVALID_TOKEN,
+    BaseAuthentication,
+    Challenge,
+    Principal,
+    Scope,
+    bearer_token,
+)
+from django_mcp.auth.issuers import Unavailable, is_secure
+from django_mcp.auth.resource import is_for
+
+logger = logging.getLogger("django_mcp")
+
+Claims = Mapping[str, Any]
+
+MAX_TOKEN_LENGTH = 16_384
+"""Characters; ASGI servers accept few headers that are longer."""
+MAX_SUBJECT_LENGTH = 255
+"""Characters of a subject (OpenID Connect Core, section 2)."""
+NO_ACCOUNT = Challenge(
+    status=403, message="The subject of the access token has no active account here"
+)
+"""No 401: with another token, the caller would not have an account either."""
+
+
+class InvalidToken(Exception):
+    """The token is of this authenticator, and is not valid."""
+
+
+class ClaimsAuthentication(BaseAuthentication, ABC):
+    """Accepts the access tokens of one issuer that name this server as their audience.
+
+    Options are arguments, or attributes of a subclass, whose dotted path the settings can name.
+    """
+
+    scheme = "Bearer"
+    name = ""
+    """The ``scheme`` of its principals."""
+
+    issuer: str | None = None
+    """The issuer, exactly as its metadata and its tokens name it."""
+    audience: str | Sequence[str] | None = None
+    """Audiences to accept besides the URL of the endpoint and the setting ``AUDIENCES``: on each
+    server that has this authenticator."""
+    leeway: float = 30.0
+    """Seconds by which the clocks of this site and of the issuer may differ."""
+    user_claim = "sub"
+    """The claim that identifies a Django user. It must be one that users cannot choose."""
+    user_field: str | None = None
+    """The field of the user model that the claim is compared with; None for USERNAME_FIELD."""
+
+    def __init__(self, **options: Any) -> None:
+        for name, value in options.items():
+            if value is not None:
+                setattr(self, name, value)
+        if self.issuer is not None:
+            require_secure(self.issuer, "issuer")
+
+    @abstractmethod
+    async def claims(self, token: str, /) -> Claims | None:
+        """Return the verified claims; None for a token of another authenticator.
+
+        Raises InvalidToken for a token of this one, and Unavailable if nobody can tell now.
+        """
+
+    async def get_user(self, claims: Claims, /) -> Any:
+        """Return the Django user of verified claims; None refuses the request with 403.
+
+        This one finds the user whose ``user_field`` is equal to ``user_claim``. Override it to map
+        claims in another way, to create users, or to return ``AnonymousUser()`` for callers without
+        an account, such as programs. A user who is not active is refused in any case. The claim
+        "email" is used only if "email_verified" is true.
+        """
+        value = claims.get(self.user_claim)
+        if not isinstance(value, str) or not value or "\0" in value:
+            return None
+        if self.user_claim == "email" and claims.get("email_verified") is not True:
+            return None
+        model = get_user_model()
+        field = self.user_field or model.USERNAME_FIELD
+        found = [user async for user in model._default_manager.filter(**{field: value})[:2]]
+        # Databases may compare without case; one that several users have identifies nobody.
+        is_found = len(found) == 1 and str(getattr(found[0], field)) == value
+        return found[0] if is_found else None
+
+    def authorization_servers(self, scope: Scope, /) -> Sequence[str]:
+        """Return the issuer."""
+        return () if self.issuer is None else (self.issuer,)
+
+    async def authenticate(self, scope: Scope, /) -> Principal | Challenge | None:
+        """Return the principal of the token's subject."""
+        token = bearer_token(scope)
+        if token is None or len(token) > MAX_TOKEN_LENGTH:
+            return None
+        try:
+            claims = await self.claims(token)
+            if claims is None:
+                return None
+            subject = _subject(claims)
+        except InvalidToken:
+            return INVALID_TOKEN
+        except Unavailable as error:
+            return _unavailable(error)
+        if not self._is_for(scope, audiences(claims)):
+            return INVALID_TOKEN
+        user = await self.get_user(claims)
+        if user is None or not _is_active(user):
+            return NO_ACCOUNT
+        return Principal(
+            scheme=self.name,
+            # Subjects are unique only within an issuer, whose URL has no space.
+            subject=f"{self.namespace} {subject}",
+            user=user,
+            scopes=scopes(claims),
+            claims=claims,
+        )
+
+    @property
+    def namespace(self) -> str | None:
+        """The URL within which subjects are unique."""
+        return self.issuer
+
+    def _is_for(self, scope: Scope, named: Sequence[str]) -> bool:
+        own = (self.audience,) if isinstance(self.audience, str) else self.audience or ()
+        return is_for(scope, named) or any(audience in own for audience in named)
+
+
+def require_secure(url: Any, option: str) -> None:
+    """Raise ImproperlyConfigured unless ``url`` is an https one, or one of this machine."""
+    if not isinstance(url, str) or not is_secure(url) or urlsplit(url).fragment:
+        raise ImproperlyConfigured(
+            f"The {option} {url!r} must be a URL that begins with https://; http:// is for "
+            "development only, with localhost or 127.0.0.1."
+        )
+
+
+def stated_issuer(token: str) -> str | None:
+    """Return the issuer that a JWT states, which nobody has verified; None for other tokens."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return None
+    try:
+        payload = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (ValueError, RecursionError):
+        return None
+    issuer = payload.get("iss") if isinstance(payload, dict) else None
+    return issuer if isinstance(issuer, str) else None
+
+
+def audiences(claims: Claims) -> Sequence[str]:
+    """Return the audiences of a token: the claim ``aud`` is a string or a list."""
+    named = claims.get("aud")
+    listed = named if isinstance(named, list) else [named]
+    return [audience for audience in listed if isinstance(audience, str) and audience]
+
+
+def scopes(claims: Claims) -> frozenset[str]:
+    """Return the scopes: ``scope``, or ``scp`` of issuers that name it so; a string or a list."""
+    granted = claims.get("scope", claims.get("scp"))
+    if isinstance(granted, str):
+        return frozenset(granted.split())
+    if isinstance(granted, list):
+        return frozenset(scope for scope in granted if isinstance(scope, str))
+    return frozenset()
+
+
+def require_access_token(claims: Claims, *, is_typed: bool = False) -> None:
+    """Raise InvalidToken for the claims of an ID, refresh or logout token.
+
+    Those of a token that belongs to a key are invalid, too: its sender would have to prove that
+    they have the key (RFC 9449, section 7.1). ``is_typed``: its header says what it is.
+    """
+    kind = claims.get("typ", "Bearer")
+    is_other = (
+        kind not in ACCESS_TOKEN_KINDS
+        or claims.get("token_use", "access") != "access"
+        or (not is_typed and not NOT_OF_ACCESS_TOKENS.isdisjoint(claims))
+    )
+    if is_other or "cnf" in claims:
+        raise InvalidToken
+
+
+ACCESS_TOKEN_KINDS = ("Bearer", "bearer", "JWT", "at+jwt")
+"""Keycloak states the kind of a token in a claim."""
+NOT_OF_ACCESS_TOKENS = frozenset({"at_hash", "c_hash", "events", "nonce", "s_hash"})
+"""Claims of ID tokens (OpenID Connect Core, section 3.3.2.11) and of events (RFC 8417)."""
+
+
+def number(value: Any) -> float | None:
+    """Return a NumericDate of a claim as seconds, or None if it is not a finite number."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    try:
+        return float(value) if is_number and isfinite(value) else None
+    except OverflowError:
+        return None
+
+
+def _subject(claims: Claims) -> str:
+    subject = claims.get("sub")
+    if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT_LENGTH:
+        raise InvalidToken
+    return subject
+
+
+def _is_active(user: Any) -> bool:
+    # AnonymousUser is not active, and stands for nobody who could be deactivated.
+    return getattr(user, "is_active", True) or not getattr(user, "is_authenticated", True)
+
+
+def _unavailable(error: Unavailable) -> Challenge:
+    """503: with 401, clients would begin to log in again."""
+    return Challenge(
+        status=503,
+        headers=((b"retry-after", str(error.retry_after).encode()),),
+        message="Access tokens cannot be verified now. Try again later",
+    )

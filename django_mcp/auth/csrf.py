@@ -1,0 +1,52 @@
+"""Whether a page of another origin may have made a request, which then has the user's cookies.
+
+After Django's CsrfViewMiddleware, without its token: programs have none, and all browsers that are
+in use state where a request comes from.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from django.conf import settings
+
+from django_mcp import conf
+from django_mcp.auth.base import Scope, header
+from django_mcp.auth.resource import request_origin
+from django_mcp.protocol import origins
+
+OWN_SITES = ("same-origin", "none")
+"""Values of Sec-Fetch-Site: a page of this origin, and the user, without any page."""
+
+
+def is_cross_origin(scope: Scope) -> bool:
+    """Whether the request states that it comes from another origin than that of this site.
+
+    The origins in ``CSRF_TRUSTED_ORIGINS`` count as own. Of ``Origin``, ``Sec-Fetch-Site`` and
+    ``Referer``, the first one that is there decides; the requests of programs have none of them.
+    """
+    origin = header(scope, b"origin")
+    if origin is not None:
+        return not _is_own(scope, origin)
+    site = header(scope, b"sec-fetch-site")
+    if site is not None:
+        return site not in OWN_SITES
+    referer = header(scope, b"referer")
+    return bool(referer) and not _is_own(scope, _origin_of(referer or ""))
+
+
+def _is_own(scope: Scope, origin: str) -> bool:
+    own = (request_origin(scope), _origin_of(conf.get().base_url or ""))
+    trusted = (each for each in settings.CSRF_TRUSTED_ORIGINS if each != "*")
+    return origins.allows(
+        origin, host="", scheme="", allowed_hosts=(), allowed_origins=(*filter(None, own), *trusted)
+    )
+
+
+def _origin_of(url: str) -> str:
+    """Return scheme and host of a URL, or "" if it has none."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    return f"{parts.scheme}://{parts.netloc}" if parts.netloc else ""

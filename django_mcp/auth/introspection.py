@@ -1,0 +1,230 @@
+"""Authentication by opaque access tokens, of which the authorization server is asked (RFC 7662)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import NamedTuple
+from urllib.parse import quote_plus, urlencode
+
+from django.core.exceptions import ImproperlyConfigured
+
+from django_mcp.auth.bearer import (
+    Claims,
+    ClaimsAuthentication,
+    InvalidToken,
+    logger,
+    number,
+    require_access_token,
+    require_secure,
+    stated_issuer,
+)
+from django_mcp.auth.issuers import Unavailable, Workers, fetch_json, result_of
+
+MAX_ANSWER = 16 * 1024
+"""Bytes of one answer."""
+MAX_THREADS = 8
+"""Requests to an endpoint at the same time, in one process."""
+MAX_WAITING = 200
+WAIT_TIMEOUT = 10.0
+"""Seconds for which a request waits for an answer."""
+MAX_FAILURES = 3
+"""Failures in a row after which the endpoint is not asked for PAUSE seconds."""
+PAUSE = 10.0
+TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+"""The syntax of a token (RFC 6750, section 2.1)."""
+
+
+class IntrospectionAuthentication(ClaimsAuthentication):
+    """Accepts access tokens of which the introspection endpoint ``url`` says that they are active.
+
+    Tokens that no authenticator before this one has accepted are sent there: list it last. A token
+    must have an audience and a subject.
+    """
+
+    name = "introspection"
+    url: str
+    client_id = ""
+    client_secret = ""
+    cache_seconds: float = 30.0
+    """How long an answer is kept: for as long, a token that was revoked is accepted."""
+    max_cached = 1000
+    """The number of tokens whose answers are kept."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        client_id: str | None = None,
+        client_secret: str | None = None,
+        *,
+        issuer: str | None = None,
+        audience: str | Sequence[str] | None = None,
+        leeway: float | None = None,
+        user_claim: str | None = None,
+        user_field: str | None = None,
+        cache_seconds: float | None = None,
+    ) -> None:
+        super().__init__(
+            url=url,
+            client_id=client_id,
+            client_secret=client_secret,
+            issuer=issuer,
+            audience=audience,
+            leeway=leeway,
+            user_claim=user_claim,
+            user_field=user_field,
+            cache_seconds=cache_seconds,
+        )
+        if not getattr(self, "url", "") or not self.client_id:
+            raise ImproperlyConfigured(
+                "IntrospectionAuthentication needs the url of the endpoint, and the client_id and "
+                "the client_secret of this site there."
+            )
+        require_secure(self.url, "url")
+        self._endpoint = _Endpoint(self.url, self.client_id, self.client_secret)
+        self._active = _Answers(self.max_cached)
+        # Made-up tokens do not take the places of real ones.
+        self._inactive = _Answers(self.max_cached)
+
+    @property
+    def namespace(self) -> str | None:
+        """The URL within which subjects are unique."""
+        return self.issuer or self.url
+
+    async def claims(self, token: str, /) -> Claims | None:
+        """Return what the endpoint says of an active token; None of any other."""
+        if not TOKEN.fullmatch(token) or self._is_foreign(token):
+            return None
+        digest = hashlib.sha256(token.encode()).digest()
+        claims = self._active.get(digest) or self._inactive.get(digest)
+        if claims is None:
+            claims = await self._endpoint.ask(digest, token)
+            answers = self._active if claims["active"] else self._inactive
+            answers.put(digest, claims, self.cache_seconds)
+        if not claims["active"]:
+            return None
+        self._require_valid(claims)
+        # Without a subject, the user name identifies whoever allowed the access.
+        return claims if "sub" in claims else {**claims, "sub": claims.get("username")}
+
+    def _is_foreign(self, token: str) -> bool:
+        """Whether it says that it is of another issuer, which is then not sent to this one."""
+        return self.issuer is not None and stated_issuer(token) not in (None, self.issuer)
+
+    def _require_valid(self, claims: Claims) -> None:
+        now = time.time()
+        expires, begins = claims.get("exp"), claims.get("nbf")
+        is_expired = expires is not None and (number(expires) or 0) + self.leeway <= now
+        is_early = begins is not None and (number(begins) or now * 2) - self.leeway > now
+        is_other = self.issuer is not None and claims.get("iss", self.issuer) != self.issuer
+        is_bearer = str(claims.get("token_type", "bearer")).lower() in TOKEN_TYPES
+        if is_expired or is_early or is_other or not is_bearer:
+            raise InvalidToken
+        require_access_token(claims)
+
+
+TOKEN_TYPES = ("bearer", "access_token")
+
+
+class _Endpoint:
+    """An introspection endpoint, which is asked once for the requests that wait for one token.
+
+    After MAX_FAILURES failures it is not asked for PAUSE seconds, and then once, to try.
+    """
+
+    def __init__(self, url: str, client_id: str, client_secret: str) -> None:
+        self._url = url
+        # RFC 6749, section 2.3.1.
+        pair = f"{quote_plus(client_id)}:{quote_plus(client_secret)}"
+        self._authorization = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        self._workers = Workers(MAX_THREADS, MAX_WAITING)
+        self._lock = threading.Lock()
+        self._pending: dict[bytes, Future[Claims | Unavailable]] = {}
+        self._failures = 0
+        self._failed_at = self._closed_until = 0.0
+
+    async def ask(self, digest: bytes, token: str) -> Claims:
+        """Return the answer for a token; raises Unavailable."""
+        with self._lock:
+            future = self._pending.get(digest)
+            if future is None:
+                begun_at = self._require_open()
+                future = self._workers.submit(partial(self._fetch, digest, token, begun_at))
+                self._pending[digest] = future
+        return await result_of(future, WAIT_TIMEOUT)
+
+    def _require_open(self) -> float:
+        now = time.monotonic()
+        if self._failures >= MAX_FAILURES:
+            if now < self._closed_until:
+                raise self._unavailable()
+            self._closed_until = now + PAUSE  # This request tries. The others do not wait for it.
+        return now
+
+    def _fetch(self, digest: bytes, token: str, begun_at: float) -> Claims:
+        try:
+            if self._failures >= MAX_FAILURES and begun_at <= self._failed_at:
+                raise self._unavailable()  # It waited for a thread while the others failed.
+            return self._answer(token)
+        finally:
+            with self._lock:
+                self._pending.pop(digest, None)
+
+    def _answer(self, token: str) -> Claims:
+        data = urlencode({"token": token, "token_type_hint": "access_token"}).encode()
+        headers = {"Authorization": self._authorization}
+        try:
+            answer = fetch_json(self._url, data=data, headers=headers, limit=MAX_ANSWER)
+            if not isinstance(answer.get("active"), bool):
+                raise Unavailable(f"{self._url} does not say whether a token is active")
+        except Unavailable as error:
+            with self._lock:
+                self._failures += 1
+                self._failed_at = time.monotonic()
+                self._closed_until = self._failed_at + PAUSE
+            logger.error("A token cannot be introspected: %s", error)
+            raise
+        self._failures = 0
+        return answer if answer["active"] else INACTIVE
+
+    def _unavailable(self) -> Unavailable:
+        return Unavailable(f"{self._url} does not answer", retry_after=int(PAUSE))
+
+
+INACTIVE: Claims = {"active": False}
+
+
+class _Answer(NamedTuple):
+    claims: Claims
+    until: float
+
+
+class _Answers:
+    """Answers by the digest of their token; the one that was used least recently is dropped."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._answers: OrderedDict[bytes, _Answer] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, digest: bytes) -> Claims | None:
+        with self._lock:
+            answer = self._answers.get(digest)
+            if answer is None or answer.until <= time.monotonic():
+                self._answers.pop(digest, None)
+                return None
+            self._answers.move_to_end(digest)
+            return answer.claims
+
+    def put(self, digest: bytes, claims: Claims, seconds: float) -> None:
+        with self._lock:
+            self._answers[digest] = _Answer(claims, time.monotonic() + seconds)
+            while len(self._answers) > self._size:
+                self._answers.popitem(last=False)

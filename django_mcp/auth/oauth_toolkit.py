@@ -1,0 +1,106 @@
+"""Authentication by access tokens of django-oauth-toolkit in the same project.
+
+It needs the extra ``oauth`` and ``"oauth2_provider"`` in INSTALLED_APPS.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+from django.urls import NoReverseMatch, get_script_prefix, reverse
+from django.utils import timezone
+
+from django_mcp.auth.base import (
+    INVALID_TOKEN,
+    BaseAuthentication,
+    Challenge,
+    Principal,
+    Scope,
+    bearer_token,
+)
+from django_mcp.auth.cache import PrincipalCache
+from django_mcp.auth.resource import addressed, base_url, is_for
+
+try:
+    from oauth2_provider.models import get_access_token_model
+    from oauth2_provider.settings import oauth2_settings
+except (ImportError, RuntimeError) as error:
+    raise ImproperlyConfigured(
+        "OAuthToolkitAuthentication needs django-oauth-toolkit. Install "
+        'django-mcp-channels[oauth], and add "oauth2_provider" to INSTALLED_APPS.'
+    ) from error
+
+WELL_KNOWN = "/.well-known/oauth-authorization-server"
+"""The path of the metadata of an authorization server (RFC 8414, section 3)."""
+
+
+class OAuthToolkitAuthentication(BaseAuthentication):
+    """Accepts access tokens which name the addressed server as their resource (RFC 8707).
+
+    A token without a resource is refused: it could have been issued for anything.
+    """
+
+    scheme = "Bearer"
+
+    def __init__(self) -> None:
+        self._model = get_access_token_model()
+        self._cache = PrincipalCache()
+
+    async def authenticate(self, scope: Scope, /) -> Principal | Challenge | None:
+        """Return the principal of a valid token of an active user, or None for unknown tokens."""
+        token = bearer_token(scope)
+        if token is None:
+            return None
+        # The toolkit stores this digest, and finds tokens by it.
+        digest = sha256(token.encode("utf-8")).hexdigest()
+        endpoint = addressed(scope).url(scope)
+        if (known := self._cache.get(digest, endpoint)) is not None:
+            return known
+        mark = await self._cache.watch()
+        found = await (
+            self._model.objects.select_related("user", "application")
+            .filter(token_checksum=digest)
+            .afirst()
+        )
+        if found is None:
+            return None
+        principal = await self._principal(scope, found)
+        if principal is None:
+            return INVALID_TOKEN
+        self._cache.put(digest, principal, found.expires.timestamp(), endpoint, mark=mark)
+        return principal
+
+    async def _principal(self, scope: Scope, token: Any) -> Principal | None:
+        if token.expires <= timezone.now() or not is_for(scope, token.resource or ()):
+            return None
+        user = await self.get_user(token)
+        if user is None or not user.is_active:
+            return None
+        client_id = "" if token.application is None else token.application.client_id
+        scopes = frozenset(token.scope.split())
+        return Principal(scheme="oauth", user=user, scopes=scopes, claims={"client_id": client_id})
+
+    async def get_user(self, token: Any) -> Any:
+        """Return the user of an access token, or None to refuse it. A subclass may override it.
+
+        By default it is the user who allowed the access. A token of the client credentials grant
+        has none: a subclass may return the owner of its application.
+        """
+        return token.user
+
+    def authorization_servers(self, scope: Scope, /) -> tuple[str, ...]:
+        """Return the issuer of this project."""
+        return (issuer(base_url(scope)),)
+
+
+def issuer(base: str) -> str:
+    """Return the issuer: OIDC_ISS_ENDPOINT, else where the metadata is served below ``base``."""
+    if pinned := oauth2_settings.OIDC_ISS_ENDPOINT:
+        return str(pinned)
+    try:
+        path = reverse("oauth2_provider:oauth-server-metadata")
+    except NoReverseMatch:
+        return base
+    return base + ("/" + path.removeprefix(get_script_prefix())).partition(WELL_KNOWN)[0]

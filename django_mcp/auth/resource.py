@@ -1,0 +1,135 @@
+"""The identity of a server as an OAuth protected resource: its URL, and its metadata (RFC 9728)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from django.conf import settings as django_settings
+
+from django_mcp import conf
+from django_mcp.auth.base import Scope, header
+from django_mcp.protocol import origins
+
+logger = logging.getLogger("django_mcp")
+
+WELL_KNOWN = "/.well-known/oauth-protected-resource"
+
+SCOPE_KEY = "django_mcp.resource"
+"""The key under which the ASGI scope has the Resource that a request addresses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One server: the path of its endpoint, the scopes of every call, its title and its name."""
+
+    path: str
+    scopes: tuple[str, ...] = ()
+    title: str | None = None
+    name: str = ""
+
+    def url(self, scope: Scope) -> str:
+        """Return the URL of the endpoint, as clients have it: no slash is added at its end."""
+        return base_url(scope) + self.path
+
+    def metadata_url(self, scope: Scope) -> str:
+        """Return the URL of its metadata, with the well-known path before that of the endpoint."""
+        parts = urlsplit(self.url(scope))
+        # A slash after the host is removed (RFC 9728, section 3.1).
+        return urlunsplit(parts._replace(path=(WELL_KNOWN + parts.path).rstrip("/")))
+
+    def metadata(self, scope: Scope, issuers: Iterable[str]) -> dict[str, Any]:
+        """Return the metadata document (RFC 9728, section 2)."""
+        document = {
+            "resource": self.url(scope),
+            "authorization_servers": [*issuers],
+            "scopes_supported": [*self.scopes],
+            "bearer_methods_supported": ["header"],
+            "resource_name": self.title,
+        }
+        return {name: value for name, value in document.items() if value}
+
+
+def addressed(scope: Scope) -> Resource:
+    """Return the Resource that the request addresses; raises KeyError outside an MCP request."""
+    resource: Resource = scope[SCOPE_KEY]
+    return resource
+
+
+def is_for(scope: Scope, audiences: Sequence[str]) -> bool:
+    """Whether a token for ``audiences`` is meant for the addressed endpoint (RFC 8707, section 2).
+
+    One of them must be its URL, or one that the site lists in AUDIENCES. Where ALLOWED_HOSTS is
+    ``["*"]``, its URL counts only with BASE_URL: the client chooses the Host, and with it could
+    choose the audience.
+    """
+    site = conf.get()
+    accepted = {*map(canonical, site.audiences)}
+    if site.base_url is not None or "*" not in django_settings.ALLOWED_HOSTS:
+        accepted.add(canonical(addressed(scope).url(scope)))
+    elif not accepted:
+        _warn_of_any_host()
+    return any(canonical(audience) in accepted for audience in audiences)
+
+
+@cache
+def _warn_of_any_host() -> None:
+    logger.warning(
+        'No access token has an accepted audience while ALLOWED_HOSTS is ["*"]: list the hosts, '
+        'or set DJANGO_MCP["BASE_URL"]'
+    )
+
+
+def canonical(url: str) -> str:
+    """Return ``url`` with scheme and host in lower case; any other text as it is."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # For example, an unmatched bracket.
+        return url
+    scheme, host = parts.scheme.lower(), parts.netloc.lower()
+    return url if not host else urlunsplit(parts._replace(scheme=scheme, netloc=host))
+
+
+def base_url(scope: Scope) -> str:
+    """Return BASE_URL, else what the request says: scheme, host and the prefix of the site.
+
+    The headers of a proxy count where SECURE_PROXY_SSL_HEADER and USE_X_FORWARDED_HOST say so.
+    """
+    configured = conf.get().base_url
+    if configured is not None:
+        return configured.rstrip("/")
+    return request_origin(scope) + site_prefix(scope)
+
+
+def request_origin(scope: Scope) -> str:
+    """Return scheme and host of the request, as its client has them."""
+    return f"{_scheme(scope)}://{_host(scope)}"
+
+
+def site_prefix(scope: Scope) -> str:
+    """Return the path before all paths of the site, as Django determines it, without a slash."""
+    prefix: str = django_settings.FORCE_SCRIPT_NAME or scope.get("root_path", "")
+    return prefix.rstrip("/")
+
+
+def _scheme(scope: Scope) -> str:
+    trusted = django_settings.SECURE_PROXY_SSL_HEADER
+    if trusted:
+        name, secure = trusted
+        value = header(scope, name.removeprefix("HTTP_").replace("_", "-").lower().encode())
+        if value is not None:
+            return "https" if value.partition(",")[0].strip() == secure else "http"
+    return "https" if scope.get("scheme") == "https" else "http"
+
+
+def _host(scope: Scope) -> str:
+    if django_settings.USE_X_FORWARDED_HOST:
+        forwarded = header(scope, b"x-forwarded-host")
+        # Unlike the Host, it was not checked before.
+        if forwarded and origins.host_allowed(forwarded, conf.allowed_hosts()):
+            return forwarded
+    return header(scope, b"host") or "localhost"

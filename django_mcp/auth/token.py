@@ -1,0 +1,111 @@
+"""Authentication by personal access tokens, which the app ``django_mcp.tokens`` keeps.
+
+A token is ``djmcp_``, 256 random bits and a checksum, in letters and digits: secret scanners find
+it, and a mistyped one is rejected without a query. Only its SHA-256 digest is stored, which needs
+no salt, since nobody can guess the token.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from hashlib import sha256
+from typing import Any
+from zlib import crc32
+
+from django.apps import apps
+from django.core.exceptions import ImproperlyConfigured
+
+from django_mcp.auth.base import (
+    INVALID_TOKEN,
+    BaseAuthentication,
+    Challenge,
+    Principal,
+    Scope,
+    bearer_token,
+)
+from django_mcp.auth.cache import PrincipalCache
+from django_mcp.auth.resource import addressed
+
+PREFIX = "djmcp_"
+ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+RANDOM_LENGTH = 43
+"""Characters of 256 bits: 62 ** 43 > 2 ** 256."""
+CHECKSUM_LENGTH = 6
+FORMAT = re.compile(f"{PREFIX}[0-9A-Za-z]{{{RANDOM_LENGTH + CHECKSUM_LENGTH}}}")
+
+
+def new_token() -> str:
+    """Return a new token, which must be shown once and never stored."""
+    text = PREFIX + _encode(secrets.randbits(256), RANDOM_LENGTH)
+    return text + _checksum(text)
+
+
+def is_well_formed(token: str) -> bool:
+    """Whether ``token`` has the form of ours, and its checksum is right."""
+    text, checksum = token[:-CHECKSUM_LENGTH], token[-CHECKSUM_LENGTH:]
+    return FORMAT.fullmatch(token) is not None and _checksum(text) == checksum
+
+
+def digest_of(token: str) -> str:
+    """Return the SHA-256 digest, in hexadecimal, under which the token is stored."""
+    return sha256(token.encode()).hexdigest()
+
+
+def _checksum(text: str) -> str:
+    return _encode(crc32(text.encode()), CHECKSUM_LENGTH)
+
+
+def _encode(number: int, length: int) -> str:
+    digits = []
+    for _ in range(length):
+        number, digit = divmod(number, len(ALPHABET))
+        digits.append(ALPHABET[digit])
+    return "".join(reversed(digits))
+
+
+class TokenAuthentication(BaseAuthentication):
+    """Accepts personal access tokens of active users, as ``Authorization: Bearer djmcp_…``.
+
+    It needs ``django_mcp.tokens`` in INSTALLED_APPS. Whether a token is unknown, expired or
+    revoked, belongs to a deactivated user or is for another server: the answer is the same.
+    """
+
+    scheme = "Bearer"
+
+    def __init__(self) -> None:
+        if not apps.is_installed("django_mcp.tokens"):
+            raise ImproperlyConfigured(
+                "TokenAuthentication needs the table of its tokens: add 'django_mcp.tokens' to "
+                "INSTALLED_APPS, and run manage.py migrate."
+            )
+        self._cache = PrincipalCache()
+
+    async def authenticate(self, scope: Scope, /) -> Principal | Challenge | None:
+        """Return the principal of the token's user; None for other bearer tokens."""
+        token = bearer_token(scope)
+        if token is None or not token.startswith(PREFIX):
+            return None
+        digest, server = digest_of(token), addressed(scope).name
+        found = self._cache.get(digest, server)
+        if found is not None:
+            return found
+        if not is_well_formed(token):
+            return INVALID_TOKEN
+        return await self._authenticate(digest, server) or INVALID_TOKEN
+
+    async def _authenticate(self, digest: str, server: str) -> Principal | None:
+        mark = await self._cache.watch()
+        tokens: Any = apps.get_model("django_mcp_tokens", "PersonalAccessToken").objects
+        row = await tokens.find_valid(digest, server)
+        if row is None:
+            return None
+        principal = Principal(
+            scheme="token",
+            user=row.owner,
+            scopes=frozenset(row.scopes),
+            claims={"token_id": row.pk, "token_name": row.name},
+        )
+        expires_at = None if row.expires_at is None else row.expires_at.timestamp()
+        self._cache.put(digest, principal, expires_at, server, mark=mark)
+        return principal

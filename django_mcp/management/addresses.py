@@ -1,0 +1,24 @@
+"""The servers of the site for commands: by name, and the URL at which clients reach them."""
+
+from __future__ import annotations
+
+from django.core.management.base import CommandError
+
+from django_mcp import conf, registry
+from django_mcp.server.server import Server
+
+LOCAL = "http://localhost:8000"
+"""The address of ``runserver``, where BASE_URL does not name another."""
+
+
+def get_server(name: str) -> Server:
+    """Return the server of this name, configured; raises CommandError for an unknown one."""
+    try:
+        return registry.configure(registry.get(name))
+    except LookupError as error:
+        raise CommandError(str(error)) from error
+
+
+def url_of(server: Server) -> str:
+    """Return the URL of the endpoint."""
+    return f"{conf.get().base_url or LOCAL}/{registry.path(server).strip('/')}"

@@ -1,0 +1,82 @@
+"""manage.py mcp_config: prints the configuration of MCP clients for one of the site's servers."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandParser
+
+from django_mcp import conf, registry
+from django_mcp.management import addresses
+from django_mcp.management.client_configuration import CLIENTS, VARIABLE, Client, Endpoint, Process
+from django_mcp.server.server import Server
+
+UNUSUAL = re.compile(r"[^A-Za-z0-9_-]+")
+"""What some clients reject in the name of a server."""
+
+
+class Command(BaseCommand):
+    help = "Prints what to write into the configuration of each MCP client, for HTTP and stdio."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--server", default=registry.default.name, help="name of the server")
+        parser.add_argument("--url", help="URL of the endpoint; by default BASE_URL with its path")
+        parser.add_argument("--client", choices=CLIENTS, help="one client; without it, all of them")
+        parser.add_argument("--transport", choices=("http", "stdio"), help="one of the two")
+        parser.add_argument(
+            "--token",
+            nargs="?",
+            const="",
+            help=f"authenticate by this access token, or by that in the variable {VARIABLE}",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> str:
+        server = addresses.get_server(options["server"])
+        name = conf.get().name if server is registry.default else server.name
+        name = UNUSUAL.sub("-", name).strip("-")
+        url = options["url"] or addresses.url_of(server)
+        endpoint = Endpoint(name=name, url=url, token=options["token"])
+        process = _process(name, server)
+        chosen = [CLIENTS[options["client"]]] if options["client"] else [*CLIENTS.values()]
+        parts = (_parts(client, endpoint, process, options["transport"]) for client in chosen)
+        return "\n\n".join(part for each in parts for part in each)
+
+
+def _parts(
+    client: Client, endpoint: Endpoint, process: Process, transport: str | None
+) -> Iterator[str]:
+    if transport != "stdio":
+        yield f"# {client.title}, HTTP: {client.http_place}\n{client.http(endpoint)}"
+    if transport != "http":
+        yield f"# {client.title}, stdio: {client.stdio_place}\n{client.stdio(process)}"
+
+
+def _process(name: str, server: Server) -> Process:
+    """The process of ``mcp_stdio``: its paths are absolute, because its folder is unknown."""
+    named = () if server is registry.default else ("--server", server.name)
+    module = os.environ.get("DJANGO_SETTINGS_MODULE") or settings.SETTINGS_MODULE
+    environment = {"DJANGO_SETTINGS_MODULE": module}
+    script = _manage_script()
+    if script is None:
+        environment["PYTHONPATH"] = str(Path.cwd())
+    start = ("-m", "django") if script is None else (str(script),)
+    return Process(
+        name=name,
+        command=sys.executable,
+        arguments=(*start, "mcp_stdio", *named),
+        environment=environment,
+    )
+
+
+def _manage_script() -> Path | None:
+    """The ``manage.py`` that runs, or that of the project; None where it has none."""
+    folders = (getattr(settings, "BASE_DIR", None), Path.cwd())
+    found = (Path(sys.argv[0]), *(Path(each) / "manage.py" for each in folders if each))
+    scripts = (each.resolve() for each in found if each.name == "manage.py" and each.is_file())
+    return next(scripts, None)

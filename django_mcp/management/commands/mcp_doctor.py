@@ -1,0 +1,138 @@
+"""manage.py mcp_doctor: plays the discovery of MCP clients against a running server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from http.client import HTTPException
+from threading import Thread
+from typing import Any
+from urllib.parse import urljoin
+from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from django_mcp import registry
+from django_mcp.management import addresses, findings
+from django_mcp.management.discovery import CLIENTS, Client, Probe, discover
+from django_mcp.management.findings import Answer, Finding, Level
+
+MAX_BODY = 256 * 1024
+"""Bytes of one answer that are read."""
+MAX_REDIRECTS = 3
+MAX_PROBES = 100
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+class Command(BaseCommand):
+    help = "Says which MCP clients can connect to a running server and log in, and what to mend."
+    requires_system_checks: list[str] = []  # The server may be of another project.
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "url", nargs="?", help="URL of the endpoint; by default BASE_URL with the server's path"
+        )
+        parser.add_argument("--server", default=registry.default.name, help="name of the server")
+        parser.add_argument("--client", choices=CLIENTS, help="one client; without it, all of them")
+        parser.add_argument("--timeout", type=float, default=10.0, help="seconds for each request")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        url = options["url"] or addresses.url_of(addresses.get_server(options["server"]))
+        if findings.split(url).scheme not in ("http", "https") or not findings.split(url).hostname:
+            raise CommandError(f"{url!r} is no http or https URL")
+        http = Http(options["timeout"], self._shows(options["verbosity"]))
+        chosen = [CLIENTS[options["client"]]] if options["client"] else [*CLIENTS.values()]
+        self._printed: set[Finding] = set()
+        failing = [client.title for client in chosen if not self._play(client, url, http)]
+        if failing:
+            raise CommandError(f"{', '.join(failing)} cannot connect to {url} or log in there")
+
+    def _shows(self, verbosity: int) -> Callable[[str], Any]:
+        return self.stdout.write if verbosity > 1 else lambda _: None
+
+    def _play(self, client: Client, url: str, http: Http) -> bool:
+        """Print what ``client`` finds; return whether it can connect."""
+        self.stdout.write(self.style.MIGRATE_HEADING(client.title))
+        found = http.play(client, url)
+        for line in self._lines(found):
+            self.stdout.write(line)
+        return not any(finding.level is Level.FAILURE for finding in found)
+
+    def _lines(self, found: list[Finding]) -> Iterator[str]:
+        """Yield the findings, each with its remedy where that is printed for the first time."""
+        for finding in found:
+            yield f"  {finding.level.value:<8}{finding.text}"
+            if finding.remedy and finding not in self._printed:
+                yield f"  {'':<8}Mend: {finding.remedy}"
+            self._printed.add(finding)
+
+
+class Http:
+    """Sends the probes of all clients, each once: many clients begin alike."""
+
+    def __init__(self, timeout: float, show: Callable[[str], Any]) -> None:
+        self._timeout = timeout
+        self._show = show
+        self._answers: dict[Probe, Answer] = {}
+        self._opener = OpenerDirector()  # Without the handlers of files, errors and redirects.
+        for handler in (ProxyHandler(), HTTPHandler(), HTTPSHandler()):
+            self._opener.add_handler(handler)
+
+    def play(self, client: Client, url: str) -> list[Finding]:
+        """Return the findings of a client's discovery."""
+        playing = discover(client, url)
+        try:
+            probe = next(playing)
+            for _ in range(MAX_PROBES):
+                probe = playing.send(self.answer(probe))
+        except StopIteration as stopped:
+            found: list[Finding] = stopped.value
+            return found
+        raise CommandError(f"{client.title} would send more than {MAX_PROBES} requests")
+
+    def answer(self, probe: Probe) -> Answer:
+        """Return the answer; an earlier one, if the same probe was sent before."""
+        if probe not in self._answers:
+            answer = self._send(probe, probe.url)
+            self._show(f"  {probe}: {findings.shown(str(answer))}")
+            self._answers[probe] = answer
+        return self._answers[probe]
+
+    def _send(self, probe: Probe, url: str) -> Answer:
+        for _ in range(MAX_REDIRECTS + 1):
+            answer = self._send_once(probe, url)
+            if not probe.follows_redirects or answer.status not in REDIRECTS:
+                return answer
+            url = urljoin(url, answer.header("location"))
+        return Answer(0, error=f"more than {MAX_REDIRECTS} redirects")
+
+    def _send_once(self, probe: Probe, url: str) -> Answer:
+        """Send a request in a thread: the timeout of a socket is for each of its reads."""
+        if findings.split(url).scheme not in ("http", "https"):
+            return Answer(0, error=f"{findings.shown(url)} is no http or https URL")
+        answers = [Answer(0, error=f"timed out after {self._timeout:g} s")]
+        thread = Thread(target=lambda: answers.append(self._request(probe, url)), daemon=True)
+        thread.start()
+        thread.join(self._timeout)
+        return answers[-1]
+
+    def _request(self, probe: Probe, url: str) -> Answer:
+        data = probe.body if probe.method == "POST" else None
+        try:
+            request = Request(url, data, dict(probe.headers), method=probe.method)
+            with self._opener.open(request, timeout=self._timeout) as response:
+                headers = [(name.lower(), value) for name, value in response.headers.items()]
+                return Answer(response.status, headers, _read(response))
+        except (OSError, HTTPException, ValueError) as error:
+            return Answer(0, error=str(getattr(error, "reason", error)) or repr(error))
+
+
+def _read(response: Any) -> bytes:
+    """Read a body up to its limit; that of a stream up to its first event."""
+    is_stream = response.headers.get_content_type() == "text/event-stream"
+    body = b""
+    while len(body) < MAX_BODY:
+        part = response.read1(MAX_BODY - len(body))
+        body += part
+        if not part or (is_stream and b"data:" in body and body.endswith((b"\n\n", b"\r\n\r\n"))):
+            break
+    return body

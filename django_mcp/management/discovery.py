@@ -1,0 +1,318 @@
+"""The discovery of MCP clients, from the URL of a server to where the user would log in.
+
+Each client's is a generator: it yields probes, is sent their answers, and returns what it found. It
+does no I/O, so that a command sends the probes, and a test answers them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from django_mcp.auth.resource import WELL_KNOWN
+from django_mcp.management import findings
+from django_mcp.management.findings import Answer, Finding, Json, failure, note, ok, shown
+from django_mcp.protocol import request_meta
+from django_mcp.protocol.revisions import NEWEST, REVISIONS, Statefulness
+
+LATEST_WITH_SESSIONS = [r for r in REVISIONS if r.statefulness is Statefulness.SESSION][-1]
+CLIENT_INFO = {"name": "mcp_doctor", "version": "1"}
+JSON = ("content-type", "application/json")
+ACCEPT = ("accept", "application/json, text/event-stream")
+READS_JSON = ("accept", "application/json")
+INVALID_TOKEN = "mcp-doctor-invalid-token"
+MAX_ISSUERS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One request of a client."""
+
+    method: str
+    url: str
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+    follows_redirects: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.method} {shown(self.url)}"
+
+
+T = TypeVar("T")
+Playing = Generator[Probe, Answer, T]
+"""Yields probes, is sent answers, and returns T."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """What is known of one client."""
+
+    title: str
+    opens_with: Sequence[str] = ("initialize",)
+    places: Sequence[str] = ("challenge", "inserted", "root")
+    """Where it looks for the metadata of the resource, in this order; the first is used."""
+    needed_places: Sequence[str] = ()
+    """Where it has to be, beside the first."""
+    registers_by: Sequence[str] = ("document", "dynamic")
+    takes_tokens: bool = True
+    """Whether a user can configure a token."""
+    is_remote: bool = False
+    """Whether it connects from its vendor's machines."""
+    origin: str | None = None
+    """The origin of its page, if it runs in a browser."""
+
+
+DISCOVERS = ("server/discover", "initialize")
+
+CLIENTS: Mapping[str, Client] = {
+    "claude": Client(
+        "Claude",
+        opens_with=DISCOVERS,
+        places=("challenge", "inserted", "root", "appended"),
+        needed_places=("root",),
+        takes_tokens=False,
+        is_remote=True,
+    ),
+    "claude-code": Client("Claude Code", opens_with=DISCOVERS),
+    "vscode": Client("VS Code"),
+    "cursor": Client("Cursor", registers_by=("dynamic",)),
+    "chatgpt": Client("ChatGPT", takes_tokens=False, is_remote=True),
+    "codex": Client("Codex", registers_by=("dynamic",)),
+    "opencode": Client("opencode"),
+    "inspector": Client("Inspector", origin="http://localhost:6274"),
+}
+"""The clients by the name that ``mcp_doctor --client`` takes."""
+
+
+def discover(client: Client, url: str) -> Playing[list[Finding]]:
+    """Play the discovery of ``client`` at the endpoint ``url``; return the findings in order."""
+    found = [*findings.of_url(url, is_remote=client.is_remote)]
+    if client.origin is not None:
+        found += yield from _preflight("The endpoint", url, client.origin, findings.NEEDED_HEADERS)
+    opening = yield from _open(client, url, found)
+    if opening is None:
+        return found
+    if opening.status == 401:
+        answer = yield _initialize(url, ("authorization", f"Bearer {INVALID_TOKEN}"))
+        found += findings.of_invalid_token(answer)
+    metadata = yield from _find_resource(client, url, opening, found)
+    for issuer in _issuers(metadata):
+        yield from _find_authorization_server(client, issuer, found)
+    return found
+
+
+# The first request.
+
+
+def _open(client: Client, url: str, found: list[Finding]) -> Playing[Answer | None]:
+    """Send the first requests without credentials; return the answer, or None after a failure."""
+    answer = Answer(0)
+    for method in client.opens_with:
+        answer = yield _discover(url) if method == "server/discover" else _initialize(url)
+        is_last = method == client.opens_with[-1]
+        if answer.status == 401 or "result" in answer.json():
+            break
+        if not is_last and answer.status and answer.json().get("jsonrpc"):
+            found.append(note(f"{method} is answered {answer.status}: it goes on with initialize."))
+        else:
+            found += findings.of_opening(url, answer, method)
+            return None
+    if answer.status == 401:
+        found.append(ok(f"{method} without credentials: 401"))
+        return answer
+    found.append(ok(f"{method} without credentials: everybody may connect"))
+    if session := answer.header("mcp-session-id"):
+        yield Probe("DELETE", url, (("mcp-session-id", session), _version(LATEST_WITH_SESSIONS)))
+    return answer
+
+
+def _discover(url: str) -> Probe:
+    meta = {
+        request_meta.VERSION: NEWEST.version,
+        request_meta.CLIENT_INFO: CLIENT_INFO,
+        request_meta.CAPABILITIES: {},
+    }
+    headers = (ACCEPT, JSON, _version(NEWEST), ("mcp-method", "server/discover"))
+    return Probe("POST", url, headers, _message("server/discover", {"_meta": meta}))
+
+
+def _initialize(url: str, *headers: tuple[str, str]) -> Probe:
+    params = {
+        "protocolVersion": LATEST_WITH_SESSIONS.version,
+        "capabilities": {},
+        "clientInfo": CLIENT_INFO,
+    }
+    return Probe("POST", url, (ACCEPT, JSON, *headers), _message("initialize", params))
+
+
+def _message(method: str, params: Json) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+
+
+def _version(revision: Any) -> tuple[str, str]:
+    return ("mcp-protocol-version", revision.version)
+
+
+# The metadata of the resource.
+
+
+def _find_resource(
+    client: Client, url: str, opening: Answer, found: list[Finding]
+) -> Playing[Json]:
+    """Look for the metadata where the client does; return the first."""
+    stated = (findings.challenge(opening) or {}).get("resource_metadata")
+    used: Json = {}
+    missing: list[Finding] = []
+    for place in client.places:
+        target = stated if place == "challenge" else _place(place, url)
+        if target is None:
+            continue
+        title = f"{'The metadata of the challenge' if place == 'challenge' else target}"
+        answer = yield _get(target, client)
+        document = answer.json() if answer.status == 200 else {}
+        if document and not used:
+            used = document
+            found += findings.of_resource(url, title, document)
+            found += _of_origin(client, title, answer)
+        elif not document and used and place in client.needed_places:
+            missing.append(_lacks(title, answer))
+        elif not document:
+            missing += findings.of_missing(title, answer)
+        if used and not client.needed_places:
+            break
+    found += missing
+    found += _of_absence(client, opening, used, stated) if not missing or used else ()
+    return used
+
+
+def _lacks(place: str, answer: Answer) -> Finding:
+    return failure(f"{place} is answered {answer}: it ends its attempt.", findings.ROUTING_REMEDY)
+
+
+def _of_absence(
+    client: Client, opening: Answer, metadata: Json, stated: str | None
+) -> Iterator[Finding]:
+    if opening.status != 401:
+        yield (
+            note("Some tools may need a login.")
+            if metadata
+            else ok("There is nothing to log in to")
+        )
+    elif metadata:
+        if stated is None:
+            yield findings.warning(
+                "The 401 names no resource_metadata: some clients look nowhere else.",
+                'Add WWW-Authenticate: Bearer resource_metadata="…" to the response.',
+            )
+    elif client.takes_tokens and findings.challenge(opening) is not None:
+        yield note(
+            "There is no authorization server: users configure a token by hand.",
+            "manage.py mcp_config --token prints how.",
+        )
+    else:
+        yield failure(
+            "The 401 leads to no authorization server, and no token can be configured."
+            if not client.takes_tokens
+            else "The 401 has no Bearer challenge and leads to no authorization server.",
+            "Use an authenticator for access tokens, whose authorization_servers names an issuer.",
+        )
+
+
+def _place(place: str, url: str) -> str:
+    parts = findings.split(url)
+    path = parts.path.rstrip("/")
+    paths = {
+        "inserted": WELL_KNOWN + parts.path if path else WELL_KNOWN,
+        "root": WELL_KNOWN,
+        "appended": path + WELL_KNOWN,
+    }
+    return parts._replace(path=paths[place], fragment="").geturl()
+
+
+def _get(url: str, client: Client) -> Probe:
+    headers = [READS_JSON, _version(LATEST_WITH_SESSIONS)]
+    if client.origin is not None:
+        headers.append(("origin", client.origin))
+    return Probe("GET", url, tuple(headers), follows_redirects=True)
+
+
+def _of_origin(client: Client, place: str, answer: Answer) -> Iterator[Finding]:
+    if client.origin is not None:
+        yield from findings.of_readable(place, client.origin, answer)
+
+
+def _issuers(metadata: Json) -> list[str]:
+    named = metadata.get("authorization_servers")
+    named = named if isinstance(named, list) else []
+    return [each for each in named if isinstance(each, str)][:MAX_ISSUERS]
+
+
+# The authorization server.
+
+
+def _find_authorization_server(client: Client, issuer: str, found: list[Finding]) -> Playing[None]:
+    """Look for the metadata of the issuer in the order of the specification, and try it."""
+    answers = []
+    for target in _authorization_places(issuer):
+        answer = yield _get(target, client)
+        answers.append((target, answer))
+        document = answer.json() if answer.status == 200 else {}
+        if document:
+            found += _of_origin(client, shown(target), answer)
+            found += findings.of_authorization_server(issuer, document)
+            found += findings.of_registration(document, client.registers_by)
+            yield from _try_endpoints(client, document, found)
+            return
+    tried = "; ".join(f"{shown(target)}: {answer}" for target, answer in answers)
+    found.append(
+        failure(
+            f"The issuer {shown(issuer)} has no metadata. {tried}",
+            "Serve it where the issuer says: its path follows the well-known path.",
+        )
+    )
+
+
+def _authorization_places(issuer: str) -> list[str]:
+    """RFC 8414, section 3.1, and OpenID Connect Discovery 1.0, section 4."""
+    parts = findings.split(issuer)
+    if parts.scheme not in ("http", "https"):
+        return []
+    path = parts.path.rstrip("/")
+    oauth, openid = "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"
+    paths = (oauth + path, openid + path, path + openid) if path else (oauth, openid)
+    return [parts._replace(path=each, query="", fragment="").geturl() for each in paths]
+
+
+def _try_endpoints(client: Client, metadata: Json, found: list[Finding]) -> Playing[None]:
+    """Send requests which are invalid, so that they register nothing and issue no token."""
+    form = ("content-type", "application/x-www-form-urlencoded")
+    probes = {
+        "authorization_endpoint": Probe("GET", "", (("accept", "text/html"),)),
+        "token_endpoint": Probe("POST", "", (READS_JSON, form), b"grant_type=authorization_code"),
+        "registration_endpoint": Probe("POST", "", (READS_JSON, JSON), b"[]"),
+    }
+    for name, probe in probes.items():
+        url = metadata.get(name)
+        if not isinstance(url, str) or findings.split(url).scheme not in ("http", "https"):
+            continue
+        if name == "registration_endpoint" and _registers_by_document(client, metadata):
+            continue
+        found += findings.of_endpoint_answer(name, (yield replace(probe, url=url)))
+        if client.origin is not None and name != "authorization_endpoint":
+            found += yield from _preflight(f"The {name}", url, client.origin, ("content-type",))
+
+
+def _registers_by_document(client: Client, metadata: Json) -> bool:
+    has_none = "none" in findings.authentication_methods(metadata)
+    return "document" in client.registers_by and findings.takes_documents(metadata) and has_none
+
+
+def _preflight(place: str, url: str, origin: str, needed: Sequence[str]) -> Playing[list[Finding]]:
+    headers = (
+        ("origin", origin),
+        ("access-control-request-method", "POST"),
+        ("access-control-request-headers", ",".join(needed)),
+    )
+    return [*findings.of_preflight(place, origin, needed, (yield Probe("OPTIONS", url, headers)))]

@@ -1,0 +1,78 @@
+"""What users allowed to clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.conf import settings
+from django.db import models, router, transaction
+from oauth2_provider.models import (
+    get_access_token_model,
+    get_grant_model,
+    get_refresh_token_model,
+)
+from oauth2_provider.settings import oauth2_settings
+
+
+class ConsentManager(models.Manager["Consent"]):
+    def add(self, user: Any, application: Any, resource: str, scopes: Iterable[str]) -> None:
+        """Remember what a user allowed, in addition to what she allowed this client before."""
+        with transaction.atomic(using=router.db_for_write(self.model)):
+            found, _ = self.select_for_update().get_or_create(
+                user=user, application=application, resource=resource
+            )
+            found.scope = " ".join(sorted({*found.scopes, *scopes}))
+            found.save()
+
+    def covers(self, user: Any, application: Any, resource: str, scopes: Iterable[str]) -> bool:
+        """Whether the user allowed all of ``scopes`` to this client before."""
+        found = self.filter(user=user, application=application, resource=resource).first()
+        return found is not None and {*scopes} <= {*found.scopes}
+
+
+class Consent(models.Model):
+    """The scopes which a user allowed to one client, on one server."""
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="mcp_consents"
+    )
+    application = models.ForeignKey(
+        oauth2_settings.APPLICATION_MODEL, on_delete=models.CASCADE, related_name="mcp_consents"
+    )
+    resource = models.CharField(max_length=255, blank=True)
+    scope = models.TextField(blank=True)
+    created = models.DateTimeField(auto_now_add=True)
+    updated = models.DateTimeField(auto_now=True)
+
+    objects = ConsentManager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["user", "application", "resource"], name="django_mcp_oauth_consent"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"Consent #{self.pk}"
+
+    @property
+    def scopes(self) -> list[str]:
+        return self.scope.split()
+
+    def revoke(self) -> None:
+        """Take it back: the client's codes and tokens for this server are not valid any more."""
+        access, refresh = get_access_token_model(), get_refresh_token_model()
+        with transaction.atomic(using=router.db_for_write(access)):
+            for token in self._own(refresh.objects.filter(revoked__isnull=True)):
+                token.revoke()
+            for model in (access, get_grant_model()):
+                for row in self._own(model.objects.all()):
+                    row.delete()
+            self.delete()
+
+    def _own(self, rows: Any) -> list[Any]:
+        """Those of ``rows`` that are of this user, this client and this server."""
+        rows = rows.filter(user=self.user, application=self.application)
+        return [row for row in rows if (row.resource or [""]) == [self.resource]]

@@ -1,0 +1,111 @@
+"""What the toolkit leaves open: resources of this project only, and active users only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from oauth2_provider.models import get_grant_model
+from oauth2_provider.oauth2_backends import OAuthLibCore
+from oauth2_provider.oauth2_validators import OAuth2Validator
+from oauthlib.oauth2.rfc6749.errors import CustomOAuth2Error, InvalidScopeError
+
+from django_mcp.oauth import resources
+from django_mcp.oauth.clients import is_acceptable
+
+BASE_URL = "django_mcp.base_url"
+"""The key of the site's URL among the headers of an oauthlib request; no client can send it."""
+
+
+class InvalidTarget(CustomOAuth2Error):
+    """The requested resource is unknown, or not the one that was allowed (RFC 8707)."""
+
+    def __init__(self, description: str, **kwargs: Any) -> None:
+        super().__init__(error="invalid_target", description=description, **kwargs)
+
+
+class OAuthBackend(OAuthLibCore):
+    """Passes the URL of the site on to the validator, which sees only paths otherwise."""
+
+    def extract_headers(self, request: HttpRequest) -> dict[str, Any]:
+        headers: dict[str, Any] = super().extract_headers(request)
+        return {**headers, BASE_URL: resources.base_url(request)}
+
+
+class ResourceValidator(OAuth2Validator):
+    """Issues codes and tokens for at most one resource, which is a server of this project."""
+
+    def validate_redirect_uri(
+        self, client_id: str, redirect_uri: str, request: Any, *args: Any, **kwargs: Any
+    ) -> bool:
+        is_own = super().validate_redirect_uri(client_id, redirect_uri, request, *args, **kwargs)
+        return bool(is_own and is_acceptable(redirect_uri))
+
+    def get_default_redirect_uri(
+        self, client_id: str, request: Any, *args: Any, **kwargs: Any
+    ) -> str | None:
+        uri = super().get_default_redirect_uri(client_id, request, *args, **kwargs)
+        return uri if is_acceptable(uri) else None
+
+    def save_authorization_code(
+        self, client_id: str, code: Any, request: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        # The form of the consent page was filled by a browser.
+        named, state = _listed(request.resource), request.state
+        check_resources(_base(request), named, request.client, state=state)
+        if not self.validate_scopes(client_id, request.scopes, request.client, request):
+            raise InvalidScopeError(request=request, state=state)
+        super().save_authorization_code(client_id, code, request, *args, **kwargs)
+
+    def _check_and_set_request_resource(self, request: Any) -> None:
+        super()._check_and_set_request_resource(request)
+        granted = self._granted(request)
+        if granted is not None and request.resource != granted:
+            raise InvalidTarget("The user allowed access to another resource", request=request)
+        if request.resource:
+            check_resources(_base(request), request.resource, request.client)
+
+    @staticmethod
+    def _granted(request: Any) -> list[str] | None:
+        """What the user allowed; None for grants without a user's consent."""
+        if request.grant_type == "authorization_code":
+            found = get_grant_model().objects.filter(code=request.code, application=request.client)
+            return [each for grant in found for each in grant.resource or ()]
+        if request.grant_type == "refresh_token":
+            token = getattr(request, "refresh_token_instance", None)
+            return [] if token is None else [*(token.resource or ())]
+        return None
+
+    def validate_code(
+        self, client_id: str, code: str, client: Any, request: Any, *args: Any, **kwargs: Any
+    ) -> bool:
+        is_valid = super().validate_code(client_id, code, client, request, *args, **kwargs)
+        return bool(is_valid and request.user.is_active)
+
+    def validate_refresh_token(
+        self, refresh_token: str, client: Any, request: Any, *args: Any, **kwargs: Any
+    ) -> bool:
+        is_valid = super().validate_refresh_token(refresh_token, client, request, *args, **kwargs)
+        return bool(is_valid and request.user.is_active)
+
+
+def check_resources(base: str, named: list[str], application: Any, **kwargs: Any) -> None:
+    """Raise InvalidTarget unless ``named`` is one resource of this project.
+
+    An application which the site added itself may name none, and then gets a token that no MCP
+    server accepts.
+    """
+    if len(named) > 1:
+        raise InvalidTarget("Name one resource", **kwargs)
+    if not named and application.registration_source != "manual":
+        raise InvalidTarget("Name the MCP server in the parameter resource", **kwargs)
+    if named and not resources.is_known(base, named[0]):
+        raise InvalidTarget("The resource is no MCP server of this site", **kwargs)
+
+
+def _listed(resource: Any) -> list[str]:
+    return resource.split() if isinstance(resource, str) else [*(resource or ())]
+
+
+def _base(request: Any) -> str:
+    return str(request.headers[BASE_URL])

@@ -1,0 +1,62 @@
+"""Cross-origin requests of web pages: preflights, and the headers which let a page read a response.
+
+An Origin was checked before (``HttpRequest.check_origin``). Cookies are not allowed: a page of
+another origin authenticates by a token.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from django_mcp.transports.http.request import HttpRequest
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+ALLOWED_HEADERS = (
+    b"authorization, content-type, accept, mcp-protocol-version, mcp-session-id, mcp-method, "
+    b"mcp-name, last-event-id"
+)
+MAX_REQUESTED = 2_000
+"""Bytes of ``Access-Control-Request-Headers`` which are read."""
+EXPOSED_HEADERS = b"WWW-Authenticate, Mcp-Session-Id, Retry-After"
+MAX_AGE = b"3600"
+"""Seconds for which a browser may cache a preflight."""
+
+
+def allowing(origin: bytes, send: Send) -> Send:
+    """Return ``send``, with headers which let a page of ``origin`` read the response."""
+    headers = (
+        (b"access-control-allow-origin", origin),
+        (b"access-control-expose-headers", EXPOSED_HEADERS),
+        (b"vary", b"origin"),
+    )
+
+    async def send_allowed(message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), *headers]}
+        await send(message)
+
+    return send_allowed
+
+
+async def preflight(request: HttpRequest, send: Send, methods: bytes) -> None:
+    """Answer an OPTIONS request. It has no credentials, so that none are asked for."""
+    requested = request.headers.get(b"access-control-request-headers") or b""
+    headers = [
+        (b"access-control-allow-methods", methods),
+        (b"access-control-allow-headers", b", ".join([ALLOWED_HEADERS, *_parameters(requested)])),
+        (b"access-control-max-age", MAX_AGE),
+    ]
+    await send({"type": "http.response.start", "status": 204, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _parameters(requested: bytes) -> list[bytes]:
+    """The headers of tool parameters among the requested ones: their names are the site's."""
+    names = map(bytes.strip, requested[:MAX_REQUESTED].lower().split(b","))
+    return [name for name in names if PARAMETER.fullmatch(name)]
+
+
+PARAMETER = re.compile(rb"mcp-param-[a-z0-9-]+")

@@ -1,0 +1,129 @@
+"""The cache of authenticated principals: when it answers, what it copies, and what it forgets."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+
+from django_mcp.auth import cache as cache_module
+from django_mcp.auth.base import Principal
+from django_mcp.auth.cache import PrincipalCache, forget
+from tests.memory_stores import configure
+
+__all__ = ["configure"]
+
+
+def principal(pk: int = 7, **fields: Any) -> Principal:
+    return Principal(scheme="token", user=User(pk=pk, username="ann"), **fields)
+
+
+async def filled(*digests: str, expires_at: float | None = None) -> PrincipalCache:
+    cache = PrincipalCache()
+    for digest in digests:
+        cache.put(digest, principal(), expires_at, mark=await cache.watch())
+    return cache
+
+
+async def test_cached_principal_is_found_by_all_of_its_key() -> None:
+    cache = PrincipalCache()
+    cache.put("a", principal(scopes=frozenset({"x"})), None, "shop", mark=await cache.watch())
+    found = cache.get("a", "shop")
+    assert found is not None
+    assert (found.key, found.scopes) == ("token:7", frozenset({"x"}))
+    assert cache.get("a", "till") is None
+    assert cache.get("a") is None
+    assert cache.get("b", "shop") is None
+
+
+async def test_each_call_has_its_own_user_without_what_another_one_loaded() -> None:
+    cache = await filled("a")
+    first = cache.get("a")
+    assert first is not None
+    first.claims["changed"] = True  # type: ignore[index]
+    first.user.username = "changed"
+    first.user._perm_cache = {"auth.delete_user"}
+    first.user._state.fields_cache["profile"] = object()
+    second = cache.get("a")
+    assert second is not None
+    assert second.user == first.user
+    assert second.claims == {}
+    assert second.user.username == "ann"
+    assert not hasattr(second.user, "_perm_cache")
+    assert not second.user._state.fields_cache
+    assert second.user._state.adding is first.user._state.adding
+
+
+async def test_entry_expires_after_the_setting(configure: Any) -> None:
+    configure(TOKEN_CACHE_TTL=0.02)
+    cache = await filled("a")
+    assert cache.get("a")
+    time.sleep(0.03)
+    assert cache.get("a") is None
+
+
+async def test_entry_expires_with_its_token() -> None:
+    assert (await filled("a", expires_at=time.time() + 60)).get("a")
+    assert (await filled("a", expires_at=time.time() - 1)).get("a") is None
+
+
+async def test_without_the_setting_nothing_is_kept(configure: Any) -> None:
+    configure(TOKEN_CACHE_TTL=None)
+    assert len(await filled("a")) == 0
+
+
+async def test_cache_is_bounded_and_drops_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_module, "MAX_ENTRIES", 2)
+    cache = await filled("a", "b", "a", "c")
+    assert [bool(cache.get(name)) for name in "abc"] == [True, False, True]
+    assert len(cache) == 2
+
+
+async def test_forgetting_a_digest_leaves_others() -> None:
+    cache = await filled("a", "b")
+    forget(digest="a")
+    assert [bool(cache.get(name)) for name in "ab"] == [False, True]
+
+
+async def test_forgetting_a_user_leaves_others() -> None:
+    cache = await filled("a")
+    cache.put("b", principal(8), None, mark=await cache.watch())
+    cache.put("c", Principal(scheme="token", subject="x"), None, mark=await cache.watch())
+    forget(user="7")
+    assert [bool(cache.get(name)) for name in "abc"] == [False, True, True]
+
+
+async def test_forgetting_everything_empties_all_caches() -> None:
+    caches = [await filled("a"), await filled("b")]
+    forget()
+    assert [len(cache) for cache in caches] == [0, 0]
+
+
+async def test_what_was_read_before_a_revocation_is_not_kept() -> None:
+    cache = PrincipalCache()
+    mark = await cache.watch()
+    forget(digest="another")
+    cache.put("a", principal(), None, mark=mark)
+    assert cache.get("a") is None
+
+
+async def test_principal_without_a_model_is_returned_as_it_is() -> None:
+    cache = PrincipalCache()
+    user = object()
+    cache.put("a", Principal(scheme="jwt", subject="s", user=user), None, mark=await cache.watch())
+    found = cache.get("a")
+    assert found is not None
+    assert found.user is user
+
+
+async def test_digests_and_principals_are_not_in_its_text() -> None:
+    assert "secret" not in repr(await filled("secret"))
+
+
+def test_group_is_a_model_that_is_copied_too() -> None:
+    group = Group(pk=1, name="staff")
+    copied = cache_module._copy_model(group)
+    assert copied == group
+    assert copied is not group

@@ -1,0 +1,322 @@
+"""Opaque access tokens: what the endpoint says of them, and what happens when it says nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.exceptions import ImproperlyConfigured
+
+from django_mcp.auth import introspection, issuers
+from django_mcp.auth.base import INVALID_TOKEN, Challenge, Principal
+from django_mcp.auth.bearer import Claims
+from django_mcp.auth.introspection import IntrospectionAuthentication
+from tests.auth.issuer import Issuer, authenticated, json_answer, running_issuer
+
+SECRET = "s3cret:/+"
+
+
+class EveryoneHasAnAccount(IntrospectionAuthentication):
+    async def get_user(self, claims: Claims, /) -> Any:
+        return User(pk=7, username=str(claims["sub"]))
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    """Its endpoint answers that the token "good" is active."""
+    with running_issuer() as issuer:
+        issuer.answers["/introspect"] = lambda form: json_answer(
+            {"active": True, "scope": "read", **issuer.claims()}
+            if form == {"token": ["good"], "token_type_hint": ["access_token"]}
+            else {"active": False}
+        )
+        yield issuer
+
+
+@pytest.fixture
+def authenticator(issuer: Issuer) -> IntrospectionAuthentication:
+    return EveryoneHasAnAccount(f"{issuer.url}/introspect", "shop", SECRET, issuer=issuer.url)
+
+
+def answer_with(issuer: Issuer, **changes: Any) -> None:
+    issuer.answers["/introspect"] = lambda _: json_answer(
+        {"active": True, **issuer.claims(**changes)}
+    )
+
+
+async def test_active_token_identifies_its_subject(
+    issuer: Issuer, authenticator: IntrospectionAuthentication
+) -> None:
+    principal = await authenticated(authenticator, "good")
+
+    assert isinstance(principal, Principal)
+    assert principal.key == f"introspection:{issuer.url} ada"
+    assert principal.scopes == {"read"}
+    encoded = base64.b64encode(b"shop:s3cret%3A%2F%2B").decode()
+    assert issuer.authorizations == [f"Basic {encoded}"]
+
+
+async def test_inactive_token_is_left_to_other_authenticators(
+    authenticator: IntrospectionAuthentication,
+) -> None:
+    scope = {"headers": [(b"authorization", b"Bearer other")]}
+
+    assert await authenticator.authenticate(scope) is None
+    assert await authenticated(authenticator, "other") == INVALID_TOKEN
+
+
+@pytest.mark.parametrize("token", ["good", "other"])
+async def test_answer_is_kept_for_a_short_time(
+    issuer: Issuer, authenticator: IntrospectionAuthentication, token: str
+) -> None:
+    answers = [await authenticated(authenticator, token) for _ in range(3)]
+    assert len(issuer.requests) == 1
+    assert len({isinstance(answer, Principal) for answer in answers}) == 1
+
+    authenticator.cache_seconds = 0
+    authenticator._active._answers.clear()
+    authenticator._inactive._answers.clear()
+    for _ in range(2):
+        await authenticated(authenticator, token)
+    assert len(issuer.requests) == 3
+
+
+async def test_kept_answers_are_bounded(
+    issuer: Issuer, authenticator: IntrospectionAuthentication
+) -> None:
+    authenticator._inactive._size = 3
+
+    await authenticated(authenticator, "good")
+    for number in range(5):
+        await authenticated(authenticator, f"made-up-{number}")
+    await authenticated(authenticator, "good")
+
+    assert len(authenticator._inactive._answers) == 3
+    assert len(issuer.requests) == 6
+
+
+async def test_one_request_is_made_for_a_token_in_many_calls(
+    issuer: Issuer, authenticator: IntrospectionAuthentication
+) -> None:
+    issuer.delay = 0.1
+
+    answers = await asyncio.gather(*(authenticated(authenticator, "good") for _ in range(20)))
+
+    assert all(isinstance(answer, Principal) for answer in answers)
+    assert len(issuer.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"aud": "http://testserver/office"},
+        {"aud": None},
+        {"iss": "https://other.example"},
+        {"exp": 1},
+        {"exp": "soon"},
+        {"nbf": 4_000_000_000},
+        {"nbf": "soon"},
+        {"token_type": "DPoP"},
+        {"cnf": {"jkt": "a"}},
+        {"typ": "Refresh"},
+        {"sub": None},
+    ],
+    ids=str,
+)
+async def test_active_token_that_does_not_fit_is_invalid(
+    issuer: Issuer, authenticator: IntrospectionAuthentication, changes: Mapping[str, Any]
+) -> None:
+    answer_with(issuer, **changes)
+
+    assert await authenticated(authenticator, "good") == INVALID_TOKEN
+
+
+async def test_user_name_is_the_subject_where_there_is_no_other(
+    issuer: Issuer, authenticator: IntrospectionAuthentication
+) -> None:
+    answer_with(issuer, sub=None, username="ada", exp=None)
+
+    principal = await authenticated(authenticator, "good")
+
+    assert isinstance(principal, Principal)
+    assert principal.subject == f"{issuer.url} ada"
+
+
+async def test_token_that_expires_is_not_kept_longer(
+    issuer: Issuer, authenticator: IntrospectionAuthentication
+) -> None:
+    authenticator.leeway = 0
+    answer_with(issuer, exp=time.time() + 0.3)
+    assert isinstance(await authenticated(authenticator, "good"), Principal)
+
+    await asyncio.sleep(0.4)
+
+    assert await authenticated(authenticator, "good") == INVALID_TOKEN
+
+
+# Tokens that are not sent.
+
+
+@pytest.mark.parametrize("token", ["a b", "é", "a,b", "a" * 20_000, "="], ids=lambda it: it[:5])
+async def test_malformed_token_is_not_sent(
+    issuer: Issuer, authenticator: IntrospectionAuthentication, token: str
+) -> None:
+    assert await authenticated(authenticator, token) == INVALID_TOKEN
+    assert issuer.requests == []
+
+
+async def test_jwt_of_another_issuer_is_not_sent(
+    issuer: Issuer, authenticator: IntrospectionAuthentication
+) -> None:
+    await authenticated(authenticator, issuer.token(iss="https://other.example"))
+    assert issuer.requests == []
+
+    await authenticated(authenticator, issuer.token())
+    assert issuer.requests == ["/introspect"]
+
+
+async def test_token_in_the_query_is_not_sent(
+    issuer: Issuer, authenticator: IntrospectionAuthentication
+) -> None:
+    assert await authenticated(authenticator, query="access_token=good") == Challenge()
+    assert issuer.requests == []
+
+
+# An endpoint that fails.
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (500, {}, b""),
+        (401, {}, b"{}"),
+        (404, {}, b""),
+        (302, {"Location": "/elsewhere"}, b""),
+        (200, {}, b"<html>"),
+        (200, {}, b"[]"),
+        (200, {}, b"{}"),
+        (200, {}, b'{"active": "true"}'),
+        (200, {}, json.dumps({"active": True, "a": "a" * introspection.MAX_ANSWER}).encode()),
+    ],
+    ids=lambda answer: str(answer)[:40],
+)
+async def test_failing_endpoint_is_503(
+    issuer: Issuer,
+    authenticator: IntrospectionAuthentication,
+    answer: Any,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    issuer.answers["/introspect"] = lambda _: answer
+
+    assert_unavailable(await authenticated(authenticator, "good"))
+    assert "cannot be introspected" in caplog.text
+    assert SECRET not in caplog.text
+    assert "good" not in caplog.text
+    assert "/elsewhere" not in issuer.requests
+
+
+def assert_unavailable(answer: Principal | Challenge) -> None:
+    assert isinstance(answer, Challenge)
+    assert (answer.status, answer.error) == (503, "")
+
+
+async def test_failing_endpoint_is_not_requested_for_a_while(
+    issuer: Issuer,
+    authenticator: IntrospectionAuthentication,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    good = issuer.answers.pop("/introspect")
+    for number in range(10):
+        assert_unavailable(await authenticated(authenticator, f"token-{number}"))
+    assert len(issuer.requests) == introspection.MAX_FAILURES
+
+    authenticator._endpoint._closed_until = 0.0
+    assert_unavailable(await authenticated(authenticator, "good"))
+    assert_unavailable(await authenticated(authenticator, "good"))
+    assert len(issuer.requests) == introspection.MAX_FAILURES + 1
+
+    issuer.answers["/introspect"] = good
+    authenticator._endpoint._closed_until = 0.0
+    assert isinstance(await authenticated(authenticator, "good"), Principal)
+    assert await authenticated(authenticator, "other") == INVALID_TOKEN
+
+
+async def test_slow_endpoint_delays_neither_the_event_loop_nor_kept_tokens(
+    issuer: Issuer, authenticator: IntrospectionAuthentication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(introspection, "WAIT_TIMEOUT", 0.2)
+    await authenticated(authenticator, "good")
+    issuer.delay = 0.5
+    slow = asyncio.create_task(authenticated(authenticator, "slow"))
+    await asyncio.sleep(0)
+
+    started = time.monotonic()
+    assert isinstance(await authenticated(authenticator, "good"), Principal)
+    assert time.monotonic() - started < 0.1
+    assert_unavailable(await slow)
+
+
+async def test_waiting_requests_are_bounded(
+    issuer: Issuer, authenticator: IntrospectionAuthentication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(introspection, "WAIT_TIMEOUT", 0.3)
+    authenticator._endpoint._workers = issuers.Workers(2, waiting=3)
+    issuer.delay = 0.2
+
+    started = time.monotonic()
+    answers = await asyncio.gather(*(authenticated(authenticator, f"t-{n}") for n in range(50)))
+
+    statuses = [answer.status for answer in answers if isinstance(answer, Challenge)]
+    assert statuses.count(503) >= 45
+    assert time.monotonic() - started < 2
+    await asyncio.sleep(0.5)
+    assert len(issuer.requests) <= 5
+
+
+async def test_requests_that_waited_for_a_failing_endpoint_are_not_sent(
+    issuer: Issuer, authenticator: IntrospectionAuthentication
+) -> None:
+    authenticator._endpoint._workers = issuers.Workers(1, waiting=20)
+    issuer.answers.pop("/introspect")
+
+    answers = await asyncio.gather(*(authenticated(authenticator, f"t-{n}") for n in range(20)))
+
+    for answer in answers:
+        assert_unavailable(answer)
+    assert len(issuer.requests) == introspection.MAX_FAILURES
+
+
+# Configuration.
+
+
+def test_subclass_without_arguments_has_its_own_options() -> None:
+    class Company(IntrospectionAuthentication):
+        url = "https://login.example.org/introspect"
+        client_id = "shop"
+        client_secret = SECRET
+
+    authenticator = Company()
+
+    assert authenticator.authorization_servers({}) == ()
+    assert authenticator.namespace == "https://login.example.org/introspect"
+    assert SECRET not in repr(authenticator)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "needs the url"),
+        ({"url": "https://a/introspect"}, "client_id"),
+        ({"url": "http://a/introspect", "client_id": "shop"}, "https://"),
+    ],
+    ids=str,
+)
+def test_insecure_configuration_is_rejected(options: Any, message: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=message):
+        IntrospectionAuthentication(**options)

@@ -1,0 +1,133 @@
+"""Requests to authorization servers: bounded in time, and encrypted."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from urllib.error import URLError
+
+import pytest
+
+from django_mcp.auth import issuers
+from django_mcp.auth.issuers import Unavailable, fetch_json, is_secure, metadata_urls
+from tests.auth.issuer import running_issuer
+
+
+@contextmanager
+def dripping(*parts: bytes) -> Iterator[str]:
+    """A server that sends the first part, and then the others for ever, a byte at a time."""
+    is_over = threading.Event()
+
+    def serve() -> None:
+        with suppress(OSError):
+            connection, _ = listener.accept()
+            with connection:
+                connection.sendall(parts[0])
+                while not is_over.wait(0.02):
+                    connection.sendall(parts[1])
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        is_over.set()
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (b"", b"H"),
+        (b"HTTP/1.1 200 OK\r\nA: ", b"a"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b" "),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n", b" "),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+    ],
+    ids=["status", "header", "body", "length", "chunks"],
+)
+def test_response_that_never_ends_is_given_up(parts: tuple[bytes, bytes]) -> None:
+    with dripping(*parts) as url:
+        started = time.monotonic()
+        with pytest.raises(Unavailable, match="TimeoutError|JSON"):
+            fetch_json(url, timeout=0.3)
+        assert time.monotonic() - started < 2
+
+
+def test_longer_document_is_not_read() -> None:
+    with running_issuer() as issuer:
+        issuer.answers["/long"] = lambda _: (200, {}, b" " * 10_000_000)
+        with pytest.raises(Unavailable, match="more than 100 bytes"):
+            fetch_json(f"{issuer.url}/long", limit=100)
+
+
+def test_certificates_are_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[ssl.SSLContext] = []
+
+    def connect(connection: issuers._SecureConnection) -> None:
+        used.append(connection._context)  # type: ignore[attr-defined]
+        raise URLError("No network in tests")
+
+    monkeypatch.setattr(issuers._SecureConnection, "connect", connect)
+    with pytest.raises(Unavailable):
+        fetch_json("https://issuer.example/keys")
+
+    assert used[0].verify_mode == ssl.CERT_REQUIRED
+    assert used[0].check_hostname
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://issuer.example", True),
+        ("http://localhost:8000/a", True),
+        ("http://127.0.0.1", True),
+        ("http://[::1]:9000", True),
+        ("http://issuer.example", False),
+        ("http://localhost.evil.example", False),
+        ("http://0.0.0.0", False),
+        ("file:///etc/passwd", False),
+        ("https://", False),
+        ("https://a b", False),
+        ("https://a:port", False),
+        ("https://user@issuer.example", False),
+        ("issuer.example", False),
+    ],
+)
+def test_only_encrypted_or_local_urls_are_secure(url: str, expected: bool) -> None:
+    assert is_secure(url) is expected
+
+
+def test_metadata_of_an_issuer_without_a_path_has_two_places() -> None:
+    assert [*metadata_urls("https://issuer.example/")] == [
+        "https://issuer.example/.well-known/oauth-authorization-server",
+        "https://issuer.example/.well-known/openid-configuration",
+    ]
+
+
+async def test_fault_of_a_request_is_logged_and_unavailable(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail() -> None:
+        raise RuntimeError("A fault")
+
+    with pytest.raises(Unavailable):
+        await issuers.result_of(issuers.Workers(1).submit(fail), 5)
+
+    assert "A fault" in caplog.text
+
+
+async def test_submitted_requests_beyond_the_bound_are_rejected() -> None:
+    is_over = threading.Event()
+    workers = issuers.Workers(1, waiting=1)
+    running = [workers.submit(is_over.wait) for _ in range(2)]
+
+    with pytest.raises(Unavailable, match="Too many"):
+        workers.submit(is_over.wait)
+
+    is_over.set()
+    for future in running:
+        assert await issuers.result_of(future, 5)

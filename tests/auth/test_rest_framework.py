@@ -1,0 +1,239 @@
+"""Authentication classes of Django REST framework on an MCP server."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from collections.abc import Collection
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser, User
+from django.core.exceptions import ImproperlyConfigured, PermissionDenied
+from rest_framework.authentication import (
+    BaseAuthentication,
+    BasicAuthentication,
+    TokenAuthentication,
+)
+from rest_framework.exceptions import AuthenticationFailed, Throttled
+
+from django_mcp import Server
+from django_mcp.auth.base import INVALID_TOKEN, Challenge, Principal
+from django_mcp.auth.rest_framework import CROSS_ORIGIN, RESTFrameworkAuthentication
+from tests.auth.issuer import authenticated
+from tests.memory_stores import Configure, configure
+from tests.transports.wire import Wire
+
+__all__ = ["configure"]
+
+
+class Tokens:
+    """The model of TokenAuthentication, without its app."""
+
+    class DoesNotExist(Exception):
+        pass
+
+    class objects:
+        @staticmethod
+        def select_related(name: str) -> Any:
+            return Tokens
+
+    @staticmethod
+    def get(key: str) -> Any:
+        if key not in USERS:
+            raise Tokens.DoesNotExist
+        return SimpleNamespace(user=USERS[key])
+
+
+USERS = {"good": User(pk=7, username="ada"), "old": User(pk=8, is_active=False)}
+
+
+class Token(TokenAuthentication):  # type: ignore[misc]
+    model = Tokens
+
+
+class BearerToken(Token):
+    keyword = "Bearer"
+
+
+class ByHeader(BaseAuthentication):  # type: ignore[misc]
+    """Its header says what happens."""
+
+    def authenticate(self, request: Any) -> Any:
+        outcome = request.headers.get("X-Outcome")
+        if outcome == "raise":
+            raise RuntimeError("A fault of the class")
+        outcomes = {
+            "throttled": Throttled(wait=7),
+            "denied": PermissionDenied("Not today"),
+            "failed": AuthenticationFailed("a" * 1000),
+        }
+        if outcome in outcomes:
+            raise outcomes[outcome]
+        found = {
+            "anonymous": (AnonymousUser(), None),
+            "unsaved": (User(username="x"), None),
+            "inactive": (User(pk=9, is_active=False), None),
+            "cookie": (User(pk=7), None) if request.COOKIES else None,
+            "query": (User(pk=7), None) if request.query_params else None,
+            "body": (User(pk=7), None) if request.data else None,
+            "thread": (User(pk=7, username=threading.current_thread().name), None),
+        }
+        return found.get(outcome)
+
+
+async def test_token_identifies_its_user() -> None:
+    principal = await authenticated(
+        RESTFrameworkAuthentication(Token), headers={"authorization": "Token good"}
+    )
+
+    assert isinstance(principal, Principal)
+    assert principal.key == "rest_framework:7"
+    assert principal.user == USERS["good"]
+    assert principal.scopes == frozenset()
+
+
+@pytest.mark.parametrize("value", ["Token bad", "Token", "Token old", "Token a b"])
+async def test_bad_token_is_rejected(value: str) -> None:
+    answer = await authenticated(
+        RESTFrameworkAuthentication(Token), headers={"authorization": value}
+    )
+
+    assert isinstance(answer, Challenge)
+    assert answer.status == 401
+    assert answer.message
+
+
+async def test_missing_credentials_are_left_to_other_authenticators() -> None:
+    authenticator = RESTFrameworkAuthentication(Token, BasicAuthentication)
+
+    assert await authenticated(authenticator) == Challenge()
+
+
+@pytest.mark.parametrize(
+    ("classes", "challenge"),
+    [
+        ([Token], "Token"),
+        ([BasicAuthentication, Token], 'Basic realm="api"'),
+        ([BearerToken], "Bearer"),
+        ([ByHeader], "Bearer"),
+    ],
+)
+async def test_challenge_is_that_of_the_first_class(
+    configure: Configure, classes: list[type], challenge: str
+) -> None:
+    server = Server("crm", authenticators=[RESTFrameworkAuthentication(*classes)])
+    wire = Wire(server)
+
+    reply = await wire.post(wire.message("tools/list"))
+
+    assert (reply.status, reply.headers["www-authenticate"]) == (401, challenge)
+
+
+async def test_unknown_bearer_token_is_invalid() -> None:
+    assert await authenticated(RESTFrameworkAuthentication(BearerToken), "bad") == INVALID_TOKEN
+    principal = await authenticated(RESTFrameworkAuthentication(BearerToken), "good")
+    assert isinstance(principal, Principal)
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_password_identifies_its_user() -> None:
+    user = await User.objects.acreate(username="ada")
+    user.set_password("s3cret")
+    await user.asave()
+    encoded = base64.b64encode(b"ada:s3cret").decode()
+
+    principal = await authenticated(
+        RESTFrameworkAuthentication("rest_framework.authentication.BasicAuthentication"),
+        headers={"authorization": f"Basic {encoded}"},
+    )
+
+    assert isinstance(principal, Principal)
+    assert principal.user == user
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [
+        ("throttled", 429),
+        ("denied", 403),
+        ("failed", 401),
+        ("anonymous", 403),
+        ("unsaved", 403),
+        ("inactive", 403),
+        ("query", 401),
+        ("body", 401),
+    ],
+)
+async def test_rejection_has_the_status_of_the_class(outcome: str, status: int) -> None:
+    answer = await authenticated(
+        RESTFrameworkAuthentication(ByHeader), headers={"x-outcome": outcome}, query="token=a"
+    )
+
+    assert isinstance(answer, Challenge)
+    assert answer.status == status
+    assert len(answer.message) <= 100
+
+
+async def test_fault_of_a_class_is_not_an_answer() -> None:
+    with pytest.raises(RuntimeError):
+        await authenticated(RESTFrameworkAuthentication(ByHeader), headers={"x-outcome": "raise"})
+
+
+async def test_classes_run_in_a_thread() -> None:
+    principal = await authenticated(
+        RESTFrameworkAuthentication(ByHeader), headers={"x-outcome": "thread"}
+    )
+
+    assert isinstance(principal, Principal)
+    assert principal.user.username != threading.current_thread().name
+
+
+async def test_scopes_are_those_of_an_override() -> None:
+    class WithScopes(RESTFrameworkAuthentication):
+        authentication_classes = (Token,)
+
+        def get_scopes(self, user: Any, auth: Any, /) -> Collection[str]:
+            return ["read"] if auth.user == user else []
+
+    principal = await authenticated(WithScopes(), headers={"authorization": "Token good"})
+
+    assert isinstance(principal, Principal)
+    assert principal.scopes == {"read"}
+
+
+# Pages of other origins.
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "http://testserver:81", "null"])
+async def test_foreign_page_uses_no_stored_password(origin: str) -> None:
+    headers = {"authorization": "Basic YTph", "origin": origin}
+
+    answer = await authenticated(RESTFrameworkAuthentication(BasicAuthentication), headers=headers)
+
+    assert answer == CROSS_ORIGIN
+
+
+async def test_foreign_page_uses_no_cookie() -> None:
+    authenticator = RESTFrameworkAuthentication(ByHeader)
+    headers = {"cookie": "a=b", "x-outcome": "cookie"}
+
+    own = await authenticated(authenticator, headers={**headers, "origin": "http://testserver"})
+    foreign = await authenticated(authenticator, headers={**headers, "origin": "https://e.example"})
+
+    assert isinstance(own, Principal)
+    assert foreign == Challenge()
+
+
+async def test_foreign_page_may_send_a_token() -> None:
+    headers = {"authorization": "Token good", "origin": "https://app.example"}
+
+    principal = await authenticated(RESTFrameworkAuthentication(Token), headers=headers)
+
+    assert isinstance(principal, Principal)
+
+
+def test_classes_are_required() -> None:
+    with pytest.raises(ImproperlyConfigured, match="needs authentication classes"):
+        RESTFrameworkAuthentication()

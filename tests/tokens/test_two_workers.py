@@ -1,0 +1,100 @@
+"""A revocation by a third process, on two workers which have accepted the token before."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from tests.databases import why_not
+from tests.running_site import ROOT, RunningSite, manage, serving
+
+REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379")
+redis = urlsplit(REDIS_URL)
+why_not_redis = why_not("channels_redis", redis.hostname or "127.0.0.1", redis.port or 6379)
+pytestmark = pytest.mark.skipif(why_not_redis is not None, reason=str(why_not_redis))
+
+ISSUE = """
+from django.contrib.auth.models import User
+from django_mcp.tokens.models import PersonalAccessToken
+ann, _ = User.objects.get_or_create(username="ann")
+open({path!r}, "w").write(PersonalAccessToken.objects.issue(ann, "laptop")[1])
+"""
+DEACTIVATE = """
+from django.contrib.auth.models import User
+ann = User.objects.get(username="ann")
+ann.is_active = False
+ann.save()
+"""
+HEADERS = {
+    "content-type": "application/json",
+    "accept": "application/json, text/event-stream",
+    "mcp-protocol-version": "2026-07-28",
+    "mcp-method": "tools/list",
+}
+META = {"protocolVersion": "2026-07-28", "clientCapabilities": {}}
+MESSAGE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "tools/list",
+    "params": {"_meta": {f"io.modelcontextprotocol/{key}": META[key] for key in META}},
+}
+
+
+@pytest.fixture
+def workers(tmp_path: Path) -> Iterator[list[RunningSite]]:
+    """Two processes of one site."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        environment = os.environ | {
+            "DJANGO_SETTINGS_MODULE": "tests.tokens.two_workers",
+            "EXAMPLE_DATABASE": str(Path(folder) / "db.sqlite3"),
+            "REDIS_URL": REDIS_URL,
+            "LAYER_PREFIX": f"test-{uuid4().hex}",
+        }
+        python = Path(sys.executable)
+        manage(python, ROOT, environment, "migrate", "--verbosity", "0")
+        serve = ("example_site.asgi:application", python, ROOT, environment)
+        yield [stack.enter_context(serving(*serve)) for _ in range(2)]
+
+
+def issue(site: RunningSite, path: Path) -> str:
+    site.manage("shell", "--verbosity", "0", "--command", ISSUE.format(path=str(path)))
+    return path.read_text()
+
+
+def status(site: RunningSite, token: str) -> int:
+    headers = {**HEADERS, "authorization": f"Bearer {token}"}
+    return httpx.post(site.url("/mcp"), json=MESSAGE, headers=headers).status_code
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("mcp_token", "revoke", "1"),
+        ("shell", "--verbosity", "0", "--command", DEACTIVATE),
+    ],
+    ids=["revoked", "deactivated"],
+)
+def test_all_workers_reject_a_token_at_once(
+    workers: list[RunningSite], tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    token = issue(workers[0], tmp_path / "token")
+    assert [status(site, token) for site in (*workers, *workers)] == [200] * 4
+    workers[0].manage(*command)
+    until(lambda: [status(site, token) for site in workers] == [401, 401])
