@@ -86,10 +86,9 @@ async def test_structured_content_of_any_type_conforms_to_its_schema(client_for:
     assert number["structuredContent"] == 42
 
 
-@pytest.mark.parametrize("mcp_version", ["2025-11-25", "2026-07-28"])
-async def test_extensions_of_both_sides_are_exchanged(
-    client_for: ClientFor, mcp_version: str
-) -> None:
+# The published JSON schema of 2026-07-28 has no null in the settings of an extension.
+@in_2025_11_25
+async def test_extensions_of_both_sides_are_exchanged(client_for: ClientFor) -> None:
     wanted = {"com.example/conformance": {"nested": {"limit": 0}, "values": ["a", 2, None]}}
 
     async with client_for(

@@ -14,6 +14,7 @@ from typing import Any
 from jsonschema.exceptions import ValidationError
 
 from django_mcp.protocol.errors import Json
+from django_mcp.protocol.schema import steps
 from django_mcp.protocol.schema.regex import search
 from django_mcp.protocol.schema.steps import spend
 
@@ -44,6 +45,8 @@ _QUADRATIC = frozenset({"unevaluatedItems", "unevaluatedProperties"})
 def bounded(name: str, keyword: Callable[..., Violations | None]) -> Callable[..., Violations]:
     """Return ``keyword`` so that it takes steps and repeats no long value."""
     cost = _COST.get(name, 1)
+    if name in _COST:
+        keyword = steps.nested(keyword)
 
     def apply(checker: Any, value: Any, instance: Any, schema: Json) -> Violations:
         spend(cost)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 MAX_STEPS = 1_000_000
 """Some seconds. A value with as many parts as a message may have takes fewer, if its schema applies
 a few keywords to each of them."""
+
+
+MAX_NESTED = 50
+"""References within references which apply to one value: its depth, where a schema is recursive.
+At Python's own limit, the library for persistent maps beneath jsonschema would panic."""
 
 
 class TooManySteps(Exception):
@@ -14,11 +23,28 @@ class TooManySteps(Exception):
 
 
 _left: ContextVar[list[int]] = ContextVar("django_mcp.steps")
+"""The steps that are left, and the references that are being followed."""
 
 
 def begin(count: int) -> None:
     """Allow ``count`` steps from now on, in this context."""
-    _left.set([count])
+    _left.set([count, 0])
+
+
+def nested(keyword: Callable[..., Iterable[T] | None]) -> Callable[..., Iterator[T]]:
+    """Return a keyword that follows a reference so that it raises RecursionError too deep."""
+
+    def follow(*args: Any) -> Iterator[T]:
+        left = _left.get()
+        if left[1] >= MAX_NESTED:
+            raise RecursionError
+        left[1] += 1
+        try:
+            yield from keyword(*args) or ()
+        finally:
+            left[1] -= 1
+
+    return follow
 
 
 def spend(count: int = 1) -> None:
