@@ -7,10 +7,11 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
+from uuid import uuid4
 
 ROOT = Path(__file__).resolve().parent.parent
 START_SECONDS = 60
@@ -51,6 +52,22 @@ def running_site(*, demo_data: bool = False, **settings: str) -> Iterator[Runnin
             manage(python, ROOT, environment, "demo_data")
         with serving("example_site.asgi:application", python, ROOT, environment) as site:
             yield site
+
+
+@contextmanager
+def two_workers(settings_module: str, redis_url: str) -> Iterator[tuple[RunningSite, RunningSite]]:
+    """Run two processes of the example site, with one new database and one channel layer."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        environment = os.environ | {
+            "DJANGO_SETTINGS_MODULE": settings_module,
+            "EXAMPLE_DATABASE": str(Path(folder) / "db.sqlite3"),
+            "REDIS_URL": redis_url,
+            "LAYER_PREFIX": f"test-{uuid4().hex}",
+        }
+        python = Path(sys.executable)
+        manage(python, ROOT, environment, "migrate", "--verbosity", "0")
+        serve = ("example_site.asgi:application", python, ROOT, environment)
+        yield stack.enter_context(serving(*serve)), stack.enter_context(serving(*serve))
 
 
 @contextmanager

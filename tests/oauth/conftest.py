@@ -23,7 +23,7 @@ from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.oauth import provider_settings
 from tests.installed_apps import installed
 from tests.memory_stores import MEMORY
-from tests.oauth.flow import document
+from tests.oauth.flow import CALLBACK, Flow, document
 
 if TYPE_CHECKING:
     from pytest_django import Settings
@@ -130,3 +130,8 @@ def documents(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
         return published
 
     return publish
+
+
+@pytest.fixture
+def flow(documents: Callable[..., Any], user: User) -> Flow:
+    return Flow(documents("claude_ai")["client_id"], CALLBACK, user)

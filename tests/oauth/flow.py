@@ -26,6 +26,7 @@ from django_mcp.testing.asgi import Reply, http_scope, perform
 SITE = "https://site.example"
 ENDPOINT = f"{SITE}/mcp"
 CLIENTS = Path(__file__).parent / "clients"
+CALLBACK = "https://claude.ai/api/mcp/auth_callback"
 VERIFIER = "v" * 64
 CHALLENGE = urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).decode().rstrip("=")
 INPUT = re.compile(r'<input type="hidden" name="(\w+)" value="([^"]*)"')

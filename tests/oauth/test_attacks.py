@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -15,6 +14,7 @@ from django.utils import timezone
 
 from django_mcp import Server, registry
 from tests.oauth.flow import (
+    CALLBACK,
     PAGE,
     SITE,
     VERIFIER,
@@ -29,13 +29,6 @@ from tests.oauth.flow import (
 
 if TYPE_CHECKING:
     from pytest_django import Settings
-
-CALLBACK = "https://claude.ai/api/mcp/auth_callback"
-
-
-@pytest.fixture
-def flow(documents: Callable[..., Any], user: User) -> Flow:
-    return Flow(documents("claude_ai")["client_id"], CALLBACK, user)
 
 
 def error_of(response: Any) -> str:

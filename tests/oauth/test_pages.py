@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +13,7 @@ from django.test import Client as Browser
 from django_mcp import Server
 from django_mcp.transports.http import sse_stream
 from tests.oauth.flow import (
+    CALLBACK,
     ENDPOINT,
     PAGE,
     SITE,
@@ -29,13 +29,6 @@ from tests.transports.http_peer import MODERN, Peer, message_of
 
 if TYPE_CHECKING:
     from pytest_django import Settings
-
-CALLBACK = "https://claude.ai/api/mcp/auth_callback"
-
-
-@pytest.fixture
-def flow(documents: Callable[..., Any], user: User) -> Flow:
-    return Flow(documents("claude_ai")["client_id"], CALLBACK, user)
 
 
 def registered(user: User, redirect_uri: str) -> Flow:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
-from uuid import uuid4
 
 import httpx
 import pytest
 
 from tests.databases import why_not
-from tests.running_site import ROOT, RunningSite, manage, serving
+from tests.running_site import RunningSite, two_workers
 
 REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379")
 redis = urlsplit(REDIS_URL)
@@ -51,19 +47,10 @@ MESSAGE = {
 
 
 @pytest.fixture
-def workers(tmp_path: Path) -> Iterator[list[RunningSite]]:
+def workers() -> Iterator[tuple[RunningSite, RunningSite]]:
     """Two processes of one site."""
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        environment = os.environ | {
-            "DJANGO_SETTINGS_MODULE": "tests.tokens.two_workers",
-            "EXAMPLE_DATABASE": str(Path(folder) / "db.sqlite3"),
-            "REDIS_URL": REDIS_URL,
-            "LAYER_PREFIX": f"test-{uuid4().hex}",
-        }
-        python = Path(sys.executable)
-        manage(python, ROOT, environment, "migrate", "--verbosity", "0")
-        serve = ("example_site.asgi:application", python, ROOT, environment)
-        yield [stack.enter_context(serving(*serve)) for _ in range(2)]
+    with two_workers("tests.tokens.two_workers", REDIS_URL) as sites:
+        yield sites
 
 
 def issue(site: RunningSite, path: Path) -> str:
@@ -92,7 +79,7 @@ def until(condition: Callable[[], bool]) -> None:
     ids=["revoked", "deactivated"],
 )
 def test_all_workers_reject_a_token_at_once(
-    workers: list[RunningSite], tmp_path: Path, command: tuple[str, ...]
+    workers: tuple[RunningSite, RunningSite], tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     token = issue(workers[0], tmp_path / "token")
     assert [status(site, token) for site in (*workers, *workers)] == [200] * 4

@@ -5,22 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
-import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from itertools import count
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from uuid import uuid4
 
 import httpx
 import pytest
 
 from django_mcp.protocol import request_meta, sse
 from tests.databases import why_not
-from tests.running_site import ROOT, RunningSite, manage, serving
+from tests.running_site import RunningSite, two_workers
 from tests.transports.http_peer import MODERN, PRIMED
 
 REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379")
@@ -38,17 +34,8 @@ JSON = {"content-type": "application/json", "accept": "application/json, text/ev
 @pytest.fixture(scope="module")
 def workers() -> Iterator[tuple[RunningSite, RunningSite]]:
     """Two processes of one site."""
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        environment = os.environ | {
-            "DJANGO_SETTINGS_MODULE": "tests.transports.two_workers",
-            "EXAMPLE_DATABASE": str(Path(folder) / "db.sqlite3"),
-            "REDIS_URL": REDIS_URL,
-            "LAYER_PREFIX": f"test-{uuid4().hex}",
-        }
-        python = Path(sys.executable)
-        manage(python, ROOT, environment, "migrate", "--verbosity", "0")
-        serve = ("example_site.asgi:application", python, ROOT, environment)
-        yield stack.enter_context(serving(*serve)), stack.enter_context(serving(*serve))
+    with two_workers("tests.transports.two_workers", REDIS_URL) as sites:
+        yield sites
 
 
 class Client:

@@ -76,11 +76,7 @@ class HttpExchange(LoopExchange):
 
     def write(self, message: dict[str, Any], /) -> None:
         if self._may_stream and not self.gone:
-            event = sse.event(jsonrpc.encode(message))
-            if self._is_here():
-                self._enqueue(event)
-            else:
-                self._write_from_thread(self._enqueue, event)
+            self._write_from_any_thread(self._enqueue, sse.event(jsonrpc.encode(message)))
 
     async def flush(self) -> None:
         """Wait until everything written so far has been passed to the ASGI server."""
@@ -164,16 +160,13 @@ class HttpExchange(LoopExchange):
             self.cut_off()
 
     def _write_from_any_thread(self, write: Callable[[T], None], data: T) -> None:
-        if self._is_here():
-            write(data)
-        else:
-            self._write_from_thread(write, data)
-
-    def _write_from_thread(self, write: Callable[[T], None], data: T) -> None:
         """Call ``write`` in the event loop.
 
         A handler's thread may write many messages before the loop runs, and waits for it at times.
         """
+        if self._is_here():
+            write(data)
+            return
         self.loop.call_soon_threadsafe(write, data)
         self._written_by_threads += 1
         if self._written_by_threads % FLUSH_EVERY == 0:
