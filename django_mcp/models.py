@@ -1,7 +1,8 @@
-"""The tables of the database stores: sessions and the events of their streams.
+"""The tables: sessions and the events of their streams, and calls that outlive their request.
 
-Only ``stores.database`` writes to them. Values which are secret, or too long for an index, are
-stored as SHA-256 digests in hexadecimal.
+``stores.database`` writes those of sessions and events, ``tasks.store`` those of tasks. Values
+which are secret, or too long for an index, are stored as SHA-256 digests in hexadecimal.
+Columns that say so are encrypted by ``runtime.signing``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,18 @@ from django.utils.translation import gettext_lazy as _
 
 DIGEST_LENGTH = 64
 PRINCIPAL_LENGTH = 500
+DELETED_AT_ONCE = 500
+"""Rows that one statement deletes, so that nobody waits for long behind it."""
+
+
+def delete_in_steps(rows: models.QuerySet[Any]) -> int:
+    """Delete the rows, some at a time, and return their number."""
+    deleted = 0
+    while names := list(rows.values_list("pk", flat=True)[:DELETED_AT_ONCE]):
+        deleted += rows.filter(pk__in=names).delete()[0]
+        if len(names) < DELETED_AT_ONCE:
+            break
+    return deleted
 
 
 class McpSession(models.Model):
@@ -92,6 +105,72 @@ class StreamEvent(models.Model):
         verbose_name_plural = _("stream events")
         constraints = [
             models.UniqueConstraint(fields=["stream", "number"], name="mcp_event_number_once")
+        ]
+
+
+class StoredCall(models.Model):
+    """A tool call that is stored: what was asked, by whom, until when, and who works on it."""
+
+    # Unguessable: for anonymous callers, knowing it is the only proof of ownership.
+    id = models.CharField(_("id"), max_length=64, primary_key=True, editable=False)
+    server = models.CharField(_("server"), max_length=200)
+    tool = models.CharField(_("tool"), max_length=500)
+    version = models.CharField(_("protocol version"), max_length=32)
+    principal = models.CharField(_("principal"), max_length=PRINCIPAL_LENGTH)
+    # The primary key of the Django user as a string; no foreign key, because the user may be in
+    # another database.
+    user_key = models.CharField(_("user"), max_length=255, blank=True)
+    # The digest of what the row is bound to: for anybody else, it does not exist.
+    owner = models.CharField(_("owner"), max_length=DIGEST_LENGTH)
+    # The digest of what rows are counted by, as that of a session.
+    caller = models.CharField(_("caller"), max_length=DIGEST_LENGTH)
+    # Encrypted: the arguments, and what is needed to answer the call without its request.
+    call = models.TextField(_("call"))
+    created_at = models.DateTimeField(_("created"))
+    updated_at = models.DateTimeField(_("last updated"))
+    expires_at = models.DateTimeField(_("expires"), db_index=True)
+    # An update which finds another number than it has read is retried.
+    update_count = models.PositiveBigIntegerField(_("update count"), default=0)
+    # Who works on it. Without a renewal, the work is lost when the lease ends.
+    lease_by = models.CharField(_("lease holder"), max_length=64, blank=True)
+    lease_until = models.DateTimeField(_("lease ends"), null=True, blank=True)
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return f"{self.server}: {self.tool}"
+
+
+class McpTask(StoredCall):
+    """A tool call that outlives its request."""
+
+    STATUSES = (
+        ("working", _("working")),
+        ("input_required", _("input required")),
+        ("completed", _("completed")),
+        ("failed", _("failed")),
+        ("cancelled", _("cancelled")),
+    )
+
+    status = models.CharField(_("status"), max_length=20, choices=STATUSES)
+    status_message = models.TextField(_("status message"), blank=True)
+    progress = models.FloatField(_("progress"), null=True, blank=True)
+    total = models.FloatField(_("total"), null=True, blank=True)
+    # Encrypted, or empty: input requests and responses, messages for the client, and the result
+    # or the error.
+    inputs = models.TextField(_("inputs"), blank=True)
+    messages = models.TextField(_("messages"), blank=True)
+    outcome = models.TextField(_("outcome"), blank=True)
+    started_at = models.DateTimeField(_("started"), null=True, blank=True)
+    ended_at = models.DateTimeField(_("ended"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("task")
+        verbose_name_plural = _("tasks")
+        indexes = [
+            models.Index(fields=["owner", "created_at", "id"], name="mcp_task_of_owner"),
+            models.Index(fields=["caller", "expires_at"], name="mcp_task_of_caller"),
         ]
 
 

@@ -1,0 +1,250 @@
+"""What a row stores of a tool call, and the Frame that is made from it where the task runs.
+
+It stores who called and what the handler's Frame needs; never a token, a header or a cookie.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AnonymousUser
+from django.utils import translation
+
+from django_mcp import conf, registry, stores
+from django_mcp.auth.base import Principal
+from django_mcp.frame.cancellation import Cancellation
+from django_mcp.frame.client.task import TaskClient, TaskRun
+from django_mcp.frame.exchange import Exchange
+from django_mcp.frame.frame import Frame, RequestInfo
+from django_mcp.models import McpTask
+from django_mcp.protocol.revisions import BY_VERSION, Feature
+from django_mcp.pubsub.publisher import CONNECTION_BOUND
+from django_mcp.server.server import Server
+from django_mcp.stores.base import digest
+from django_mcp.tasks.store import NewTask, call_of
+from django_mcp.transports import frames
+
+OWN_PARAMS = frozenset({"task", "inputResponses", "requestState"})
+"""Parameters of the request that are not those of its task."""
+MIN_TTL_MS = 1000
+
+
+class CallerGone(Exception):
+    """The user on whose behalf the task would run does not exist, or is not active."""
+
+
+def owner_of(frame: Frame) -> str:
+    """The digest of what a task is bound to: server and principal.
+
+    Anonymous callers share a principal: theirs are bound to the session, if there is one. Without
+    a session, the id is the only proof.
+    """
+    principal, session_id = frame.principal, frame.get_mcp_session_id()
+    session = session_id if not principal.subject and session_id is not None else ""
+    return digest(frame.server.name, frame.server.path, principal.key, session)
+
+
+def describe(frame: Frame, ttl_ms: int | None) -> NewTask:
+    """The row of a task for the call on ``frame``."""
+    remember(frame.server)
+    principal, user, site = frame.principal, frame.user, conf.get()
+    is_user = getattr(user, "is_authenticated", False) and user.pk is not None
+    wanted = round(site.task_ttl * 1000) if ttl_ms is None else max(ttl_ms, MIN_TTL_MS)
+    return NewTask(
+        server=frame.server.name,
+        tool=frame.message.params["name"],
+        version=frame.revision.version,
+        principal=principal.key,
+        user_key=str(user.pk) if is_user else "",
+        owner=owner_of(frame),
+        caller=digest(frames.counted_as(frame.server, principal, frame.transport)),
+        call=_facts(frame),
+        ttl_ms=min(wanted, round(site.task_max_ttl * 1000)),
+    )
+
+
+def _facts(frame: Frame) -> dict[str, Any]:
+    principal, private, params = frame.principal, frame.private, frame.message.params
+    claims = principal.claims if _is_json(dict(principal.claims)) else {}
+    session_id = frame.get_mcp_session_id()
+    facts: dict[str, Any] = {
+        "id": frame.message.id,
+        "params": {name: value for name, value in params.items() if name not in OWN_PARAMS},
+        "principal": [principal.scheme, principal.subject, sorted(principal.scopes), dict(claims)],
+        "client_info": dict(private.get("client_info") or {}),
+        "client_capabilities": dict(private.get("client_capabilities") or {}),
+        "language": translation.get_language(),
+        "session_id": session_id,
+        "changed": _changed(frame),
+    }
+    if session_id is not None and CONNECTION_BOUND in session_id:
+        # The session of a connection is in no store that another process could read.
+        facts["assigns"] = {name: value for name, value in frame.assigns.items() if _is_json(value)}
+        facts["components"] = dict(private.get("components", {}))
+        facts["log_level"] = private.get("log_level")
+    return facts
+
+
+def _changed(frame: Frame) -> dict[str, Any]:
+    """What the middleware has changed in the Frame: it does not run again with the task.
+
+    Raises TypeError for a value that cannot be stored, unless some middleware runs again.
+    """
+    areas = {area: {each.key for each in frame.changes if each.area == area} for area in AREAS}
+    held: dict[str, Mapping[str, Any]] = {
+        "assigns": frame.assigns,
+        "private": frame.private,
+    }
+    runs_again = any(getattr(each, "runs_in_tasks", False) for each in frame.server.middleware)
+    changed: dict[str, Any] = {}
+    for area, values in held.items():
+        found = {key: values[key] for key in areas[area] & values.keys()}
+        changed[area] = {key: value for key, value in found.items() if _is_json(value)}
+        lost = found.keys() - changed[area].keys()
+        if lost and not runs_again:
+            raise TypeError(NOT_STORED.format(", ".join(sorted(lost))))
+    if areas["components"]:
+        changed["components"] = dict(frame.private.get("components", {}))
+    return changed
+
+
+AREAS = ("assigns", "private", "components")
+"""What a change of a Frame may concern, and the handler of a task finds again."""
+NOT_STORED = (
+    "Middleware gave the Frame of a task values that are not serializable as JSON: {}. Set them in "
+    "FRAME_PROCESSORS, or set runs_in_tasks = True on the middleware"
+)
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """The parts of a Frame which belong to the process that runs the task."""
+
+    run: TaskRun
+    exchange: Exchange
+    cancellation: Cancellation
+
+
+class Restored(NamedTuple):
+    """A stored call."""
+
+    frame: Frame
+    language: str | None
+    assigned: Mapping[str, Any]
+    """What the middleware had assigned, which overrides what frame processors assign."""
+
+
+async def restore(row: McpTask, execution: Execution) -> Restored:
+    """The Frame of a stored call, and the language of its caller.
+
+    Raises CallerGone, LookupError for a server that this process does not have, and ValueError if
+    the row cannot be decrypted.
+    """
+    facts = call_of(row)
+    server = server_of(row.server)
+    if server is None:
+        raise LookupError(f"This process has no MCP server {row.server!r}")
+    registry.make_ready(server)
+    scheme, subject, scopes, claims = facts["principal"]
+    user = await _user(row.user_key)
+    principal = Principal(
+        scheme=scheme, subject=subject, user=user, scopes=frozenset(scopes), claims=claims
+    )
+    private, assigns = await _state(row, facts, server)
+    revision, params = private["revision"], facts["params"]
+    level = private.get("log_level") if revision.has(Feature.TASKS) else None
+    sends_logs = level is not None and server.capabilities.has("logging")
+    client = TaskClient(
+        execution.run,
+        server,
+        revision,
+        private["client_capabilities"],
+        execution.exchange,
+        (params.get("_meta") or {}).get("progressToken") if revision.has(Feature.TASKS) else None,
+        level if sends_logs else None,
+    )
+    frame = Frame(
+        assigns,
+        user=user,
+        auth=principal,
+        request=RequestInfo(facts["id"], "tools/call", params),
+        initialized=True,
+        client=client,
+        cancellation=execution.cancellation,
+        private=private,
+        exchange=execution.exchange,
+    )
+    return Restored(frame, facts["language"], facts["changed"]["assigns"])
+
+
+async def _state(row: McpTask, facts: Any, server: Server) -> tuple[Any, dict[str, Any]]:
+    """The private data and the assigns, with what the middleware had changed."""
+    private, assigns = await _session_state(row, facts, server)
+    changed = facts["changed"]
+    private |= changed["private"]
+    if "components" in changed:
+        private["components"] = changed["components"]
+    return private, {**assigns, **changed["assigns"]}
+
+
+async def _session_state(row: McpTask, facts: Any, server: Server) -> tuple[Any, dict[str, Any]]:
+    """The private data and the assigns: those of the session as it is now, if it has a store."""
+    revision, session_id = BY_VERSION[row.version], facts["session_id"]
+    if session_id is not None and CONNECTION_BOUND not in session_id:
+        session = await stores.sessions().load(session_id)
+        if session is not None:
+            private = frames.private_of(server, session)
+            level = frames.session_level(session)
+            return {**private, "log_level": level}, dict(session.assigns)
+    private = {
+        "server": server,
+        "revision": revision,
+        "protocol_version": revision.version,
+        "client_info": facts["client_info"],
+        "client_capabilities": facts["client_capabilities"],
+    }
+    if session_id is not None:
+        private["session_id"] = session_id
+        private["components"] = facts.get("components", {})
+        private["log_level"] = facts.get("log_level") or frames.DEFAULT_LOG_LEVEL
+    return private, facts.get("assigns", {})
+
+
+async def _user(key: str) -> Any:
+    if not key:
+        return AnonymousUser()
+    user = await get_user_model()._default_manager.filter(pk=key).afirst()
+    if user is None or not user.is_active:
+        raise CallerGone("The account of the caller does not exist, or is not active")
+    return user
+
+
+def remember(server: Server) -> None:
+    """Find this server by its name, also if it is not registered, as in a test."""
+    _servers[server.name] = server
+
+
+def server_of(name: str) -> Server | None:
+    found = _servers.get(name)
+    if found is not None:
+        return found
+    try:
+        return registry.get(name)
+    except LookupError:
+        return None
+
+
+_servers: WeakValueDictionary[str, Server] = WeakValueDictionary()

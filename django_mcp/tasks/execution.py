@@ -1,0 +1,107 @@
+"""Running a stored task by its id: what every runner calls where the task should run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import replace
+
+from django.utils import translation
+
+from django_mcp.dispatch import handle
+from django_mcp.dispatch.dispatcher import Reply
+from django_mcp.dispatch.handle import Site
+from django_mcp.frame.frame import Frame
+from django_mcp.frame.session import Change
+from django_mcp.models import McpTask
+from django_mcp.protocol import jsonrpc
+from django_mcp.protocol.errors import AuthenticationRequired, InternalError, McpError
+from django_mcp.protocol.revisions import BY_VERSION, Feature
+from django_mcp.pubsub import bus, publisher
+from django_mcp.pubsub.publisher import CONNECTION_BOUND
+from django_mcp.runtime import threads
+from django_mcp.server.server import Server
+from django_mcp.tasks import calls, store
+from django_mcp.tasks.calls import CallerGone, Execution, Restored
+from django_mcp.tasks.exchange import TaskExchange
+from django_mcp.tasks.run import Run, new_holder
+from django_mcp.transports import site
+
+logger = logging.getLogger("django_mcp")
+
+Gate = AbstractAsyncContextManager[object]
+
+
+async def run(task_id: str, gate: Gate | None = None) -> None:
+    """Run the task with this id, unless it was started, cancelled or deleted before.
+
+    With a ``gate``, the handler begins when the gate is entered; the lease is held meanwhile.
+    """
+    holder, tasks = new_holder(), store.get()
+    row = await tasks.start(task_id, holder)
+    task = None if row is None else await tasks.held(task_id, holder)
+    if row is None or task is None:
+        return
+    running = Run(task, holder)
+    await running.follow(asyncio.create_task(_answer(row, running, gate or nullcontext())))
+
+
+def run_in_new_loop(task_id: str) -> None:
+    """``run`` for a synchronous worker process, which has no event loop."""
+    asyncio.run(threads.in_scope(_run_and_close, task_id))
+
+
+async def _run_and_close(task_id: str) -> None:
+    try:
+        await run(task_id)
+    finally:
+        await bus.here().close()  # What was published would be lost with the event loop.
+
+
+async def _answer(row: McpTask, running: Run, gate: Gate) -> Reply:
+    async with gate:
+        is_session = BY_VERSION[row.version].has(Feature.TASKS)
+        exchange = TaskExchange(running if is_session else None)
+        execution = Execution(running, exchange, running.cancellation)
+        try:
+            restored = await calls.restore(row, execution)
+        except CallerGone as error:
+            return _failed(row, AuthenticationRequired(str(error)))
+        except (LookupError, ValueError):
+            logger.exception("A task cannot be run")
+            return _failed(row, InternalError())
+        with translation.override(restored.language):
+            return await handle.answer(restored.frame, _site(restored))
+
+
+def _site(restored: Restored) -> Site:
+    """The functions of the site, as this task needs them."""
+    functions = site.get()
+    if restored.assigned and functions.process is not None:
+        process = functions.process
+
+        async def assign_again(frame: Frame) -> Frame:
+            return (await process(frame)).with_request_assigns(restored.assigned)
+
+        functions = replace(functions, process=assign_again)
+    session_id = restored.frame.get_mcp_session_id()
+    if session_id is not None and CONNECTION_BOUND in session_id:
+        functions = replace(functions, commit=_commit_on_connection, publish=_publish_nothing)
+    return functions
+
+
+async def _commit_on_connection(session_id: str, changes: Sequence[Change]) -> None:
+    """Pass changes on to the connection which has the session, in whatever process it is."""
+    await publisher.change_connection(session_id, changes)
+
+
+async def _publish_nothing(server: Server, session_id: str, changes: Sequence[Change]) -> None:
+    """Do nothing: the connection publishes what it commits."""
+
+
+def _failed(row: McpTask, error: McpError) -> Reply:
+    """The reply to a call that has no Frame."""
+    described = BY_VERSION[row.version].error(error)
+    return Reply(jsonrpc.error(None, described), None, error)  # type: ignore[arg-type]

@@ -1,0 +1,112 @@
+"""Calls that are continued as a task if they have not ended after some seconds.
+
+The handler is not started again: it goes on where it is, in this process, and what it sends and
+requests from then on is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from functools import partial
+from typing import cast
+
+from django_mcp.dispatch import dispatcher
+from django_mcp.dispatch.dispatcher import Reply
+from django_mcp.dispatch.invocation import Answer
+from django_mcp.frame.cancellation import Cancellation
+from django_mcp.frame.client.multi_round_trip import MultiRoundTripClient
+from django_mcp.frame.client.task import HandOver, HandOverClient
+from django_mcp.frame.frame import Frame
+from django_mcp.protocol import jsonrpc
+from django_mcp.protocol.errors import McpError
+from django_mcp.protocol.tasks import Task
+from django_mcp.pubsub import bus
+from django_mcp.runtime import threads
+from django_mcp.server.tasks import Call
+from django_mcp.stores.base import StoreFull
+from django_mcp.tasks import calls, store
+from django_mcp.tasks.exchange import HandOverExchange
+from django_mcp.tasks.run import Run, new_holder
+
+CLEAN_UP = 5.0
+"""Seconds in which a cancelled handler may clean up before the request is answered."""
+
+
+async def run(frame: Frame, call: Call, after: float) -> Answer | Task:
+    """The answer of ``call``, or the task as which it continues after so many seconds."""
+    state, cancellation = HandOver(), Cancellation()
+    exchange = HandOverExchange(frame.exchange, state)
+    client = HandOverClient(cast(MultiRoundTripClient, frame.client), exchange, state)
+    inner = replace(frame, client=client, exchange=exchange, cancellation=cancellation)
+    outer = frame.cancellation
+    detach = outer.on_request(lambda: cancellation.request(outer.reason))
+    # In a scope of its own, whose database connections outlive the request.
+    work = asyncio.create_task(threads.in_scope(_await_call, call, inner))
+    try:
+        await asyncio.wait({work}, timeout=after)
+        if not work.done() and not outer.requested and not state.requires_input:
+            task = await _continue(inner, work, state)
+            if task is not None:
+                return task
+        return await work
+    except asyncio.CancelledError:
+        work.cancel()
+        await asyncio.wait({work}, timeout=CLEAN_UP)
+        raise
+    finally:
+        detach()
+
+
+async def _await_call(call: Call, frame: Frame) -> Answer:
+    return await call(frame)
+
+
+async def _continue(frame: Frame, work: asyncio.Task[Answer], state: HandOver) -> Task | None:
+    """Continue the call as a task; None if it has ended meanwhile, or its row cannot be stored."""
+    holder = new_holder()
+    try:
+        task = await _create(frame, holder)
+    except StoreFull:
+        return None
+    except Exception as error:
+        frame.server.report("A call cannot be continued as a task", error)
+        return None
+    running = Run(task, holder)
+    running.cancellation = frame.cancellation
+    if work.done() or not state.begin(running):
+        await store.get().delete(task.id)
+        return None
+    bus.spawn_accepted(running.follow(asyncio.create_task(_reply(frame, work))))
+    return task
+
+
+async def _create(frame: Frame, holder: str) -> Task:
+    """Store the row; if the request is cancelled meanwhile, delete it again."""
+    rows = store.get()
+    create = partial(rows.create, calls.describe(frame, None), holder=holder, is_started=True)
+    creating = asyncio.ensure_future(create())
+    try:
+        return await asyncio.shield(creating)
+    except asyncio.CancelledError:
+        creating.add_done_callback(_delete)
+        raise
+
+
+def _delete(creating: asyncio.Future[Task]) -> None:
+    if not creating.cancelled() and creating.exception() is None:
+        bus.spawn(store.get().delete(creating.result().id))
+
+
+async def _reply(frame: Frame, work: asyncio.Task[Answer]) -> Reply:
+    """The reply of a call which has already passed through the middleware."""
+    server, revision = frame.server, frame.revision
+    try:
+        result, after = await work
+    except McpError as error:
+        return dispatcher.error_reply(frame, error)
+    if isinstance(result, McpError):
+        return dispatcher.error_reply(frame, result)
+    info, cache = server.get_server_info(revision), server.cache_members
+    finished = revision.serialize_result("tools/call", result, server_info=info, cache=cache)
+    return Reply(jsonrpc.result(frame.request_id, finished), after)

@@ -1,0 +1,71 @@
+"""The functions of this app that dispatch calls, which must not import it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from django_mcp.dispatch.invocation import Answer
+from django_mcp.frame.frame import Frame
+from django_mcp.protocol import tasks
+from django_mcp.protocol.errors import InternalError, Json, TooManyRequests
+from django_mcp.protocol.tasks import Task
+from django_mcp.server.tasks import Call
+from django_mcp.stores.base import StoreFull
+from django_mcp.tasks import calls, changes, delivery, hand_over, runners, store
+from django_mcp.tasks.calls import owner_of
+from django_mcp.tasks.run import new_holder
+
+
+class DjangoTasks:
+    async def start(self, frame: Frame, ttl_ms: int | None) -> Task:
+        runner, rows = runners.get(), store.get()
+        # A process which runs the task itself is answerable for it from the beginning.
+        holder = new_holder() if runner.runs_here else None
+        try:
+            new = calls.describe(frame, ttl_ms)
+            task = await rows.create(new, holder=holder, is_started=False)
+        except StoreFull as error:
+            raise TooManyRequests(str(error)) from error
+        try:
+            await runner.submit(task.id)
+        except Exception as error:
+            await rows.delete(task.id)
+            frame.server.report("A task cannot be submitted to its runner", error)
+            raise InternalError from error
+        return task
+
+    async def run_or_hand_over(self, frame: Frame, call: Call, after: float) -> Answer | Task:
+        return await hand_over.run(frame, call, after)
+
+    async def get(self, frame: Frame, task_id: str) -> Task | None:
+        return await store.get().load(task_id, owner_of(frame))
+
+    async def page(
+        self, frame: Frame, after: Sequence[str] | None, limit: int
+    ) -> tuple[list[Task], Sequence[str] | None]:
+        return await store.get().page(owner_of(frame), after, limit)
+
+    async def update(
+        self, frame: Frame, task_id: str, responses: Mapping[str, Json]
+    ) -> Task | None:
+        stored = {key: {"result": response} for key, response in responses.items()}
+        return await delivery.answer(task_id, owner_of(frame), stored)
+
+    async def cancel(self, frame: Frame, task_id: str) -> Task | None:
+        changed = await store.get().change(task_id, tasks.cancel, owner=owner_of(frame))
+        return None if changed is None else await changes.publish(changed)
+
+    async def wait(self, frame: Frame, task_id: str) -> Task | None:
+        return await delivery.Delivery(frame, task_id).wait()
+
+
+async def cancel(task_id: str) -> bool:
+    """Cancel a task of any owner, for the site; False if it has ended or does not exist."""
+    try:
+        changed = await store.get().change(task_id, tasks.cancel)
+    except tasks.TaskEnded:
+        return False
+    if changed is None:
+        return False
+    await changes.publish(changed)
+    return True

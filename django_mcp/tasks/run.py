@@ -1,0 +1,238 @@
+"""Running one task: its lease, what its handler reports and requests, and its end.
+
+The row is the only connection to other processes: it is read when a hint arrives, and at an
+interval. A handler is cancelled when its task is cancelled, deleted, or leased to nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from math import inf
+from typing import Any
+
+from django.db import InterfaceError, OperationalError
+
+from django_mcp.dispatch.dispatcher import Reply
+from django_mcp.frame.cancellation import Cancellation
+from django_mcp.protocol import tasks
+from django_mcp.protocol.errors import InternalError, Json
+from django_mcp.protocol.revisions import NEWEST
+from django_mcp.protocol.tasks import MAX_MESSAGES, Task, TaskEnded
+from django_mcp.pubsub import bus, pending_requests
+from django_mcp.runtime import threads
+from django_mcp.runtime.store_operations import StoreUnavailable
+from django_mcp.tasks import changes, store
+from django_mcp.tasks.changes import Hints
+
+logger = logging.getLogger("django_mcp")
+
+FLUSH_INTERVAL = 0.2
+"""Seconds between two writes of what a handler reports."""
+RETRY = 1.0
+"""Seconds until the database is tried again."""
+STOPPED: Json = {"code": -32603, "message": "The process that ran this task was stopped"}
+STORE_RESULT = 60.0
+"""Seconds for which the database may be unavailable when a task ends."""
+UNAVAILABLE = (OperationalError, InterfaceError, StoreUnavailable)
+
+
+def new_holder() -> str:
+    """A name for one run, which holds the lease of its task."""
+    return secrets.token_urlsafe(16)
+
+
+class Run:
+    """One task which this process runs; it is leased to ``holder``."""
+
+    def __init__(self, task: Task, holder: str) -> None:
+        self.id = task.id
+        self.holder = holder
+        self.cancellation = Cancellation()
+        self._store = store.get()
+        self._loop = asyncio.get_running_loop()
+        self._work: asyncio.Task[Reply] | None = None
+        self._task = task
+        self._updated = asyncio.Event()
+        self._lock = threading.Lock()
+        self._progress: tuple[float, float | None, str | None] | None = None
+        self._messages: list[Json] = []
+        self._is_scheduled = False
+
+    # For the handler, from any thread.
+
+    def report(
+        self,
+        progress: float,
+        total: float | None,
+        message: str | None,
+        notifications: Iterable[Json],
+        /,
+    ) -> None:
+        with self._lock:
+            self._progress = progress, total, message
+        self._add(notifications)
+
+    def add(self, message: Json, /) -> None:
+        self._add([message])
+
+    def _add(self, messages: Iterable[Json]) -> None:
+        with self._lock:
+            related = [self._related(message) for message in messages]
+            self._messages = [*self._messages, *related][-MAX_MESSAGES:]
+            if self._is_scheduled:
+                return
+            self._is_scheduled = True
+        with suppress(RuntimeError):  # The loop is closed: the task has ended.
+            self._loop.call_soon_threadsafe(lambda: bus.spawn(self._flush()))
+
+    def _related(self, message: Json) -> Json:
+        return {**message, "params": tasks.with_related(message.get("params") or {}, self.id)}
+
+    async def request_input(
+        self, requests: Mapping[str, Json], timeout: float, /
+    ) -> dict[str, Json]:
+        keys: dict[str, str] = {}
+
+        def ask(task: Task) -> Task:
+            after, issued = tasks.ask(task, requests)
+            keys.update(issued)
+            return after
+
+        await self._change(ask)
+        await threads.release_thread()
+        try:
+            async with asyncio.timeout(None if timeout == inf else timeout):
+                while not all(map(self._has_response, keys.values())):
+                    await self._updated.wait()
+        except (TimeoutError, asyncio.CancelledError):
+            bus.spawn(self._take_responses(keys.values()))
+            raise
+        responses = {name: self._task.inputs[key]["response"] for name, key in keys.items()}
+        await self._take_responses(keys.values())
+        return {name: pending_requests.read(response) for name, response in responses.items()}
+
+    def _has_response(self, key: str) -> bool:
+        return "response" in self._task.inputs.get(key, ())
+
+    async def _take_responses(self, keys: Iterable[str]) -> None:
+        with suppress(TaskEnded):
+            await self._change(lambda task: tasks.take_responses(task, keys))
+
+    # For the process.
+
+    async def follow(self, work: asyncio.Task[Reply]) -> None:
+        """Renew the lease until ``work`` is done, cancel it with the task, and store its reply."""
+        self._work = work
+        async with changes.hints(self.id, ignored=self.holder) as hints:
+            watching = asyncio.create_task(self._watch(hints))
+            try:
+                await asyncio.wait({work})
+            except asyncio.CancelledError:
+                self.cancellation.request(STOPPED["message"])
+                work.cancel()
+                with suppress(Exception):
+                    await self._end(lambda task: tasks.fail(task, STOPPED))
+                raise
+            finally:
+                watching.cancel()
+        await self._end(_end_of(work))
+
+    async def _watch(self, hints: Hints) -> None:
+        interval = self._store.lease.total_seconds() / 3
+        renewal, wait = self._loop.time() + interval, 0.0
+        while True:
+            # At first without a wait: the task may have been cancelled before hints arrived.
+            await hints.wait(wait)
+            try:
+                is_due = self._loop.time() >= renewal
+                read = self._store.renew if is_due else self._store.held
+                task = await read(self.id, self.holder)
+            except UNAVAILABLE:
+                logger.warning("A task cannot be read; trying again", exc_info=True)
+                await asyncio.sleep(RETRY)
+                continue
+            if is_due:
+                renewal = self._loop.time() + interval
+            wait = max(renewal - self._loop.time(), 0.01)
+            if task is None or task.is_final:
+                self._cancel(task)
+                return
+            self._update(task)
+
+    def _cancel(self, task: Task | None) -> None:
+        self.cancellation.request(
+            "The task does not exist any more" if task is None else task.message
+        )
+        if self._work is not None:
+            self._work.cancel()
+
+    def _update(self, task: Task) -> None:
+        self._task = task
+        updated, self._updated = self._updated, asyncio.Event()
+        updated.set()
+
+    async def _change(self, apply: store.Apply) -> None:
+        """Change the task; raises TaskEnded if it has ended, or the lease is lost."""
+        changed = await self._store.change(self.id, apply, holder=self.holder)
+        if changed is None:
+            self._cancel(None)
+            raise TaskEnded("The task does not exist any more")
+        self._update(await changes.publish(changed, self.holder))
+
+    async def _flush(self) -> None:
+        try:
+            with suppress(TaskEnded):
+                await self._change(self._with_reports)
+        except UNAVAILABLE:
+            logger.warning("The progress of a task cannot be stored", exc_info=True)
+        await asyncio.sleep(FLUSH_INTERVAL)
+        with self._lock:
+            self._is_scheduled = bool(self._messages) or self._progress is not None
+            is_due = self._is_scheduled
+        if is_due:
+            bus.spawn(self._flush())
+
+    def _with_reports(self, task: Task) -> Task:
+        with self._lock:
+            progress, self._progress = self._progress, None
+            messages, self._messages = self._messages, []
+        if progress is None and not messages:
+            return task
+        number, total, message = progress or (None, None, None)
+        return tasks.report(task, message, number, total, messages)
+
+    async def _end(self, end: Callable[[Task], Task]) -> None:
+        """Store how the task has ended; the database may be unavailable for a while.
+
+        It is stored also when the lease has run out meanwhile, unless somebody has noted that.
+        """
+        until = self._loop.time() + max(STORE_RESULT, self._store.lease.total_seconds())
+        while True:
+            try:
+                with suppress(TaskEnded):
+                    await self._change(lambda task: end(self._with_reports(task)))
+                return
+            except UNAVAILABLE:
+                if self._loop.time() > until:
+                    raise
+                logger.warning("The result of a task cannot be stored; trying again", exc_info=True)
+                await asyncio.sleep(RETRY)
+
+
+def _end_of(work: asyncio.Task[Reply]) -> Callable[[Task], Task]:
+    """How the task ends whose handler is done."""
+    if work.cancelled():
+        return lambda task: tasks.fail(task, STOPPED)
+    if (error := work.exception()) is not None:
+        logger.error("A task failed", exc_info=error)
+        described: dict[str, Any] = NEWEST.error(InternalError())
+        return lambda task: tasks.fail(task, described)
+    message = work.result().message
+    if "error" in message:
+        return lambda task: tasks.fail(task, message["error"])
+    return lambda task: tasks.complete(task, message["result"])

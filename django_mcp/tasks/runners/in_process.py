@@ -1,0 +1,38 @@
+"""The default runner: tasks run in the process that received the call."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import ClassVar
+from weakref import WeakKeyDictionary
+
+from django_mcp import conf
+from django_mcp.pubsub import bus
+from django_mcp.tasks import execution
+from django_mcp.tasks.runners.base import Runner
+
+
+class InProcessRunner(Runner):
+    """Runs tasks on the event loop of the process, and their synchronous handlers in threads.
+
+    ``concurrency`` tasks run at once on an event loop; the others wait for their turn. By default
+    there are as many as threads for synchronous handlers. A process that is told to stop waits for
+    them, for at most ``SHUTDOWN_TIMEOUT``; then they fail.
+    """
+
+    runs_here: ClassVar[bool] = True
+
+    def __init__(self, *, concurrency: int | None = None) -> None:
+        if concurrency is not None and concurrency < 1:
+            raise TypeError("concurrency is a positive number of tasks")
+        self._concurrency = concurrency
+        self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
+            WeakKeyDictionary()
+        )
+
+    async def submit(self, task_id: str) -> None:
+        loop = asyncio.get_running_loop()
+        if (gate := self._gates.get(loop)) is None:
+            size = self._concurrency or conf.get().sync_thread_pool_size
+            gate = self._gates[loop] = asyncio.Semaphore(size)
+        bus.spawn_accepted(execution.run(task_id, gate))

@@ -1,0 +1,326 @@
+"""The rows of tasks: created, changed by compare-and-set, leased to who runs them, and pruned.
+
+A row is committed before it is answered. Every change applies a function of ``protocol.tasks`` to
+the task as it is then. A row whose time is over does not exist, and one whose lease ended has
+failed, also where nobody has noted that yet.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any, NamedTuple
+
+from django.core.signals import setting_changed
+from django.db import models, router
+from django.db.models import F, Q
+from django.utils import timezone
+
+from django_mcp import conf
+from django_mcp.models import PRINCIPAL_LENGTH, McpTask
+from django_mcp.protocol import tasks
+from django_mcp.protocol.errors import Json
+from django_mcp.protocol.tasks import Status, Task
+from django_mcp.runtime import signing
+from django_mcp.stores.base import STEP, StoreFull, had_outage, in_steps
+from django_mcp.stores.retries import ConcurrentUpdate, retried_on_thread
+
+TABLE = "task"
+"""The name under which columns are encrypted."""
+LOST: Json = {"code": -32603, "message": "The process that ran this task has stopped"}
+ACTIVE = sorted(map(str, tasks.ACTIVE))
+
+Apply = Callable[[Task], Task]
+
+
+class NewTask(NamedTuple):
+    """What the row of a new task has."""
+
+    server: str
+    tool: str
+    version: str
+    principal: str
+    user_key: str
+    owner: str
+    caller: str
+    call: Json
+    ttl_ms: int
+
+
+class Changed(NamedTuple):
+    """A task before and after a change."""
+
+    before: Task
+    after: Task
+
+
+class TaskStore:
+    """The tasks in the database ``using``, or in the one that Django's routers choose."""
+
+    def __init__(self, *, lease: float, limit: int, poll_interval: float) -> None:
+        self.lease = timedelta(seconds=lease)
+        self._limit = limit
+        self._poll_interval_ms = max(1, round(poll_interval * 1000))
+
+    @retried_on_thread
+    def create(self, new: NewTask, *, holder: str | None, is_started: bool) -> Task:
+        """Store a new task; raises StoreFull if its caller has too many.
+
+        ``holder`` leases it at once, for a process that begins with it, or has begun.
+        """
+        now = timezone.now()
+        if self._rows().filter(caller=new.caller).count() >= self._limit:
+            raise StoreFull("The caller has too many tasks")
+        facts = new._asdict()
+        call, ttl_ms = facts.pop("call"), facts.pop("ttl_ms")
+        facts["principal"] = new.principal[:PRINCIPAL_LENGTH]
+        task_id = secrets.token_urlsafe(32)
+        row = McpTask(
+            id=task_id,
+            call=signing.encrypt(TABLE, task_id, "call", call),
+            status=str(Status.WORKING),
+            created_at=now,
+            updated_at=now,
+            expires_at=now + timedelta(milliseconds=ttl_ms),
+            started_at=now if is_started else None,
+            lease_by=holder if holder is not None and is_started else "",
+            lease_until=None if holder is None else now + self.lease,
+            **facts,
+        )
+        row.save(force_insert=True, using=self._alias)
+        return self._task(row)
+
+    @retried_on_thread
+    def start(self, task_id: str, holder: str) -> McpTask | None:
+        """Lease a task that nobody has started; None for any other, so that it runs once."""
+        now = timezone.now()
+        unstarted = self._rows().filter(pk=task_id, started_at=None, status__in=ACTIVE)
+        leased = {"lease_by": holder, "lease_until": now + self.lease, "started_at": now}
+        return self._find(task_id) if unstarted.update(**leased) else None
+
+    @retried_on_thread
+    def renew(self, task_id: str, holder: str) -> Task | None:
+        """Extend the lease; None if it is lost, or the task is gone."""
+        held = self._rows().filter(pk=task_id, lease_by=holder)
+        # Without an update if it has ended: the lease of an ended task means nothing.
+        held.filter(status__in=ACTIVE).update(lease_until=timezone.now() + self.lease)
+        row = held.first()
+        return None if row is None else self._task(row)
+
+    @retried_on_thread
+    def held(self, task_id: str, holder: str) -> Task | None:
+        """Return the task if ``holder`` still leases it."""
+        row = self._rows().filter(pk=task_id, lease_by=holder).first()
+        return None if row is None else self._task(row)
+
+    @retried_on_thread
+    def load(self, task_id: str, owner: str) -> Task | None:
+        """Return the task of this owner; one whose lease ended has failed."""
+        row = self._rows().filter(pk=task_id, owner=owner).first()
+        if row is None:
+            return None
+        return self._fail_lost(row) if self._is_lost(row) else self._task(row)
+
+    @retried_on_thread
+    def change(
+        self, task_id: str, apply: Apply, *, owner: str | None = None, holder: str | None = None
+    ) -> Changed | None:
+        """Apply a change; None if the task is gone, has another owner, or the lease is lost.
+
+        Raises what ``apply`` raises, such as TaskEnded.
+        """
+        rows = self._rows().filter(pk=task_id)
+        if owner is not None:
+            rows = rows.filter(owner=owner)
+        if holder is not None:
+            rows = rows.filter(lease_by=holder)
+        if (row := rows.first()) is None:
+            return None
+        if holder is None and self._is_lost(row):
+            self._fail_lost(row)
+            raise ConcurrentUpdate
+        return self._apply(row, apply)
+
+    @retried_on_thread
+    def page(
+        self, owner: str, after: Sequence[str] | None, limit: int
+    ) -> tuple[list[Task], Sequence[str] | None]:
+        """Return the owner's tasks after a sort key, the oldest first, and that of the last one."""
+        rows = self._rows().filter(owner=owner).order_by("created_at", "id")
+        if after is not None:
+            rows = rows.filter(_after(after))
+        found = list(rows[: limit + 1])
+        shown = [self._fail_lost(row) if self._is_lost(row) else self._task(row) for row in found]
+        if len(found) <= limit:
+            return shown, None
+        last = found[limit - 1]
+        return shown[:limit], (last.created_at.isoformat(), last.id)
+
+    @retried_on_thread
+    def row(self, task_id: str) -> McpTask | None:
+        return self._find(task_id)
+
+    @retried_on_thread
+    def delete(self, task_id: str) -> None:
+        self._rows().filter(pk=task_id).delete()
+
+    async def prune(self, *, pause: float = 0.0) -> int:
+        """Delete the tasks whose time is over, in steps, and fail those whose lease ended."""
+        return await in_steps(self._prune_some, pause)
+
+    @retried_on_thread
+    def _prune_some(self) -> int:
+        now = timezone.now()
+        every = McpTask._default_manager.using(self._alias)
+        for row in self._rows().filter(status__in=ACTIVE, lease_until__lt=now)[:STEP]:
+            if self._is_lost(row):
+                self._fail_lost(row)
+        expired = every.filter(expires_at__lte=now)
+        names = list(expired.values_list("pk", flat=True)[:STEP])
+        return expired.filter(pk__in=names).delete()[0] if names else 0
+
+    @property
+    def _alias(self) -> str:
+        return router.db_for_write(McpTask)
+
+    def _rows(self) -> models.QuerySet[McpTask]:
+        return live(McpTask._default_manager.using(self._alias))
+
+    def _find(self, task_id: str) -> McpTask | None:
+        return self._rows().filter(pk=task_id).first()
+
+    def _is_lost(self, row: McpTask) -> bool:
+        is_held = row.lease_until is not None and row.status in ACTIVE
+        # After an outage, its process has the time of a lease to renew it.
+        return (
+            is_held
+            and row.lease_until < timezone.now()  # type: ignore[operator]
+            and not had_outage(self.lease.total_seconds())
+        )
+
+    def _fail_lost(self, row: McpTask) -> Task:
+        return self._apply(row, lambda task: tasks.fail(task, LOST), release=True).after
+
+    def _apply(self, row: McpTask, apply: Apply, *, release: bool = False) -> Changed:
+        before = self._task(row)
+        after = apply(before)
+        if after is before:
+            return Changed(before, after)
+        now = timezone.now()
+        columns = _columns(row.id, before, after)
+        if after.is_final and not before.is_final:
+            columns["ended_at"] = now
+        if release:
+            columns["lease_by"] = ""
+        unchanged = self._rows().filter(pk=row.pk, update_count=row.update_count)
+        columns |= {"updated_at": now, "update_count": F("update_count") + 1}
+        if not unchanged.update(**columns):
+            raise ConcurrentUpdate
+        return Changed(before, replace(after, updated_at=_rfc3339(now)))
+
+    def _task(self, row: McpTask) -> Task:
+        outcome = _decrypted(row, "outcome", {})
+        lifetime = row.expires_at - row.created_at
+        return Task(
+            id=row.id,
+            status=Status(row.status),
+            created_at=_rfc3339(row.created_at),
+            updated_at=_rfc3339(row.updated_at),
+            ttl_ms=round(lifetime.total_seconds() * 1000),
+            poll_interval_ms=self._poll_interval_ms,
+            message=row.status_message,
+            progress=row.progress,
+            total=row.total,
+            inputs=_decrypted(row, "inputs", {}),
+            messages=tuple(_decrypted(row, "messages", ())),
+            result=outcome.get("result"),
+            error=outcome.get("error"),
+        )
+
+
+def live(rows: models.QuerySet[McpTask]) -> models.QuerySet[McpTask]:
+    """The rows whose time is not over."""
+    return rows.filter(expires_at__gt=timezone.now())
+
+
+def call_of(row: McpTask) -> dict[str, Any]:
+    """What the row stores of its call; raises ValueError if it cannot be decrypted."""
+    call: dict[str, Any] = signing.decrypt(TABLE, row.id, "call", row.call)
+    return call
+
+
+def outcome_of(row: McpTask) -> dict[str, Any]:
+    """The ``result`` or the ``error`` of the row; empty before it has one."""
+    outcome: dict[str, Any] = _decrypted(row, "outcome", {})
+    return outcome
+
+
+def _decrypted(row: McpTask, column: str, default: Any) -> Any:
+    stored = getattr(row, column)
+    return signing.decrypt(TABLE, row.id, column, stored) if stored else default
+
+
+def _columns(task_id: str, before: Task, after: Task) -> dict[str, Any]:
+    """The columns that a change affects; only these are encrypted again."""
+    columns: dict[str, Any] = {
+        column: getattr(after, name)
+        for name, column in PLAIN.items()
+        if getattr(after, name) != getattr(before, name)
+    }
+    encrypted: dict[str, Any] = {}
+    if after.inputs != before.inputs:
+        encrypted["inputs"] = after.inputs
+    if after.messages != before.messages:
+        encrypted["messages"] = after.messages
+    if after.result is not None or after.error is not None:
+        has_result = after.result is not None
+        encrypted["outcome"] = {"result": after.result} if has_result else {"error": after.error}
+    for name, value in encrypted.items():
+        columns[name] = signing.encrypt(TABLE, task_id, name, value) if value else ""
+    return columns
+
+
+PLAIN = {"status": "status", "message": "status_message", "progress": "progress", "total": "total"}
+"""Members of a task and their columns, which are not encrypted."""
+
+
+def _after(key: Sequence[str]) -> Q:
+    """The rows after a sort key; none for one that no page has returned."""
+    try:
+        created_at, task_id = datetime.fromisoformat(key[0]), key[1]
+    except (ValueError, IndexError):
+        return Q(pk=None)
+    return Q(created_at__gt=created_at) | Q(created_at=created_at, id__gt=task_id)
+
+
+def _rfc3339(moment: datetime) -> str:
+    aware = moment if timezone.is_aware(moment) else timezone.make_aware(moment)
+    text = aware.astimezone(timezone.get_fixed_timezone(0)).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")
+
+
+async def prune(pause: float = 0.0) -> int:
+    """Delete the tasks whose time is over, with pauses between steps; return their number."""
+    return await get().prune(pause=pause)
+
+
+@cache
+def get() -> TaskStore:
+    """The tasks of this site, with the limits in its settings."""
+    site = conf.get()
+    return TaskStore(
+        lease=site.task_lease,
+        limit=site.max_tasks_per_principal,
+        poll_interval=site.task_poll_interval,
+    )
+
+
+def _forget(*, setting: str, **_: Any) -> None:
+    if setting in conf.READ:
+        get.cache_clear()
+
+
+setting_changed.connect(_forget, dispatch_uid="django_mcp.tasks")

@@ -1,0 +1,143 @@
+"""The processes of a site whose tasks run in workers: web processes, workers and a database."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.running_site import ROOT, RunningSite, serving
+from tests.tasks.postgres import PostgreSQL
+from tests.transports.wire import CAPABILITIES, JSON, STATELESS, VERSION
+
+PATIENCE = 90.0
+LEASE = 20.0
+PYTHON = Path(sys.executable)
+DB_WORKER = ("manage.py", "db_worker", "--no-reload", "--interval", "0.1")
+
+
+class Site:
+    """The environment of all processes: a database, a folder for notes."""
+
+    def __init__(self, database: PostgreSQL, folder: Path, **settings: str) -> None:
+        self.database = database
+        self.folder = folder
+        self.environment = os.environ | {
+            "DJANGO_SETTINGS_MODULE": "tests.tasks.site.settings",
+            "TASKS_PGPORT": str(database.port),
+            "TASKS_FOLDER": str(folder),
+            "TASKS_LEASE": str(LEASE),
+            **settings,
+        }
+
+    def lines(self, name: str) -> list[str]:
+        path = self.folder / name
+        return path.read_text().splitlines() if path.exists() else []
+
+    @contextmanager
+    def worker(self, command: Sequence[str] = DB_WORKER) -> Iterator[subprocess.Popen[bytes]]:
+        """A process that runs tasks; its children end with it."""
+        with (self.folder / "worker.log").open("ab") as output:
+            process = subprocess.Popen(
+                [str(PYTHON), *command],
+                cwd=ROOT,
+                env=self.environment,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+            with process:
+                try:
+                    yield process
+                finally:
+                    kill_all(process)
+
+    @contextmanager
+    def web(self) -> Iterator[Web]:
+        """A process that answers clients."""
+        served = serving("example_site.asgi:application", PYTHON, ROOT, self.environment)
+        with served as site:
+            yield Web(site)
+
+
+def kill_all(worker: subprocess.Popen[bytes]) -> None:
+    """Kill a worker and its children at once, as a machine that fails."""
+    with suppress(ProcessLookupError):
+        os.killpg(worker.pid, signal.SIGKILL)
+
+
+class Web:
+    """One web process, as a client of the extension uses it."""
+
+    def __init__(self, site: RunningSite) -> None:
+        self.url = site.url("/jobs")
+        self._ids = count(1)
+
+    def send(self, method: str, **params: Any) -> dict[str, Any]:
+        """The response to a request."""
+        extensions: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+        meta = {VERSION: STATELESS, CAPABILITIES: {"elicitation": {}, **extensions}}
+        message = {"jsonrpc": "2.0", "id": next(self._ids), "method": method}
+        headers = {**JSON, "mcp-protocol-version": STATELESS, "mcp-method": method}
+        headers["mcp-name"] = params.get("name") or params.get("taskId", "")
+        body = {**message, "params": {**params, "_meta": meta}}
+        response = httpx.post(self.url, json=body, headers=headers, timeout=PATIENCE)
+        answer: dict[str, Any] = response.json()
+        return answer
+
+    def request(self, method: str, **params: Any) -> dict[str, Any]:
+        """The result of a request."""
+        answer = self.send(method, **params)
+        assert "result" in answer, answer
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def create(self, tool: str, **arguments: Any) -> str:
+        return str(self.request("tools/call", name=tool, arguments=arguments)["taskId"])
+
+    def until(self, task_id: str, *statuses: str) -> dict[str, Any]:
+        """Poll until the task has one of the statuses; the site may fail meanwhile."""
+
+        def poll() -> dict[str, Any] | None:
+            try:
+                task = self.request("tasks/get", taskId=task_id)
+            except (httpx.HTTPError, AssertionError):
+                return None
+            return task if task["status"] in statuses else None
+
+        found: dict[str, Any] = eventually(poll)
+        return found
+
+
+def eventually(poll: Callable[[], Any]) -> Any:
+    """What ``poll`` returns as soon as that is true."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if found := poll():
+            return found
+        time.sleep(0.1)
+    raise AssertionError("It did not happen in time")
+
+
+def has_reported(web: Web, task_id: str) -> dict[str, Any]:
+    """Wait until the task has a status message."""
+
+    def poll() -> dict[str, Any] | None:
+        task = web.request("tasks/get", taskId=task_id)
+        return task if "statusMessage" in task else None
+
+    found: dict[str, Any] = eventually(poll)
+    return found
+
+
+def text_of(task: dict[str, Any]) -> str:
+    return str(task["result"]["content"][0]["text"])

@@ -1,0 +1,55 @@
+"""Tasks in the admin: listed without arguments, and cancelled by an action."""
+
+from __future__ import annotations
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.contrib.auth import get_user_model
+from django.test import Client as Browser
+
+from django_mcp.models import McpTask
+from django_mcp.protocol import tasks
+from django_mcp.runtime import threads
+from django_mcp.tasks import store
+from tests.tasks.test_store import new
+
+pytestmark = pytest.mark.django_db
+
+URL = "/admin/django_mcp/mcptask/"
+
+
+@pytest.fixture
+def browser(client: Browser) -> Browser:
+    client.force_login(get_user_model().objects.create_superuser("manager"))
+    return client
+
+
+def create() -> str:
+    with threads.thread_sensitive():
+        task = async_to_sync(store.get().create)(new(), holder=None, is_started=False)
+    return str(task.id)
+
+
+def test_task_is_shown_with_its_result_and_without_arguments(browser: Browser) -> None:
+    key = create()
+    with threads.thread_sensitive():
+        result = {"content": [{"type": "text", "text": "A result"}]}
+        async_to_sync(store.get().change)(key, lambda task: tasks.complete(task, result))
+
+    listed = browser.get(URL).content.decode()
+    shown = browser.get(f"{URL}{key}/change/").content.decode()
+
+    assert "completed" in listed
+    assert "A result" in shown
+    assert McpTask._default_manager.get(pk=key).call not in shown
+
+
+def test_action_cancels_active_tasks(browser: Browser) -> None:
+    key = create()
+    action = {"action": "cancel_selected", "_selected_action": [key]}
+
+    browser.post(URL, action)
+    again = browser.post(URL, action, follow=True).content.decode()
+
+    assert McpTask._default_manager.get(pk=key).status == "cancelled"
+    assert "0 tasks were cancelled" in again

@@ -1,0 +1,303 @@
+"""The rows of tasks, compared with a model of their life cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.db import OperationalError
+from django.utils import timezone
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, rule, run_state_machine_as_test
+
+from django_mcp.models import McpTask
+from django_mcp.protocol import tasks
+from django_mcp.protocol.tasks import Status, Task, TaskEnded
+from django_mcp.runtime import threads
+from django_mcp.stores import base
+from django_mcp.stores.base import StoreFull
+from django_mcp.tasks.store import LOST, NewTask, TaskStore
+
+OWNERS = ("ada", "bob")
+HOLDERS = ("one", "two")
+FORM = {"method": "elicitation/create", "params": {}}
+RESULT: dict[str, Any] = {"content": []}
+ERROR = {"code": -32603, "message": "It broke"}
+
+
+def new(owner: str = "ada", ttl_ms: int = 60_000) -> NewTask:
+    return NewTask(
+        server="shop",
+        tool="work",
+        version="2026-07-28",
+        principal=f"test:{owner}",
+        user_key="",
+        owner=owner,
+        caller=owner,
+        call={"params": {}},
+        ttl_ms=ttl_ms,
+    )
+
+
+def make_store(**options: Any) -> TaskStore:
+    return TaskStore(**{"lease": 60.0, "limit": 100_000, "poll_interval": 1.0, **options})
+
+
+@dataclass
+class Expected:
+    """What the model knows of one task."""
+
+    owner: str
+    status: Status = Status.WORKING
+    holder: str | None = None
+    outstanding: set[str] = field(default_factory=set)
+    is_lease_over: bool = False
+    is_expired: bool = False
+
+    @property
+    def is_active(self) -> bool:
+        return self.status in (Status.WORKING, Status.INPUT_REQUIRED)
+
+    def look(self) -> None:
+        """Whoever looks at an active task without a lease finds it failed."""
+        if self.is_lease_over and self.is_active:
+            self.status, self.holder = Status.FAILED, None
+            self.outstanding.clear()
+
+
+class LifeOfTasks(RuleBasedStateMachine):
+    created = Bundle("created")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store = make_store()
+        self.model: dict[str, Expected] = {}
+
+    def run(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        with threads.thread_sensitive():
+            return async_to_sync(function)(*args, **options)
+
+    def change(self, task_id: str, apply: Any, **who: str) -> Task | str:
+        """The task after a change, or "ended", or "gone"."""
+        try:
+            changed = self.run(self.store.change, task_id, apply, **who)
+        except TaskEnded:
+            return "ended"
+        return "gone" if changed is None else changed.after
+
+    @rule(target=created, owner=st.sampled_from(OWNERS))
+    def create(self, owner: str) -> str:
+        task: Task = self.run(self.store.create, new(owner), holder=None, is_started=False)
+        assert task.id not in self.model
+        self.model[task.id] = Expected(owner)
+        return task.id
+
+    @rule(task_id=created, holder=st.sampled_from(HOLDERS))
+    def start(self, task_id: str, holder: str) -> None:
+        expected = self.model[task_id]
+        may_start = expected.is_active and expected.holder is None and not expected.is_expired
+        row = self.run(self.store.start, task_id, holder)
+        assert (row is not None) == may_start
+        if may_start:
+            expected.holder = holder
+
+    @rule(task_id=created, holder=st.sampled_from(HOLDERS))
+    def renew(self, task_id: str, holder: str) -> None:
+        expected = self.model[task_id]
+        task = self.run(self.store.renew, task_id, holder)
+        is_held = expected.holder == holder and not expected.is_expired
+        assert (task is not None) == is_held
+        if is_held and expected.is_active:
+            expected.is_lease_over = False
+
+    @rule(task_id=created, holder=st.sampled_from(HOLDERS), name=st.sampled_from("xy"))
+    def ask(self, task_id: str, holder: str, name: str) -> None:
+        keys: dict[str, str] = {}
+
+        def ask(task: Task) -> Task:
+            after, issued = tasks.ask(task, {name: FORM})
+            assert not issued.values() & task.inputs.keys()
+            keys.update(issued)
+            return after
+
+        def note(expected: Expected) -> None:
+            expected.status = Status.INPUT_REQUIRED
+            expected.outstanding |= set(keys.values())
+
+        self.by_holder(task_id, holder, ask, note)
+
+    @rule(task_id=created, owner=st.sampled_from(OWNERS), data=st.data())
+    def answer(self, task_id: str, owner: str, data: st.DataObject) -> None:
+        expected = self.model[task_id]
+        keys = data.draw(st.sets(st.sampled_from([*sorted(expected.outstanding), "unknown"])))
+        responses: dict[str, Any] = {key: {"result": {}} for key in keys}
+        found = self.change(task_id, lambda task: tasks.answer(task, responses), owner=owner)
+        if owner != expected.owner or expected.is_expired:
+            assert found == "gone"
+            return
+        expected.look()
+        assert isinstance(found, Task)
+        if expected.outstanding & keys:
+            expected.outstanding -= keys
+            if not expected.outstanding:
+                expected.status = Status.WORKING
+        assert (found.status, {*found.outstanding}) == (expected.status, expected.outstanding)
+
+    @rule(
+        task_id=created,
+        holder=st.sampled_from(HOLDERS),
+        end=st.sampled_from([Status.COMPLETED, Status.FAILED]),
+    )
+    def end(self, task_id: str, holder: str, end: Status) -> None:
+        def apply(task: Task) -> Task:
+            completes = end is Status.COMPLETED
+            return tasks.complete(task, RESULT) if completes else tasks.fail(task, ERROR)
+
+        def note(expected: Expected) -> None:
+            expected.status = end
+            expected.outstanding.clear()
+
+        self.by_holder(task_id, holder, apply, note)
+
+    def by_holder(
+        self, task_id: str, holder: str, apply: Any, note: Callable[[Expected], None]
+    ) -> None:
+        """Let a holder change the task; only the present one can, and only an active one."""
+        expected = self.model[task_id]
+        found = self.change(task_id, apply, holder=holder)
+        if expected.holder != holder or expected.is_expired:
+            assert found == "gone"
+        elif not expected.is_active:
+            assert found == "ended"
+        else:
+            note(expected)
+            assert isinstance(found, Task)
+            assert found.status is expected.status
+
+    @rule(task_id=created, owner=st.sampled_from(OWNERS))
+    def cancel(self, task_id: str, owner: str) -> None:
+        expected = self.model[task_id]
+        found = self.change(task_id, tasks.cancel, owner=owner)
+        if owner != expected.owner or expected.is_expired:
+            assert found == "gone"
+            return
+        expected.look()
+        if not expected.is_active:
+            assert found == "ended"
+            return
+        assert isinstance(found, Task)
+        expected.status = Status.CANCELLED
+        expected.outstanding.clear()
+
+    @rule(task_id=created)
+    def end_lease(self, task_id: str) -> None:
+        """The process that runs it has died, or could not renew the lease."""
+        expected = self.model[task_id]
+        if expected.holder is not None:
+            past = timezone.now() - timedelta(seconds=1)
+            McpTask._default_manager.filter(pk=task_id).update(lease_until=past)
+            expected.is_lease_over = True
+
+    @rule(task_id=created)
+    def expire(self, task_id: str) -> None:
+        past = timezone.now() - timedelta(seconds=1)
+        McpTask._default_manager.filter(pk=task_id).update(expires_at=past)
+        self.model[task_id].is_expired = True
+
+    @rule(task_id=created, owner=st.sampled_from(OWNERS))
+    def load(self, task_id: str, owner: str) -> None:
+        expected = self.model[task_id]
+        task = self.run(self.store.load, task_id, owner)
+        if owner != expected.owner or expected.is_expired:
+            assert task is None
+            return
+        was_lost = expected.is_lease_over and expected.is_active
+        expected.look()
+        assert (task.status, {*task.outstanding}) == (expected.status, expected.outstanding)
+        assert not was_lost or task.error == LOST
+
+    @rule(owner=st.sampled_from(OWNERS))
+    def list_(self, owner: str) -> None:
+        listed, key = [], None
+        while True:
+            page, key = self.run(self.store.page, owner, key, 3)
+            listed += page
+            if key is None:
+                break
+        own = {k: v for k, v in self.model.items() if v.owner == owner and not v.is_expired}
+        for expected in own.values():
+            expected.look()
+        found = {task.id: task.status for task in listed if task.id in self.model}
+        assert found == {key: expected.status for key, expected in own.items()}
+
+    @rule()
+    def prune(self) -> None:
+        self.run(self.store.prune)
+        for expected in self.model.values():
+            if not expected.is_expired:
+                expected.look()
+        expired = [key for key, expected in self.model.items() if expected.is_expired]
+        assert not McpTask._default_manager.filter(pk__in=expired).exists()
+
+
+@pytest.mark.django_db
+def test_rows_of_tasks_follow_the_model() -> None:
+    run_state_machine_as_test(
+        LifeOfTasks,
+        settings=hypothesis_settings(
+            max_examples=40,
+            stateful_step_count=25,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_number_of_tasks_of_a_caller_is_limited() -> None:
+    store = make_store(limit=1)
+    await store.create(new("ada"), holder=None, is_started=False)
+    await store.create(new("bob"), holder=None, is_started=False)
+
+    with pytest.raises(StoreFull):
+        await store.create(new("ada"), holder=None, is_started=False)
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_task_that_was_not_started_has_no_lease_to_lose() -> None:
+    store = make_store(lease=0.001)
+    task = await store.create(new(), holder=None, is_started=False)
+
+    found = await store.load(task.id, "ada")
+
+    assert found is not None
+    assert found.status is Status.WORKING
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_lease_is_not_judged_by_a_process_that_had_no_database_meanwhile() -> None:
+    store = make_store(lease=5.0)
+    task = await store.create(new(), holder="a process", is_started=True)
+    past = timezone.now() - timedelta(seconds=1)
+    await threads.run(lambda: McpTask.objects.filter(pk=task.id).update(lease_until=past))
+    base.log_outage(OperationalError())
+    during = await store.load(task.id, "ada")
+    assert await store.prune() == 0
+    base._outages.seen_at -= 6.0
+    after = await store.load(task.id, "ada")
+
+    assert (during and during.status, after and after.status) == (Status.WORKING, Status.FAILED)
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_cursor_of_no_page_lists_nothing() -> None:
+    store = make_store()
+    await store.create(new(), holder=None, is_started=False)
+
+    assert await store.page("ada", ("yesterday", "x"), 10) == ([], None)
