@@ -1,0 +1,121 @@
+"""The admin of approvals: read-only, with actions that decide as the pages do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.admin.helpers import ActionForm
+from django.http import HttpRequest
+from django.utils.html import format_html, format_html_join
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from django_mcp.approvals import gate
+from django_mcp.approvals.life_cycle import Event
+from django_mcp.approvals.models import MAX_COMMENT, Approval, ApprovalQuerySet
+from django_mcp.approvals.views import readable
+
+
+class CommentForm(ActionForm):
+    comment = forms.CharField(label=_("Comment"), required=False, max_length=MAX_COMMENT)
+
+
+@admin.register(Approval)
+class ApprovalAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for mypy only.
+    """Everybody with the view permission sees who called and decided; the arguments are shown to
+    those who may approve them."""
+
+    list_display = (
+        "title",
+        "server",
+        "caller_name",
+        "status",
+        "created_at",
+        "decided_by_name",
+        "decided_at",
+    )
+    list_filter = ("status", "server", "tool", "created_at")
+    search_fields = ("title", "tool", "caller_name", "decided_by_name", "digest")
+    date_hierarchy = "created_at"
+    action_form = CommentForm
+    actions = ("approve", "decline")
+    fields = (
+        "title",
+        "tool",
+        "server",
+        "caller_name",
+        "client",
+        "arguments_table",
+        "digest",
+        "permission",
+        "four_eyes",
+        "status",
+        "created_at",
+        "expires_at",
+        "decided_by_name",
+        "decided_at",
+        "decided_in",
+        "comment",
+        "started_at",
+        "ended_at",
+        "is_error",
+    )
+    readonly_fields = fields
+
+    def get_queryset(self, request: HttpRequest) -> Any:
+        Approval.objects.all().settle()
+        return super().get_queryset(request)
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Any:
+        """Return the row with the permission of this user to see its arguments."""
+        row: Any = super().get_object(request, object_id, from_field)
+        if row is not None:
+            row.shows_arguments = request.user.has_perm(row.permission)
+        return row
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Decisions are kept: ``mcp_prune`` deletes them after APPROVAL_RETENTION."""
+        return False
+
+    @admin.display(description=_("arguments"))
+    def arguments_table(self, row: Approval) -> str:
+        if not getattr(row, "shows_arguments", False):
+            return format_html("<em>{}</em>", _("Only those who may approve the call see them."))
+        if (pairs := readable(row)) is None:
+            return format_html("<em>{}</em>", _("They cannot be decrypted any more."))
+        cells = "<tr><th scope='row'>{}</th><td style='white-space: pre-wrap'>{}</td></tr>"
+        return format_html("<table>{}</table>", format_html_join("", cells, pairs))
+
+    @admin.action(description=_("Approve selected calls"))
+    def approve(self, request: HttpRequest, queryset: ApprovalQuerySet) -> None:
+        self._decide(request, queryset, Event.APPROVE)
+
+    @admin.action(description=_("Decline selected calls"))
+    def decline(self, request: HttpRequest, queryset: ApprovalQuerySet) -> None:
+        self._decide(request, queryset, Event.DECLINE)
+
+    def _decide(self, request: HttpRequest, queryset: ApprovalQuerySet, event: Event) -> None:
+        comment = request.POST.get("comment", "")
+        outcomes = [
+            gate.decide(row, request.user, event, comment=comment, where="admin")
+            for row in queryset
+        ]
+        decided = sum(outcomes)
+        if decided:
+            text = ngettext("%d call was decided.", "%d calls were decided.", decided)
+            self.message_user(request, text % decided, messages.SUCCESS)
+        if left := len(outcomes) - decided:
+            text = ngettext(
+                "%d call was not decided: you may not, or it does not wait any more.",
+                "%d calls were not decided: you may not, or they do not wait any more.",
+                left,
+            )
+            self.message_user(request, text % left, messages.WARNING)

@@ -1,0 +1,61 @@
+"""System checks of the app ``django_mcp.approvals``; they run without a database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from django.apps import AppConfig, apps
+from django.core.checks import CheckMessage, Warning, register
+from django.db import DatabaseError
+from django.urls import NoReverseMatch, reverse
+
+from django_mcp import registry
+from django_mcp.components.tool import ToolComponent
+
+
+@register("django_mcp")
+def check_approvals(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
+    # A check stays registered where a test has changed INSTALLED_APPS.
+    if not apps.is_installed("django_mcp.approvals"):
+        return []
+    try:
+        return [*_urls(), *_permissions()]
+    except DatabaseError:
+        # Checks run before migrations, and the serializer of a view may read a table.
+        return []
+
+
+def _tools() -> Iterator[ToolComponent]:
+    for entry in registry.entries():
+        if isinstance(entry.component, ToolComponent) and entry.component.approval is not None:
+            yield entry.component
+
+
+def _urls() -> Iterator[CheckMessage]:
+    try:
+        reverse("django_mcp_approvals:list")
+    except NoReverseMatch:
+        if any(_tools()):
+            yield Warning(
+                "Tools have approvals, but their pages are not included, so that calls can be "
+                "approved in the admin only.",
+                hint='Add path("approvals/", include("django_mcp.approvals.urls")) to the '
+                "ROOT_URLCONF.",
+                id="django_mcp_approvals.W001",
+            )
+
+
+def _permissions() -> Iterator[CheckMessage]:
+    # Only the database knows whether a permission of an installed app exists.
+    labels = {config.label for config in apps.get_app_configs()}
+    for tool in _tools():
+        approval = tool.approval
+        if isinstance(approval, str) and approval.partition(".")[0] not in labels:
+            yield Warning(
+                f"Calls of the tool {tool.name!r} at {tool.source} need somebody with the "
+                f"permission {approval!r}, but no installed app has that label: only superusers "
+                "can approve them.",
+                hint='Write "app_label.codename", for instance "auth.change_user".',
+                id="django_mcp_approvals.W002",
+            )

@@ -1,0 +1,15 @@
+"""URL patterns of the pages: ``path("approvals/", include("django_mcp.approvals.urls"))``."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from django_mcp.approvals.views import ApprovalListView, ApprovalView, OwnApprovalView
+
+app_name = "django_mcp_approvals"
+
+urlpatterns = [
+    path("", ApprovalListView.as_view(), name="list"),
+    path("<str:pk>/", ApprovalView.as_view(), name="detail"),
+    path("<str:pk>/own/", OwnApprovalView.as_view(), name="own"),
+]

@@ -1,0 +1,161 @@
+"""The pages on which people approve and decline calls, and on which callers see theirs.
+
+To change them, override the templates in ``django_mcp_approvals/``, or subclass the views.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.mixins import LoginRequiredMixin
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.utils.crypto import constant_time_compare
+from django.utils.decorators import method_decorator
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.generic import FormView, ListView
+
+from django_mcp import registry
+from django_mcp.approvals import gate, runner
+from django_mcp.approvals.life_cycle import Event, Status
+from django_mcp.approvals.models import MAX_COMMENT, Approval, ApprovalQuerySet
+from django_mcp.runtime.pages import ProtectedPage
+
+
+class DecisionForm(forms.Form):
+    """A decision on one approval, whose fingerprint says which arguments its user has seen."""
+
+    comment = forms.CharField(
+        label=gettext_lazy("Comment"),
+        required=False,
+        max_length=MAX_COMMENT,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text=gettext_lazy("The caller and their program can read it."),
+    )
+    digest = forms.CharField(widget=forms.HiddenInput)
+
+
+class ApprovalListView(ProtectedPage, LoginRequiredMixin, ListView):  # type: ignore[type-arg]
+    """What waits for a decision of this user, and what this user has called."""
+
+    template_name = "django_mcp_approvals/list.html"
+    context_object_name = "approvals"
+    paginate_by = 50
+
+    def get_queryset(self) -> ApprovalQuerySet:
+        """Return the calls that wait and that this user has the permission to decide on."""
+        rows = Approval.objects.all()
+        rows.settle()
+        waiting = rows.filter(status=Status.WAITING)
+        named = waiting.order_by().values_list("permission", flat=True).distinct()
+        held = [each for each in named if self.request.user.has_perm(each)]
+        return waiting.filter(permission__in=held).order_by("created_at")
+
+    def get_context_data(self, **context: Any) -> dict[str, Any]:
+        own = Approval.objects.filter(user_key=str(self.request.user.pk))[: self.paginate_by]
+        return super().get_context_data(own=own, **context)
+
+
+# A decision is committed before the call is run, by another thread.
+@method_decorator(transaction.non_atomic_requests, name="dispatch")
+class ApprovalView(ProtectedPage, LoginRequiredMixin, FormView):  # type: ignore[type-arg]
+    """One call: for those who may decide on it, and for its caller."""
+
+    template_name = "django_mcp_approvals/detail.html"
+    form_class = DecisionForm
+    row: Approval
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if not request.user.is_authenticated:
+            return self.handle_no_permission()
+        self.row = self.find(kwargs["pk"])
+        return super().dispatch(request, *args, **kwargs)
+
+    def find(self, key: str) -> Approval:
+        """Return the approval; raises Http404 for one that this user may not see."""
+        row = None if "\0" in key else Approval.objects.all().current().filter(pk=key).first()
+        if row is None or not self.may_see(row):
+            raise Http404
+        return row.settle()
+
+    def may_see(self, row: Approval) -> bool:
+        user = self.request.user
+        return row.is_caller(user) or user.has_perm(row.permission)
+
+    def get_initial(self) -> dict[str, Any]:
+        return {"digest": self.row.digest}
+
+    def get_context_data(self, **context: Any) -> dict[str, Any]:
+        row, user = self.row, self.request.user
+        is_waiting = row.status == Status.WAITING
+        return super().get_context_data(
+            approval=row,
+            server_title=title_of(row.server),
+            arguments=readable(row),
+            can_decide=is_waiting and row.may_decide(user),
+            is_own_call=row.is_caller(user),
+            can_run=row.status == Status.APPROVED,
+            **context,
+        )
+
+    def form_valid(self, form: DecisionForm) -> HttpResponse:
+        row, user = self.row, self.request.user
+        if "run" in self.request.POST and row.status == Status.APPROVED:
+            runner.run_in_thread(row)
+            return self.back()
+        event = EVENTS.get(self.request.POST.get("decision", ""))
+        if event is None or not constant_time_compare(form.cleaned_data["digest"], row.digest):
+            form.add_error(None, _("This form is not complete. Nothing was decided."))
+            return self.form_invalid(form)
+        if not gate.decide(row, user, event, comment=form.cleaned_data["comment"], where="page"):
+            messages_of(
+                self.request, _("You cannot decide on this call, or it was decided before.")
+            )
+        return self.back()
+
+    def back(self) -> HttpResponse:
+        return redirect(self.request.path)
+
+
+class OwnApprovalView(ApprovalView):
+    """The page to which a client is sent: of its user's own call only (ELIC-37)."""
+
+    def may_see(self, row: Approval) -> bool:
+        return row.is_caller(self.request.user)
+
+
+EVENTS: Mapping[str, Event] = {"approve": Event.APPROVE, "decline": Event.DECLINE}
+"""The events by the value of the button."""
+
+
+def title_of(name: str) -> str:
+    """Return the title of a server, or its name where it has none or does not exist any more."""
+    try:
+        return str(registry.get(name).info.get("title") or name)
+    except LookupError:
+        return name
+
+
+def readable(row: Approval) -> list[tuple[str, str]] | None:
+    """Return the arguments as pairs of text; None where they cannot be decrypted any more."""
+    try:
+        arguments = row.arguments
+    except ValueError:
+        return None
+    return [(name, as_text(value)) for name, value in arguments.items()]
+
+
+def as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def messages_of(request: HttpRequest, text: str) -> None:
+    """Show a message on the next page, where the site has Django's messages."""
+    messages.warning(request, text, fail_silently=True)

@@ -1,0 +1,420 @@
+"""The pages: who sees a call, who decides on it, and what an attacker can do."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.checks import run_checks
+from django.core.management import call_command
+from django.http import HttpResponse
+from django.urls import path
+from django.utils import timezone
+
+from django_mcp import Server
+from django_mcp.approvals import runner
+from django_mcp.approvals.life_cycle import Event, Status
+from django_mcp.approvals.models import Approval
+from django_mcp.testing import SyncClient
+from tests.approvals.till import (
+    PERMISSION,
+    browser_of,
+    carried_out,
+    decision,
+    id_of,
+    page_of,
+    text_of,
+    user,
+)
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+LIST = "/approvals/"
+SCRIPT = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def eve(db: None) -> User:
+    """Somebody without any permission."""
+    return user("eve")
+
+
+@pytest.fixture
+def key(server: Server, ann: User) -> str:
+    """The id of a call of Ann that waits."""
+    return waiting(server, ann, "pay", note=SCRIPT)
+
+
+def waiting(server: Server, who: User, tool: str, **more: Any) -> str:
+    with SyncClient(server, user=who) as client:
+        return id_of(client.call_tool(tool, {"amount": 7, **more}))
+
+
+# What is shown.
+
+
+def test_approver_sees_who_calls_what_with_which_arguments(key: str, bob: User) -> None:
+    listed = browser_of(bob).get(LIST)
+    assert [each.pk for each in listed.context["approvals"]] == [key]
+    page = browser_of(bob).get(page_of(key))
+    for text in ("Pay out", "ann", "django-mcp-test-client", "amount", ">7<", "till"):
+        assert text in page.text, text
+    assert Approval.objects.get().short_digest in page.text
+    assert page.context["can_decide"]
+
+
+def test_arguments_are_escaped(key: str, bob: User) -> None:
+    for url in (LIST, page_of(key)):
+        assert SCRIPT not in browser_of(bob).get(url).text
+    assert "&lt;script&gt;alert(1)" in browser_of(bob).get(page_of(key)).text
+
+
+def test_arguments_are_encrypted_in_the_table(key: str) -> None:
+    row = Approval.objects.values().get()
+    assert SCRIPT not in str(row)
+    assert row["digest"] != ""
+
+
+def test_caller_sees_the_own_call_but_cannot_decide(key: str, ann: User) -> None:
+    page = browser_of(ann).get(page_of(key))
+    assert page.status_code == 200
+    assert 'name="decision"' not in page.text
+    listed = browser_of(ann).get(LIST)
+    assert [each.pk for each in listed.context["own"]] == [key]
+    assert not listed.context["approvals"]
+    browser_of(ann).post(page_of(key), decision(key))
+    assert Approval.objects.get().status == Status.WAITING
+    assert carried_out == []
+
+
+def test_decided_call_shows_who_decided(key: str, bob: User, ann: User) -> None:
+    browser_of(bob).post(page_of(key), decision(key, comment=f"Fine {SCRIPT}"))
+    page = browser_of(ann).get(page_of(key)).text
+    assert "carried out" in page
+    assert "bob" in page
+    assert "Fine &lt;script&gt;" in page
+
+
+@pytest.mark.parametrize("status", [each for each in Status if each != Status.WAITING])
+def test_page_of_every_status_is_shown(status: Status, key: str, bob: User) -> None:
+    later = timezone.now() + timedelta(seconds=60)
+    Approval.objects.update(status=status, lease_until=later, is_error=True)
+    page = browser_of(bob).get(page_of(key))
+    assert Approval.objects.get().get_status_display() in page.text
+    assert not page.context["can_decide"]
+
+
+def test_arguments_that_cannot_be_decrypted_cannot_be_approved_unseen(
+    key: str, bob: User, settings: Any
+) -> None:
+    settings.SECRET_KEY = "another"
+    page = browser_of(bob).get(page_of(key))
+    assert "cannot be decrypted" in page.text
+    browser_of(bob).post(page_of(key), decision(key))
+    row = Approval.objects.get()
+    assert row.status == Status.FAILED
+    assert carried_out == []
+
+
+def test_templates_can_be_overridden(key: str, bob: User, settings: Any, tmp_path: Any) -> None:
+    (tmp_path / "django_mcp_approvals").mkdir()
+    base = "<title>Shop</title>{% block content %}{% endblock %}"
+    (tmp_path / "django_mcp_approvals" / "base.html").write_text(base)
+    settings.TEMPLATES = [{**settings.TEMPLATES[0], "DIRS": [tmp_path]}]
+    assert browser_of(bob).get(page_of(key)).text.startswith("<title>Shop</title>")
+
+
+# Who may not.
+
+
+def test_pages_need_a_login(key: str) -> None:
+    stranger = browser_of(None)
+    for url in (LIST, page_of(key), f"{page_of(key)}own/"):
+        for response in (stranger.get(url), stranger.post(url, decision(key))):
+            assert response.status_code in (302, 405)
+            if response.status_code == 302:
+                assert response.headers["location"].startswith("/login/")
+    assert Approval.objects.get().status == Status.WAITING
+
+
+def test_call_of_somebody_else_does_not_exist_without_the_permission(key: str, eve: User) -> None:
+    browser = browser_of(eve)
+    for response in (
+        browser.get(page_of(key)),
+        browser.post(page_of(key), decision(key)),
+        browser.get(page_of("x" * 22)),
+        browser.get(page_of("a%00b")),
+    ):
+        assert response.status_code == 404
+    assert not browser.get(LIST).context["approvals"]
+    assert carried_out == []
+
+
+def test_permission_is_checked_when_the_decision_is_made(key: str, bob: User) -> None:
+    browser = browser_of(bob)
+    form = decision(key)
+    assert browser.get(page_of(key)).context["can_decide"]
+    bob.user_permissions.clear()
+    assert browser.post(page_of(key), form).status_code == 404
+    assert Approval.objects.get().status == Status.WAITING
+
+
+def test_caller_cannot_approve_under_four_eyes(server: Server, bob: User) -> None:
+    key = waiting(server, bob, "pay_safely")
+    page = browser_of(bob).get(page_of(key))
+    assert not page.context["can_decide"]
+    assert "Somebody else has to decide" in page.text
+    for choice in ("approve", "decline"):
+        browser_of(bob).post(page_of(key), decision(key, choice))
+    assert Approval.objects.get().status == Status.WAITING
+
+    root = User.objects.create_superuser("root")
+    key = waiting(server, root, "pay_safely")
+    browser_of(root).post(page_of(key), decision(key))
+    assert Approval.objects.get(pk=key).status == Status.WAITING
+    browser_of(bob).post(page_of(key), decision(key))
+    assert Approval.objects.get(pk=key).status == Status.COMPLETED
+
+
+def test_caller_with_the_permission_may_approve_without_four_eyes(
+    server: Server, bob: User
+) -> None:
+    key = waiting(server, bob, "pay")
+    browser_of(bob).post(page_of(key), decision(key))
+    assert Approval.objects.get().status == Status.COMPLETED
+    assert carried_out == [7]
+
+
+def test_page_of_a_client_is_for_its_own_user_only(key: str, ann: User, bob: User) -> None:
+    own = f"{page_of(key)}own/"
+    assert browser_of(bob).get(own).status_code == 404
+    assert browser_of(bob).post(own, decision(key)).status_code == 404
+    assert browser_of(ann).get(own).status_code == 200
+    assert Approval.objects.get().status == Status.WAITING
+
+
+def test_status_of_somebody_elses_call_is_the_same_as_of_an_unknown_one(
+    key: str, server: Server, eve: User, bob: User
+) -> None:
+    for who in (eve, bob):
+        with SyncClient(server, user=who) as client:
+            foreign = client.call_tool("approval_status", {"id": key})
+            for other in ("x" * 22, "", "a\0b", "x" * 1000):
+                assert client.call_tool("approval_status", {"id": other}) == foreign
+    assert foreign["isError"]
+
+
+def test_status_is_not_found_on_another_server(
+    key: str, ann: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Server("other")
+    other.tool(name="pay", approval=PERMISSION)(lambda: None)
+    with SyncClient(other, user=ann) as client:
+        assert client.call_tool("approval_status", {"id": key})["isError"]
+
+
+def test_foreign_page_cannot_decide(key: str, bob: User) -> None:
+    browser = browser_of(bob, enforce_csrf_checks=True)
+    foreign = {"origin": "https://evil.example"}
+    assert browser.post(page_of(key), decision(key), headers=foreign).status_code == 403
+    assert browser.post(page_of(key), decision(key)).status_code == 403
+    assert Approval.objects.get().status == Status.WAITING
+    page = browser.get(page_of(key))
+    found = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page.text)
+    assert found is not None
+    assert page.headers["x-frame-options"] == "DENY"
+    assert "no-store" in page.headers["cache-control"]
+    browser.post(page_of(key), decision(key, csrfmiddlewaretoken=found[1]))
+    assert Approval.objects.get().status == Status.COMPLETED
+
+
+def test_csrf_is_checked_without_the_middleware_of_the_site(
+    key: str, bob: User, settings: Any
+) -> None:
+    settings.MIDDLEWARE = [each for each in settings.MIDDLEWARE if "Csrf" not in each]
+    browser = browser_of(bob, enforce_csrf_checks=True)
+    assert browser.post(page_of(key), decision(key)).status_code == 403
+    assert Approval.objects.get().status == Status.WAITING
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"digest": "0" * 64}, {"digest": ""}, {"decision": "both"}, {"decision": ""}], ids=str
+)
+def test_form_that_the_page_did_not_make_decides_nothing(
+    wrong: dict[str, Any], key: str, bob: User
+) -> None:
+    response = browser_of(bob).post(page_of(key), decision(key, **wrong))
+    assert response.status_code == 200
+    assert response.context["form"].errors
+    assert Approval.objects.get().status == Status.WAITING
+
+
+def test_reading_a_page_decides_nothing(key: str, bob: User) -> None:
+    browser_of(bob).get(page_of(key), decision(key))
+    assert Approval.objects.get().status == Status.WAITING
+
+
+def test_comment_is_bounded(key: str, bob: User) -> None:
+    response = browser_of(bob).post(page_of(key), decision(key, comment="x" * 1001))
+    assert response.context["form"].errors
+    assert Approval.objects.get().status == Status.WAITING
+
+
+@pytest.mark.parametrize("first", ["approve", "decline"])
+@pytest.mark.parametrize("second", ["approve", "decline"])
+def test_second_decision_changes_nothing(first: str, second: str, key: str, bob: User) -> None:
+    form = decision(key, second)
+    browser_of(bob).post(page_of(key), decision(key, first))
+    before = Approval.objects.values().get()
+    page = browser_of(bob).post(page_of(key), form, follow=True)
+    assert "You cannot decide on this call" in page.text
+    assert Approval.objects.values().get() == before
+    assert carried_out == ([7] if first == "approve" else [])
+
+
+def test_changed_arguments_do_not_run(key: str, server: Server, ann: User, bob: User) -> None:
+    other = waiting(server, ann, "pay", note="other")
+    # Whoever can write to the table cannot exchange what was approved.
+    Approval.objects.filter(pk=key).update(call=Approval.objects.get(pk=other).call)
+    assert "cannot be decrypted" in browser_of(bob).get(page_of(key)).text
+    browser_of(bob).post(page_of(key), decision(key))
+    row = Approval.objects.get(pk=key)
+    assert row.status == Status.FAILED
+    assert "could not be verified" in row.stored_outcome()
+    assert carried_out == []
+
+
+def test_call_of_another_tool_is_not_stored_in_a_row(key: str, bob: User) -> None:
+    Approval.objects.update(tool="fail")
+    browser_of(bob).post(page_of(key), decision(key))
+    assert Approval.objects.get().status == Status.FAILED
+    assert carried_out == []
+
+
+# The run.
+
+
+def test_approved_call_that_was_not_started_can_be_started_on_the_page(key: str, bob: User) -> None:
+    Approval.objects.get().decide(bob, Event.APPROVE, where="page")
+    page = browser_of(bob).get(page_of(key))
+    assert "Carry it out" in page.text
+    form = {"run": "1", "digest": Approval.objects.get().digest}
+    browser_of(bob).post(page_of(key), form)
+    browser_of(bob).post(page_of(key), form)
+    assert Approval.objects.get().status == Status.COMPLETED
+    assert carried_out == [7]
+
+
+def test_call_is_not_started_on_the_page_before_it_was_approved(key: str, ann: User) -> None:
+    browser_of(ann).post(page_of(key), {"run": "1", "digest": Approval.objects.get().digest})
+    assert Approval.objects.get().status == Status.WAITING
+    assert carried_out == []
+
+
+def test_page_does_not_wait_for_a_long_run(
+    server: Server, ann: User, bob: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import threading
+
+    monkeypatch.setattr(runner, "JOIN_TIMEOUT", 0.05)
+    release, done = threading.Event(), threading.Event()
+
+    @server.tool(approval=PERMISSION)
+    def slow() -> str:
+        """Take long."""
+        release.wait(20)
+        return "Done"
+
+    with SyncClient(server, user=ann) as client:
+        key = id_of(client.call_tool("slow"))
+        browser_of(bob).post(page_of(key), decision(key))
+        assert Approval.objects.get().status == Status.RUNNING
+        release.set()
+        for _ in range(500):
+            if Approval.objects.get().status == Status.COMPLETED:
+                break
+            done.wait(0.02)
+        assert text_of(client.call_tool("approval_status", {"id": key})) == "Done"
+
+
+def test_decision_within_a_transaction_runs_after_its_commit(
+    key: str, bob: User, settings: Any
+) -> None:
+    from django.db import transaction
+
+    from django_mcp.approvals import gate
+
+    with transaction.atomic():
+        assert gate.decide(Approval.objects.get(), bob, Event.APPROVE, where="page")
+        assert carried_out == []
+    assert carried_out == [7]
+
+
+# Keeping and deleting.
+
+
+def test_decisions_are_kept_until_the_retention_is_over(
+    key: str, bob: User, configure: Any, capsys: Any
+) -> None:
+    browser_of(bob).post(page_of(key), decision(key))
+    Approval.objects.update(updated_at=timezone.now() - timedelta(days=1000))
+    call_command("mcp_prune")
+    assert Approval.objects.exists()
+    configure(APPROVAL_RETENTION=3600)
+    Approval.objects.update(updated_at=timezone.now() - timedelta(seconds=3590))
+    call_command("mcp_prune")
+    assert Approval.objects.exists()
+    Approval.objects.update(updated_at=timezone.now() - timedelta(seconds=3610))
+    call_command("mcp_prune")
+    assert not Approval.objects.exists()
+    assert "Deleted 1 approvals." in capsys.readouterr().out
+
+
+def test_waiting_call_is_not_deleted(key: str, configure: Any) -> None:
+    configure(APPROVAL_RETENTION=1)
+    Approval.objects.update(updated_at=timezone.now() - timedelta(days=1000))
+    call_command("mcp_prune")
+    assert Approval.objects.get().status == Status.WAITING
+
+
+def test_decision_outlives_its_people(key: str, ann: User, bob: User) -> None:
+    browser_of(bob).post(page_of(key), decision(key))
+    User.objects.all().delete()
+    row = Approval.objects.get()
+    assert (row.caller_name, row.decided_by_name) == ("ann", "bob")
+
+
+# Checks and migrations.
+
+urlpatterns = [path("", lambda request: HttpResponse(), name="home")]
+
+
+def found(prefix: str = "django_mcp_approvals") -> list[str]:
+    ids = [str(each.id) for each in run_checks(tags=["django_mcp"])]
+    return [each for each in ids if each.startswith(prefix)]
+
+
+def test_missing_urls_are_reported(settings: Any) -> None:
+    assert found() == []
+    settings.ROOT_URLCONF = "tests.approvals.test_pages"
+    assert found() == ["django_mcp_approvals.W001"]
+
+
+def test_permission_of_an_unknown_app_is_reported(server: Server) -> None:
+    server.tool(name="other", approval="unknown.approve")(lambda: None)
+    assert found() == ["django_mcp_approvals.W002"]
+
+
+def test_missing_app_is_reported(settings: Any) -> None:
+    assert "django_mcp.E011" not in found("django_mcp.")
+    apps = [each for each in settings.INSTALLED_APPS if not each.endswith("approvals")]
+    settings.INSTALLED_APPS = apps
+    assert "django_mcp.E011" in found("django_mcp.")
+    assert found() == []
+
+
+def test_migrations_are_complete() -> None:
+    call_command("makemigrations", "django_mcp_approvals", check=True, dry_run=True, verbosity=0)
