@@ -1,0 +1,5 @@
+"""Model toolsets: the rows of a model as tools and resources, within the rules of the site."""
+
+from django_mcp.toolsets.toolset import ModelToolset
+
+__all__ = ["ModelToolset"]

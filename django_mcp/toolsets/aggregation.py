@@ -1,0 +1,94 @@
+"""Counts, sums, averages, minima and maxima of groups of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import Count, DateField, F, Value
+
+from django_mcp.toolsets import access
+from django_mcp.toolsets.base import BaseToolset
+from django_mcp.toolsets.declaration import FUNCTIONS, PERIODS, Aggregation, Declaration, Group
+from django_mcp.toolsets.queries import query_check
+from django_mcp.toolsets.queries.query_check import Allowed
+from django_mcp.toolsets.queries.scope import Scope
+from django_mcp.toolsets.queries.statement_time import limited
+from django_mcp.toolsets.reading import Choice, guards
+from django_mcp.toolsets.schemas import Arguments
+
+if TYPE_CHECKING:
+    from django_mcp.frame.frame import Frame
+
+COUNT = "toolset_count"
+ALL = "toolset_all"
+"""The value by which all rows are one group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregator:
+    """The operation "aggregate" of one toolset."""
+
+    toolset: BaseToolset
+    declaration: Declaration
+
+    def aggregate(self, params: Arguments, frame: Frame) -> dict[str, Any]:
+        sent, declaration = params.sent(), self.declaration
+        groups = [declaration.groups[n] for n in dict.fromkeys(sent.get("group_by") or ())]
+        names = dict.fromkeys(sent.get("aggregates") or ())
+        aggregations = [declaration.aggregations[name] for name in names]
+        choice = Choice(declaration, sent)
+        used = [group.column.path for group in groups]
+        used += [item.column.path for item in aggregations]
+        used += choice.paths
+        scope = access.scope_of(self.toolset, frame, used)
+        grouped = {f"toolset_group_{n}": _group(scope, group) for n, group in enumerate(groups)}
+        computed = {
+            f"toolset_aggregate_{n}": FUNCTIONS[item.function](scope.reference(item.column.path))
+            for n, item in enumerate(aggregations)
+        }
+        condition = choice.condition(scope)
+        rows = (
+            scope.queryset.filter(condition)
+            .order_by()
+            .values(**(grouped or {ALL: Value(1)}))
+            .annotate(**{COUNT: Count("*")}, **computed)
+            .order_by(F(COUNT).desc(), *(F(name).asc(nulls_first=True) for name in grouped))
+        )
+        keys = {path.key for path in used}
+        allowed = Allowed(
+            selected=keys,
+            ordered={key[1]: key for key in keys},
+            compared=choice.compared(),
+            guards=guards(scope, used),
+        )
+        most = self.toolset.max_groups
+        query_check.check(rows.query, allowed)
+        with limited(rows.db, self.toolset.statement_timeout):
+            found = [*rows[: most + 1]]
+        shown = [_shown(row, groups, aggregations) for row in found[:most]]
+        return {"groups": shown, "has_more": len(found) > most}
+
+
+def _group(scope: Scope, group: Group) -> Any:
+    reference = scope.reference(group.column.path)
+    if group.period is None:
+        return F(reference)
+    return PERIODS[group.period](reference, output_field=DateField())
+
+
+def _shown(
+    row: dict[str, Any], groups: Sequence[Group], aggregations: Sequence[Aggregation]
+) -> dict[str, Any]:
+    values = {group.name: row[f"toolset_group_{n}"] for n, group in enumerate(groups)}
+    for n, item in enumerate(aggregations):
+        values[item.name] = _number(row[f"toolset_aggregate_{n}"], item)
+    return {**values, "count": row[COUNT]}
+
+
+def _number(value: Any, item: Aggregation) -> Any:
+    """MariaDB adds integers to decimals."""
+    is_integer = item.column.kind.schema.get("type") == "integer" and item.function != "avg"
+    return int(value) if is_integer and isinstance(value, Decimal) else value

@@ -1,0 +1,283 @@
+"""The tools and the resource template of a toolset."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from inspect import cleandoc
+from typing import TYPE_CHECKING, Any
+
+from django.utils.functional import Promise
+from django.utils.text import format_lazy, slugify
+from pydantic import TypeAdapter, ValidationError
+
+from django_mcp.components.base import Component, ConfigurationError
+from django_mcp.components.declaration import line_of
+from django_mcp.components.resource import resource_component
+from django_mcp.components.schemas import OutputSchema
+from django_mcp.components.serialization import encoded, jsonable
+from django_mcp.components.tool import ToolComponent, tool_component
+from django_mcp.frame.frame import Frame
+from django_mcp.protocol.errors import ResourceNotFound
+from django_mcp.toolsets import access, declaration, schemas, writes
+from django_mcp.toolsets.aggregation import Aggregator
+from django_mcp.toolsets.base import BaseToolset
+from django_mcp.toolsets.deletion import Deleter
+from django_mcp.toolsets.kinds import Schema, joined
+from django_mcp.toolsets.reading import Reader
+from django_mcp.toolsets.schemas import Arguments, Parameter
+from django_mcp.toolsets.writes import Writer
+
+if TYPE_CHECKING:
+    from django_mcp.server.server import Server
+
+Handler = Callable[[Arguments, Frame], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TranslatedTool(ToolComponent):
+    """A tool whose schemas have lazy texts: each list has them in the language of its request."""
+
+    def descriptor(self) -> dict[str, Any]:
+        # Not ``super()``: a dataclass with slots is another class than the one written here.
+        described: dict[str, Any] = schemas.translated(ToolComponent.descriptor(self))
+        return described
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One tool of a toolset."""
+
+    handler: Handler
+    parameters: dict[str, Parameter]
+    output: Schema
+    title: str
+    """With a place for the name of the model."""
+    is_plural: bool
+    description: str
+    hints: dict[str, bool]
+
+
+READS = {"read_only": True, "open_world": False}
+ADDS = {"read_only": False, "destructive": False, "open_world": False}
+CHANGES = {"read_only": False, "destructive": True, "idempotent": True, "open_world": False}
+
+
+def build(toolset: BaseToolset, server: Server) -> Iterator[Component]:
+    """Return the components of a toolset; raises ConfigurationError for a wrong declaration."""
+    return iter(_Builder(toolset).components())
+
+
+class _Builder:
+    def __init__(self, toolset: BaseToolset) -> None:
+        self._toolset = toolset
+        self._where = f"{type(toolset).__module__}.{type(toolset).__qualname__}"
+        self._options = toolset.model._meta
+        self._declared = declaration.read(toolset)
+        self._name = toolset.name or _identifier(self._options.verbose_name_raw)
+        self._plural = toolset.name_plural or self._default_plural()
+        self._reader = Reader(toolset, self._declared, self._name.replace("_", " "))
+
+    def components(self) -> list[Component]:
+        if unknown := {*self._toolset.options, *(self._toolset.permissions or ())} - {
+            *declaration.OPERATIONS
+        }:
+            raise ConfigurationError(
+                f"{self._where} has options for {min(unknown)!r}: no operation"
+            )
+        found: list[Component] = [
+            self._tool(name, BUILDERS[name](self)) for name in self._declared.operations
+        ]
+        if "get" in self._declared.operations and self._toolset.uri_scheme != "":
+            found.append(self._template())
+        return found
+
+    def _default_plural(self) -> str:
+        plural = self._options.verbose_name_plural
+        if isinstance(plural, Promise) or not str(plural).isascii():
+            return f"{self._name}s"
+        return _identifier(str(plural))
+
+    def _tool(self, name: str, operation: Operation) -> ToolComponent:
+        given = schemas.input_of(operation.parameters)
+
+        def execute(params: Any, frame: Frame) -> Any:
+            return operation.handler(params, frame)
+
+        options = self._options
+        named = options.verbose_name_plural if operation.is_plural else options.verbose_name
+        title = joined(operation.title, named)
+        built = tool_component(
+            execute,
+            **{
+                "name": f"{name}_{self._plural if operation.is_plural else self._name}",
+                "title": title,
+                "description": self._description(operation, named),
+                "input_schema": given.model,
+                "permission": access.permission_of(self._toolset, name),
+                **operation.hints,
+                **self._toolset.options.get(name, {}),
+            },
+        )
+        output = OutputSchema(operation.output, jsonable, encoded, lambda value: value)
+        input_schema = replace(built.input, schema=given.schema)
+        built = replace(built, input=input_schema, output=output, **self._source())
+        if not schemas.is_lazy([given.schema, operation.output, title]):
+            return built
+        values = {name: getattr(built, name) for name in (field.name for field in fields(built))}
+        # A lazy title tells the server to describe the tool for each list.
+        return TranslatedTool(**{**values, "title": format_lazy("{}", title)})
+
+    def _description(self, operation: Operation, named: Any) -> Any:
+        text = joined(operation.description, named)
+        docstring = cleandoc(type(self._toolset).__doc__ or "")
+        return (
+            joined("{}\n\n" + docstring.replace("{", "{{").replace("}", "}}"), text)
+            if (docstring)
+            else text
+        )
+
+    def _source(self) -> dict[str, Any]:
+        """Where the class is, for lists of the site's components."""
+        kind = type(self._toolset)
+        return {"module": kind.__module__, "find_line": partial(line_of, kind)}
+
+    def _template(self) -> Component:
+        key, reader = self._declared.key, self._reader
+        scheme = self._toolset.uri_scheme or re.sub(r"[^a-z0-9+.-]", "-", self._name.lower())
+
+        adapter: TypeAdapter[Any] = TypeAdapter(key.kind.annotation)
+
+        def read(frame: Frame, **variables: str) -> dict[str, Any]:
+            try:
+                row = reader.find(frame, adapter.validate_python(variables[key.name]))
+            except ValidationError as error:
+                raise ResourceNotFound from error
+            if row is None:
+                raise ResourceNotFound
+            return row
+
+        def complete(value: str, frame: Frame) -> Any:
+            return reader.complete(value, frame)
+
+        get = self._toolset.options.get("get", {})
+        shared = {name: get[name] for name in ("scopes", "when_denied") if name in get}
+        template = resource_component(
+            read,
+            f"{scheme}://{{{key.name}}}",
+            name=self._name,
+            title=joined("{}", self._options.verbose_name),
+            description=cleandoc(type(self._toolset).__doc__ or ""),
+            mime_type="application/json",
+            permission=access.permission_of(self._toolset, "get"),
+            complete={key.name: complete},
+            **shared,
+        )
+        return replace(template, **self._source())
+
+    def list(self) -> Operation:
+        return Operation(
+            handler=self._reader.page,
+            parameters=schemas.list_parameters(self._toolset, self._declared),
+            output=schemas.page_schema(self._declared),
+            title="List {}",
+            is_plural=True,
+            description=f"List {{}}, {self._toolset.page_size} on a page. All given filters must "
+            "match. Long texts are cut.",
+            hints=READS,
+        )
+
+    def get(self) -> Operation:
+        return Operation(
+            handler=self._reader.get,
+            parameters=self._key(),
+            output=schemas.row_schema(self._declared),
+            title="Get {}",
+            is_plural=False,
+            description=f"Return one {{}} by its {self._declared.key.name}.",
+            hints=READS,
+        )
+
+    def count(self) -> Operation:
+        return Operation(
+            handler=self._reader.count,
+            parameters=schemas.filter_parameters(self._declared),
+            output=schemas.count_schema(),
+            title="Count {}",
+            is_plural=True,
+            description="Count {}. All given filters must match.",
+            hints=READS,
+        )
+
+    def aggregate(self) -> Operation:
+        return Operation(
+            handler=Aggregator(self._toolset, self._declared).aggregate,
+            parameters=schemas.aggregate_parameters(self._declared),
+            output=schemas.groups_schema(self._declared),
+            title="Aggregate {}",
+            is_plural=True,
+            description="Count {}, and compute sums, averages, minima or maxima, for all of them "
+            f"or for groups: at most {self._toolset.max_groups}, the largest first.",
+            hints=READS,
+        )
+
+    def create(self) -> Operation:
+        return Operation(
+            handler=self._writer().create,
+            parameters=writes.parameters(self._writer().form_class, self._where),
+            output=schemas.row_schema(self._declared),
+            title="Create {}",
+            is_plural=False,
+            description="Create one {} and return it.",
+            hints=ADDS,
+        )
+
+    def update(self) -> Operation:
+        key, form_class = self._declared.key.name, self._writer().form_class
+        return Operation(
+            handler=self._writer().update,
+            parameters={**self._key(), **writes.parameters(form_class, self._where, without=key)},
+            output=schemas.row_schema(self._declared),
+            title="Update {}",
+            is_plural=False,
+            description=f"Update one {{}}, which {key} names, and return it. Only the given "
+            "fields change.",
+            hints=CHANGES,
+        )
+
+    def delete(self) -> Operation:
+        hints = {**CHANGES, "requests_input": True} if self._toolset.confirm_delete else CHANGES
+        return Operation(
+            handler=Deleter(self._toolset, self._reader).delete,
+            parameters=self._key(),
+            output=schemas.deletion_schema(self._declared.key),
+            title="Delete {}",
+            is_plural=False,
+            description=f"Delete one {{}}, which {self._declared.key.name} names, with everything "
+            "that depends on it.",
+            hints=hints,
+        )
+
+    def _key(self) -> dict[str, Parameter]:
+        return {self._declared.key.name: schemas.key_parameter(self._declared.key)}
+
+    def _writer(self) -> Writer:
+        form_class = writes.form_of(self._toolset, self._declared, self._where)
+        return Writer(self._toolset, self._declared, self._reader, form_class)
+
+
+BUILDERS: dict[str, Callable[[_Builder], Operation]] = {
+    "list": _Builder.list,
+    "get": _Builder.get,
+    "count": _Builder.count,
+    "aggregate": _Builder.aggregate,
+    "create": _Builder.create,
+    "update": _Builder.update,
+    "delete": _Builder.delete,
+}
+
+
+def _identifier(text: str) -> str:
+    return slugify(text).replace("-", "_")

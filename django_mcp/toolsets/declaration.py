@@ -1,0 +1,301 @@
+"""What a toolset declares, read once: columns, filters, orderings, groups and aggregates.
+
+Whatever is not here cannot be reached by a call: arguments are names in these tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import Avg, Max, Min, Model, Sum
+from django.db.models.functions import (
+    TruncDay,
+    TruncMonth,
+    TruncQuarter,
+    TruncWeek,
+    TruncYear,
+)
+
+from django_mcp.components.base import ConfigurationError
+from django_mcp.toolsets import lookups
+from django_mcp.toolsets.kinds import Kind, Schema, described, kind_of
+from django_mcp.toolsets.lookups import Filter
+from django_mcp.toolsets.queries.paths import SEPARATOR, Path, resolve
+
+if TYPE_CHECKING:
+    from django_mcp.toolsets.base import BaseToolset
+
+OPERATIONS = ("list", "get", "count", "aggregate", "create", "update", "delete")
+READS_ROWS = ("list", "get", "update", "delete")
+FUNCTIONS: Mapping[str, Any] = {"sum": Sum, "avg": Avg, "min": Min, "max": Max}
+PERIODS: Mapping[str, Any] = {
+    "year": TruncYear,
+    "quarter": TruncQuarter,
+    "month": TruncMonth,
+    "week": TruncWeek,
+    "day": TruncDay,
+}
+RESERVED = ("search", "ordering", "limit", "cursor", "group_by", "aggregates")
+"""Arguments which are no filters."""
+MAX_ORDERED = 500
+"""Characters of the longest text by which rows are sorted: cursors contain it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One value of each row, under the name by which it was declared."""
+
+    path: Path
+    kind: Kind
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def schema(self) -> Schema:
+        # A related row may be hidden from a caller.
+        is_nullable = self.path.is_nullable or bool(self.path.relations)
+        return described(self.kind.schema, self.path.titled, is_nullable=is_nullable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """What rows may be grouped by: a column, or the period of its date."""
+
+    name: str
+    column: Column
+    period: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregation:
+    """A function of the values of a group."""
+
+    name: str
+    column: Column
+    function: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declaration:
+    model: type[Model]
+    operations: tuple[str, ...]
+    columns: tuple[Column, ...]
+    key: Column
+    pk: Column
+    filters: Mapping[str, Filter]
+    search: tuple[Path, ...]
+    orderings: Mapping[str, Column]
+    ordering: tuple[str, ...]
+    groups: Mapping[str, Group] = field(default_factory=dict)
+    aggregations: Mapping[str, Aggregation] = field(default_factory=dict)
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """Every path that a query may contain."""
+        found = [column.path for column in (*self.columns, *self.orderings.values())]
+        found += [item.path for item in self.filters.values()]
+        found += [group.column.path for group in self.groups.values()]
+        found += [item.column.path for item in self.aggregations.values()]
+        return (*found, *self.search, self.key.path)
+
+
+def read(toolset: BaseToolset) -> Declaration:
+    """Return what a toolset declares; raises ConfigurationError, with the field and the remedy."""
+    reader = _Reader(toolset)
+    model = toolset.model
+    columns = tuple(reader.column(name, "fields") for name in reader.names("fields"))
+    if not columns:
+        raise ConfigurationError(f"{reader.where} has no fields: list what callers may read")
+    operations = reader.operations()
+    orderings = {n: reader.ordered(n, "ordering_fields") for n in reader.names("ordering_fields")}
+    return Declaration(
+        model=model,
+        operations=operations,
+        columns=columns,
+        key=reader.key(columns, operations),
+        pk=reader.primary_key(),
+        filters=reader.filters(),
+        search=tuple(reader.searched(name) for name in reader.names("search_fields")),
+        orderings=orderings,
+        ordering=reader.ordering(columns, orderings),
+        groups=reader.groups(),
+        aggregations=reader.aggregations(),
+    )
+
+
+class _Reader:
+    """Reads the attributes of one toolset."""
+
+    def __init__(self, toolset: BaseToolset) -> None:
+        self._toolset = toolset
+        self._model = toolset.model
+        self.where = f"{type(toolset).__module__}.{type(toolset).__qualname__}"
+        self._fields = tuple(toolset.fields or ())
+
+    def names(self, attribute: str) -> tuple[str, ...]:
+        """The names in a list; raises ConfigurationError for a string or a repeated name."""
+        names = getattr(self._toolset, attribute) or ()
+        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+            raise ConfigurationError(f"{self.where}.{attribute} must be a list of names")
+        repeated = [name for name in names if list(names).count(name) > 1]
+        if repeated:
+            raise ConfigurationError(f"{self.where}.{attribute} has {repeated[0]!r} twice")
+        return tuple(names)
+
+    def operations(self) -> tuple[str, ...]:
+        operations = self.names("operations")
+        if unknown := [name for name in operations if name not in OPERATIONS]:
+            raise ConfigurationError(
+                f"{self.where}.operations has {unknown[0]!r}: there are {', '.join(OPERATIONS)}"
+            )
+        return tuple(name for name in OPERATIONS if name in operations)
+
+    def column(self, name: str, attribute: str) -> Column:
+        where = f"{self.where}.{attribute}"
+        path = resolve(self._model, name, where)
+        if path.relations and path.name not in self._fields:
+            raise ConfigurationError(
+                f"{where} names {name!r}, a value of a related row that is not in fields: add it "
+                "to fields, or remove it here, since callers could find it out"
+            )
+        return Column(path=path, kind=kind_of(path.field, where))
+
+    def key(self, columns: Sequence[Column], operations: Iterable[str]) -> Column:
+        """The column by which a single row is found: as declared, else a unique one of fields."""
+        name = self._toolset.key
+        if name is None:
+            unique = [c for c in columns if _is_unique(c.path)]
+            unique.sort(key=lambda column: not column.path.field.primary_key)
+            if unique:
+                return unique[0]
+            if set(operations) & set(READS_ROWS) - {"list"}:
+                raise ConfigurationError(
+                    f'{self.where} has no unique field in fields: add "pk", or set key'
+                )
+            return self.primary_key()
+        column = self.column(name, "key")
+        if not _is_unique(column.path):
+            raise ConfigurationError(
+                f"{self.where}.key is {name!r}, which several rows may have or which may be "
+                "missing: name a unique field of the model itself"
+            )
+        if name not in self._fields:
+            raise ConfigurationError(f"{self.where}.key is {name!r}: add it to fields")
+        return column
+
+    def primary_key(self) -> Column:
+        path = resolve(self._model, "pk", self.where)
+        return Column(path=path, kind=kind_of(path.field, self.where))
+
+    def filters(self) -> dict[str, Filter]:
+        declared = self._toolset.filter_fields or {}
+        if not isinstance(declared, Mapping):
+            raise ConfigurationError(
+                f'{self.where}.filter_fields must be a dict, such as {{"status": ["exact"]}}'
+            )
+        where, found = f"{self.where}.filter_fields", {}
+        for name, allowed in declared.items():
+            column = self.column(name, "filter_fields")
+            if isinstance(allowed, str):
+                raise ConfigurationError(f"{where}[{name!r}] must be a list of lookups")
+            for lookup in allowed:
+                item = lookups.build(column.path, column.kind, lookup, where)
+                if item.argument in RESERVED:
+                    item = replace(item, argument=f"{item.argument}{SEPARATOR}exact")
+                if item.argument in found:
+                    raise ConfigurationError(f"{where} has {item.argument!r} twice")
+                found[item.argument] = item
+        return found
+
+    def searched(self, name: str) -> Path:
+        column = self.column(name, "search_fields")
+        if column.kind.family != "text":
+            raise ConfigurationError(
+                f"{self.where}.search_fields names {name!r}, which is no text: use filter_fields"
+            )
+        return column.path
+
+    def ordered(self, name: str, attribute: str) -> Column:
+        column = self.column(name, attribute)
+        kind = column.kind
+        is_long = kind.family == "text" and (kind.max_length or MAX_ORDERED + 1) > MAX_ORDERED
+        if is_long or kind.family == "other":
+            raise ConfigurationError(
+                f"{self.where}.{attribute} names {name!r}, a {type(column.path.field).__name__}: "
+                "rows are sorted by numbers, dates, and texts of at most "
+                f"{MAX_ORDERED} characters"
+            )
+        return column
+
+    def ordering(
+        self, columns: Iterable[Column], orderings: Mapping[str, Column]
+    ) -> tuple[str, ...]:
+        """The default ordering, by fields that callers may see or sort by."""
+        names = self.names("ordering")
+        known = {*orderings, *(column.name for column in columns)}
+        for name in names:
+            if name.removeprefix("-") not in known:
+                raise ConfigurationError(
+                    f"{self.where}.ordering names {name!r}, which is neither in fields nor in "
+                    "ordering_fields: callers could find out its order"
+                )
+            self.ordered(name.removeprefix("-"), "ordering")
+        return names
+
+    def groups(self) -> dict[str, Group]:
+        found = {}
+        for name in self.names("group_fields"):
+            column = self.column(name, "group_fields")
+            if not column.kind.is_bounded:
+                raise ConfigurationError(
+                    f"{self.where}.group_fields names {name!r}, whose values may be long: group "
+                    "by a shorter field"
+                )
+            for group in _periods(name, column):
+                found[group.name] = group
+        return found
+
+    def aggregations(self) -> dict[str, Aggregation]:
+        declared = self._toolset.aggregate_fields or {}
+        if not isinstance(declared, Mapping):
+            raise ConfigurationError(
+                f'{self.where}.aggregate_fields must be a dict, such as {{"price": ["sum"]}}'
+            )
+        found = {}
+        for name, functions in declared.items():
+            column = self.column(name, "aggregate_fields")
+            possible = AGGREGATES.get(column.kind.family, ())
+            for function in functions:
+                if function not in possible:
+                    raise ConfigurationError(
+                        f"{self.where}.aggregate_fields has {function!r} for {name!r}. Possible "
+                        f"are: {', '.join(possible) or 'none'}"
+                    )
+                alias = f"{name}{SEPARATOR}{function}"
+                found[alias] = Aggregation(name=alias, column=column, function=function)
+        return found
+
+
+AGGREGATES: Mapping[str, tuple[str, ...]] = {
+    "number": ("sum", "avg", "min", "max"),
+    "date": ("min", "max"),
+    "datetime": ("min", "max"),
+    "time": ("min", "max"),
+}
+
+
+def _periods(name: str, column: Column) -> Iterable[Group]:
+    """A column itself, or the periods of a date."""
+    if column.kind.family not in ("date", "datetime"):
+        return [Group(name=name, column=column)]
+    return [
+        Group(name=f"{name}{SEPARATOR}{period}", column=column, period=period) for period in PERIODS
+    ]
+
+
+def _is_unique(path: Path) -> bool:
+    return path.field.unique and not path.is_nullable and not path.relations

@@ -1,0 +1,125 @@
+"""Orderings, and pages that continue after the last row of the page before.
+
+A cursor has the values by which the last row was sorted, signed and encrypted for one caller and
+one request. Null sorts before everything else, in every database.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import F, OrderBy, Q
+from pydantic_core import to_jsonable_python
+
+from django_mcp.protocol import cursors
+from django_mcp.protocol.errors import InvalidParams, ToolError
+from django_mcp.toolsets.declaration import Column, Declaration
+from django_mcp.toolsets.queries.paths import SEPARATOR
+from django_mcp.toolsets.queries.scope import Scope
+
+if TYPE_CHECKING:
+    from django_mcp.frame.frame import Frame
+
+PURPOSE = "toolset"
+LOOKUPS = ("exact", "gt", "lt", "isnull")
+"""What ``after`` compares the columns of an ordering by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One column of an ordering."""
+
+    column: Column
+    is_descending: bool
+
+    @property
+    def is_nullable(self) -> bool:
+        return self.column.path.is_nullable or bool(self.column.path.relations)
+
+
+def terms(declaration: Declaration, names: Sequence[str]) -> list[Term]:
+    """Return the columns of an ordering, up to the key, which decides among equals."""
+    shown = {column.name: column for column in declaration.columns}
+    known = {**shown, **declaration.orderings}
+    pk, found = declaration.pk, list[Term]()
+    for name in names or declaration.ordering:
+        column = known[name.removeprefix("-")]
+        if all(column.path.key != term.column.path.key for term in found):
+            found.append(Term(column, name.startswith("-")))
+        if column.path.key == pk.path.key:
+            return found
+    return [*found, Term(pk, is_descending=bool(found) and found[-1].is_descending)]
+
+
+def order(scope: Scope, ordering: Sequence[Term]) -> list[OrderBy]:
+    found = []
+    for term in ordering:
+        value = F(scope.reference(term.column.path))
+        if not term.is_nullable:
+            found.append(value.desc() if term.is_descending else value.asc())
+        elif term.is_descending:
+            found.append(value.desc(nulls_last=True))
+        else:
+            found.append(value.asc(nulls_first=True))
+    return found
+
+
+def after(scope: Scope, ordering: Sequence[Term], values: Sequence[Any]) -> Q:
+    """Return the condition of the rows after the one that has these values."""
+    conditions: list[Q] = []
+    equal = Q()
+    for term, value in zip(ordering, values, strict=True):
+        name = scope.reference(term.column.path)
+        if (beyond := _beyond(name, term, value)) is not None:
+            conditions.append(equal & beyond)
+        equal &= Q(**{f"{name}{SEPARATOR}isnull": True}) if value is None else Q(**{name: value})
+    return reduce(or_, conditions)  # The key, which is last, is never null.
+
+
+def _beyond(name: str, term: Term, value: Any) -> Q | None:
+    """Return the condition of the rows after ``value`` in one column; None if there are none."""
+    if value is None:
+        return None if term.is_descending else Q(**{f"{name}{SEPARATOR}isnull": False})
+    if not term.is_descending:
+        return Q(**{f"{name}{SEPARATOR}gt": value})
+    less = Q(**{f"{name}{SEPARATOR}lt": value})
+    return less | Q(**{f"{name}{SEPARATOR}isnull": True}) if term.is_nullable else less
+
+
+def encode(frame: Frame, kind: str, values: Sequence[Any], bound_to: Any) -> str:
+    """Return the cursor after a row with these values, for this caller and this request."""
+    texts = [json.dumps(to_jsonable_python(value)) for value in values]
+
+    def sign(text: str) -> str:
+        return frame.server.sign(PURPOSE, frame.principal.key, text, bound_to)
+
+    return cursors.encode(kind, texts, sign)
+
+
+def decode(
+    frame: Frame, kind: str, cursor: str, ordering: Sequence[Term], bound_to: Any
+) -> list[Any]:
+    """Return the values in a cursor; raises ToolError if it is not of this caller and request."""
+
+    def unsign(signed: str) -> str | None:
+        return frame.server.unsign(PURPOSE, frame.principal.key, signed, bound_to)
+
+    try:
+        texts = cursors.decode(kind, cursor, unsign)
+        parsed = [json.loads(text) for text in texts]
+        return [_value(term, value) for term, value in zip(ordering, parsed, strict=True)]
+    except (InvalidParams, ValueError) as error:
+        raise ToolError(
+            "The cursor does not belong to this request: repeat it with the arguments that "
+            "returned the cursor, or begin without one"
+        ) from error
+
+
+def _value(term: Term, value: Any) -> Any:
+    """The Python value of a column, of which the cursor has the JSON."""
+    return None if value is None else term.column.path.field.to_python(value)

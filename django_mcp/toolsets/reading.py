@@ -1,0 +1,263 @@
+"""Reading rows: lists, single rows, counts and completions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Substr
+from pydantic_core import to_jsonable_python
+
+from django_mcp.protocol.errors import ToolError
+from django_mcp.toolsets import access, keyset
+from django_mcp.toolsets.base import BaseToolset
+from django_mcp.toolsets.declaration import Column, Declaration
+from django_mcp.toolsets.queries import query_check
+from django_mcp.toolsets.queries.paths import SEPARATOR, ColumnKey, Path
+from django_mcp.toolsets.queries.query_check import Allowed
+from django_mcp.toolsets.queries.scope import Scope
+from django_mcp.toolsets.queries.statement_time import limited
+from django_mcp.toolsets.schemas import Arguments
+
+if TYPE_CHECKING:
+    from django_mcp.frame.frame import Frame
+
+MAX_WORDS = 8
+"""Words of a search; others are ignored."""
+MAX_COMPLETIONS = 100
+OTHER_LENGTH = 40
+"""Characters of a number or a date, at most."""
+CUT = "…"
+
+
+class Choice:
+    """The rows that filters and a search choose, and what they compare."""
+
+    def __init__(self, declaration: Declaration, sent: Mapping[str, Any]) -> None:
+        self._items = [
+            (declaration.filters[name], value)
+            for name, value in sent.items()
+            if name in declaration.filters
+        ]
+        self._words = str(sent.get("search") or "").split()[:MAX_WORDS]
+        self._searched = declaration.search if self._words else ()
+
+    @property
+    def paths(self) -> Iterator[Path]:
+        yield from (item.path for item, _ in self._items)
+        yield from self._searched
+
+    def condition(self, scope: Scope) -> Q:
+        chosen = Q()
+        for item, value in self._items:
+            chosen &= Q(**{f"{scope.reference(item.path)}{SEPARATOR}{item.lookup}": value})
+        for word in self._words:
+            found = Q()
+            for path in self._searched:
+                found |= Q(**{f"{scope.reference(path)}{SEPARATOR}icontains": word})
+            chosen &= found
+        return chosen
+
+    def compared(self) -> dict[ColumnKey, set[str]]:
+        """The lookups that the declaration allows for the columns in use."""
+        found: dict[ColumnKey, set[str]] = {}
+        for item, _ in self._items:
+            found.setdefault(item.path.key, set()).update(item.lookup_names)
+        for path in self._searched:
+            found.setdefault(path.key, set()).add("icontains")
+        return found
+
+
+def guards(scope: Scope, paths: Iterable[Path]) -> dict[ColumnKey, int]:
+    """How many limits of related rows hold for each column."""
+    return {
+        path.key: sum(relations in scope.limits for relations, _ in path.prefixes())
+        for path in paths
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """The reading operations of one toolset."""
+
+    toolset: BaseToolset
+    declaration: Declaration
+    name: str
+
+    def page(self, params: Arguments, frame: Frame) -> dict[str, Any]:
+        sent, toolset = params.sent(), self.toolset
+        choice = Choice(self.declaration, sent)
+        ordering = keyset.terms(self.declaration, sent.get("ordering") or ())
+        sorted_by = [term.column.path for term in ordering]
+        columns = self.declaration.columns
+        used = [*(column.path for column in columns), *choice.paths, *sorted_by]
+        scope = access.scope_of(toolset, frame, used)
+        condition = choice.condition(scope)
+        bound_to = [self.name, to_jsonable_python({n: sent[n] for n in sent if n not in PAGING})]
+        if (cursor := sent.get("cursor")) is not None:
+            values = keyset.decode(frame, "toolset", cursor, ordering, bound_to)
+            condition &= keyset.after(scope, ordering, values)
+        order_by = keyset.order(scope, ordering)
+        selected = [_value(scope, column, toolset.max_text) for column in columns]
+        positions = self._select(selected, [scope.reference(path) for path in sorted_by])
+        limit = sent.get("limit") or toolset.page_size
+        chosen = scope.queryset.filter(condition) if condition else scope.queryset
+        queryset = chosen.order_by(*order_by).values_list(*selected)
+        compared = choice.compared()
+        for path in sorted_by:
+            compared.setdefault(path.key, set()).update(keyset.LOOKUPS)
+        allowed = self._allowed(scope, used, compared, sorted_by)
+        rows = self._run(queryset[: limit + 1], allowed)
+        shown = self._fitting(rows[:limit])
+        next_cursor = None
+        if shown and len(rows) > len(shown):
+            last = rows[len(shown) - 1]
+            sorted_values = [last[position] for position in positions]
+            next_cursor = keyset.encode(frame, "toolset", sorted_values, bound_to)
+        return {"items": shown, "next_cursor": next_cursor}
+
+    def get(self, params: Arguments, frame: Frame) -> dict[str, Any]:
+        (value,) = params.sent().values()
+        row = self.find(frame, value)
+        if row is None:
+            raise self.missing(value)
+        return row
+
+    def find(self, frame: Frame, value: Any, *, again: bool = False) -> dict[str, Any] | None:
+        """Return the row with this key; None if there is none, or the caller may not get it.
+
+        ``again``: the caller had the row before, so that its permission is not asked again.
+        """
+        toolset, columns = self.toolset, self.declaration.columns
+        used = [*(column.path for column in columns), self.declaration.key.path]
+        scope = access.scope_of(toolset, frame, used)
+        key, longest = self.declaration.key.path, self._longest_text()
+        selected = [_value(scope, column, longest) for column in columns]
+        chosen = scope.queryset.filter(**{key.reference: value}).order_by()
+        if not again and self._checks_objects:
+            with limited(chosen.db, toolset.statement_timeout):
+                found = chosen.first()
+            if found is None or not toolset.has_object_permission(frame, found, "get"):
+                return None
+        queryset = chosen.values_list(*selected)
+        allowed = self._allowed(scope, used, {key.key: {"exact"}}, ())
+        rows = self._run(queryset[:1], allowed)
+        return self._row(rows[0], longest) if rows else None
+
+    def count(self, params: Arguments, frame: Frame) -> dict[str, Any]:
+        choice = Choice(self.declaration, params.sent())
+        used = [*choice.paths, self.declaration.pk.path]
+        scope = access.scope_of(self.toolset, frame, used)
+        condition = choice.condition(scope)
+        chosen = scope.queryset.filter(condition).order_by()
+        queryset = chosen.values_list(self.declaration.pk.path.reference)
+        query_check.check(queryset.query, self._allowed(scope, used, choice.compared(), ()))
+        with limited(queryset.db, self.toolset.statement_timeout):
+            return {"count": queryset.count()}
+
+    def complete(self, typed: str, frame: Frame) -> Sequence[str]:
+        """Return the keys that begin with what was typed."""
+        key = self.declaration.key.path
+        scope = access.scope_of(self.toolset, frame)
+        if "\0" in typed:
+            return []
+        chosen = scope.queryset.filter(**{f"{key.reference}{SEPARATOR}startswith": typed})
+        queryset = chosen.order_by(F(key.reference).asc()).values_list(key.reference)
+        allowed = self._allowed(scope, [key], {key.key: {"startswith"}}, [key])
+        return [str(value) for (value,) in self._run(queryset[:MAX_COMPLETIONS], allowed)]
+
+    def missing(self, value: Any) -> ToolError:
+        return ToolError(f"There is no {self.name} {value}.")
+
+    @property
+    def _checks_objects(self) -> bool:
+        return type(self.toolset).has_object_permission is not BaseToolset.has_object_permission
+
+    def _allowed(
+        self,
+        scope: Scope,
+        used: Iterable[Path],
+        compared: Mapping[ColumnKey, set[str]],
+        ordered: Iterable[Path],
+    ) -> Allowed:
+        paths = [*used]
+        return Allowed(
+            selected={path.key for path in paths},
+            ordered={path.reference: path.key for path in ordered},
+            compared=compared,
+            guards=guards(scope, paths),
+        )
+
+    def _run(self, queryset: QuerySet[Any, Any], allowed: Allowed) -> Sequence[Any]:
+        query_check.check(queryset.query, allowed)
+        with limited(queryset.db, self.toolset.statement_timeout):
+            return [*queryset]
+
+    def _select(self, selected: list[Any], references: Sequence[str]) -> Sequence[int]:
+        """Select what is not selected yet, and return where each value is in a row."""
+        for reference in references:
+            if reference not in selected:
+                selected.append(reference)
+        return [selected.index(reference) for reference in references]
+
+    def _longest_text(self) -> int:
+        """Characters of one text of a single row."""
+        texts = [column for column in self.declaration.columns if not column.kind.is_bounded]
+        return self.toolset.max_characters // max(len(texts), 1)
+
+    def _fitting(self, rows: Sequence[Any]) -> Sequence[dict[str, Any]]:
+        """Return the first rows, as many as have room in one answer, but at least one."""
+        names = [column.name for column in self.declaration.columns]
+        kinds = [column.kind for column in self.declaration.columns]
+        lengths = [
+            (kind.max_length or OTHER_LENGTH) if kind.is_bounded else self.toolset.max_text
+            for kind in kinds
+        ]
+        is_cut = any(
+            not kind.is_bounded or (kind.max_length or 0) > self.toolset.max_text for kind in kinds
+        )
+        if not is_cut and sum(lengths) * len(rows) <= self.toolset.max_characters:
+            return [dict(zip(names, row, strict=False)) for row in rows]
+        shown: list[dict[str, Any]] = []
+        room = self.toolset.max_characters
+        for row in rows:
+            item = self._row(row, self.toolset.max_text)
+            room -= sum(map(_length, item.values()))
+            if room < 0 and shown:
+                break
+            shown.append(item)
+        return shown
+
+    def _row(self, row: Sequence[Any], longest: int) -> dict[str, Any]:
+        columns = self.declaration.columns
+        return {
+            column.name: _cut(value, longest) for column, value in zip(columns, row, strict=False)
+        }
+
+
+PAGING = ("cursor", "limit")
+
+
+def _value(scope: Scope, column: Column, longest: int) -> Any:
+    """The name of a column, or an expression by which the database itself cuts a long text."""
+    name, kind = scope.reference(column.path), column.kind
+    is_long = kind.family == "text" and (kind.max_length is None or kind.max_length > longest)
+    return Substr(name, 1, longest + 1) if is_long else name
+
+
+def _cut(value: Any, longest: int) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= longest else value[:longest] + CUT
+    if isinstance(value, dict | list):
+        text = json.dumps(value, ensure_ascii=False)
+        return value if len(text) <= longest else text[:longest] + CUT
+    return value
+
+
+def _length(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value)
+    return len(json.dumps(value)) if isinstance(value, dict | list) else OTHER_LENGTH

@@ -1,0 +1,109 @@
+"""Wrong declarations: each is an error at registration, which names the field and the remedy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django import forms
+
+from django_mcp import ConfigurationError, Server, registry
+from django_mcp.toolsets import ModelToolset
+from tests.toolsets.toolsets import tickets
+
+
+@pytest.mark.parametrize(
+    ("attributes", "problem"),
+    [
+        ({"fields": []}, "has no fields"),
+        ({"fields": "number"}, "must be a list of names"),
+        ({"fields": ["number", "number"]}, "has 'number' twice"),
+        ({"fields": ["number", "colour"]}, "has no field 'colour'. It has: code, created"),
+        ({"fields": ["number", "subject__length"]}, "Ticket.subject is no relation"),
+        ({"fields": ["number", "comments__text"]}, "has many values: declare a toolset for Com"),
+        ({"fields": ["number", "parent__parent__parent__parent__number"]}, "at most 3"),
+        ({"fields": ["subject", "customer__name"]}, 'no unique field in fields: add "pk"'),
+        ({"key": "subject"}, "'subject', which several rows may have"),
+        ({"key": "pk"}, "key is 'pk': add it to fields"),
+        ({"operations": ["list", "publish"]}, "has 'publish': there are list, get"),
+        ({"filter_fields": ["status"]}, "must be a dict"),
+        ({"filter_fields": {"status": "exact"}}, "must be a list of lookups"),
+        ({"filter_fields": {"status": ["exact", "matches"]}}, "Possible are: exact, in"),
+        ({"filter_fields": {"status": ["exact", "exact"]}}, "has 'status' twice"),
+        ({"filter_fields": {"subject__lower": ["exact"]}}, "Ticket.subject is no relation"),
+        ({"filter_fields": {"is_urgent": ["gt"]}}, "the lookup 'gt' for 'is_urgent'"),
+        ({"filter_fields": {"data": ["contains"]}}, "the lookup 'contains' for 'data'"),
+        ({"filter_fields": {"data__secret": ["exact"]}}, "Ticket.data is no relation"),
+        ({"filter_fields": {"description": ["regex"]}}, "use 'icontains'"),
+        ({"filter_fields": {"created": ["time__gte"]}}, "a part of a date, such as 'year__gte'"),
+        ({"filter_fields": {"customer__password": ["startswith"]}}, "is not in fields: add it"),
+        ({"search_fields": ["customer__email"]}, "is not in fields: add it"),
+        ({"search_fields": ["number"]}, "which is no text: use filter_fields"),
+        ({"ordering_fields": ["customer__team__budget"]}, "is not in fields: add it"),
+        ({"ordering_fields": ["description"]}, "texts of at most 500 characters"),
+        ({"ordering": ["-code"]}, "callers could find out its order"),
+        ({"group_fields": ["customer__password"]}, "is not in fields: add it"),
+        ({"group_fields": ["description"]}, "group by a shorter field"),
+        ({"aggregate_fields": {"customer__team__budget": ["sum"]}}, "is not in fields: add it"),
+        ({"aggregate_fields": {"subject": ["max"]}}, "Possible are: none"),
+        ({"aggregate_fields": ["price"]}, "must be a dict"),
+        ({"write_fields": ["number", "colour"]}, "is no editable field of Ticket"),
+        ({"write_fields": ["number"]}, "has no default: add it to write_fields"),
+        ({"form_class": forms.ModelForm}, "has both form_class and write_fields"),
+        ({"options": {"publish": {}}}, "options for 'publish': no operation"),
+        ({"permissions": {"view": None}}, "options for 'view': no operation"),
+        ({"model": "Ticket"}, "give a model"),
+    ],
+)
+def test_wrong_declaration_is_rejected_with_the_remedy(
+    desk_app: Any, attributes: dict[str, Any], problem: str
+) -> None:
+    toolset = tickets(desk_app, **attributes)
+    with pytest.raises(ConfigurationError) as raised:
+        toolset.__mcp_register__(Server("desk"))
+    assert problem in str(raised.value)
+
+
+def test_toolset_is_found_by_discovery(desk_app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server("mcp")
+    monkeypatch.setattr(registry, "default", server)
+    monkeypatch.setattr(registry, "_registrants", [])
+    own = Server("own")
+    from types import ModuleType
+
+    module = ModuleType("desk.mcp")
+    vars(module).update(
+        ModelToolset=ModelToolset,
+        Base=type("Base", (ModelToolset,), {"page_size": 5}),
+        Tickets=tickets(desk_app, operations=["list"]),
+        Mine=tickets(desk_app, operations=["count"], server=own),
+    )
+    registry.register_module(module)
+    assert [each.name for each in server.components.of_kind("tool")] == ["list_tickets"]
+    assert [each.name for each in own.components.of_kind("tool")] == ["count_tickets"]
+
+
+def test_names_and_scheme_can_be_chosen(desk_app: Any) -> None:
+    server = Server("desk")
+    chosen = {"name": "case", "name_plural": "cases", "uri_scheme": "desk-case"}
+    tickets(desk_app, operations=["list", "get"], **chosen).__mcp_register__(server)
+    tickets(desk_app, operations=["get"], uri_scheme="").__mcp_register__(server)
+    names = [(each.kind, each.key) for each in server.components.all()]
+    assert names == [
+        ("tool", "get_case"),
+        ("tool", "get_ticket"),
+        ("tool", "list_cases"),
+        ("resource_template", "desk-case://{number}"),
+    ]
+
+
+def test_options_of_an_operation_are_those_of_its_tool(desk_app: Any) -> None:
+    server = Server("desk")
+    options = {"delete": {"scopes": ["desk:delete"], "title": "Remove"}}
+    tickets(desk_app, options=options).__mcp_register__(server)
+    deletes: Any = server.components.find("tool", "delete_ticket")
+    assert (deletes.scopes, deletes.title) == (frozenset({"desk:delete"}), "Remove")
+    assert deletes.annotations["destructiveHint"] is True
+    lists: Any = server.components.find("tool", "list_tickets")
+    assert lists.annotations == {"readOnlyHint": True, "openWorldHint": False}
+    assert lists.source.startswith("tests.toolsets.toolsets")

@@ -1,0 +1,60 @@
+"""The toolsets of these tests; their models are set when the app is installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django_mcp.toolsets import ModelToolset
+
+
+def tickets(models: Any, **attributes: Any) -> type[ModelToolset]:
+    """Tickets of the caller's team, with every operation."""
+
+    def get_queryset(self: Any, frame: Any) -> Any:
+        return models.Ticket.objects.filter(team__name=frame.user.username)
+
+    declared: dict[str, Any] = {
+        "__module__": __name__,
+        "model": models.Ticket,
+        "operations": ["list", "get", "count", "aggregate", "create", "update", "delete"],
+        "fields": [
+            "number", "subject", "description", "status", "price", "rating", "is_urgent",
+            "created", "due", "customer__name", "customer", "parent",
+        ],
+        "filter_fields": {
+            "number": ["exact", "in", "gt", "lte", "range"],
+            "subject": ["exact", "icontains", "startswith", "regex"],
+            "status": ["exact", "in"],
+            "price": ["gte", "isnull"],
+            "created": ["gte", "lt", "date", "year", "month__gte"],
+            "due": ["exact", "isnull"],
+            "is_urgent": ["exact"],
+            "customer__name": ["exact", "icontains", "isnull"],
+            "customer": ["exact", "isnull"],
+        },
+        "search_fields": ["subject", "description", "customer__name"],
+        "ordering_fields": ["number", "price", "due", "created", "customer__name"],
+        "group_fields": ["status", "created", "customer__name"],
+        "aggregate_fields": {"price": ["sum", "avg", "min", "max"], "number": ["sum", "avg"]},
+        "write_fields": [
+            "number", "subject", "description", "status", "price", "is_urgent", "created", "due",
+            "customer", "parent", "team",
+        ],
+        "get_queryset": get_queryset,
+    }  # fmt: skip
+    return type("Tickets", (ModelToolset,), {**declared, **attributes})
+
+
+def customers(models: Any, **attributes: Any) -> type[ModelToolset]:
+    """Customers of the caller's team."""
+
+    def get_queryset(self: Any, frame: Any) -> Any:
+        return models.Customer.objects.filter(team__name=frame.user.username)
+
+    declared = {
+        "model": models.Customer,
+        "fields": ["pk", "name"],
+        "filter_fields": {"name": ["icontains"]},
+        "get_queryset": get_queryset,
+    }
+    return type("Customers", (ModelToolset,), {**declared, **attributes})
