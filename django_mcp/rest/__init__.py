@@ -1,0 +1,14 @@
+"""Views of Django REST framework as tools. It needs the extra ``rest`` of this package."""
+
+from django.core.exceptions import ImproperlyConfigured
+
+try:
+    import rest_framework  # noqa: F401 - the modules below need it
+except ImportError:
+    raise ImproperlyConfigured(
+        "django_mcp.rest needs Django REST framework: pip install 'django-mcp-channels[rest]'"
+    ) from None
+
+from django_mcp.rest.declaration import rest_tool, rest_tools
+
+__all__ = ["rest_tool", "rest_tools"]

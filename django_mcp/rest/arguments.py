@@ -1,0 +1,216 @@
+"""The arguments of a tool: those of the path, of the query and of the body of its request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import DatabaseError
+
+from django_mcp.components.base import ConfigurationError
+from django_mcp.forms import files
+from django_mcp.forms.schemas import key_schema
+from django_mcp.rest import openapi, parameters, spectacular
+from django_mcp.rest.operations import Operation
+from django_mcp.rest.parameters import QueryParameter
+from django_mcp.rest.routes import argument_schema
+from django_mcp.rest.serializers import input_schema
+
+Schema = dict[str, Any]
+
+DATA = "data"
+"""The argument with the whole body, where its fields cannot be arguments of their own."""
+
+UNSET: Any = object()
+"""No serializer is given: the view has one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """What a tool takes, and which part of the request each argument is."""
+
+    path: Mapping[str, Schema]
+    fixed: Mapping[str, Any]
+    """Arguments of the path that the caller does not choose."""
+    query: Sequence[QueryParameter]
+    body: Schema | None
+    definitions: Schema
+    is_body_nested: bool
+    """Whether the body is one argument, DATA."""
+    files: frozenset[str]
+    """The fields of the body that are files."""
+
+    @property
+    def schema(self) -> Schema:
+        queried = {each.name: each.schema for each in self.query}
+        needed = [*self.path, *(each.name for each in self.query if each.is_required)]
+        body, required = self._body_members()
+        schema = {
+            "type": "object",
+            "properties": {**self.path, **queried, **body},
+            "required": [*needed, *required],
+            "additionalProperties": False,
+        }
+        return {**schema, "$defs": self.definitions} if self.definitions else schema
+
+    def _body_members(self) -> tuple[Mapping[str, Schema], Sequence[str]]:
+        if self.body is None:
+            return {}, ()
+        if self.is_body_nested:
+            return {DATA: self.body}, [DATA]
+        return self.body.get("properties", {}), self.body.get("required", ())
+
+    def data(self, arguments: Mapping[str, Any]) -> Any:
+        """Return the body for validated arguments, with files; raises ToolError."""
+        if self.is_body_nested:
+            return arguments[DATA]
+        others = {*self.path, *(each.name for each in self.query)}
+        data = {name: value for name, value in arguments.items() if name not in others}
+        return data | {name: uploads(name, data[name]) for name in self.files & data.keys()}
+
+
+def read(
+    operation: Operation, view: Any, *, kwargs: Mapping[str, Any], serializer: Any, query: Any
+) -> tuple[Arguments, spectacular.Described | None]:
+    """Return the arguments of an operation; raises ConfigurationError if they are unknown."""
+    described = spectacular.describe(operation)
+    if described is None:
+        queried, body, shared = parameters.of_view(operation, view), UNSET, {}
+    else:
+        queried, body, shared = described.parameters, described.body, described.definitions
+    if not operation.has_body:
+        body = None
+    elif body is UNSET or serializer is not UNSET:
+        body = own_body(operation, view, serializer)
+    if operation.method == "patch":
+        body, shared = openapi.partial(body), openapi.partial(shared)
+    body = with_files(resolved(body, shared), operation, view)
+    path = path_schemas(operation, view, kwargs)
+    more = [QueryParameter(name, dict(schema)) for name, schema in (query or {}).items()]
+    queried = [*(each for each in queried if each.name not in (query or {})), *more]
+    found = Arguments(
+        path=path,
+        fixed=kwargs,
+        query=queried,
+        body=body,
+        definitions=openapi.definitions([body, *(each.schema for each in queried)], shared),
+        is_body_nested=is_nested(body, {*path, *(each.name for each in queried)}),
+        files=file_fields(body),
+    )
+    check_files(operation, found)
+    return found, described
+
+
+def own_body(operation: Operation, view: Any, serializer: Any) -> Schema | None:
+    """Return the schema of the serializer that is given, else of the view's."""
+    if serializer is None:
+        return None
+    if serializer is not UNSET:
+        made = serializer() if isinstance(serializer, type) else serializer
+        return input_schema(made)
+    if not hasattr(view, "get_serializer_class"):
+        raise ConfigurationError(
+            f"{operation.where} has no serializer: give serializer=…, or serializer=None if it "
+            "reads no data"
+        )
+    try:
+        made = operation.serializer(view)
+        _ = getattr(made, "fields", None)  # It makes them when they are first read.
+    except DatabaseError:
+        raise  # Its tables may not exist yet.
+    except Exception as error:
+        raise ConfigurationError(
+            f"The serializer of {operation.where} depends on the request ({error!r}): give "
+            "serializer=…"
+        ) from error
+    schema = input_schema(made)
+    if operation.is_extra and "serializer_class" not in operation.function.kwargs:
+        # It may read other data than the serializer of its view set does, or none.
+        schema = openapi.partial(schema)
+    return schema
+
+
+def resolved(body: Any, shared: Schema) -> Any:
+    """Return the definition to which ``body`` refers, so that its properties are known."""
+    reference = (body or {}).get("$ref", "")
+    return shared.get(reference.removeprefix("#/$defs/"), body)
+
+
+def with_files(body: Any, operation: Operation, view: Any) -> Any:
+    """Return ``body`` with the schema of files, which drf-spectacular describes as strings."""
+    try:
+        fields = operation.serializer(view).fields.items()
+    except Exception:
+        return body  # Nothing is known of its fields.
+    properties = {**(body or {}).get("properties", {})}
+    schemas = {name: input_schema(field) for name, field in fields if name in properties}
+    uploads = {name: schema for name, schema in schemas.items() if is_upload(schema)}
+    return {**body, "properties": {**properties, **uploads}} if uploads else body
+
+
+def is_nested(body: Schema | None, others: set[str]) -> bool:
+    if body is None:
+        return False
+    is_object = body.get("type") == "object" and "properties" in body
+    return not is_object or bool(others & body["properties"].keys())
+
+
+def path_schemas(operation: Operation, view: Any, kwargs: Mapping[str, Any]) -> dict[str, Schema]:
+    """Return the schemas of the arguments of the path that are not fixed."""
+    found = {}
+    for name in operation.route.names:
+        if name not in kwargs:
+            converter = operation.route.converters.get(name)
+            found[name] = (
+                lookup_schema(operation, name) if converter is None else argument_schema(converter)
+            )
+    if unknown := kwargs.keys() - set(operation.route.names):
+        raise ConfigurationError(
+            f"The URL of {operation.where} has no argument {sorted(unknown)[0]!r}"
+        )
+    return found
+
+
+def lookup_schema(operation: Operation, name: str) -> Schema:
+    """Return the schema of an argument that a pattern matches, from the field that it looks up."""
+    kind = operation.view_class
+    lookup = getattr(kind, "lookup_field", None)
+    model = getattr(getattr(kind, "queryset", None), "model", None)
+    if model is None or name != (getattr(kind, "lookup_url_kwarg", None) or lookup):
+        return argument_schema(None)
+    schema = key_schema(model, str(lookup))
+    return schema if schema["type"] == "integer" else {**argument_schema(None), **schema}
+
+
+def file_fields(body: Schema | None) -> frozenset[str]:
+    found = (body or {}).get("properties", {})
+    return frozenset(name for name, each in found.items() if is_upload(each))
+
+
+def uploads(name: str, value: Any) -> Any:
+    """Return the file, or the files, of an argument; raises ToolError."""
+    if isinstance(value, list):
+        return [files.uploaded(f"{name}.{index}", each) for index, each in enumerate(value)]
+    return None if value is None else files.uploaded(name, value)
+
+
+def is_upload(schema: Schema) -> bool:
+    """Whether a value is a file, or a list of files."""
+    inner = (schema.get("items") or schema).get("properties") or {}
+    return bool(inner.get("content", {}).get("contentEncoding") == "base64")
+
+
+def check_files(operation: Operation, arguments: Arguments) -> None:
+    """Raise ConfigurationError for files beside nested data, which a form cannot have."""
+    body = arguments.body or {}
+    nested = [
+        name
+        for name, each in body.get("properties", {}).items()
+        if name not in arguments.files and each.get("type") == "object"
+    ]
+    if arguments.files and (nested or arguments.is_body_nested):
+        raise ConfigurationError(
+            f"{operation.where} takes files and nested data, which one request cannot have: give "
+            "serializer=…"
+        )

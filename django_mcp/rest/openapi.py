@@ -1,0 +1,116 @@
+"""Schemas of OpenAPI, as REST framework and drf-spectacular write them, as JSON Schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Schema = dict[str, Any]
+
+COMPONENTS = "#/components/schemas/"
+DROPPED = frozenset(
+    {"nullable", "readOnly", "writeOnly", "discriminator", "xml", "example", "externalDocs"}
+)
+"""Keywords that JSON Schema does not have, or that say nothing to a model."""
+OF_SCHEMAS = frozenset({"properties", "patternProperties"})
+OF_VALUES = frozenset({"enum", "const", "default", "required", "examples"})
+
+
+def to_json_schema(schema: Any, *, hidden: str = "readOnly") -> Any:
+    """Return a schema of OpenAPI 3.0 or 3.1 as JSON Schema, without ``hidden`` properties."""
+    if isinstance(schema, list):
+        return [to_json_schema(each, hidden=hidden) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    changed = {
+        key: _member(key, value, hidden)
+        for key, value in schema.items()
+        if key not in DROPPED and not key.startswith("x-")
+    }
+    if "properties" in schema and isinstance(schema.get("required"), list):
+        changed["required"] = [name for name in schema["required"] if name in changed["properties"]]
+    changed = _exclusive(changed)
+    return _nullable(changed) if schema.get("nullable") is True else changed
+
+
+def _member(key: str, value: Any, hidden: str) -> Any:
+    if key == "$ref" and isinstance(value, str):
+        return value.replace(COMPONENTS, "#/$defs/")
+    if key in OF_SCHEMAS and isinstance(value, Mapping):
+        return {
+            name: to_json_schema(each, hidden=hidden)
+            for name, each in value.items()
+            if not (isinstance(each, Mapping) and each.get(hidden) is True)
+        }
+    return value if key in OF_VALUES else to_json_schema(value, hidden=hidden)
+
+
+def _exclusive(schema: Schema) -> Schema:
+    """Convert the bounds of OpenAPI 3.0, where ``exclusiveMinimum: true`` changes ``minimum``."""
+    for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if isinstance(schema.get(exclusive), bool):
+            is_exclusive = schema.pop(exclusive)
+            if is_exclusive and bound in schema:
+                schema[exclusive] = schema.pop(bound)
+    return schema
+
+
+def _nullable(schema: Schema) -> Schema:
+    kind = schema.get("type")
+    if isinstance(kind, str) and "enum" not in schema:
+        return {**schema, "type": [kind, "null"]}
+    if isinstance(kind, str):
+        return {**schema, "type": [kind, "null"], "enum": [*schema["enum"], None]}
+    described = {key: it for key, it in schema.items() if key in ("title", "description")}
+    rest = {key: it for key, it in schema.items() if key not in described}
+    return {**described, "anyOf": [rest, {"type": "null"}]}
+
+
+def nullable(schema: Schema) -> Schema:
+    """Return ``schema`` with null; one without any type has it already."""
+    if not schema or "null" in (schema.get("type") or ()):
+        return schema
+    return _nullable(schema)
+
+
+def definitions(schema: Any, components: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the components to which ``schema`` refers, directly or not, by name."""
+    found: dict[str, Any] = {}
+    waiting = [schema]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Mapping):
+            reference = each.get("$ref")
+            name = str(reference).removeprefix("#/$defs/")
+            if reference is not None and name in components and name not in found:
+                found[name] = components[name]
+                waiting.append(components[name])
+            waiting += each.values()
+        elif isinstance(each, list):
+            waiting += each
+    return found
+
+
+def map_schemas(schema: Any, change: Callable[[Schema], Schema]) -> Any:
+    """Return ``schema`` with each of its subschemas, and itself, changed."""
+    if isinstance(schema, list):
+        return [map_schemas(each, change) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    inner: Schema = {}
+    for key, value in schema.items():
+        if key in OF_SCHEMAS or key == "$defs":
+            inner[key] = {name: map_schemas(each, change) for name, each in value.items()}
+        else:
+            inner[key] = value if key in OF_VALUES else map_schemas(value, change)
+    return change(inner)
+
+
+def partial(schema: Any) -> Any:
+    """Return ``schema`` for a partial update: nothing is required, and nothing has a default.
+
+    A default would change what the caller left out.
+    """
+    return map_schemas(
+        schema, lambda each: {k: v for k, v in each.items() if k not in ("required", "default")}
+    )

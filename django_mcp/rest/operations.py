@@ -1,0 +1,207 @@
+"""Operations: one action of a view set, or one method of a view, at one route."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.models import AnonymousUser
+from django.http import HttpRequest
+from rest_framework.request import Request
+from rest_framework.viewsets import ViewSetMixin
+
+from django_mcp.components.base import ConfigurationError
+from django_mcp.components.declaration import snake_case
+from django_mcp.rest.routes import Route, routes_of
+
+ACTIONS: Mapping[str, str] = {
+    "list": "get",
+    "retrieve": "get",
+    "create": "post",
+    "update": "put",
+    "partial_update": "patch",
+    "destroy": "delete",
+}
+"""The methods of the actions that routers know."""
+
+READING = ("list", "retrieve")
+"""The actions that are tools unless others are named."""
+
+METHODS = frozenset({"get", "post", "put", "patch", "delete"})
+WITH_BODY = frozenset({"post", "put", "patch"})
+SUFFIXES = ("_view_set", "_viewset", "_api_view", "_view", "_api")
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One action, or method, of a view at one route."""
+
+    view_class: Any
+    method: str
+    action: str
+    """The name of the method of the view: "list" of a view set, "post" of a view."""
+    route: Route
+
+    @property
+    def where(self) -> str:
+        return f"{self.view_class.__module__}.{self.view_class.__qualname__}.{self.action}"
+
+    @property
+    def is_extra(self) -> bool:
+        """Whether it is an ``@action`` of a view set."""
+        return is_viewset(self.view_class) and self.action not in ACTIONS
+
+    @property
+    def has_body(self) -> bool:
+        return self.method in WITH_BODY
+
+    @property
+    def function(self) -> Any:
+        return getattr(self.view_class, self.action)
+
+    def view(self) -> Any:
+        """Return a view as it would process a request of an anonymous caller.
+
+        ``swagger_fake_view`` says that only its schema is read, as it does for drf-spectacular.
+        """
+        view = self.view_class(**self.route.callback.initkwargs)
+        view.args, view.kwargs, view.format_kwarg = (), {}, None
+        view.swagger_fake_view = True
+        if is_viewset(self.view_class):
+            view.action_map = self.route.callback.actions
+        view.request = view.initialize_request(schema_request(self.method))
+        return view
+
+    def serializer(self, view: Any) -> Any:
+        """Return the serializer of a view for its schema; raises whatever the view raises.
+
+        ``get_serializer`` is not called: views override it to read rows for the caller.
+        """
+        return view.get_serializer_class()(context=view.get_serializer_context())
+
+
+def schema_request(method: str) -> HttpRequest:
+    request = HttpRequest()
+    request.method = method.upper()
+    force_user(request, AnonymousUser(), None)
+    return request
+
+
+def force_user(request: Any, user: Any, auth: Any) -> None:
+    """Set the caller of a request, so that no authenticator of a view is asked.
+
+    This is how ``force_authenticate`` of REST framework's own tests works.
+    """
+    request.user = user
+    request._force_auth_user = user
+    request._force_auth_token = auth
+
+
+def check_forced_user() -> None:
+    """Raise RuntimeError if the installed REST framework ignores ``force_user``."""
+    request, user = HttpRequest(), AnonymousUser()
+    force_user(request, user, None)
+    if Request(request, authenticators=[_Unexpected()]).user is not user:
+        raise RuntimeError(
+            "This version of Django REST framework does not let django_mcp.rest set the caller"
+        )
+
+
+class _Unexpected:
+    def authenticate(self, request: Any) -> None:
+        return None
+
+
+def is_viewset(view_class: Any) -> bool:
+    return issubclass(view_class, ViewSetMixin)
+
+
+def view_class_of(view: Any) -> Any:
+    """Return the class of a view: a class, or a function of ``@api_view`` or ``as_view``."""
+    found = view if isinstance(view, type) else getattr(view, "cls", None)
+    if found is None or not hasattr(found, "initialize_request"):
+        raise ConfigurationError(f"{view!r} is no view of Django REST framework")
+    return found
+
+
+def actions_of(view_class: Any, names: Sequence[str] | None) -> Sequence[str]:
+    """Return the named actions, by default those that read; raises ConfigurationError."""
+    if names is None:
+        return [name for name in READING if hasattr(view_class, name)]
+    if isinstance(names, str):
+        raise ConfigurationError(f"actions is the string {names!r}: give a list of names")
+    for name in names:
+        if name not in ACTIONS and not hasattr(getattr(view_class, name, None), "mapping"):
+            raise ConfigurationError(
+                f"{view_class.__qualname__} has no action {name!r}: there are "
+                f"{', '.join(sorted(known_actions(view_class)))}"
+            )
+        if not hasattr(view_class, name):
+            raise ConfigurationError(f"{view_class.__qualname__} has no method {name!r}")
+    return names
+
+
+def known_actions(view_class: Any) -> set[str]:
+    extra = {each.__name__ for each in view_class.get_extra_actions()}
+    return extra | {name for name in ACTIONS if hasattr(view_class, name)}
+
+
+def viewset_operation(view_class: Any, action: str, choose: Mapping[str, Any]) -> Operation:
+    """Return the operation of an action; raises ConfigurationError without exactly one route."""
+
+    def is_view(callback: Any) -> bool:
+        actions = getattr(callback, "actions", None) or {}
+        return getattr(callback, "cls", None) is view_class and action in actions.values()
+
+    route = _only(f"{view_class.__qualname__}.{action}", routes_of(is_view), choose)
+    # ``as_view`` adds HEAD to the mapping, with the action of GET.
+    methods = [name for name, each in route.callback.actions.items() if each == action]
+    method = next(name for name in methods if name in METHODS)
+    return Operation(view_class, method, action, route)
+
+
+def view_operation(view: Any, method: str, choose: Mapping[str, Any]) -> Operation:
+    """Return the operation of a method of a view; raises ConfigurationError."""
+    view_class, method = view_class_of(view), method.lower()
+    if is_viewset(view_class):
+        raise ConfigurationError(f"{view_class.__qualname__} is a view set: use rest_tools")
+    if method not in METHODS or not hasattr(view_class, method):
+        raise ConfigurationError(f"{view_class.__qualname__} has no method {method!r}")
+
+    def is_view(callback: Any) -> bool:
+        return callback is view or getattr(callback, "cls", None) is view_class
+
+    route = _only(view_class.__qualname__, routes_of(is_view), choose)
+    return Operation(view_class, method, method, route)
+
+
+def _only(what: str, routes: Iterator[Route], choose: Mapping[str, Any]) -> Route:
+    prefix, kwargs = choose.get("prefix") or "", choose.get("kwargs") or {}
+    beginning = prefix.lstrip("/")
+    fitting = [
+        route
+        for route in routes
+        if _plain(route.path).startswith(beginning) and set(kwargs) <= set(route.names)
+    ]
+    if not fitting:
+        raise ConfigurationError(
+            f"{what} has no URL{f' below {prefix}' if prefix else ''}: add it to the URLconf. A "
+            "tool calls a view as a request to its URL does"
+        )
+    if len(fitting) > 1:
+        paths = ", ".join(_plain(route.path) for route in fitting)
+        raise ConfigurationError(f"{what} has several URLs: choose one by prefix=… of {paths}")
+    return fitting[0]
+
+
+def _plain(path: str) -> str:
+    return path.replace("^", "").replace("$", "").replace("\\Z", "")
+
+
+def base_name(view_class: Any) -> str:
+    """Return the name of a view without what tells that it is one: TicketViewSet is ticket."""
+    name = snake_case(view_class.__name__)
+    for suffix in SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name

@@ -1,0 +1,137 @@
+"""The JSON Schemas of responses, where nothing that the site overrides can change them.
+
+A response that does not match its schema is an error, so a schema is declared only where it is
+certain: an action of REST framework itself, with the fields and the renderer of REST framework.
+The schema has types, and neither enumerations nor lengths: rows may be older than their rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rest_framework import fields, generics, mixins, relations, serializers, views
+from rest_framework.renderers import JSONRenderer
+
+from django_mcp.rest.openapi import nullable, to_json_schema
+from django_mcp.rest.operations import Operation
+
+Schema = dict[str, Any]
+ANYTHING: Schema = {}
+
+MIXINS: Mapping[str, Any] = {
+    "list": mixins.ListModelMixin,
+    "retrieve": mixins.RetrieveModelMixin,
+    "create": mixins.CreateModelMixin,
+    "update": mixins.UpdateModelMixin,
+    "partial_update": mixins.UpdateModelMixin,
+}
+"""The mixins that define the actions, each of which responds with the serializer's data."""
+
+PLAIN = (
+    (generics.GenericAPIView, "get_serializer"),
+    (generics.GenericAPIView, "get_serializer_class"),
+    (generics.GenericAPIView, "paginate_queryset"),
+    (generics.GenericAPIView, "get_paginated_response"),
+    (views.APIView, "finalize_response"),
+    (views.APIView, "get_renderers"),
+    (views.APIView, "perform_content_negotiation"),
+)
+"""Methods that may change a response. Where a view overrides one, nothing is certain."""
+
+
+def output_schema(operation: Operation, view: Any) -> Schema | None:
+    """Return the schema of the response of an operation, or None where it is not certain."""
+    if not _is_plain(operation, view):
+        return None
+    schema = serializer_schema(operation.serializer(view))
+    if schema is None or operation.action != "list":
+        return schema
+    items: Schema = {"type": "array", "items": schema}
+    return items if view.paginator is None else _page(view.paginator, items)
+
+
+def serializer_schema(serializer: Any) -> Schema | None:
+    """Return the schema of what a serializer writes, or None where it is not certain."""
+    if type(serializer).to_representation is not serializers.Serializer.to_representation:
+        return None
+    if type(serializer).data is not serializers.Serializer.data:
+        return None
+    shown = {name: it for name, it in serializer.fields.items() if not it.write_only}
+    return {
+        "type": "object",
+        "properties": {name: nullable(_of_field(field)) for name, field in shown.items()},
+    }
+
+
+def _is_plain(operation: Operation, view: Any) -> bool:
+    mixin = MIXINS.get(operation.action)
+    kind = operation.view_class
+    return (
+        mixin is not None
+        and issubclass(kind, generics.GenericAPIView)
+        and operation.function is getattr(mixin, operation.action)
+        and all(getattr(kind, name) is getattr(base, name) for base, name in PLAIN)
+        and any(each is JSONRenderer for each in view.renderer_classes)
+        and not any(
+            each.media_type == JSONRenderer.media_type and each is not JSONRenderer
+            for each in view.renderer_classes
+        )
+    )
+
+
+def _page(paginator: Any, items: Schema) -> Schema | None:
+    """Return the schema of a page, or None for a pagination of the site, or without a size."""
+    size = getattr(paginator, "page_size", None) or getattr(paginator, "default_limit", None)
+    kind = type(paginator)
+    is_own = any(
+        getattr(kind, name).__module__ != "rest_framework.pagination"
+        for name in ("get_paginated_response", "get_paginated_response_schema")
+    )
+    if size is None or is_own:
+        return None
+    schema: Schema = to_json_schema(paginator.get_paginated_response_schema(items))
+    return {**schema, "properties": {**schema["properties"], "results": items}}
+
+
+def _of_field(field: Any) -> Schema:
+    if isinstance(field, serializers.Serializer):
+        return serializer_schema(field) or ANYTHING
+    if not type(field).to_representation.__module__.startswith("rest_framework."):
+        return ANYTHING
+    build = next((SCHEMAS[kind] for kind in type(field).__mro__ if kind in SCHEMAS), None)
+    return ANYTHING if build is None else build(field)
+
+
+def _type(kind: str) -> Callable[[Any], Schema]:
+    return lambda field: {"type": kind}
+
+
+def _list(child: str) -> Callable[[Any], Schema]:
+    return lambda field: {"type": "array", "items": nullable(_of_field(getattr(field, child)))}
+
+
+def _temporal(field: Any) -> Schema:
+    return {"type": "string"}
+
+
+def _decimal(field: Any) -> Schema:
+    return {"type": ["string", "number"]}
+
+
+SCHEMAS: Mapping[type, Callable[[Any], Schema]] = {
+    serializers.ListSerializer: _list("child"),
+    relations.ManyRelatedField: _list("child_relation"),
+    relations.HyperlinkedRelatedField: _type("string"),
+    relations.StringRelatedField: _type("string"),
+    fields.ListField: _list("child"),
+    fields.BooleanField: _type("boolean"),
+    fields.FloatField: _type("number"),
+    fields.DecimalField: _decimal,
+    fields.CharField: _type("string"),
+    fields.DateField: _temporal,
+    fields.DateTimeField: _temporal,
+    fields.TimeField: _temporal,
+    fields.FileField: _type("string"),
+}
+"""The types that fields of REST framework write. Others, such as choices, write several."""

@@ -1,0 +1,141 @@
+"""Responses of views as results of tools, and status codes as errors that a model can read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from django.http import HttpResponseBase
+
+from django_mcp.components.responses import Response
+from django_mcp.forms.messages import tool_error
+from django_mcp.frame.frame import Frame
+from django_mcp.protocol.errors import AuthenticationRequired, ToolError
+
+MAX_BYTES = 1_000_000
+"""The largest response. A larger one is an error: the caller can filter or paginate."""
+MAX_DEPTH = 8
+"""Levels of nested validation errors."""
+
+SUMMARIES: Mapping[int, str] = {
+    400: "The request was not accepted.",
+    403: "This is not permitted.",
+    404: "Not found.",
+    405: "This method is not allowed here.",
+    406: "The view has no JSON.",
+    409: "This conflicts with the present state.",
+    410: "This is gone.",
+    412: "This has changed meanwhile.",
+    413: "The request is too large.",
+    415: "The view does not accept this kind of data.",
+    422: "The request was not accepted.",
+    423: "This is locked.",
+    429: "Too many requests.",
+}
+"""What a status means to a model. Details of the view follow."""
+
+DENIED = (401, 403)
+NON_FIELD = ("non_field_errors", "detail", "__all__")
+"""Keys whose messages concern no single field."""
+
+
+def read(response: HttpResponseBase, frame: Frame) -> Any:
+    """Return what a tool returns for a response.
+
+    Raises ToolError for a status that the caller can act on, AuthenticationRequired where an
+    anonymous caller is denied, and RuntimeError for a failure of the view.
+    """
+    status = response.status_code
+    if status >= 500:
+        raise RuntimeError(f"The view responded with status {status}")
+    content = content_of(response)
+    if 200 <= status < 300:
+        return result(content, response.headers.get("Content-Type", ""), status)
+    if status in DENIED and is_anonymous(frame):
+        raise AuthenticationRequired
+    if status < 400:
+        raise ToolError(f"The view redirects (status {status}), and tools follow no redirects.")
+    summary = SUMMARIES.get(status, f"The request failed with status {status}.")
+    if status == 401:
+        summary = SUMMARIES[403]
+    if wait := response.headers.get("Retry-After"):
+        summary = f"{summary} Try again in {wait[:20]} seconds."
+    raise tool_error(summary, error_lines(loaded(content, response)))
+
+
+def is_anonymous(frame: Frame) -> bool:
+    is_known = getattr(frame.user, "is_authenticated", False)
+    return not is_known and (frame.auth is None or frame.auth.is_anonymous)
+
+
+def content_of(response: Any) -> bytes:
+    """Return the bytes of a response; raises ToolError for too many."""
+    if not getattr(response, "streaming", False):
+        return bounded([response.content])
+    if response.is_async:
+        raise ToolError("The view streams its response without end, which a tool cannot read.")
+    try:
+        return bounded(response)
+    finally:
+        # Not ``close``, which also sends the signal that an HTTP request is over.
+        for close in response._resource_closers:
+            close()
+
+
+def bounded(parts: Iterable[bytes]) -> bytes:
+    content = b""
+    for part in parts:
+        content += part
+        if len(content) > MAX_BYTES:
+            raise ToolError(
+                f"The response has more than {MAX_BYTES} bytes: ask for less, by a filter or by "
+                "smaller pages."
+            )
+    return content
+
+
+def result(content: bytes, content_type: str, status: int) -> Any:
+    media_type = content_type.partition(";")[0].strip().lower()
+    if not content:
+        return None if status == 200 else "Done."
+    if is_json(media_type):
+        return json.loads(content)
+    if media_type.startswith("text/"):
+        return content.decode(errors="replace")
+    if media_type.startswith("image/"):
+        return Response.tool().image(content, media_type)
+    return Response.tool().embedded_resource("urn:mcp:response", blob=content, mime_type=media_type)
+
+
+def is_json(media_type: str) -> bool:
+    return media_type == "application/json" or media_type.endswith("+json")
+
+
+def loaded(content: bytes, response: HttpResponseBase) -> Any:
+    """Return the details of an error; a page in HTML is for people, and has none."""
+    media_type = response.headers.get("Content-Type", "").partition(";")[0].strip()
+    try:
+        return json.loads(content) if is_json(media_type) else None
+    except ValueError:
+        return None
+
+
+def error_lines(details: Any, path: str = "", depth: int = 0) -> Iterator[str]:
+    """Yield a line for each message in the details of an error, with the path of its field."""
+    if isinstance(details, Mapping) and depth < MAX_DEPTH:
+        for key, inner in details.items():
+            is_general = key in NON_FIELD
+            yield from error_lines(inner, path if is_general else _joined(path, key), depth + 1)
+    elif isinstance(details, list) and depth < MAX_DEPTH:
+        for index, inner in enumerate(details):
+            # Of a list of objects, the place matters; of messages it does not.
+            is_message = not isinstance(inner, Mapping | list)
+            inner_path = path if is_message else _joined(path, index)
+            yield from error_lines(inner, inner_path, depth + 1)
+    elif isinstance(details, str | int | float) and details != "":
+        yield f"{path}: {details}" if path else str(details)
+
+
+def _joined(path: str, key: Any) -> str:
+    return f"{path}.{key}" if path else str(key)

@@ -1,0 +1,127 @@
+"""The URLs at which the site serves a view, and the request path for given arguments.
+
+A call resolves its path as Django does, and must arrive at the view that was declared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from urllib.parse import unquote
+
+from django.urls import (
+    NoReverseMatch,
+    Resolver404,
+    ResolverMatch,
+    URLPattern,
+    URLResolver,
+    get_resolver,
+)
+from django.urls import converters as url_converters
+from django.urls.resolvers import RegexPattern
+
+FORMAT = "format"
+"""The argument of a format suffix, as in ``tickets.json``."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """One URL pattern of a view, with the patterns of the includes around it."""
+
+    includes: tuple[URLResolver, ...]
+    pattern: URLPattern
+
+    @property
+    def callback(self) -> Any:
+        return self.pattern.callback
+
+    @property
+    def path(self) -> str:
+        """The pattern as a string, for messages: ``api/tickets/<pk>/``."""
+        patterns = [*(include.pattern for include in self.includes), self.pattern.pattern]
+        return "".join(map(str, patterns))
+
+    @cached_property
+    def _resolver(self) -> URLResolver:
+        """A resolver of this pattern alone, so that no other pattern is reversed."""
+        inner: URLPattern | URLResolver = self.pattern
+        for include in reversed(self.includes):
+            inner = URLResolver(include.pattern, [inner], include.default_kwargs)
+        return URLResolver(RegexPattern(r"^/"), [inner])
+
+    @cached_property
+    def _possibility(self) -> tuple[Sequence[str], Mapping[str, Any]]:
+        """The names of the arguments in the path, and the converters of those that have one."""
+        variants, _, _, converters = self._resolver.reverse_dict.getlist(self.callback)[0]
+        return tuple(variants[0][1]), converters
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self._possibility[0]
+
+    @property
+    def converters(self) -> Mapping[str, Any]:
+        return self._possibility[1]
+
+    @property
+    def is_by_name(self) -> bool:
+        """Whether all arguments have names."""
+        return not any(name.startswith("_") and name[1:].isdigit() for name in self.names)
+
+    def resolve(self, arguments: Mapping[str, Any]) -> tuple[str, ResolverMatch] | None:
+        """Return the request path for ``arguments``, and what Django resolves it to.
+
+        None where a value does not fit, or where the path leads to another view, or to this one
+        with other arguments.
+        """
+        try:
+            path = f"/{self._resolver.reverse(self.callback, **arguments)}"
+            match = get_resolver().resolve(unquote(path))
+        except (NoReverseMatch, Resolver404):
+            return None
+        texts = {
+            name: _text(self.converters.get(name), match.kwargs.get(name)) for name in arguments
+        }
+        is_same = all(texts[name] == str(value) for name, value in arguments.items())
+        return (path, match) if match.func is self.callback and is_same else None
+
+
+def routes_of(is_view: Callable[[Any], bool]) -> Iterator[Route]:
+    """Yield the routes of the site whose callback ``is_view``, in the order of the URLconf."""
+    for includes, pattern in _walk(get_resolver().url_patterns, ()):
+        if is_view(pattern.callback):
+            route = Route(includes, pattern)
+            if route.is_by_name and FORMAT not in route.names:
+                yield route
+
+
+def argument_schema(converter: Any) -> dict[str, Any]:
+    """Return the schema of an argument with this converter, or with None."""
+    schema = next((SCHEMAS[kind] for kind in type(converter).__mro__ if kind in SCHEMAS), {})
+    return {"type": "string", "minLength": 1, "maxLength": MAX_LENGTH, **schema}
+
+
+MAX_LENGTH = 500
+"""Characters of an argument of the path."""
+
+SCHEMAS: Mapping[type, dict[str, Any]] = {
+    url_converters.IntConverter: {"type": "integer", "minimum": 0},
+    url_converters.UUIDConverter: {"format": "uuid"},
+    url_converters.SlugConverter: {"pattern": "^[-a-zA-Z0-9_]+$"},
+}
+
+
+def _walk(
+    patterns: Sequence[URLPattern | URLResolver], includes: tuple[URLResolver, ...]
+) -> Iterator[tuple[tuple[URLResolver, ...], URLPattern]]:
+    for each in patterns:
+        if isinstance(each, URLResolver):
+            yield from _walk(each.url_patterns, (*includes, each))
+        else:
+            yield includes, each
+
+
+def _text(converter: Any, value: Any) -> str:
+    return str(value if converter is None else converter.to_url(value))

@@ -1,0 +1,210 @@
+"""The JSON Schemas of serializers: what they accept.
+
+Used where drf-spectacular does not describe the view. Nothing here reads the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rest_framework import fields, relations, serializers
+from rest_framework.settings import api_settings
+
+from django_mcp.forms import files
+from django_mcp.forms.schemas import MAX_CHOICES, key_schema
+from django_mcp.protocol.schema.regex import search
+from django_mcp.rest.openapi import nullable
+
+Schema = dict[str, Any]
+
+
+def input_schema(serializer: Any) -> Schema:
+    """Return the schema of the data that a serializer, or another field, accepts."""
+    build = next(SCHEMAS[kind] for kind in type(serializer).__mro__ if kind in SCHEMAS)
+    return build(serializer)
+
+
+def member_schema(field: Any) -> Schema:
+    """Return the schema of a field of a serializer, with its title, help text and default."""
+    schema = input_schema(field)
+    if field.allow_null:
+        schema = nullable(schema)
+    texts = (str(field.help_text or ""), schema.get("description"))
+    members = {
+        "title": _title(field),
+        **schema,
+        "description": " ".join(filter(None, texts)),
+        "default": _default(field),
+    }
+    return {key: value for key, value in members.items() if value not in (None, "")}
+
+
+def is_accepted(field: Any) -> bool:
+    return not (field.read_only or isinstance(field, serializers.HiddenField))
+
+
+def _title(field: Any) -> str | None:
+    label = str(field.label or "")
+    is_trivial = label.casefold() == str(field.field_name).replace("_", " ").casefold()
+    return None if is_trivial else label
+
+
+def _default(field: Any) -> Any:
+    """Return the default, if it is JSON and is not computed for each request."""
+    return field.default if isinstance(field.default, str | int | float | bool) else None
+
+
+def _object(serializer: Any) -> Schema:
+    accepted = {name: it for name, it in serializer.fields.items() if is_accepted(it)}
+    return {
+        "type": "object",
+        "properties": {name: member_schema(field) for name, field in accepted.items()},
+        "required": [name for name, field in accepted.items() if field.required],
+    }
+
+
+def _list(field: Any) -> Schema:
+    smallest = getattr(field, "min_length", None)
+    is_never_empty = not getattr(field, "allow_empty", True)
+    return _without_none(
+        type="array",
+        items=item_schema(field.child),
+        minItems=1 if smallest is None and is_never_empty else smallest,
+        maxItems=getattr(field, "max_length", None),
+    )
+
+
+def item_schema(child: Any) -> Schema:
+    schema = input_schema(child)
+    return nullable(schema) if child.allow_null else schema
+
+
+def _string(field: Any, **members: Any) -> Schema:
+    smallest = getattr(field, "min_length", None)
+    is_never_blank = not getattr(field, "allow_blank", True)
+    return _without_none(
+        type="string",
+        minLength=1 if smallest is None and is_never_blank else smallest,
+        maxLength=getattr(field, "max_length", None),
+        **members,
+    )
+
+
+def _formatted(name: str) -> Callable[[Any], Schema]:
+    return lambda field: _string(field, format=name)
+
+
+def _temporal(name: str, setting: str) -> Callable[[Any], Schema]:
+    """Return the schema of a date or time, which has a format of its own if the site says so."""
+
+    def build(field: Any) -> Schema:
+        accepted = getattr(field, "input_formats", None) or getattr(api_settings, setting)
+        if any(each.lower() == fields.ISO_8601 for each in accepted):
+            return {"type": "string", "format": name}
+        return {"type": "string", "description": f"Formats: {', '.join(accepted)}"}
+
+    return build
+
+
+def _number(kind: str) -> Callable[[Any], Schema]:
+    return lambda field: _without_none(
+        type=kind, minimum=_bound(field.min_value), maximum=_bound(field.max_value)
+    )
+
+
+def _decimal(field: Any) -> Schema:
+    # As a string it keeps its digits.
+    return {"anyOf": [_number("number")(field), {"type": "string", "maxLength": 50}]}
+
+
+def _bound(value: Any) -> int | float | None:
+    return value if value is None or isinstance(value, int) else float(value)
+
+
+def _choice(field: Any) -> Schema:
+    values = [*field.choices]
+    if field.allow_blank and "" not in values:
+        values.append("")
+    if len(values) > MAX_CHOICES:
+        return {}
+    labels = {str(value): str(label) for value, label in field.choices.items()}
+    is_labelled = any(value.casefold() != label.casefold() for value, label in labels.items())
+    description = "; ".join(f"{value}: {label}" for value, label in labels.items())
+    schema: Schema = {"enum": [*values, *([None] if field.allow_null else [])]}
+    if values and all(isinstance(value, str) for value in values):
+        schema["type"] = ["string", "null"] if field.allow_null else "string"
+    return {**schema, "description": description} if is_labelled else schema
+
+
+def _choices(field: Any) -> Schema:
+    return {"type": "array", "items": _choice(field), "uniqueItems": True}
+
+
+def _primary_key(field: Any) -> Schema:
+    if field.pk_field is not None:
+        return input_schema(field.pk_field)
+    queryset = field.queryset
+    return {"type": ["integer", "string"]} if queryset is None else key_schema(queryset.model)
+
+
+def _slug(field: Any) -> Schema:
+    queryset = field.queryset
+    return {"type": "string"} if queryset is None else key_schema(queryset.model, field.slug_field)
+
+
+def _regex(field: Any) -> Schema:
+    pattern = next(
+        (each.regex.pattern for each in field.validators if hasattr(each, "regex")), None
+    )
+    try:
+        search(pattern or "")
+    except ValueError:
+        pattern = None  # The serializer validates what only Python's patterns can express.
+    return _string(field, **({"pattern": pattern} if pattern else {}))
+
+
+def _without_none(**members: Any) -> Schema:
+    return {key: value for key, value in members.items() if value is not None}
+
+
+SCHEMAS: Mapping[type, Callable[[Any], Schema]] = {
+    serializers.BaseSerializer: lambda field: {},
+    serializers.Serializer: _object,
+    serializers.ListSerializer: _list,
+    relations.ManyRelatedField: lambda field: {
+        **_without_none(minItems=None if field.allow_empty else 1),
+        "type": "array",
+        "items": input_schema(field.child_relation),
+    },
+    relations.PrimaryKeyRelatedField: _primary_key,
+    relations.HyperlinkedRelatedField: lambda field: {"type": "string", "format": "uri-reference"},
+    relations.SlugRelatedField: _slug,
+    fields.ListField: _list,
+    fields.DictField: lambda field: {
+        "type": "object",
+        "additionalProperties": item_schema(field.child),
+    },
+    fields.JSONField: lambda field: {},
+    fields.MultipleChoiceField: _choices,
+    fields.ChoiceField: _choice,
+    fields.BooleanField: lambda field: {"type": "boolean"},
+    fields.IntegerField: _number("integer"),
+    fields.FloatField: _number("number"),
+    fields.DecimalField: _decimal,
+    fields.EmailField: _formatted("email"),
+    fields.URLField: _formatted("uri"),
+    fields.RegexField: _regex,
+    fields.UUIDField: lambda field: {"type": "string", "format": "uuid"},
+    fields.CharField: _string,
+    fields.DateField: _temporal("date", "DATE_INPUT_FORMATS"),
+    fields.DateTimeField: _temporal("date-time", "DATETIME_INPUT_FORMATS"),
+    fields.TimeField: _temporal("time", "TIME_INPUT_FORMATS"),
+    fields.DurationField: lambda field: {
+        "type": "string",
+        "description": "A duration such as 2 03:30:00",
+    },
+    fields.FileField: lambda field: files.schema(field.max_length),
+    fields.Field: lambda field: {},
+}
+"""The schema of each class of fields; a subclass has that of its nearest base."""

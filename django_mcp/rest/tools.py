@@ -1,0 +1,255 @@
+"""The component of an operation: its schemas, its annotations and its handler."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
+from django.core.handlers.base import BaseHandler
+from django.http import Http404, HttpResponseBase, JsonResponse
+from django.http.multipartparser import MultiPartParserError
+from django.urls import ResolverMatch
+from rest_framework.parsers import MultiPartParser
+from rest_framework.settings import api_settings
+from rest_framework.versioning import (
+    AcceptHeaderVersioning,
+    QueryParameterVersioning,
+    URLPathVersioning,
+)
+
+from django_mcp.components.base import ConfigurationError
+from django_mcp.components.declaration import line_of
+from django_mcp.components.signature import is_async
+from django_mcp.components.tool import ToolComponent, tool_component
+from django_mcp.frame.frame import Frame
+from django_mcp.protocol.errors import ToolError
+from django_mcp.rest import arguments as readers
+from django_mcp.rest import outputs, parameters, requests, responses
+from django_mcp.rest.arguments import Arguments
+from django_mcp.rest.operations import Operation, base_name, is_viewset
+
+HINTS: Mapping[str, Mapping[str, bool]] = {
+    "get": {"read_only": True},
+    "put": {"destructive": True, "idempotent": True},
+    "patch": {"destructive": True},
+    "delete": {"destructive": True, "idempotent": True},
+    "create": {"destructive": False},
+}
+"""Annotations by method; that of POST is by the action, since others than "create" are unknown."""
+
+VERBS: Mapping[str, str] = {
+    "list": "List",
+    "retrieve": "Retrieve one of",
+    "create": "Create one of",
+    "update": "Replace one of",
+    "partial_update": "Change one of",
+    "destroy": "Delete one of",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """How an author wants an operation to be called, beside the options of its tool."""
+
+    version: str | None = None
+    kwargs: Mapping[str, Any]
+    prepare: Any = None
+    serializer: Any = readers.UNSET
+    query: Mapping[str, Any] | None = None
+
+
+def component_of(
+    operation: Operation, choices: Choices, options: Mapping[str, Any]
+) -> ToolComponent:
+    """Return the tool of an operation; raises ConfigurationError."""
+    view = operation.view()
+    kwargs, accept, query = of_version(operation, view, choices)
+    arguments, described = readers.read(
+        operation, view, kwargs=kwargs, serializer=choices.serializer, query=choices.query
+    )
+    caller = Caller(
+        operation,
+        arguments,
+        accept=accept,
+        query=query,
+        content_types=content_types(operation, view, arguments),
+        prepare=choices.prepare,
+    )
+    texts = ("", "") if described is None else (described.title, described.description)
+    declared: dict[str, Any] = {
+        "name": default_name(operation),
+        "title": texts[0] or None,
+        "description": texts[1] or description(operation, view),
+        "input_schema": arguments.schema,
+        "output_schema": outputs.output_schema(operation, view),
+        **HINTS.get(operation.method, HINTS.get(operation.action, {})),
+    }
+    is_async_view = is_async(operation.route.callback)
+    handler = caller.call_async if is_async_view else caller.call
+    component = tool_component(handler, **{**declared, **options})
+    where = operation.view_class
+    return replace(component, module=where.__module__, find_line=partial(line_of, where))
+
+
+class Caller:
+    """Calls the view of one operation: no argument leads to another URL or another method."""
+
+    def __init__(
+        self,
+        operation: Operation,
+        arguments: Arguments,
+        *,
+        accept: str,
+        query: Mapping[str, str],
+        content_types: Sequence[str],
+        prepare: Any,
+    ) -> None:
+        self._operation = operation
+        self._arguments = arguments
+        self._accept = accept
+        self._fixed_query = query
+        self._content_types = content_types
+        self._prepare = prepare
+
+    def call(self, arguments: dict[str, Any], frame: Frame) -> Any:
+        request, match = self._request(arguments, frame)
+        # ATOMIC_REQUESTS applies as it does to a request over HTTP.
+        view = BaseHandler().make_view_atomic(match.func)
+        try:
+            response = view(request, *match.args, **match.kwargs)
+            return responses.read(rendered(response), frame)
+        except tuple(STATUSES) as error:
+            return responses.read(response_to(error), frame)
+
+    async def call_async(self, arguments: dict[str, Any], frame: Frame) -> Any:
+        request, match = await frame.exchange.run(self._request, arguments, frame)
+        view: Any = BaseHandler().make_view_atomic(match.func)
+        try:
+            response = await view(request, *match.args, **match.kwargs)
+        except tuple(STATUSES) as error:
+            response = response_to(error)
+        return await frame.exchange.run(lambda: responses.read(rendered(response), frame))
+
+    def _request(
+        self, arguments: Mapping[str, Any], frame: Frame
+    ) -> tuple[requests.ToolRequest, ResolverMatch]:
+        found = self._arguments
+        path = {name: arguments[name] for name in found.path}
+        resolved = self._operation.route.resolve({**path, **found.fixed})
+        if resolved is None:
+            raise ToolError(responses.SUMMARIES[404])
+        content_type, body = self._body(arguments)
+        fixed = [parameters.QueryParameter(name, {}) for name in self._fixed_query]
+        request = requests.build(
+            self._operation.method,
+            *resolved,
+            frame,
+            query=parameters.encode([*found.query, *fixed], {**arguments, **self._fixed_query}),
+            accept=self._accept,
+            content_type=content_type,
+            body=body,
+        )
+        if self._prepare is not None:
+            self._prepare(request, frame)
+            requests.set_caller(request, frame)
+        return request, resolved[1]
+
+    def _body(self, arguments: Mapping[str, Any]) -> tuple[str, bytes]:
+        if not self._operation.has_body:
+            return "", b""
+        data = {} if self._arguments.body is None else self._arguments.data(arguments)
+        has_files = any(data[name] for name in self._arguments.files & data.keys())
+        chosen = self._content_types[-1 if has_files else 0]
+        if chosen == MultiPartParser.media_type:
+            return requests.encode_multipart(data)
+        return chosen, requests.encode_json(data)
+
+
+def rendered(response: Any) -> HttpResponseBase:
+    """Return the response with its content, as Django renders it after the middleware."""
+    if callable(getattr(response, "render", None)) and not response.is_rendered:
+        response.render()
+    result: HttpResponseBase = response
+    return result
+
+
+STATUSES: Mapping[type[Exception], int] = {
+    Http404: 404,
+    PermissionDenied: 403,
+    SuspiciousOperation: 400,
+    BadRequest: 400,
+    MultiPartParserError: 400,
+}
+"""Exceptions around a view, for which Django's own handler has a status."""
+
+
+def response_to(error: Exception) -> HttpResponseBase:
+    """Return the response to such an exception, without its text, as Django's pages have none."""
+    status = next(code for kind, code in STATUSES.items() if isinstance(error, kind))
+    return JsonResponse({}, status=status)
+
+
+def content_types(operation: Operation, view: Any, arguments: Arguments) -> Sequence[str]:
+    """Return the media types of a body without and with files, which parsers of the view accept."""
+    if not operation.has_body:
+        return ()
+    accepted = [str(parser.media_type) for parser in view.parser_classes]
+    of_json = [each for each in accepted if responses.is_json(each)][:1]
+    multipart = str(MultiPartParser.media_type)
+    of_form = [multipart] if multipart in accepted and not arguments.is_body_nested else []
+    found = [*of_json, *(of_form if arguments.files or not of_json else ())]
+    if not found or (arguments.files and not of_form):
+        raise ConfigurationError(
+            f"{operation.where} accepts {', '.join(accepted) or 'nothing'}, but a tool sends JSON, "
+            "or multipart/form-data where there are files: add a parser"
+        )
+    return found
+
+
+def of_version(
+    operation: Operation, view: Any, choices: Choices
+) -> tuple[Mapping[str, Any], str, Mapping[str, str]]:
+    """Return the arguments of the path, the Accept header and the query for the version."""
+    scheme, version = view.versioning_class, choices.version
+    accept = requests.ACCEPT
+    is_in_path = scheme is not None and issubclass(scheme, URLPathVersioning)
+    if version is None:
+        param = scheme.version_param if is_in_path else None
+        default = api_settings.DEFAULT_VERSION
+        is_open = param in operation.route.names and param not in choices.kwargs
+        # The caller does not choose the version where the site has a default.
+        fixed = {str(param): default} if is_open and default else {}
+        return {**choices.kwargs, **fixed}, accept, {}
+    if is_in_path:
+        return {**choices.kwargs, scheme.version_param: version}, accept, {}
+    if scheme is not None and issubclass(scheme, AcceptHeaderVersioning):
+        return choices.kwargs, f"{requests.JSON}; {scheme.version_param}={version}", {}
+    if scheme is not None and issubclass(scheme, QueryParameterVersioning):
+        return choices.kwargs, accept, {scheme.version_param: version}
+    raise ConfigurationError(
+        f"{operation.where} has no versioning by path, Accept header or query: leave version out, "
+        "and choose a namespace by prefix=…"
+    )
+
+
+def default_name(operation: Operation) -> str:
+    """Return "ticket_list" for the action of a view set, "report" for a view."""
+    name = base_name(operation.view_class)
+    if is_viewset(operation.view_class):
+        return f"{name}_{operation.action}"
+    return name if operation.method == "get" else f"{name}_{operation.method}"
+
+
+def description(operation: Operation, view: Any) -> str:
+    """Return the docstring of the action, or of the view, or a sentence about its objects."""
+    own = operation.function.__doc__ or ""
+    if not operation.function.__module__.startswith("rest_framework.") and own:
+        return inspect.cleandoc(own)
+    model = getattr(getattr(operation.view_class, "queryset", None), "model", None)
+    if model is not None and operation.action in VERBS:
+        return f"{VERBS[operation.action]} the {model._meta.verbose_name_plural}."
+    return str(view.get_view_description())

@@ -1,0 +1,360 @@
+"""Single views as tools: requests, responses, versions, and mistakes of the author."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.checks import run_checks
+from django.db import OperationalError, connections
+from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
+from rest_framework.parsers import BaseParser
+from rest_framework.request import Request
+
+from django_mcp import ConfigurationError, Frame, Server, checks, registry
+from django_mcp.rest import operations, rest_tool, rest_tools
+from django_mcp.testing import ErrorResponse, SyncClient
+from example_site.helpdesk.models import Customer
+from tests.rest import api
+from tests.rest.conftest import Call, Users
+
+QUERY = {"outcome": {"type": "string"}}
+
+
+def text(result: Any) -> str:
+    return str(result["content"][0]["text"])
+
+
+def outcome(server: Server, call: Call, name: str, **options: Any) -> Any:
+    rest_tool(api.Outcome, query=QUERY, server=server)
+    return call("outcome", outcome=name, **options)
+
+
+def test_view_sees_the_caller_and_nothing_of_its_request(
+    db: None, server: Server, call: Call
+) -> None:
+    rest_tool(api.Caller, server=server)
+    user = User.objects.create(username="ada")
+
+    known = call("caller", user=user, scopes=["b", "a"])["structuredContent"]
+    anonymous = call("caller")["structuredContent"]
+
+    assert known == {
+        "user": "ada",
+        "auth": "a b",
+        "url": "http://testserver/caller/",
+        "cookies": [],
+        "headers": ["HTTP_ACCEPT", "HTTP_HOST"],
+        "address": "127.0.0.1",
+        "tenant": None,
+    }
+    assert anonymous["user"] == ""
+
+
+def test_credentials_of_an_http_request_do_not_reach_the_view(
+    db: None, server: Server, settings: Any
+) -> None:
+    settings.DJANGO_MCP = {"BASE_URL": "https://shop.example"}
+    settings.ALLOWED_HOSTS = ["shop.example", "testserver"]
+    rest_tool(api.Caller, server=server)
+    headers = {"authorization": "Bearer secret", "cookie": "sessionid=secret", "x-tenant": "acme"}
+
+    with SyncClient(server, transport="http", headers=headers) as client:
+        found = client.call_tool("caller")["structuredContent"]
+
+    assert found["headers"] == ["HTTP_ACCEPT", "HTTP_HOST"]
+    assert found["cookies"] == []
+    assert found["url"] == "https://shop.example/caller/"
+
+
+def test_prepare_sets_attributes_but_not_the_user(db: None, server: Server, call: Call) -> None:
+    def prepare(request: HttpRequest, frame: Frame) -> None:
+        request.tenant = f"tenant of {frame.user.username}"  # type: ignore[attr-defined]
+        request.user = User(username="root")
+
+    rest_tool(api.Caller, server=server, prepare=prepare)
+    found = call("caller", user=User.objects.create(username="ada"))["structuredContent"]
+
+    assert (found["tenant"], found["user"]) == ("tenant of ada", "ada")
+
+
+def test_serializer_of_a_plain_view_is_given(server: Server, call: Call) -> None:
+    rest_tool(api.Caller, "post", serializer=api.Number, server=server)
+
+    assert call("caller_post", number=4)["structuredContent"] == {"double": 8}
+    assert "number" in text(call("caller_post", number=-1))
+
+
+def test_function_view_takes_its_path_arguments(server: Server, call: Call) -> None:
+    rest_tool(api.ping, server=server, name="ping")
+
+    assert call("ping", name="a-b")["structuredContent"] == {"pong": "a-b"}
+    assert call("ping", name="a/b")["isError"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("text", [{"type": "text", "text": "Hello"}]),
+        ("list", [{"type": "text", "text": "[1,2]"}]),
+        ("nothing", [{"type": "text", "text": "Done."}]),
+        ("stream", [{"type": "text", "text": "ab"}]),
+        ("image", [{"type": "image", "data": "iVBORw==", "mimeType": "image/png"}]),
+    ],
+)
+def test_successful_response_becomes_content(
+    server: Server, call: Call, name: str, content: Any
+) -> None:
+    result = outcome(server, call, name)
+
+    assert not result.get("isError")
+    assert result["content"] == content
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("large", ["The response has more than 1000000 bytes: ask for less, by a filter or by "
+                   "smaller pages."]),
+        ("redirect", ["The view redirects (status 302), and tools follow no redirects."]),
+        ("conflict", ["This conflicts with the present state.", "It was closed."]),
+        ("page", ["The request was not accepted."]),
+        ("codes", ["The request was not accepted.", "a.1.b: Bad.", "X"]),
+    ],
+)  # fmt: skip
+def test_unsuccessful_response_becomes_an_error(
+    server: Server, call: Call, name: str, lines: list[str]
+) -> None:
+    result = outcome(server, call, name)
+
+    assert result["isError"]
+    assert text(result).splitlines() == lines
+
+
+@pytest.mark.parametrize("name", ["failure", "exception"])
+def test_failure_of_the_view_is_not_described(server: Server, call: Call, name: str) -> None:
+    result = outcome(server, call, name)
+
+    assert text(result) == "The tool failed unexpectedly. The failure has been logged."
+
+
+def test_asynchronous_view_is_awaited(users: Users, server: Server, call: Call) -> None:
+    rest_tool(api.AsyncCaller, server=server)
+
+    assert call("async_caller", user=users.agent)["structuredContent"]["user"] == "agent"
+
+
+@pytest.mark.parametrize("is_atomic", [True, False])
+def test_atomic_requests_roll_back_the_writes_of_an_error(
+    db: None, server: Server, call: Call, monkeypatch: pytest.MonkeyPatch, is_atomic: bool
+) -> None:
+    monkeypatch.setitem(connections["default"].settings_dict, "ATOMIC_REQUESTS", is_atomic)
+    rest_tool(api.WritesAndFails, "post", serializer=None, name="fails", server=server)
+
+    assert text(call("fails")).splitlines() == ["The request was not accepted.", "Not today."]
+    assert Customer.objects.exists() is not is_atomic
+
+
+def test_file_is_sent_as_a_form(server: Server, call: Call) -> None:
+    rest_tool(api.Uploads, "post", server=server)
+    file = {"name": "a.txt", "content": base64.b64encode(b"hello").decode()}
+
+    result = call("uploads_post", title="A", file=file)
+
+    assert result["structuredContent"] == {"title": "A", "text": "hello"}
+
+
+def test_renderer_other_than_json_is_used_where_there_is_none(server: Server, call: Call) -> None:
+    rest_tool(api.Report, server=server)
+
+    resource = call("report")["content"][0]["resource"]
+
+    assert (resource["blob"], resource["mimeType"]) == ("JVBERg==", "application/pdf")
+
+
+@pytest.mark.parametrize(
+    ("view", "options", "version"),
+    [
+        (api.ByPath, {"version": "v2"}, "v2"),
+        (api.ByPath, {"kwargs": {"version": "v3"}}, "v3"),
+        (api.ByHeader, {"version": "2.0"}, "2.0"),
+        (api.ByHeader, {}, None),
+        (api.ByQuery, {"version": "2"}, "2"),
+        (api.ByNamespace, {"prefix": "two/"}, "two"),
+    ],
+)
+def test_version_is_that_of_the_declaration(
+    server: Server, call: Call, view: Any, options: dict[str, Any], version: str | None
+) -> None:
+    rest_tool(view, server=server, name="version", **options)
+
+    assert call("version")["structuredContent"] == {"version": version}
+
+
+def test_open_version_in_the_path_is_an_argument(server: Server, call: Call) -> None:
+    rest_tool(api.ByPath, server=server, name="version")
+
+    assert call("version", version="v9")["structuredContent"] == {"version": "v9"}
+
+
+def test_url_that_leads_to_another_view_is_not_requested(server: Server, call: Call) -> None:
+    rest_tool(api.Taken, server=server)
+    rest_tool(api.Taking, server=server)
+
+    assert text(call("taken")) == "Not found."
+    assert call("taking", name="b")["structuredContent"] == {"version": None}
+
+
+def test_permission_and_scopes_of_the_tool_hold_besides(
+    users: Users, server: Server, call: Call
+) -> None:
+    rest_tool(api.Caller, server=server, permission="helpdesk.add_ticket")
+    rest_tool(api.ping, server=server, name="ping", scopes="ping")
+
+    with pytest.raises(ErrorResponse, match="Unknown tool"):
+        call("caller", user=users.staff)
+    with pytest.raises(ErrorResponse, match="scope"):
+        call("ping", user=users.staff, name="a")
+    assert call("ping", user=users.staff, scopes=["ping"], name="a")
+
+
+class NoJson(BaseParser):  # type: ignore[misc]
+    media_type = "text/csv"
+
+
+def attempt(declare: Callable[[Server], None]) -> str:
+    """Return the error of a declaration, which each reader of the components gets."""
+    server = Server("api")
+    try:
+        declare(server)
+    except ConfigurationError as error:
+        return str(error)
+    messages = []
+    for _ in range(2):
+        with pytest.raises(ConfigurationError) as raised:
+            server.components.of_kind("tool")
+        messages.append(str(raised.value))
+    assert messages[0] == messages[1]
+    return messages[0]
+
+
+@pytest.mark.parametrize(
+    ("declare", "message"),
+    [
+        (lambda s: rest_tools(api.TicketViewSet, ["open"], server=s), "has no action 'open'"),
+        (lambda s: rest_tools(api.TicketViewSet, "list", server=s), "give a list of names"),
+        (lambda s: rest_tools(api.CustomerViewSet, ["create"], server=s), "no method 'create'"),
+        (lambda s: rest_tools(api.Caller, server=s), "use rest_tool"),
+        (lambda s: rest_tool(api.TicketViewSet, server=s), "use rest_tools"),
+        (lambda s: rest_tools(api.Things, server=s), "Things.list has no URL: add it"),
+        (lambda s: rest_tool(str, server=s), "is no view of Django REST framework"),
+        (lambda s: rest_tool(api.Caller, "put", server=s), "has no method 'put'"),
+        (lambda s: rest_tool(api.Caller, "trace", server=s), "has no method 'trace'"),
+        (lambda s: rest_tool(api.Caller, "post", server=s), "has no serializer: give serializer="),
+        (lambda s: rest_tool(api.ByNamespace, server=s), "has several URLs"),
+        (lambda s: rest_tool(api.ByNamespace, prefix="x/", server=s), "has no URL below x/"),
+        (lambda s: rest_tool(api.Caller, version="1", server=s), "has no versioning by path"),
+        (
+            lambda s: rest_tools(api.TicketViewSet, options={"close": {}}, server=s),
+            "options has 'close'",
+        ),
+        (
+            lambda s: rest_tools(api.TicketViewSet, ["list", "list"], server=s),
+            "'ticket_list' is registered twice",
+        ),
+    ],
+)
+def test_mistake_of_the_author_is_explained_each_time(declare: Any, message: str) -> None:
+    assert message in attempt(declare)
+
+
+def test_serializer_that_depends_on_the_request_is_explained(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def get_serializer_class(self: Any) -> Any:
+        return {"ada": api.TicketSerializer}[self.request.user.username]
+
+    monkeypatch.setattr(api.TicketViewSet, "get_serializer_class", get_serializer_class)
+
+    message = attempt(lambda server: rest_tools(api.TicketViewSet, ["create"], server=server))
+    assert "depends on the request (KeyError('')): give serializer=…" in message
+    server = Server("api")
+    options = {"create": {"serializer": api.TicketSerializer}}
+    rest_tools(api.TicketViewSet, ["create", "list"], options=options, server=server)
+    tools: Any = server.components.of_kind("tool")
+    assert [tool.output_schema for tool in tools] == [None, None]
+
+
+def test_serializer_without_its_tables_is_read_later(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Checks run before migrations."""
+
+    def no_table(self: Any) -> Any:
+        raise OperationalError("no such table")
+
+    rest_tools(api.TicketViewSet, ["create"], server=server)
+    with monkeypatch.context() as patch:
+        patch.setattr(registry, "_servers", {"api": server})
+        patch.setattr(api.TicketSerializer, "get_fields", no_table)
+        with pytest.raises(OperationalError):
+            server.components.of_kind("tool")
+        found = [each.id for each in run_checks(tags=[checks.TAG])]
+    assert [each for each in found if str(each).startswith("django_mcp.")] == []
+
+    assert [tool.name for tool in server.components.of_kind("tool")] == ["ticket_create"]
+
+
+async def test_tools_are_built_outside_the_event_loop(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+    get_fields = api.TicketSerializer.get_fields
+
+    def in_thread(self: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return get_fields(self)
+
+    monkeypatch.setattr(api.TicketSerializer, "get_fields", in_thread)
+    rest_tools(api.TicketViewSet, ["create"], server=server)
+
+    assert len(server.components.of_kind("tool")) == 1
+    assert threads
+    assert threading.current_thread().name not in threads
+
+
+def test_view_without_a_parser_for_json_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api.Caller, "parser_classes", (NoJson,))
+
+    message = attempt(
+        lambda server: rest_tool(api.Caller, "post", serializer=api.Number, server=server)
+    )
+    assert "accepts text/csv, but a tool sends JSON" in message
+
+
+def test_default_server_is_used_without_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    default = Server("mcp")
+    monkeypatch.setattr(registry, "default", default)
+
+    rest_tool(api.Caller)
+
+    assert [tool.name for tool in default.components.of_kind("tool")] == ["caller"]
+
+
+def test_declaration_imports_no_urls(settings: Any) -> None:
+    settings.ROOT_URLCONF = "tests.rest.no_such_module"
+
+    rest_tools(api.TicketViewSet, server=Server("api"))
+
+
+def test_rest_framework_honors_a_forced_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    operations.check_forced_user()
+
+    monkeypatch.setattr(Request, "user", SimpleLazyObject(object))
+    with pytest.raises(RuntimeError, match="does not let django_mcp.rest set the caller"):
+        operations.check_forced_user()

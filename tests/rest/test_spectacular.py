@@ -1,0 +1,173 @@
+"""Schemas of tools where drf-spectacular describes the view."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.test import override_settings
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.parsers import JSONParser
+
+from django_mcp import Server
+from django_mcp.rest import rest_tool, rest_tools, spectacular
+from tests.rest import api
+from tests.rest.conftest import Call, Users
+
+ALL = ["list", "retrieve", "create", "update", "partial_update", "destroy", "close", "counts"]
+
+
+# ``extend_schema`` reads the setting where it is applied.
+with override_settings(
+    REST_FRAMEWORK={"DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema"}
+):
+
+    class DescribedTickets(api.TicketViewSet):
+        """Tickets whose API is described by drf-spectacular."""
+
+        schema = AutoSchema()
+
+        @extend_schema(
+            summary="Search tickets",
+            description="Find tickets by their text.",
+            parameters=[
+                OpenApiParameter("tag", str, many=True, explode=True, description="A tag"),
+                OpenApiParameter("version", str, OpenApiParameter.HEADER),
+            ],
+        )
+        def list(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+            return super().list(request, *args, **kwargs)
+
+
+class DescribedUploads(api.Uploads):
+    schema = AutoSchema()
+
+
+class Cyclic(serializers.Serializer):  # type: ignore[misc]
+    name = serializers.CharField()
+
+    def get_fields(self) -> dict[str, Any]:
+        return {**super().get_fields(), "pet": Pet()}
+
+
+class Pet(serializers.Serializer):  # type: ignore[misc]
+    kind = serializers.ChoiceField(["cat", "dog"], allow_null=True)
+    age = serializers.IntegerField(min_value=0, default=1)
+
+
+class Owner(serializers.Serializer):  # type: ignore[misc]
+    number = serializers.IntegerField()
+    id = serializers.IntegerField(read_only=True)
+    pets = Pet(many=True)
+
+
+class Owners(api.Uploads):
+    schema = AutoSchema()
+    serializer_class = Owner
+
+
+@pytest.fixture(autouse=True)
+def _described(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    from django.urls import path
+    from rest_framework.routers import SimpleRouter
+
+    from tests.rest import urls
+
+    router = SimpleRouter()
+    router.register("described", DescribedTickets)
+    more = [
+        path("uploads2/", DescribedUploads.as_view()),
+        path("owners/<int:number>/", Owners.as_view(parser_classes=(JSONParser,))),
+    ]
+    monkeypatch.setattr(urls, "urlpatterns", [*urls.urlpatterns, *router.urls, *more])
+    settings.ROOT_URLCONF = "tests.rest.urls"
+
+
+def tool(server: Server, name: str) -> Any:
+    found: Any = server.components.find("tool", name)
+    return found
+
+
+def test_both_sources_name_the_same_arguments(server: Server) -> None:
+    rest_tools(api.TicketViewSet, ALL, server=server)
+    rest_tools(DescribedTickets, ALL, server=server, options={"list": {"query": {}}})
+
+    for action in ALL[1:-2]:
+        own = tool(server, f"ticket_{action}").input_schema
+        described = tool(server, f"described_tickets_{action}").input_schema
+        assert sorted(described["properties"]) == sorted(own["properties"])
+        assert sorted(described["required"]) == sorted(own["required"])
+        assert described["additionalProperties"] is False
+
+
+def test_title_description_and_parameters_are_those_of_the_author(server: Server) -> None:
+    rest_tools(DescribedTickets, server=server)
+
+    found = tool(server, "described_tickets_list")
+    properties = found.input_schema["properties"]
+    assert (found.title, found.description) == ("Search tickets", "Find tickets by their text.")
+    assert properties["tag"]["description"] == "A tag"
+    assert "version" not in properties
+    assert {"search", "ordering", "page", "status__in"} <= properties.keys()
+
+
+def test_partial_update_has_no_defaults_and_requires_nothing(server: Server) -> None:
+    rest_tools(DescribedTickets, ["partial_update"], server=server)
+
+    schema = tool(server, "described_tickets_partial_update").input_schema
+    assert schema["required"] == ["pk"]
+    assert '"default"' not in json.dumps(schema)
+
+
+def test_described_tools_answer_as_the_others(
+    tickets: Any, users: Users, server: Server, call: Call
+) -> None:
+    rest_tools(api.TicketViewSet, ["list", "create", "partial_update"], server=server)
+    rest_tools(DescribedTickets, ["list", "create", "partial_update"], server=server)
+    user = users.staff
+
+    for arguments in ({}, {"status__in": ["open", "waiting"]}, {"search": "printer"}):
+        own = call("ticket_list", user=user, **arguments)["structuredContent"]
+        described = call("described_tickets_list", user=user, **arguments)["structuredContent"]
+        assert described["results"] == own["results"]
+    data = {"customer": tickets[0].customer_id, "subject": "A", "description": "B"}
+    made = call("described_tickets_create", user=user, **data)["structuredContent"]
+    changed = call("described_tickets_partial_update", user=user, pk=made["id"], subject="C")
+    assert changed["structuredContent"] == {**made, "subject": "C"}
+
+
+def test_files_are_objects_with_base64(server: Server) -> None:
+    rest_tool(DescribedUploads, "post", server=server)
+
+    schema = tool(server, "described_uploads_post").input_schema
+    assert schema["properties"]["file"]["required"] == ["name", "content"]
+
+
+def test_body_with_a_name_of_the_path_is_one_argument(server: Server) -> None:
+    rest_tool(Owners, "post", server=server)
+
+    schema = tool(server, "owners_post").input_schema
+    assert sorted(schema["properties"]) == ["data", "number"]
+    assert schema["required"] == ["number", "data"]
+    body = schema["properties"]["data"]
+    assert "id" not in body["properties"]
+    assert "Pet" in schema["$defs"]
+
+
+def test_warnings_of_the_generator_are_not_printed(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rest_tools(DescribedTickets, ALL, server=server)
+    assert tool(server, "described_tickets_counts")
+
+    assert capsys.readouterr().err == ""
+
+
+def test_view_with_another_schema_class_is_not_described(server: Server) -> None:
+    rest_tools(api.TicketViewSet, server=server)
+
+    operation = tool(server, "ticket_list").handler.__self__._operation
+    assert spectacular.describe(operation) is None
