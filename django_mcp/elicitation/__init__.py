@@ -1,0 +1,1 @@
+"""Pages for URL-mode elicitation: an optional app with links, views and a table of answers."""

@@ -1,0 +1,57 @@
+"""The link of an elicitation: encrypted, bound to one user, and valid until it expires.
+
+It gives no access by itself (ELIC-33): the page compares the user who is logged in with the one
+in the link. That user is encrypted with all the rest, so that no change of the URL has another
+result than an invalid link (ELIC-38).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from django.utils import timezone
+
+from django_mcp.runtime.signing import DjangoSigner
+
+PURPOSE = "elicitation link"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One elicitation: for whom it is, what the page shows, and until when it can be answered."""
+
+    id: str
+    user: str
+    """The primary key of the user, as a string."""
+    server: str
+    """The title of the MCP server."""
+    message: str
+    view: str
+    """The name of the URL pattern: the link of one page is not valid for another."""
+    form: str | None
+    """``module:class`` of the form that the ready page shows."""
+    expires: float
+    """Seconds since the epoch."""
+
+    @property
+    def expires_at(self) -> datetime:
+        return datetime.fromtimestamp(self.expires, timezone.get_default_timezone())
+
+    def is_for(self, user: Any) -> bool:
+        return bool(user.is_authenticated and user.is_active and str(user.pk) == self.user)
+
+
+def token_of(link: Link) -> str:
+    return DjangoSigner().sign(PURPOSE, json.dumps(asdict(link)))
+
+
+def read(token: str) -> Link | None:
+    """Return the link of a token; None if it is forged, incomplete or expired."""
+    text = DjangoSigner().unsign(PURPOSE, token)
+    if text is None:
+        return None
+    link = Link(**json.loads(text))
+    return link if timezone.now().timestamp() < link.expires else None

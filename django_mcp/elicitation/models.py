@@ -1,0 +1,80 @@
+"""The table of answers: a row is added when a user answers a page, and never before.
+
+Until then, the link itself has all that is known, encrypted. The primary key makes an answer
+single-use: of two that are given at the same time, the database keeps one.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from django.db import IntegrityError, models, router, transaction
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from django_mcp.models import delete_in_steps
+from django_mcp.runtime import signing
+
+Action = Literal["accept", "decline", "cancel"]
+
+
+class PageAnswerManager(models.Manager["PageAnswer"]):
+    def answer(
+        self, key: str, user: Any, action: Action, content: Any, *, expires_at: datetime
+    ) -> bool:
+        """Store the answer to the elicitation ``key``; return False if there is one already.
+
+        ``content`` is a JSON value.
+        """
+        row = self.model(id=key, user_key=str(user.pk), action=action, expires_at=expires_at)
+        row.encrypted_content = row.encrypt(content)
+        using = router.db_for_write(self.model)
+        try:
+            with transaction.atomic(using=using):
+                row.save(force_insert=True, using=using)
+        except IntegrityError:
+            return False
+        return True
+
+    def of(self, key: str, user: Any) -> PageAnswer | None:
+        """Return the answer of ``user``, from the database for writing: a replica may lag."""
+        rows = self.using(router.db_for_write(self.model))
+        return rows.filter(id=key, user_key=str(user.pk), expires_at__gt=timezone.now()).first()
+
+    def prune(self) -> int:
+        """Delete expired answers, and return their number."""
+        return delete_in_steps(self.filter(expires_at__lte=timezone.now()))
+
+
+class PageAnswer(models.Model):
+    """What a user answered on a page: the values are encrypted, and bound to the user."""
+
+    id = models.CharField(primary_key=True, max_length=64)
+    # The primary key as a string; no foreign key, because users may be in another database.
+    user_key = models.CharField(_("user"), max_length=255)
+    action = models.CharField(_("action"), max_length=10)
+    encrypted_content = models.TextField(_("values"))
+    created_at = models.DateTimeField(_("created"), default=timezone.now)
+    expires_at = models.DateTimeField(_("expires"), db_index=True)
+
+    objects = PageAnswerManager()
+
+    class Meta:
+        verbose_name = _("answer of an elicitation page")
+        verbose_name_plural = _("answers of elicitation pages")
+
+    def __str__(self) -> str:
+        return f"{self.action} at {self.created_at:%Y-%m-%d %H:%M}"
+
+    def encrypt(self, content: Any) -> str:
+        return signing.encrypt(self._meta.db_table, self._place, "content", content)
+
+    @property
+    def content(self) -> Any:
+        """The JSON value that the page stored; raises ValueError if it cannot be decrypted."""
+        return signing.decrypt(self._meta.db_table, self._place, "content", self.encrypted_content)
+
+    @property
+    def _place(self) -> str:
+        return f"{self.pk} of {self.user_key}"

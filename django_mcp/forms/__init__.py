@@ -1,0 +1,5 @@
+"""Django forms as tools."""
+
+from django_mcp.forms.tool import form_tool
+
+__all__ = ["form_tool"]

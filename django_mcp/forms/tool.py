@@ -1,0 +1,203 @@
+"""form_tool: a Django form as a tool."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Unpack
+
+from django import forms
+from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
+from django.db import transaction
+from django.utils.datastructures import MultiValueDict
+
+from django_mcp import registry
+from django_mcp.components.base import ConfigurationError
+from django_mcp.components.declaration import line_of, snake_case
+from django_mcp.components.tool import ToolOptions, tool_component
+from django_mcp.forms import files, messages
+from django_mcp.forms.schemas import field_schema
+from django_mcp.frame.frame import Frame
+from django_mcp.protocol.errors import ToolError
+from django_mcp.server.server import Server
+
+FormKwargs = Callable[[Frame], Mapping[str, Any]]
+OnValid = Callable[[Any, Frame], Any]
+
+
+def form_tool(
+    form_class: type[forms.BaseForm],
+    *,
+    on_valid: OnValid | None = None,
+    form_kwargs: FormKwargs | None = None,
+    server: Server | None = None,
+    **options: Unpack[ToolOptions],
+) -> None:
+    """Register a Django form as a tool, on the default server unless ``server`` is another.
+
+    The fields of the class are the arguments. A call constructs the form with the arguments as its
+    data and with ``form_kwargs(frame)``, such as the ``instance`` of a ModelForm; a field that this
+    form does not have is not accepted. The tool returns what ``on_valid(form, frame)`` returns; by
+    default it saves a ModelForm and returns the key and the text of the object. Both run in a
+    transaction. An invalid form is an error with the messages of each field.
+
+    The options are those of ``tool``. The name is that of the class without ``Form``, the
+    description its docstring. Raises ConfigurationError for a form that cannot be a tool.
+    """
+    check_form(form_class, on_valid)
+    runner = FormRunner(form_class, on_valid or save, form_kwargs or no_kwargs)
+    declared: Any = {
+        "name": default_name(form_class),
+        # Its own docstring: ``inspect.getdoc`` would return that of the base class.
+        "description": inspect.cleandoc(form_class.__doc__ or ""),
+        "input_schema": input_schema(form_class, has_kwargs=form_kwargs is not None),
+        "output_schema": SAVED if on_valid is None else None,
+    }
+    component = tool_component(runner.run, **{**declared, **options})
+    find_line = partial(line_of, form_class)
+    component = replace(component, module=form_class.__module__, find_line=find_line)
+    (registry.default if server is None else server).components.add(component)
+
+
+class FormRunner:
+    """Fills in, validates and processes a form for each call."""
+
+    def __init__(self, form_class: type[Any], on_valid: OnValid, form_kwargs: FormKwargs) -> None:
+        self._form_class = form_class
+        self._on_valid = on_valid
+        self._form_kwargs = form_kwargs
+
+    def run(self, arguments: dict[str, Any], frame: Frame) -> Any:
+        with transaction.atomic():
+            return self._process(arguments, frame)
+
+    def _process(self, arguments: dict[str, Any], frame: Frame) -> Any:
+        kwargs = self._form_kwargs(frame)
+        empty = self._form_class(**kwargs)
+        data, uploads = form_data(empty, arguments)
+        form = self._form_class(**kwargs, data=data, files=uploads)
+        if not form.is_valid():
+            raise messages.tool_error("The form is not valid.", error_lines(form))
+        return self._on_valid(form, frame)
+
+
+def check_form(form_class: Any, on_valid: OnValid | None) -> None:
+    """Raise ConfigurationError for what is no form class, or what could not be processed."""
+    if not (isinstance(form_class, type) and issubclass(form_class, forms.BaseForm)):
+        raise ConfigurationError(f"{form_class!r} is no form class: give a forms.Form or ModelForm")
+    if on_valid is None and not issubclass(form_class, forms.BaseModelForm):
+        raise ConfigurationError(
+            f"{form_class.__qualname__} is no ModelForm: give on_valid, a function of the valid "
+            "form and the Frame"
+        )
+
+
+def input_schema(form_class: Any, *, has_kwargs: bool) -> dict[str, Any]:
+    """Return the schema of the fields that can be filled in.
+
+    An ``instance``, or the ``initial`` of a form, provides the values of arguments that are left
+    out: then the class does not know them, and which of its fields need an argument.
+    """
+    fields = {name: it for name, it in form_class.base_fields.items() if not it.disabled}
+    schemas = {name: field_schema(name, field) for name, field in fields.items()}
+    if has_kwargs:
+        schemas = {
+            name: {k: v for k, v in it.items() if k != "default"} for name, it in schemas.items()
+        }
+    may_have_instance = has_kwargs and issubclass(form_class, forms.BaseModelForm)
+    required = [] if may_have_instance else [n for n, it in fields.items() if is_required(it)]
+    return {
+        "type": "object",
+        "properties": schemas,
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+def is_required(field: forms.Field) -> bool:
+    return field.required and field.initial is None
+
+
+SAVED = {
+    "type": "object",
+    "properties": {"pk": {"type": ["integer", "string"]}, "text": {"type": "string"}},
+    "required": ["pk", "text"],
+}
+
+
+def save(form: Any, frame: Frame) -> dict[str, Any]:
+    """Save a ModelForm; return the key and the text of its object."""
+    saved = form.save()
+    return {"pk": saved.pk if isinstance(saved.pk, int) else str(saved.pk), "text": str(saved)}
+
+
+def no_kwargs(frame: Frame) -> dict[str, Any]:
+    return {}
+
+
+def form_data(form: Any, arguments: Mapping[str, Any]) -> tuple[Any, MultiValueDict[str, Any]]:
+    """Return data and files of a form as a browser sends them; raises ToolError.
+
+    An argument that is left out has the value with which a browser would show the form.
+    """
+    if unknown := [name for name in arguments if name not in form.fields]:
+        raise ToolError(f"{unknown[0]}: this form does not have the field")
+    data: MultiValueDict[str, Any] = MultiValueDict()
+    uploads: MultiValueDict[str, Any] = MultiValueDict()
+    for name, field in form.fields.items():
+        key, value = form.add_prefix(name), arguments.get(name)
+        if isinstance(field, forms.FileField):
+            if value is not None:
+                uploads[key] = files.uploaded(name, value)
+            continue
+        shown = field_value(field, value) if name in arguments else initial_value(form, name)
+        for suffix, values in widget_values(field, shown):
+            data.setlist(f"{key}{suffix}", values)
+    return data, uploads
+
+
+def initial_value(form: Any, name: str) -> Any:
+    field = form.fields[name]
+    initial = form.get_initial_for_field(field, name)
+    return None if initial is None else field.prepare_value(initial)
+
+
+def field_value(field: forms.Field, value: Any) -> Any:
+    """Return an argument as the value with which the widget of its field is rendered."""
+    if isinstance(field, forms.JSONField):
+        return json.dumps(value)
+    if isinstance(field, forms.SplitDateTimeField) and value is not None:
+        return field.prepare_value(parsed_datetime(value))
+    return value
+
+
+def parsed_datetime(text: str) -> Any:
+    try:
+        return forms.DateTimeField().to_python(text)
+    except ValidationError as error:
+        raise ToolError(f"{text[:40]!r}: {' '.join(error.messages)}") from error
+
+
+def widget_values(field: forms.Field, value: Any) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the values that the widget of a field sends, with the suffixes of their names."""
+    if value is None:
+        return
+    if isinstance(field.widget, forms.MultiWidget):
+        parts = field.widget.decompress(value) or ()
+        yield from ((f"_{index}", [part]) for index, part in enumerate(parts))
+    else:
+        yield "", [*value] if isinstance(value, list | tuple) else [value]
+
+
+def error_lines(form: Any) -> Iterator[str]:
+    """Yield a line for each message of an invalid form."""
+    for name, errors in form.errors.items():
+        prefix = "" if name == NON_FIELD_ERRORS else f"{name}: "
+        yield from (f"{prefix}{message}" for message in errors)
+
+
+def default_name(form_class: type) -> str:
+    return snake_case(form_class.__name__).removesuffix("_form")

@@ -1,0 +1,353 @@
+"""Django forms as tools: arguments, cleaning, errors, and what happens to a valid form."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import datetime
+from typing import Any
+
+import pytest
+from django import forms
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+
+from django_mcp import ConfigurationError, Frame, Server, ToolError, registry
+from django_mcp.forms import form_tool, schemas
+from django_mcp.forms.files import MAX_FILE_BYTES
+from django_mcp.testing import SyncClient
+from example_site.helpdesk.models import Comment, Customer, Ticket
+
+
+class TicketForm(forms.ModelForm):  # type: ignore[type-arg]
+    """Open a ticket."""
+
+    class Meta:
+        model = Ticket
+        fields = ("customer", "subject", "description", "priority")
+
+    def clean_subject(self) -> str:
+        subject: str = self.cleaned_data["subject"]
+        if "spam" in subject:
+            raise ValidationError("This looks like spam.")
+        return subject
+
+    def clean(self) -> dict[str, Any]:
+        data: dict[str, Any] = super().clean() or self.cleaned_data
+        if data.get("priority") == "urgent" and len(data.get("description", "")) < 10:
+            raise ValidationError("Describe why it is urgent.")
+        return data
+
+
+class EveryField(forms.Form):
+    text = forms.CharField(min_length=2, max_length=5, help_text="A few characters")
+    code = forms.RegexField(r"^[a-z]+$", required=False)
+    odd = forms.RegexField(r"^(?!x).*$", required=False)
+    count = forms.IntegerField(min_value=1, max_value=9)
+    price = forms.DecimalField(required=False)
+    on = forms.DateField(required=False)
+    at = forms.SplitDateTimeField(required=False)
+    takes = forms.DurationField(required=False)
+    id = forms.UUIDField(required=False)
+    is_new = forms.BooleanField(required=False, initial=True)
+    maybe = forms.NullBooleanField(required=False)
+    size = forms.ChoiceField(choices=[("", "-"), ("s", "Small"), ("l", "Large")], required=False)
+    tags = forms.MultipleChoiceField(choices=[("a", "a"), ("b", "b")], required=False)
+    computed = forms.ChoiceField(choices=lambda: [("x", "X")], required=False)
+    extra = forms.JSONField(required=False)
+    users = forms.ModelMultipleChoiceField(User.objects.all(), required=False)
+    fixed = forms.CharField(disabled=True, initial="fixed")
+    file = forms.FileField(required=False, max_length=20)
+
+
+class CustomForm(forms.Form):
+    """A form for what each user may choose."""
+
+    customer = forms.ModelChoiceField(Customer.objects.none())
+
+    def __init__(self, *args: Any, names: list[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field: Any = self.fields["customer"]
+        field.queryset = Customer.objects.filter(name__in=names)
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server("forms", authenticators=["django_mcp.auth.anonymous.AnonymousAuthentication"])
+
+
+def call(server: Server, tool: str, arguments: dict[str, Any], **options: Any) -> Any:
+    with SyncClient(server, **options) as client:
+        return client.call_tool(tool, arguments)
+
+
+def text(result: Any) -> str:
+    return str(result["content"][0]["text"])
+
+
+def tool_schema(server: Server, name: str) -> dict[str, Any]:
+    component: Any = server.components.find("tool", name)
+    schema: dict[str, Any] = component.input_schema
+    return schema
+
+
+def echo(form: Any, frame: Frame) -> Any:
+    return {name: str(value) for name, value in form.cleaned_data.items()}
+
+
+@pytest.fixture
+def customer(db: None) -> Customer:
+    return Customer.objects.create(name="Acme", email="a@example.com", city="Rome")
+
+
+def test_model_form_is_saved_and_its_object_returned(server: Server, customer: Customer) -> None:
+    form_tool(TicketForm, server=server, destructive=False)
+
+    arguments = {"customer": customer.pk, "subject": "Printer", "description": "Broken"}
+    result = call(server, "ticket", arguments)
+
+    ticket = Ticket.objects.get()
+    assert result["structuredContent"] == {"pk": ticket.pk, "text": str(ticket)}
+    assert (ticket.subject, ticket.customer, ticket.priority) == ("Printer", customer, "normal")
+
+
+def test_schema_has_keys_choices_lengths_and_docstring(server: Server) -> None:
+    form_tool(TicketForm, server=server)
+
+    component: Any = server.components.find("tool", "ticket")
+    schema = component.input_schema
+    assert component.description == "Open a ticket."
+    assert component.source.startswith(f"{__name__}:")
+    assert schema["properties"]["customer"] == {"title": "Customer", "type": "integer"}
+    assert schema["properties"]["subject"]["maxLength"] == 200
+    assert schema["properties"]["priority"]["enum"] == ["low", "normal", "high", "urgent"]
+    assert schema["properties"]["priority"]["default"] == "normal"
+    assert schema["required"] == ["customer", "subject", "description"]
+    assert schema["additionalProperties"] is False
+
+
+def test_errors_name_their_fields(server: Server, customer: Customer) -> None:
+    form_tool(TicketForm, server=server)
+
+    arguments = {"customer": 99, "subject": "spam", "description": "x", "priority": "urgent"}
+    result = call(server, "ticket", arguments)
+
+    assert result["isError"]
+    assert text(result).splitlines() == [
+        "The form is not valid.",
+        "customer: Select a valid choice. That choice is not one of the available choices.",
+        "subject: This looks like spam.",
+        "Describe why it is urgent.",
+    ]
+    assert not Ticket.objects.exists()
+
+
+def test_failure_after_saving_is_rolled_back(server: Server, customer: Customer) -> None:
+    def save_and_fail(form: Any, frame: Frame) -> None:
+        form.save()
+        raise ToolError("Not today")
+
+    form_tool(TicketForm, server=server, on_valid=save_and_fail)
+    arguments = {"customer": customer.pk, "subject": "Printer", "description": "Broken"}
+
+    assert text(call(server, "ticket", arguments)) == "Not today"
+    assert not Ticket.objects.exists()
+
+
+def test_instance_keeps_what_is_left_out(server: Server, customer: Customer) -> None:
+    fields = {"customer": customer, "description": "Broken", "priority": "high"}
+    ticket = Ticket.objects.create(subject="Printer", **fields)
+    form_tool(TicketForm, server=server, form_kwargs=lambda frame: {"instance": ticket})
+
+    assert tool_schema(server, "ticket")["required"] == []
+    assert "default" not in tool_schema(server, "ticket")["properties"]["priority"]
+    call(server, "ticket", {"subject": "Scanner"})
+
+    ticket.refresh_from_db()
+    kept = (ticket.subject, ticket.customer, ticket.description, ticket.priority)
+    assert kept == ("Scanner", customer, "Broken", "high")
+
+
+def test_form_kwargs_restrict_choices_by_user(server: Server, customer: Customer) -> None:
+    def kwargs(frame: Frame) -> dict[str, Any]:
+        return {"names": ["Acme"] if frame.user.username == "ada" else []}
+
+    form_tool(CustomForm, server=server, on_valid=echo, form_kwargs=kwargs)
+    arguments = {"customer": customer.pk}
+    ada, bob = User.objects.create(username="ada"), User.objects.create(username="bob")
+
+    allowed = call(server, "custom", arguments, user=ada)
+    denied = call(server, "custom", arguments, user=bob)
+
+    assert allowed["structuredContent"] == {"customer": "Acme"}
+    assert denied["isError"]
+    assert "Acme" not in text(denied)
+
+
+@pytest.mark.parametrize(
+    ("given", "cleaned"),
+    [
+        ({"text": "abc", "count": 3}, {"text": "abc", "count": "3", "is_new": "True"}),
+        ({"is_new": False}, {"is_new": "False"}),
+        ({"maybe": None}, {"maybe": "None"}),
+        ({"maybe": False}, {"maybe": "False"}),
+        ({"price": 1.5}, {"price": "1.5"}),
+        ({"on": "2026-11-22"}, {"on": "2026-11-22"}),
+        (
+            {"at": "2026-11-22T10:30:00"},
+            {"at": str(datetime.fromisoformat("2026-11-22T10:30+00:00"))},
+        ),
+        ({"takes": "P1DT2H"}, {"takes": "1 day, 2:00:00"}),
+        ({"size": "l"}, {"size": "l"}),
+        ({"computed": "x"}, {"computed": "x"}),
+        ({"tags": ["a", "b"]}, {"tags": "['a', 'b']"}),
+        ({"extra": {"a": [1]}}, {"extra": "{'a': [1]}"}),
+        ({"odd": "abc"}, {"odd": "abc"}),
+    ],
+)
+def test_arguments_are_cleaned_as_browser_data(
+    db: None, server: Server, given: dict[str, Any], cleaned: dict[str, str]
+) -> None:
+    form_tool(EveryField, server=server, on_valid=echo)
+
+    result = call(server, "every_field", {"text": "abc", "count": 3, **given})
+
+    assert not result.get("isError"), result
+    found = result["structuredContent"]
+    assert {name: found[name] for name in cleaned} == cleaned
+    assert found["fixed"] == "fixed"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"text": "a"}, "text"),
+        ({"count": 10}, "count"),
+        ({"code": "A"}, "code"),
+        ({"odd": "xyz"}, "odd: Enter a valid value."),
+        ({"size": "m"}, "size"),
+        ({"computed": "y"}, "computed: Select a valid choice"),
+        ({"at": "yesterday"}, "'yesterday': Enter a valid date/time."),
+        ({"fixed": "changed"}, "fixed"),
+        ({"other": 1}, "other"),
+        ({"file": {"name": "a.txt", "content": "%"}}, "file.content is not base64"),
+    ],
+)
+def test_invalid_arguments_are_explained(
+    db: None, server: Server, given: dict[str, Any], message: str
+) -> None:
+    form_tool(EveryField, server=server, on_valid=echo)
+
+    result = call(server, "every_field", {"text": "abc", "count": 3, **given})
+
+    assert result["isError"]
+    assert message in text(result)
+
+
+def test_file_is_uploaded_without_its_directory(db: None, server: Server) -> None:
+    def read(form: Any, frame: Frame) -> Any:
+        file = form.cleaned_data["file"]
+        return {"name": file.name, "text": file.read().decode(), "type": file.content_type}
+
+    form_tool(EveryField, server=server, on_valid=read)
+    file = {"name": "../../etc/a.txt", "content": base64.b64encode(b"hello").decode()}
+
+    result = call(server, "every_field", {"text": "abc", "count": 3, "file": file})
+
+    expected = {"name": "a.txt", "text": "hello", "type": "application/octet-stream"}
+    assert result["structuredContent"] == expected
+
+
+def test_file_above_the_bound_is_rejected(db: None, server: Server) -> None:
+    form_tool(EveryField, server=server, on_valid=echo)
+    content = base64.b64encode(b"x" * (MAX_FILE_BYTES + 3)).decode()
+    file = {"name": "a.txt", "content": content}
+
+    result = call(server, "every_field", {"text": "abc", "count": 3, "file": file})
+
+    assert result["isError"]
+    assert "file" in text(result)
+
+
+def test_many_errors_are_bounded(db: None, server: Server) -> None:
+    class Wide(forms.Form):
+        def clean(self) -> None:
+            raise ValidationError(["x" * 1000] * 50)
+
+    form_tool(Wide, server=server, on_valid=echo)
+
+    lines = text(call(server, "wide", {})).splitlines()
+
+    assert len(lines) == 22
+    assert max(map(len, lines)) < 310
+    assert lines[-1] == "and more"
+
+
+def test_default_server_is_used_without_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    default = Server("mcp")
+    monkeypatch.setattr(registry, "default", default)
+
+    form_tool(TicketForm, name="open_ticket", permission="helpdesk.add_ticket")
+
+    component: Any = default.components.find("tool", "open_ticket")
+    assert component.permission == "helpdesk.add_ticket"
+
+
+def test_permission_of_the_tool_holds(db: None, server: Server) -> None:
+    form_tool(TicketForm, server=server, permission="helpdesk.add_ticket")
+    user = User.objects.create(username="ada")
+
+    with SyncClient(server, user=user) as client:
+        assert client.list_tools() == []
+
+
+class Password(forms.Form):
+    password = forms.CharField(widget=forms.PasswordInput)
+
+
+class Combined(forms.Form):
+    both = forms.MultiValueField(fields=())
+
+
+@pytest.mark.parametrize(
+    ("form", "options", "message"),
+    [
+        (Password, {"on_valid": echo}, "'password' is a password"),
+        (Combined, {"on_valid": echo}, "'both' is a MultiValueField"),
+        (EveryField, {}, "is no ModelForm: give on_valid"),
+        (Ticket, {}, "is no form class"),
+    ],
+)
+def test_form_that_cannot_be_a_tool_is_rejected(
+    server: Server, form: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        form_tool(form, server=server, **options)
+
+
+def test_declaration_reads_no_rows(server: Server) -> None:
+    # Without the fixture ``db``, pytest-django raises for a query.
+    form_tool(TicketForm, server=server)
+    form_tool(EveryField, server=server, on_valid=echo)
+
+    assert len(json.dumps(tool_schema(server, "every_field"))) < 5000
+
+
+def test_many_choices_are_not_listed() -> None:
+    many = [(str(number), str(number)) for number in range(schemas.MAX_CHOICES + 1)]
+
+    assert schemas.choices_schema(many) == {"type": "string"}
+    assert len(schemas.choices_schema(many[1:])["enum"]) == schemas.MAX_CHOICES
+
+
+@pytest.mark.parametrize(
+    ("model", "field", "kind"),
+    [
+        (Ticket, "pk", "integer"),
+        (Ticket, "customer", "integer"),
+        (Comment, "text", "string"),
+        (Ticket, "nothing", "string"),
+    ],
+)
+def test_key_schema_is_that_of_the_referenced_field(model: Any, field: str, kind: str) -> None:
+    assert schemas.key_schema(model, field)["type"] == kind
