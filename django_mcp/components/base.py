@@ -6,10 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any, ClassVar, Literal, Protocol
 
 from django_mcp.protocol.errors import Json
 from django_mcp.protocol.headers import SCOPE_EXPECTED, is_scope
+from django_mcp.protocol.texts import resolved
 
 
 class Text(Protocol):
@@ -20,11 +22,15 @@ class Text(Protocol):
 
 Description = Text | Callable[[], Text]
 Permission = str | Callable[[Any], bool | Awaitable[bool]]
+USER_CHECKS = ("login_required", "staff_member", "superuser")
+"""Short words for permissions that need no query."""
 WhenDenied = Literal["hidden", "challenged"]
 """What a caller who may not use a component is answered: as if it did not exist, or a challenge
 where logging in, or more scopes, would help."""
 Invoke = Callable[[Any, Any], Any]
 
+CONSTANT = {str, NoneType}
+"""The types of titles and descriptions that are the same in every language."""
 ORDER_BOUND = 10**9
 
 
@@ -157,6 +163,14 @@ class Component(ABC):
     def sort_key(self) -> tuple[str, ...]:
         # Shifted, because negative numbers do not sort as strings.
         return (f"{self.order + ORDER_BOUND:010d}", self.name, self.key)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is listed alike for every caller: nothing is computed or translated."""
+        if callable(self.description):
+            return False
+        listed = self.descriptor()
+        return resolved(listed) is listed and {type(self.title), type(self.description)} <= CONSTANT
 
     @property
     def display_title(self) -> str:

@@ -6,14 +6,15 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Literal, TypedDict, cast, get_args, get_origin
 
-from django_mcp.components import schemas
+from django_mcp.components import docstrings, schemas
 from django_mcp.components import signature as signatures
 from django_mcp.components.base import (
     ORDER_BOUND,
+    USER_CHECKS,
     CacheHint,
     Completer,
     ConfigurationError,
@@ -43,7 +44,8 @@ class Options(TypedDict, total=False):
     meta: Json | None
     icons: Sequence[Icon | str | Json] | None
     permission: Permission | None
-    """``"app_label.codename"``, or a function that takes the Frame."""
+    """``"app_label.codename"``, ``"login_required"``, ``"staff_member"``, ``"superuser"``, or a
+    function that takes the Frame."""
     scopes: Iterable[str] | None
     """An access token needs all of them."""
     when_denied: WhenDenied | None
@@ -100,11 +102,12 @@ class ComponentSource:
 
     def get(self, option: str) -> Any:
         """The option of the registration, else the attribute of the class, else None."""
-        declared = self._raw(option)
+        declared = self.raw(option)
         # A class is a value: a pydantic model, for instance.
         return declared() if callable(declared) and not isinstance(declared, type) else declared
 
-    def _raw(self, option: str) -> Any:
+    def raw(self, option: str) -> Any:
+        """The option or attribute as it is declared: a function is not called."""
         given = self.options.get(option)
         return getattr(self.instance, option, None) if given is None else given
 
@@ -113,20 +116,26 @@ class ComponentSource:
         declared = self.get(option)
         return getattr(self.instance, "Input", None) if declared is None else declared
 
-    def read_input(self, declared: Any, otherwise: str) -> tuple[InputSchema, CallConvention]:
-        """The arguments and their call; ``otherwise`` says why it cannot take any keyword."""
+    def read_input(
+        self, declared: Any, otherwise: str, *, strict_numbers: bool = False
+    ) -> tuple[InputSchema, CallConvention]:
+        """The arguments and their call; ``otherwise`` says why it cannot take any keyword.
+
+        With ``strict_numbers``, a string is no number, as in JSON.
+        """
         if declared is not None:
             call = signatures.by_value(self.function, self.signature)
-            return schemas.input_of(declared, self.where), call
+            declared = schemas.input_of(declared, self.where, strict_numbers=strict_numbers)
+            return declared, call
         if self.signature.has_var_keyword:
             raise ConfigurationError(f"{self.where} takes any keyword, but {otherwise}")
         call = signatures.by_keywords(self.function, self.signature)
-        return schemas.input_of_signature(self.signature), call
+        return schemas.input_of_signature(self.signature, strict_numbers=strict_numbers), call
 
     def common(self) -> dict[str, Any]:
         with explain(self.where):
             icons = tuple(Icon.of(icon).to_protocol() for icon in self.get("icons") or ())
-        description = self._raw("description")
+        description = self.raw("description")
         scopes = self.get("scopes") or ()
         return {
             "title": self.get("title"),
@@ -214,13 +223,18 @@ class ComponentSource:
         raise ConfigurationError(f"The order of {self.where} is {value!r}: give a smaller integer")
 
     def _permission(self) -> Permission | None:
-        permission = self._raw("permission")
-        is_codename = isinstance(permission, str) and "." in permission
-        if permission is None or callable(permission) or is_codename:
+        permission = self.raw("permission")
+        is_named = isinstance(permission, str) and ("." in permission or permission in USER_CHECKS)
+        if callable(permission) and signatures.is_for_views(permission):
+            # It would return a function, which is true for everybody.
+            raise ConfigurationError(
+                f"The permission of {self.where} is a decorator of views: write "
+                f"{signatures.PERMISSIONS}"
+            )
+        if permission is None or callable(permission) or is_named:
             return cast("Permission | None", permission)
         raise ConfigurationError(
-            f'The permission of {self.where} is {permission!r}: write "app_label.codename", or '
-            "a function that takes the Frame"
+            f"The permission of {self.where} is {permission!r}: write {signatures.PERMISSIONS}"
         )
 
 
@@ -244,17 +258,34 @@ def read(
             f"{target!r} is no component: give a function, or a class derived from {base.__name__}"
         )
     declared: Any = signatures.underlying(function) if instance is None else type(target)
+    # Its own docstring: ``inspect.getdoc`` would return that of the base class.
+    signature, docstring = _documented(
+        signatures.read(function), declared.__doc__ or "", function.__doc__ or ""
+    )
     return ComponentSource(
         function=function,
-        signature=signatures.read(function),
+        signature=signature,
         options=options,
         instance=instance,
         default_name=_default_name(target),
-        # Its own docstring: ``inspect.getdoc`` would return that of the base class.
-        docstring=inspect.cleandoc(declared.__doc__ or ""),
+        docstring=docstring,
         module=declared.__module__,
-        find_line=functools.partial(_line, declared),
+        find_line=functools.partial(line_of, declared),
     )
+
+
+def _documented(signature: Signature, own: str, of_method: str) -> tuple[Signature, str]:
+    """The signature with the descriptions of its parameters, and the docstring without them."""
+    names = (*signature.names, signature.frame or "")
+    documented = docstrings.read(inspect.cleandoc(own), names)
+    described = {
+        **docstrings.read(inspect.cleandoc(of_method), names).parameters,
+        **documented.parameters,
+    }
+    if not described:
+        return signature, documented.text
+    parameters = tuple(p._replace(description=described.get(p.name)) for p in signature.parameters)
+    return replace(signature, parameters=parameters), documented.text
 
 
 def completer(function: Callable[..., Any]) -> Completer:
@@ -287,12 +318,17 @@ def _default_name(target: Any) -> str:
         target = target.func
     if inspect.isroutine(target):
         return target.__name__
-    # HTTPStatus becomes http_status.
+    return snake_case(type(target).__name__)
+
+
+def snake_case(name: str) -> str:
+    """The name of a class as the name of a component: HTTPStatus becomes http_status."""
     boundary = r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
-    return re.sub(boundary, "_", type(target).__name__).lower()
+    return re.sub(boundary, "_", name).lower()
 
 
-def _line(declared: Any) -> int:
+def line_of(declared: Any) -> int:
+    """The line of a function or a class in its module; 0 if it has no source."""
     code = getattr(inspect.unwrap(declared), "__code__", None)
     if code is not None:
         return int(code.co_firstlineno)

@@ -2,8 +2,9 @@
 
 pydantic collects every error, tries every member of a union at each level of a recursive model,
 builds sets whose members share a hash value, and releases the interpreter lock nowhere meanwhile.
-Arguments above ``MAX_NODES`` are therefore validated in a thread, by a validator of the same schema
-with functions in it: they count steps, stop after a few errors, and let other threads run.
+Arguments above ``MAX_NODES``, or ``MAX_LINEAR_NODES`` where their types can cost no more, are
+therefore validated in a thread, by a validator of the same schema with functions in it: they count
+steps, stop after a few errors, and let other threads run.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import gc
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -24,6 +26,8 @@ from django_mcp.protocol.schema.steps import TooManySteps
 
 MAX_NODES = 500
 """JSON values, and pieces of 64 characters, which are validated in the event loop."""
+MAX_LINEAR_NODES = 10_000
+"""The same for types that take as long for each value, some 50 ns: about half a millisecond."""
 MAX_STEPS = 500_000
 """Models, items and unions that one validation may look at: a second or two."""
 MAX_ERRORS = 10
@@ -42,6 +46,10 @@ _SCALARS = frozenset(
 )
 _FLAT = _SCALARS | {"model", "model-fields", "model-field", "default", "nullable"}
 """Types whose validation takes the same time for every value."""
+_LINEAR = _FLAT | {"list", "tuple", "typed-dict", "typed-dict-field", "dict"}
+"""Types whose validation takes a time in proportion to the number of values in them."""
+_HOLDING = frozenset({"model-fields", "list", "tuple", "typed-dict", "dict"})
+"""Those of them whose values hold others."""
 _HASHED_WITH_SECRET = frozenset({"str", "literal", "enum", "bool", "none"})
 """Types of which a sender cannot make thousands of values that share a hash value."""
 
@@ -76,14 +84,20 @@ def is_small(arguments: Mapping[str, Any], limit: int) -> bool:
     return True
 
 
-def validator_of(model: type[BaseModel]) -> Callable[[dict[str, Any]], Any]:
-    """Return the validator for large arguments, which raises ValidationError and TooManySteps."""
-    schema = _bounded(model.__pydantic_core_schema__)
+def validator_with(schema: Any) -> SchemaValidator:
+    """Return the validator of a changed core schema.
+
+    It uses none of the validators that models have already, which lack the change.
+    """
     try:
-        # Without the validators that other models have already, which have no limits.
-        validate = SchemaValidator(schema, _use_prebuilt=False).validate_python
+        return SchemaValidator(schema, _use_prebuilt=False)
     except TypeError:  # Before pydantic 2.12.
-        validate = SchemaValidator(schema).validate_python
+        return SchemaValidator(schema)
+
+
+def validator_of(core: Any) -> Callable[[dict[str, Any]], Any]:
+    """Return the validator for large arguments, which raises ValidationError and TooManySteps."""
+    validate = validator_with(_bounded(core)).validate_python
 
     def validate_large(arguments: dict[str, Any]) -> Any:
         _state.steps, _state.containers = MAX_STEPS, []
@@ -139,8 +153,24 @@ def smallness_of(model: type[BaseModel]) -> Callable[[dict[str, Any]], bool]:
     kinds = {node.get("type") for node in nodes}
     if kinds <= _FLAT:
         return lambda arguments: len(arguments) <= MAX_NODES
+    keys = {each["keys_schema"]["type"] for each in nodes if "keys_schema" in each}
+    if kinds <= _LINEAR and keys <= _HASHED_WITH_SECRET and not patterns:
+        # Values that are deeper than any type are not looked at by the validator either.
+        levels = sum(node.get("type") in _HOLDING for node in nodes) - 1
+        return partial(_has_few_values, levels=levels)
     limit = 0 if {"definition-ref", "union"} <= kinds else MAX_NODES
-    return lambda arguments: is_small(arguments, limit)
+    return partial(is_small, limit=limit)
+
+
+def _has_few_values(arguments: Mapping[str, Any], levels: int) -> bool:
+    """Whether there are at most ``MAX_LINEAR_NODES``, up to so many levels inside the arguments."""
+    level, size = [*arguments.values()], len(arguments)
+    for _ in range(levels):
+        if size > MAX_LINEAR_NODES:
+            return False
+        level = jsonrpc.inside(level)
+        size += len(level)
+    return size <= MAX_LINEAR_NODES
 
 
 def _nodes(node: Any) -> Iterator[Node]:

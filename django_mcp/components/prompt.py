@@ -10,13 +10,14 @@ from typing import Any, ClassVar, Unpack
 from pydantic import BaseModel
 
 from django_mcp.components import declaration, stored
+from django_mcp.components.arguments import decoded, non_strings
 from django_mcp.components.base import Component, ConfigurationError, LargeArguments
 from django_mcp.components.declaration import ComponentAttributes, Options
 from django_mcp.components.large_input import MAX_NODES, is_small
 from django_mcp.components.schemas import InputSchema
-from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.errors import Json, McpError
+from django_mcp.protocol.errors import Json
 from django_mcp.protocol.limits import MAX_VALUES
+from django_mcp.protocol.texts import is_text
 
 
 class Prompt(ComponentAttributes):
@@ -89,7 +90,12 @@ def _schema_of_list(arguments: Sequence[Any], where: str) -> dict[str, Any]:
 
 
 def _labels(argument: Json) -> dict[str, Any]:
-    return {part: str(argument[part]) for part in ("title", "description") if argument.get(part)}
+    return {part: _label(argument[part]) for part in ("title", "description") if argument.get(part)}
+
+
+def _label(value: Any) -> Any:
+    """A text as it is: a lazy translation is resolved for each list."""
+    return value if is_text(value) else str(value)
 
 
 def _listed(schema: Json) -> Iterable[dict[str, Any]]:
@@ -110,9 +116,7 @@ def _decode_json(arguments: InputSchema) -> InputSchema:
     pydantic converts strings to numbers and dates, but neither to lists nor to objects, and a JSON
     Schema converts nothing. A string that is no JSON is left as it is, for validation to reject.
     """
-    definitions = arguments.schema.get("$defs", {})
-    properties = arguments.schema.get("properties", {})
-    encoded = {name for name in properties if not _may_be_string(properties[name], definitions)}
+    encoded = {*non_strings(arguments.schema)}
     if not encoded:
         return arguments
 
@@ -120,7 +124,7 @@ def _decode_json(arguments: InputSchema) -> InputSchema:
 
     def decode(given: dict[str, Any]) -> dict[str, Any]:
         names = encoded & given.keys()
-        return {**given, **{name: _decoded(given[name], max_values) for name in names}}
+        return {**given, **{name: decoded(given[name], max_values) for name in names}}
 
     def validate(given: dict[str, Any]) -> Any:
         if not is_small(given, MAX_NODES):
@@ -129,23 +133,6 @@ def _decode_json(arguments: InputSchema) -> InputSchema:
 
     validate_large = arguments.validate_large or arguments.validate
     return InputSchema(arguments.schema, validate, lambda given: validate_large(decode(given)))
-
-
-def _may_be_string(described: Any, definitions: Json) -> bool:
-    if not isinstance(described, Mapping):
-        return True
-    if reference := described.get("$ref"):
-        return _may_be_string(definitions.get(reference.rpartition("/")[2]), definitions)
-    if choices := described.get("anyOf") or described.get("oneOf"):
-        return any(_may_be_string(choice, definitions) for choice in choices)
-    return "string" in described.get("type", "string")
-
-
-def _decoded(text: Any, max_values: int) -> Any:
-    try:
-        return jsonrpc.decode_received(text, max_values)
-    except (AttributeError, TypeError, McpError):
-        return text
 
 
 @lru_cache(maxsize=stored.CACHED_SPECS)

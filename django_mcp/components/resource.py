@@ -37,6 +37,7 @@ class Resource(ComponentAttributes):
     uri: Any = None
     mime_type: Any = None
     size: Any = None
+    model: Any = None
 
 
 class ResourceTemplate(ComponentAttributes):
@@ -49,6 +50,7 @@ class ResourceTemplate(ComponentAttributes):
 
     uri_template: Any = None
     mime_type: Any = None
+    model: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,6 +59,8 @@ class ReadComponent(Component):
     """As declared; None leaves it to the contents."""
     listed_mime_type: str = "text/plain"
     input: InputSchema
+    model: Any = None
+    """The Django model whose changes are changes of the resources."""
 
     def validate_input(self, variables: Mapping[str, str]) -> Any:
         """The arguments of its handler; raises ResourceNotFound for invalid variables."""
@@ -131,6 +135,9 @@ class ResourceOptions(Options, total=False):
     mime_type: str | None
     size: int | None
     """In bytes; templates have none."""
+    model: Any
+    """A Django model. When an object is saved or deleted, the subscribers of its resource are
+    notified, or those of the one resource without variables."""
 
 
 def resource_component(
@@ -177,6 +184,7 @@ def _fields(source: ComponentSource, names: Sequence[str]) -> dict[str, Any]:
     more = [name for name in names if signature.has_var_keyword and name not in signature.names]
     return {
         "mime_type": source.get("mime_type"),
+        "model": source.get("model"),
         "listed_mime_type": source.get("mime_type") or _expected_type(signature.returns),
         "input": schemas.input_of_signature(signature, more=more),
         "annotations": source.content_annotations(),

@@ -6,10 +6,17 @@ every method returns a new one. Invalid values raise ValueError or Unserializabl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import mimetypes
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from os import PathLike
+from pathlib import Path, PurePath
 from typing import Any, Self
+from urllib.parse import quote
 
+from django_mcp.components import converters
+from django_mcp.components.base import UnserializableResult
 from django_mcp.components.serialization import compact, jsonable
 from django_mcp.protocol.content import (
     AnyAnnotations,
@@ -28,6 +35,11 @@ from django_mcp.protocol.meta import check_keys
 
 MAX_COMPLETIONS = 100
 """The maximum of values in one result (specification, completion, "Response Data")."""
+MAX_FILE_SIZE = 10 * 1024 * 1024
+"""Bytes of one file in a result: clients hold it in memory, as base64."""
+TEXT_TYPES = ("text/", "application/json", "application/xml", "application/javascript")
+TEMPLATE_RENDERERS: list[Callable[[str, Mapping[str, Any]], str]] = []
+"""Port: the first renders a template by its name. apps.py adds Django's template engines."""
 MISSING = object()
 """No structured content, which is not the same as null."""
 
@@ -57,6 +69,38 @@ class Response:
     def completion(values: Iterable[str] = ()) -> CompletionResponse:
         """Start the result of a completion."""
         return CompletionResponse(values=tuple(map(str, values)))
+
+    @staticmethod
+    def file(
+        file: Any,
+        *,
+        mime_type: str | None = None,
+        name: str | None = None,
+        uri: str | None = None,
+    ) -> ContentResponse:
+        """Return the contents of a file, as the result of a tool, a resource or a prompt.
+
+        ``file`` is the value of a FileField, an open file, an image of Pillow, a path or bytes. It
+        is read at once: call this where code may block. The MIME type is derived from the name.
+        ``uri`` is the address of the file, for a client. Raises UnserializableResult for a file of
+        more than MAX_FILE_SIZE bytes, and an empty FileField.
+        """
+        return _read_file(file, mime_type, name, uri)
+
+    @staticmethod
+    def template(
+        template_name: str,
+        context: Mapping[str, Any] | None = None,
+        *,
+        mime_type: str | None = None,
+    ) -> ContentResponse:
+        """Return the text of a Django template, as the result of a tool, a resource or a prompt.
+
+        The MIME type is derived from the name. Raises what the template engine raises.
+        """
+        text = TEMPLATE_RENDERERS[0](template_name, context or {})
+        kind = mime_type or mimetypes.guess_type(template_name)[0] or "text/plain"
+        return ContentResponse(data=str(text), mime_type=kind, name=template_name)
 
     def meta(self, meta: Json) -> Self:
         """Add to the ``_meta`` of the result; raises ValueError for a reserved key."""
@@ -134,6 +178,10 @@ class ToolResponse(Response):
         return self.add(
             ResourceLink(uri, name, title, description, mime_type, size, icons, annotations, meta)
         )
+
+    def file(self, file: Any, **options: Any) -> Self:  # type: ignore[override]
+        """Add the contents of a file, as an image, audio, text or an embedded resource."""
+        return self.add(_read_file(file, **{**NO_FILE_OPTIONS, **options}).block())
 
     def error(self, message: str) -> Self:
         """Mark the result as an error, and add a message from which the model can act."""
@@ -270,3 +318,100 @@ class CompletionResponse(Response):
         if cut or self.has_more is not None:
             completion["hasMore"] = bool(cut or self.has_more)
         return self._with_meta({"completion": completion})
+
+
+NO_FILE_OPTIONS: Mapping[str, None] = dict.fromkeys(("mime_type", "name", "uri"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContentResponse(Response):
+    """One text or one file, as the result of a tool, a resource or a prompt."""
+
+    data: str | bytes
+    mime_type: str
+    name: str = ""
+    uri: str | None = None
+
+    def block(self) -> Content:
+        """The content block: an image, audio, text, or a resource of any other type."""
+        if isinstance(self.data, str):
+            return TextContent(self.data)
+        if self.mime_type.startswith("image/"):
+            return ImageContent(self.data, self.mime_type)
+        if self.mime_type.startswith("audio/"):
+            return AudioContent(self.data, self.mime_type)
+        uri = self.uri or f"urn:mcp:file:{quote(self.name or 'unnamed', safe='')}"
+        return EmbeddedResource(uri, mime_type=self.mime_type, **self._contents())
+
+    def as_response(self, kind: type[Response]) -> Response:
+        """The same as a response of ``kind``."""
+        return replace(AS_RESPONSE[kind](self), result_meta=self.result_meta)
+
+    def _contents(self) -> dict[str, Any]:
+        """The text, or the blob; a file of text is sent as one."""
+        if isinstance(self.data, str):
+            return {"text": self.data}
+        if self.mime_type.startswith(TEXT_TYPES):
+            with suppress(UnicodeDecodeError):
+                return {"text": self.data.decode()}
+        return {"blob": self.data}
+
+    def _as_resource(self) -> ResourceResponse:
+        return ResourceResponse()._with_contents(mime_type=self.mime_type, **self._contents())
+
+
+AS_RESPONSE: Mapping[type[Response], Callable[[ContentResponse], Response]] = {
+    ToolResponse: lambda content: ToolResponse().add(content.block()),
+    ResourceResponse: ContentResponse._as_resource,
+    PromptResponse: lambda content: PromptResponse().user(content.block()),
+}
+
+
+def _read_file(
+    file: Any, mime_type: str | None, name: str | None, uri: str | None
+) -> ContentResponse:
+    content = file if hasattr(type(file), "read") else converters.converted(file)
+    if not isinstance(content, ContentResponse):
+        content = _with_type(_contents_of(file), name or _name_of(file))
+    return replace(
+        content,
+        mime_type=mime_type or content.mime_type,
+        name=name or content.name,
+        uri=uri or content.uri,
+    )
+
+
+def _with_type(data: str | bytes, name: str) -> ContentResponse:
+    if len(data) > MAX_FILE_SIZE:
+        raise UnserializableResult(
+            f"A file has more than {MAX_FILE_SIZE} bytes: return its URL, or a resource_link"
+        )
+    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    return ContentResponse(data=data, mime_type=kind, name=name)
+
+
+def _name_of(file: Any) -> str:
+    named = file if isinstance(file, PathLike) else getattr(file, "name", "")
+    return PurePath(named).name if isinstance(named, str | PathLike) else ""
+
+
+def _contents_of(file: Any) -> str | bytes:
+    """The contents of a file, which is closed again if it was opened here."""
+    if isinstance(file, bytes | bytearray | memoryview):
+        return bytes(file)
+    if isinstance(file, PathLike):
+        with Path(file).open("rb") as opened:
+            return opened.read(MAX_FILE_SIZE + 1)
+    if not hasattr(type(file), "read"):
+        raise UnserializableResult(
+            f"Response.file was given a {type(file).__qualname__}: give the value of a FileField, "
+            "an open file, a Path, an image or bytes"
+        )
+    if not hasattr(type(file), "open"):
+        contents: str | bytes = file.read(MAX_FILE_SIZE + 1)
+        return contents
+    if not file:
+        raise UnserializableResult("A FileField has no file: look before you return it")
+    with file.open("rb") as opened:  # The value of a FileField, or another File of Django.
+        contents = opened.read(MAX_FILE_SIZE + 1)
+    return contents

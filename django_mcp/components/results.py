@@ -9,18 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from django_mcp.components import converters
 from django_mcp.components.base import InvalidOutput, UnserializableResult
 from django_mcp.components.responses import (
     MAX_COMPLETIONS,
     CompletionResponse,
+    ContentResponse,
     PromptResponse,
     ResourceResponse,
     Response,
     ToolResponse,
 )
-from django_mcp.components.serialization import compact, encoded, is_text, jsonable
+from django_mcp.components.serialization import compact, encoded, jsonable
 from django_mcp.protocol.content import CONTENT, Content, EmbeddedResource, Message, block
 from django_mcp.protocol.errors import ToolError
+from django_mcp.protocol.texts import is_text
 
 if TYPE_CHECKING:
     from django_mcp.components.base import Component
@@ -30,18 +33,38 @@ if TYPE_CHECKING:
 
 AnyResponse = TypeVar("AnyResponse", bound=Response)
 
+SCALARS = frozenset({type(None), bool, int, float, str})
+"""Types whose values are neither responses nor content."""
 BYTES = (bytes, bytearray, memoryview)
 UNSTRUCTURED = (str, int, float, *BYTES)
+CONTAINERS = frozenset({dict, list})
+OPENING = (b"{", b"[")
+EMPTY_LIST = "[]"
+EMPTY_LIST_BYTES = b"[]"
+FEW_LISTS = 8
 
 
 def tool_result(tool: ToolComponent, value: Any) -> dict[str, Any]:
     """The result of a call; raises InvalidOutput and UnserializableResult."""
+    if type(value) in SCALARS:
+        return of_value(tool, value)
+    if tool.output is None:
+        value = converters.converted(value)
     if isinstance(value, ToolError):
         return {"content": [{"type": "text", "text": str(value)}], "isError": True}
     if isinstance(value, Response):
         return _checked(tool, _of_kind(value, ToolResponse, tool).to_protocol())
     if (blocks := _blocks(value)) is not None:
         return _checked(tool, {"content": [each.to_protocol() for each in blocks]})
+    result = of_value(tool, value)
+    if "structuredContent" in result and EMPTY_LIST in result["content"][0]["text"]:
+        shown = converters.deeply_converted(value, rows=True)
+        return result if shown is value else of_value(tool, shown)
+    return result
+
+
+def of_value(tool: ToolComponent, value: Any) -> dict[str, Any]:
+    """The result of a value which is neither a response nor content, such as a scalar."""
     if tool.output is not None:
         return _structured(tool.output.dump(value))
     return _without_schema(value)
@@ -49,20 +72,44 @@ def tool_result(tool: ToolComponent, value: Any) -> dict[str, Any]:
 
 def encode_structure(tool: ToolComponent, value: Any) -> bytes | None:
     """The JSON of structured content, or None: use ``tool_result``, which raises the same."""
+    if tool.output is None and type(value) not in CONTAINERS:
+        value = converters.converted(value)
     if isinstance(value, (ToolError, Response)) or _blocks(value) is not None:
         return None
     if tool.output is not None:
-        return tool.output.encode(value)
-    if value is None or isinstance(value, UNSTRUCTURED):
+        json = tool.output.encode(value)
+    elif value is None or isinstance(value, UNSTRUCTURED):
         return None
-    json = encoded(value)
-    return json if json[:1] in (b"{", b"[") else None
+    else:
+        json = encoded(value)
+        if json[:1] not in OPENING:
+            return None
+    # pydantic writes a list of a class of its own, such as the errors of a form, as an empty one.
+    if _has_empty_list(json) and converters.deeply_converted(value, rows=True) is not value:
+        return None
+    return json
+
+
+def _has_empty_list(json: bytes) -> bool:
+    """Whether JSON may contain an empty list; a text that looks like one counts as well."""
+    # The search for one byte takes a fortieth of that for two, where there are few of it.
+    end = 0
+    for _ in range(FEW_LISTS):
+        end = json.find(b"[", end) + 1
+        if end == 0:
+            return False
+        if json.startswith(b"]", end):
+            return True
+    return EMPTY_LIST_BYTES in json
 
 
 def read_result(
     component: ResourceComponent | TemplateComponent, uri: str, value: Any
 ) -> dict[str, Any]:
     """The contents of the resource at ``uri``; raises UnserializableResult."""
+    if hasattr(type(value), "read"):
+        value = Response.file(value)
+    value = converters.converted(value)
     if isinstance(value, Response):
         response = _of_kind(value, ResourceResponse, component)
     else:
@@ -72,6 +119,7 @@ def read_result(
 
 def prompt_result(prompt: PromptComponent, value: Any) -> dict[str, Any]:
     """The messages of a prompt; raises UnserializableResult."""
+    value = converters.converted(value)
     if isinstance(value, Response):
         return _of_kind(value, PromptResponse, prompt).to_protocol()
     if not isinstance(value, list | tuple):
@@ -99,8 +147,8 @@ def _without_schema(value: Any) -> dict[str, Any]:
         return {"content": [{"type": "text", "text": str(value)}]}
     if isinstance(value, BYTES):
         raise UnserializableResult(
-            "A tool returned bytes, which have no type: return Response.tool().image(…), "
-            ".audio(…) or .embedded_resource(…)"
+            "A tool returned bytes, which have no type: return Response.file(…, mime_type=…), or "
+            "Response.tool().image(…), .audio(…) or .embedded_resource(…)"
         )
     serialized = jsonable(value)
     if isinstance(serialized, dict | list):
@@ -175,6 +223,8 @@ def _message(value: Any) -> Message:
 
 
 def _of_kind(value: Response, kind: type[AnyResponse], component: Component) -> AnyResponse:
+    if isinstance(value, ContentResponse):
+        value = value.as_response(kind)
     if not isinstance(value, kind):
         raise UnserializableResult(
             f"The {component.kind} {component.name} returned a {type(value).__name__}: "

@@ -20,7 +20,14 @@ from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import SchemaError
 
-from django_mcp.components import large_input
+from django_mcp.components import converters, large_input
+from django_mcp.components.arguments import (
+    adapted,
+    decode_containers,
+    non_strings,
+)
+from django_mcp.components.arguments import repaired as arguments_with_repairs
+from django_mcp.components.arguments import strict_numbers as strict_number_schema
 from django_mcp.components.base import (
     ConfigurationError,
     InvalidArguments,
@@ -48,9 +55,11 @@ PROTOCOL_TYPES = (*CONTENT, Message, Response, McpError, ToolError)
 """Classes whose instances are results or parts of one: they have no output schema."""
 SEQUENCES = (list, tuple, Sequence, Iterable, Collection)
 MAX_PROBLEMS = 8
-STEPS_IN_LOOP = 4_000
+STEPS_IN_LOOP = 1_000
 """Steps of validation by a JSON Schema that take the event loop some milliseconds."""
 MAX_LENGTH = 200
+MAX_REPAIRS = 4
+"""Validations after repairs: one may show what else has to be repaired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,26 +97,53 @@ class UntitledJsonSchema(GenerateJsonSchema):
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
+    def int_schema(self, schema: Any) -> dict[str, Any]:
+        return _or_digits(schema, super().int_schema(schema), r"^[-+]?[0-9]+$")
 
-def input_of_signature(signature: Signature, *, more: Iterable[str] = ()) -> InputSchema:
-    """The input of a function; ``more`` names strings that it takes as ``**kwargs``."""
+    def float_schema(self, schema: Any) -> dict[str, Any]:
+        number = r"^[-+]?[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?$"
+        return _or_digits(schema, super().float_schema(schema), number)
+
+
+def _or_digits(schema: Any, listed: dict[str, Any], pattern: str) -> dict[str, Any]:
+    """A number, or its digits as a string where ``Field(strict=False)`` says so."""
+    if schema.get("strict") is not False:
+        return listed
+    return {"anyOf": [listed, {"type": "string", "pattern": pattern}]}
+
+
+def input_of_signature(
+    signature: Signature, *, more: Iterable[str] = (), strict_numbers: bool = False
+) -> InputSchema:
+    """The input of a function; ``more`` names strings that it takes as ``**kwargs``.
+
+    With ``strict_numbers``, a string is no number, as in JSON.
+    """
     variables = [Parameter(name, str, inspect.Parameter.empty) for name in more]
     parameters = (*signature.parameters, *variables)
-    return _input_of(parameters, signature.where) if parameters else _no_input()
+    if not parameters:
+        return _no_input()
+    whole = _input_of(parameters, signature.where, strict_numbers)
+    for each in signature.parameters:
+        if each.description is not None:
+            whole.schema["properties"][each.name].setdefault("description", each.description)
+    return whole
 
 
 @cache
 def _no_input() -> InputSchema:
     """The input without arguments, shared: a model and its schema take a millisecond."""
-    return _input_of((), "nothing")
+    return _input_of((), "nothing", strict_numbers=False)
 
 
-def _input_of(parameters: Sequence[Parameter], where: str) -> InputSchema:
+def _input_of(parameters: Sequence[Parameter], where: str, strict_numbers: bool) -> InputSchema:
+    parameters = [p._replace(annotation=adapted(p.annotation)) for p in parameters]
     names = {_field_name(p.name): p.name for p in parameters}
     fields: dict[str, Any] = {_field_name(p.name): _field(p) for p in parameters}
     config = ConfigDict(extra="forbid", protected_namespaces=())
-    with _supported_types(f"A parameter of {where}"):
-        whole = _input_of_model(create_model("Arguments", __config__=config, **fields))
+    with _supported_types(f"A parameter of {where}", *(p.annotation for p in parameters)):
+        model = create_model("Arguments", __config__=config, **fields)
+        whole = _input_of_model(model, strict_numbers)
     if all(field == name for field, name in names.items()):
         return whole.map(lambda validate: lambda arguments: validate(arguments).__dict__)
     return whole.map(
@@ -117,13 +153,13 @@ def _input_of(parameters: Sequence[Parameter], where: str) -> InputSchema:
     )
 
 
-def _declared_model(model: type[BaseModel]) -> InputSchema:
+def _declared_model(model: type[BaseModel], strict_numbers: bool) -> InputSchema:
     """A model; unknown arguments are rejected unless its configuration has ``extra``."""
     if "extra" not in model.model_config:
         same = {name: getattr(model, name) for name in ("__module__", "__qualname__", "__doc__")}
         model = new_class(model.__name__, (model,), {"extra": "forbid"}, lambda ns: ns.update(same))
     with _supported_types(f"A field of {model.__qualname__}"):
-        return _input_of_model(model)
+        return _input_of_model(model, strict_numbers)
 
 
 def _declared_schema(schema: Json, where: str) -> InputSchema:
@@ -135,21 +171,26 @@ def _declared_schema(schema: Json, where: str) -> InputSchema:
             'object: write {"type": "object", "properties": {…}}'
         )
     validator = _compile(whole, where)
+    containers = {*non_strings(whole)}
 
     def validate(arguments: dict[str, Any], max_steps: int = STEPS_IN_LOOP) -> dict[str, Any]:
         try:
-            if problems := validator.problems(arguments, max_steps=max_steps):
-                raise InvalidArguments(problems)
+            problems = validator.problems(arguments, max_steps=max_steps)
+            if problems and (repaired := decode_containers(arguments, containers)) is not None:
+                arguments = repaired
+                problems = validator.problems(arguments, max_steps=max_steps)
         except TooManySteps:
             raise LargeArguments from None
+        if problems:
+            raise InvalidArguments(problems)
         return compiler.with_defaults(whole, arguments)
 
     return InputSchema(whole, validate, partial(validate, max_steps=MAX_STEPS))
 
 
-def input_of(declared: Any, where: str) -> InputSchema:
+def input_of(declared: Any, where: str, *, strict_numbers: bool = False) -> InputSchema:
     if isinstance(declared, type) and issubclass(declared, BaseModel):
-        return _declared_model(declared)
+        return _declared_model(declared, strict_numbers)
     if isinstance(declared, Mapping):
         return _declared_schema(declared, where)
     raise ConfigurationError(
@@ -160,7 +201,7 @@ def input_of(declared: Any, where: str) -> InputSchema:
 
 def output_of_type(kind: Any, where: str) -> OutputSchema:
     """A type that pydantic supports; a model is also filled from the attributes of a row."""
-    with _supported_types(f"The return value of {where}"):
+    with _supported_types(f"The return value of {where}", kind):
         adapter: TypeAdapter[Any] = TypeAdapter(kind)
         schema = adapter.json_schema(mode="serialization", schema_generator=UntitledJsonSchema)
     validate = adapter.validator.validate_python
@@ -169,7 +210,10 @@ def output_of_type(kind: Any, where: str) -> OutputSchema:
     def validating(serialize: Callable[..., Any]) -> Callable[[Any], Any]:
         def validate_and_serialize(value: Any) -> Any:
             try:
-                valid = validate(value, from_attributes=True)
+                try:
+                    valid = validate(value, from_attributes=True)
+                except ValidationError:
+                    valid = _validated_again(validate, value)
                 return serialize(valid, by_alias=True, fallback=json_fallback)
             except ValidationError as error:
                 raise InvalidOutput(describe_errors(error)) from error
@@ -184,6 +228,12 @@ def output_of_type(kind: Any, where: str) -> OutputSchema:
     return OutputSchema(schema, dump, encode, lambda value: check()(value))
 
 
+def _validated_again(validate: Callable[..., Any], value: Any) -> Any:
+    """An invalid value, with the values of other types in it converted."""
+    converted = converters.deeply_converted(value, rows=True)
+    return validate(converted, from_attributes=True)
+
+
 def output_of(declared: Any, where: str) -> OutputSchema:
     """A JSON Schema, which is enforced, or a type."""
     if not isinstance(declared, Mapping):
@@ -192,7 +242,7 @@ def output_of(declared: Any, where: str) -> OutputSchema:
     check = _check(schema, where)
 
     def dump(value: Any) -> Any:
-        return check(jsonable(value))
+        return check(jsonable(converters.deeply_converted(value)))
 
     return OutputSchema(schema, dump, lambda value: encoded(dump(value)), check)
 
@@ -237,36 +287,77 @@ def _field(parameter: Parameter) -> Any:
     return (kind, default)
 
 
-def _input_of_model(model: type[BaseModel]) -> InputSchema:
+def _input_of_model(model: type[BaseModel], strict_numbers: bool) -> InputSchema:
     schema = model.model_json_schema(schema_generator=UntitledJsonSchema)
     # The schema of a recursive model is a reference, but the root must be an object.
     if reference := schema.pop("$ref", None):
         schema = {**schema["$defs"][reference.rpartition("/")[2]], **schema}
     schema = {"type": "object", "properties": {}, **schema}
     schema.pop("title", None)
+    core: Any = model.__pydantic_core_schema__
     # The compiled validator itself: two layers fewer than model_validate, for every call.
     validate = model.__pydantic_validator__.validate_python
+    if strict_numbers:
+        core = strict_number_schema(core)
+        validate = large_input.validator_with(core).validate_python
     accepted = tuple(schema.get("properties", ()))
     is_small = large_input.smallness_of(model)
-    validator_of_large = cache(partial(large_input.validator_of, model))
+    return InputSchema(schema, *_validators(core, validate, is_small, accepted))
 
-    def checked(arguments: dict[str, Any]) -> Any:
+
+def _validators(
+    core: Any,
+    validate: Callable[[dict[str, Any]], Any],
+    is_small: Callable[[dict[str, Any]], bool],
+    accepted: Sequence[str],
+) -> tuple[Callable[[dict[str, Any]], Any], Callable[[dict[str, Any]], Any]]:
+    """The validation of small arguments in the event loop, and of large ones in a thread."""
+    validator_of_large = cache(partial(large_input.validator_of, core))
+
+    def check(arguments: dict[str, Any]) -> Any:
         if not is_small(arguments):
             raise LargeArguments
         try:
             return validate(arguments)
         except ValidationError as error:
-            raise InvalidArguments(describe_errors(error, accepted)) from error
+            if not large_input.is_small(arguments, large_input.MAX_NODES):
+                raise LargeArguments from error
+            return _after_repair(arguments, error, validate_small, accepted)
+
+    def validate_small(arguments: dict[str, Any]) -> Any:
+        if not large_input.is_small(arguments, large_input.MAX_NODES):
+            raise LargeArguments
+        return validate(arguments)
 
     def check_large(arguments: dict[str, Any]) -> Any:
         try:
-            return validator_of_large()(arguments)
-        except ValidationError as error:
-            raise InvalidArguments(describe_errors(error, accepted)) from error
+            try:
+                return validator_of_large()(arguments)
+            except ValidationError as error:
+                return _after_repair(arguments, error, validator_of_large(), accepted)
         except TooManySteps:
             raise LargeArguments from None
 
-    return InputSchema(schema, checked, check_large)
+    return check, check_large
+
+
+def _after_repair(
+    arguments: dict[str, Any],
+    error: ValidationError,
+    validate: Callable[[dict[str, Any]], Any],
+    accepted: Sequence[str],
+) -> Any:
+    """Validate repaired arguments; raises InvalidArguments if they are not valid either."""
+    for _ in range(MAX_REPAIRS):
+        problems = error.errors(include_url=False, include_context=False, include_input=False)
+        repaired = arguments_with_repairs(arguments, problems)
+        if repaired is None:
+            break
+        try:
+            return validate(repaired)
+        except ValidationError as other:
+            arguments, error = repaired, other
+    raise InvalidArguments(describe_errors(error, accepted)) from error
 
 
 def _compile(schema: Json, where: str) -> compiler.Validator:
@@ -293,6 +384,8 @@ def structured_type(annotation: Any) -> Any:
         return _of_union(get_args(annotation))
     if _is_with_frame(annotation):
         return structured_type(get_args(annotation)[0])
+    if converters.has_serializer(annotation):
+        return None
     return None if _is_unstructured(annotation) else annotation
 
 
@@ -325,11 +418,14 @@ def _is_protocol_type(annotation: Any) -> bool:
 
 
 @contextmanager
-def _supported_types(what: str) -> Iterator[None]:
+def _supported_types(what: str, *annotations: Any) -> Iterator[None]:
+    problem = next(filter(None, map(converters.unsupported_class, annotations)), None)
+    if problem is not None:
+        raise ConfigurationError(f"{what} cannot be sent or received as JSON: {problem}")
     try:
         yield
     except (PydanticUserError, SchemaError, NameError, TypeError) as error:
         raise ConfigurationError(
-            f"{what} has a type which pydantic does not know: {error} Use types with a JSON form, "
-            "dataclasses or pydantic models; objects of Django are on the Frame"
+            f"{what} has a type without a JSON form: use types of Python, dataclasses or pydantic "
+            f"models; objects of Django are on the Frame. pydantic says: {error}"
         ) from error

@@ -1,8 +1,8 @@
 """Python values as JSON.
 
-pydantic serializes decimals, dates, UUIDs, enums, sets, dataclasses and models. Any other iterable
-becomes a list, and any other string-like object a string: a lazy query and a lazy translation are
-serialized without importing Django.
+pydantic serializes decimals, dates, UUIDs, enums, sets, dataclasses and models. Any other
+string-like object becomes a string, so that lazy translations need no import of Django. Any other
+value becomes what the table of ``converters`` says, or a list if it can be iterated again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
+from django_mcp.components import converters
 from django_mcp.components.base import UnserializableResult
+from django_mcp.protocol.texts import is_text
 
 NOT_SERIALIZABLE = (PydanticSerializationError, TypeError, ValueError, RecursionError)
 
@@ -20,7 +22,19 @@ NOT_SERIALIZABLE = (PydanticSerializationError, TypeError, ValueError, Recursion
 def jsonable(value: Any) -> Any:
     """``value`` as JSON-compatible objects; raises UnserializableResult."""
     try:
+        if converters.must_walk():
+            value = converters.deeply_converted(value)
         return to_jsonable_python(value, fallback=json_fallback, inf_nan_mode="null")
+    except NOT_SERIALIZABLE as error:
+        raise not_serializable(value, error) from error
+
+
+def encoded(value: Any) -> bytes:
+    """The JSON of ``jsonable(value)`` in one step; raises UnserializableResult."""
+    try:
+        if converters.must_walk():
+            value = converters.deeply_converted(value)
+        return to_json(value, fallback=json_fallback, inf_nan_mode="null")
     except NOT_SERIALIZABLE as error:
         raise not_serializable(value, error) from error
 
@@ -39,30 +53,34 @@ def compact(value: Any) -> str:
     return to_json(value).decode()
 
 
-def encoded(value: Any) -> bytes:
-    """The JSON of ``jsonable(value)`` in one step; raises UnserializableResult."""
-    try:
-        return to_json(value, fallback=json_fallback, inf_nan_mode="null")
-    except NOT_SERIALIZABLE as error:
-        raise not_serializable(value, error) from error
-
-
-def is_text(value: Any) -> bool:
-    """Whether ``value`` is a string or a lazy translation."""
-    return isinstance(value, str) or hasattr(value, "casefold")
-
-
 def json_fallback(value: Any) -> Any:
+    """What pydantic serializes instead of ``value``; raises UnserializableResult."""
     if is_text(value):
         return str(value)
-    if hasattr(value, "__iter__"):
+    serialize = converters.find(type(value))
+    if serialize is not None:
+        return serialize(value)
+    if hasattr(value, "__iter__") and not hasattr(value, "__next__"):
         return list(value)
-    raise TypeError(f"JSON has no form of {type(value).__qualname__}")
+    raise UnserializableResult(
+        f"A value of type {type(value).__qualname__} is not JSON serializable. {SUPPORTED}"
+    )
+
+
+SUPPORTED = (
+    "Return a string, numbers, lists, dicts, dataclasses, pydantic models or a Response, or "
+    "declare its form with register_serializer."
+)
 
 
 def not_serializable(value: Any, error: Exception) -> UnserializableResult:
     """The error for ``value``, with the remedy; it does not contain the value."""
+    if isinstance(error, UnserializableResult):
+        return error
+    # pydantic repeats the error of the fallback in its own.
+    _, is_unsupported, words = str(error).partition(f"{UnserializableResult.__name__}: ")
+    if is_unsupported:
+        return UnserializableResult(words)
     return UnserializableResult(
-        f"A returned {type(value).__qualname__} is not JSON serializable ({error}). "
-        "Return a string, numbers, lists, dicts, dataclasses, pydantic models or a Response."
+        f"A returned {type(value).__qualname__} is not JSON serializable ({error}). {SUPPORTED}"
     )

@@ -7,15 +7,33 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
+from django_mcp.components.arguments import adapted, deferring, is_deferred
 from django_mcp.components.base import ConfigurationError, Invoke
 
 UNIONS = (Union, types.UnionType)
+VIEW_MODULES = (
+    "django.contrib.auth.decorators",
+    "django.contrib.admin.views.decorators",
+    "django.views.",
+    "django.utils.decorators",
+    "rest_framework.decorators",
+)
+"""Modules whose decorators are for views; a module whose name ends with a dot has submodules."""
+NOT_FOR_VIEWS = ("sensitive_variables_wrapper",)
+"""The functions in them that decorate any function."""
+MAX_DECORATORS = 20
+PERMISSIONS = (
+    'permission="login_required", "staff_member", "superuser", "app_label.codename", or a function '
+    "that takes the Frame"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +55,8 @@ class Parameter(NamedTuple):
     name: str
     annotation: Any
     default: Any
+    description: str | None = None
+    """As the docstring has it."""
 
     @property
     def is_annotated(self) -> bool:
@@ -66,9 +86,15 @@ class CallConvention(NamedTuple):
 def read(function: Callable[..., Any]) -> Signature:
     """The signature of ``function``; raises ConfigurationError for one that cannot be called."""
     inner = underlying(function)
-    where = f"{inner.__module__}.{inner.__qualname__}"
+    where = f"{inner.__module__}.{getattr(inner, '__qualname__', type(inner).__qualname__)}"
+    if any(map(is_for_views, layers(function))):
+        raise ConfigurationError(
+            f"{where} has a decorator of views, which expects a request: remove it, and let the "
+            f"registration say who may call: {PERMISSIONS}"
+        )
+    _check_async(function, where)
     if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
-        raise ConfigurationError(f"{where} yields, but a handler returns one value")
+        raise ConfigurationError(f"{where} yields, but a handler returns one value: return a list")
     # The classes inside the class of a method: ``params: Input`` names one of them.
     owner = type(getattr(function, "__self__", None))
     hints = _hints(inner, where, dict(inspect.getmembers_static(owner, inspect.isclass)))
@@ -85,7 +111,62 @@ def read(function: Callable[..., Any]) -> Signature:
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    return any(map(inspect.iscoroutinefunction, (function, underlying(function))))
+    # The last one is that of an object with the attributes of the function which it wraps, such
+    # as sync_to_async returns.
+    called = (function, underlying(function), type(function).__call__)
+    return any(map(inspect.iscoroutinefunction, called))
+
+
+def _check_async(function: Callable[..., Any], where: str) -> None:
+    """Raise for an async function in a decorator that has ended before it runs."""
+    found = [*layers(function)]
+    for outer, inner in itertools.pairwise(found):
+        module = getattr(outer, "__globals__", {}).get("__name__")
+        is_over = module == "contextlib" or isinstance(outer, functools._lru_cache_wrapper)
+        if (
+            is_over
+            and inspect.iscoroutinefunction(inner)
+            and not inspect.iscoroutinefunction(outer)
+        ):
+            raise ConfigurationError(
+                f"{where} is async, but one of its decorators is not, such as transaction.atomic "
+                "or functools.cache: it has ended before the function runs. Write def instead of "
+                "async def"
+            )
+
+
+def layers(function: Any) -> Iterator[Any]:
+    """Yield a function, and the functions that its decorators and partials contain, as known."""
+    pending = [function]
+    for each in pending:
+        yield each
+        inner = (getattr(each, "__wrapped__", None), getattr(each, "func", None))
+        if len(pending) < MAX_DECORATORS:
+            pending += filter(callable, inner)
+
+
+def replaces(value: Any, function: Callable[..., Any]) -> bool:
+    """Whether ``value`` is the result of a decorator that was given ``function``."""
+    return value is not function and any(
+        each is function or any(content is function for content in _contents(each))
+        for each in layers(value)
+    )
+
+
+def _contents(function: Any) -> Iterator[Any]:
+    """What a decorator may have kept: variables of its function, or attributes of its object."""
+    for cell in getattr(function, "__closure__", None) or ():
+        with suppress(ValueError):  # A variable without a value yet.
+            yield cell.cell_contents
+    yield from getattr(function, "__dict__", {}).values()
+
+
+def is_for_views(function: Any) -> bool:
+    """Whether ``function`` is a decorator of Django's views, or what one of them returned."""
+    code = getattr(function, "__code__", None)
+    module = getattr(function, "__globals__", {}).get("__name__", "")
+    is_known = any(f"{module}.".startswith(each.rstrip(".") + ".") for each in VIEW_MODULES)
+    return is_known and code is not None and code.co_name not in NOT_FOR_VIEWS
 
 
 def underlying(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -108,7 +189,11 @@ def is_frame(annotation: Any) -> bool:
 
 
 def by_keywords(function: Callable[..., Any], signature: Signature) -> CallConvention:
-    return CallConvention(function, _invoke(function, signature.frame), is_async(function))
+    invoke, runs_async = _invoke(function, signature.frame), is_async(function)
+    deferred = [p.name for p in signature.parameters if is_deferred(adapted(p.annotation))]
+    if deferred:
+        invoke = deferring(invoke, runs_async, deferred)
+    return CallConvention(function, invoke, runs_async)
 
 
 def by_value(function: Callable[..., Any], signature: Signature) -> CallConvention:
@@ -170,8 +255,13 @@ def _parameters(
 
 
 def _check_kind(parameter: inspect.Parameter, where: str) -> None:
-    """Raise for a parameter without a name for callers: the arguments of MCP are named."""
+    """Raise for a parameter that no caller can name, and for the request of a view."""
     name = parameter.name
+    if name == "request" and parameter.annotation is parameter.empty:
+        raise ConfigurationError(
+            f"{where} takes a request, as views do. Annotate Frame instead (frame: Frame), which "
+            "has the user; if request is an argument for the model, annotate its type"
+        )
     if parameter.kind is parameter.VAR_POSITIONAL:
         raise ConfigurationError(
             f"{where} takes *{name}, but arguments have names: write {name}: list[…]"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from math import inf
 from typing import Any, ClassVar, Literal, Unpack, cast, get_args
 
 from pydantic import BaseModel
@@ -17,6 +18,9 @@ from django_mcp.protocol import headers
 from django_mcp.protocol.errors import Json
 
 TaskSupport = Literal["forbidden", "optional", "required"]
+Approval = str | Callable[[Any, Any], str | bool | None | Awaitable[str | bool | None]]
+"""The permission of those who may approve a call, or a function of the validated arguments and the
+Frame that returns it, and None or False for a call that needs no approval."""
 
 HINTS = {
     "read_only": "readOnlyHint",
@@ -38,10 +42,13 @@ class Tool(ComponentAttributes):
     input_schema: Any = None
     output_schema: Any = None
     task_support: Any = None
+    task_after: Any = None
     read_only: Any = None
     destructive: Any = None
     idempotent: Any = None
     open_world: Any = None
+    approval: Any = None
+    four_eyes: Any = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -50,8 +57,13 @@ class ToolComponent(Component):
     input: InputSchema
     output: OutputSchema | None = None
     task_support: TaskSupport = "forbidden"
+    task_after: float | None = None
+    """Seconds after which a running call is continued as a task; None: as the server decides."""
     param_headers: Any = ()
     """The arguments that an HTTP client repeats in headers."""
+    approval: Approval | None = None
+    four_eyes: bool = False
+    """Whether nobody may approve their own call."""
 
     @property
     def input_schema(self) -> dict[str, Any]:
@@ -73,7 +85,8 @@ class ToolComponent(Component):
         return self._describe(
             description=self.listed_description,
             inputSchema=self.input.schema,
-            outputSchema=self.output_schema,
+            # Without a schema, the result may also say that the call waits for an approval.
+            outputSchema=self.output_schema if self.approval is None else None,
             execution={"taskSupport": self.task_support} if may_be_task else None,
         )
 
@@ -83,6 +96,11 @@ class ToolComponent(Component):
 
         ``handler`` is a function or its path. Without it, a hook of the server answers the calls.
         """
+        if spec.get("approval") is not None:
+            raise ConfigurationError(
+                f"The tool {spec.get('name')!r} is registered for one session, which may be over "
+                "when a call is approved: declare tools with an approval on the server"
+            )
         return _from_spec(stored.canonical(spec))
 
 
@@ -92,10 +110,17 @@ class ToolOptions(Options, total=False):
     """A JSON Schema, or a type that pydantic supports; by default the return annotation."""
     annotations: Json | None
     task_support: TaskSupport | None
+    task_after: float | None
+    """Seconds after which a running call is continued as a task, where the server decides; 0: at
+    once. By default at once for "required", and after TASK_AFTER for "optional"."""
     read_only: bool | None
     destructive: bool | None
     idempotent: bool | None
     open_world: bool | None
+    approval: Approval | None
+    """A call waits until somebody with this permission approves it; see ``Approval``."""
+    four_eyes: bool | None
+    """Whether the approver must be somebody else than the caller."""
 
 
 def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent:
@@ -109,7 +134,9 @@ def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent
             "input_schema, or let it take each argument under its name"
         )
     arguments, call = source.read_input(
-        declared, "the input schema lists its arguments: name them, or declare input_schema"
+        declared,
+        "the input schema lists its arguments: name them, or declare input_schema",
+        strict_numbers=True,
     )
     hints = {member: source.get(option) for option, member in HINTS.items()}
     given = {member: hint for member, hint in hints.items() if hint is not None}
@@ -122,7 +149,10 @@ def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent
         output=_read_output(source),
         annotations={**(source.get("annotations") or {}), **given} or None,
         task_support=_task_support(source),
+        task_after=_task_after(source),
         param_headers=param_headers,
+        approval=_approval(source),
+        four_eyes=bool(source.get("four_eyes")),
         **call._asdict(),
         **source.common(),
     )
@@ -144,6 +174,33 @@ def _task_support(source: ComponentSource) -> TaskSupport:
             '"forbidden", "optional" or "required"'
         )
     return cast("TaskSupport", support)
+
+
+def _approval(source: ComponentSource) -> Approval | None:
+    approval = source.raw("approval")
+    if approval is None and source.get("four_eyes"):
+        raise ConfigurationError(
+            f"{source.where} has four_eyes, but no approval: name the permission of approvers"
+        )
+    is_codename = isinstance(approval, str) and "." in approval
+    if approval is None or callable(approval) or is_codename:
+        return cast("Approval | None", approval)
+    raise ConfigurationError(
+        f'The approval of {source.where} is {approval!r}: write "app_label.codename", or a '
+        "function that takes the arguments and the Frame"
+    )
+
+
+def _task_after(source: ComponentSource) -> float | None:
+    after = source.get("task_after")
+    if after is None:
+        return None
+    is_number = isinstance(after, int | float) and not isinstance(after, bool)
+    if not is_number or not 0 <= after < inf:
+        raise ConfigurationError(
+            f"The task_after of {source.where} is {after!r}: write a number of seconds, or 0"
+        )
+    return float(after)
 
 
 @lru_cache(maxsize=stored.CACHED_SPECS)

@@ -12,12 +12,12 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, Json, field_validator
+from pydantic import BaseModel, ConfigDict, Field, Json, create_model, field_validator
 from typing_extensions import TypedDict
 
 from django_mcp import ConfigurationError
 from django_mcp.components.base import InvalidArguments, LargeArguments
-from django_mcp.components.large_input import MAX_NODES, is_small
+from django_mcp.components.large_input import MAX_NODES, is_small, smallness_of
 from django_mcp.components.schemas import InputSchema
 from django_mcp.components.tool import tool_component
 
@@ -84,14 +84,19 @@ def large(schema: InputSchema) -> Callable[[Any], Any]:
     return lambda value: validate({"a": value})
 
 
+LaxInt = Annotated[int, Field(strict=False)]
+
+
 @pytest.mark.parametrize(
     ("annotation", "value"),
     [
-        (int, "1"),
-        (list[int], [1, "2"]),
+        (LaxInt, "1"),
+        (list[LaxInt], [1, "2"]),
+        (list[int], [1, 2.0]),
+        (list[int], "[1, 2]"),
         (tuple[int, str], [1, "2"]),
         (tuple[int, ...], [1, 2]),
-        (set[int], [1, 2, 2, "2"]),
+        (set[LaxInt], [1, 2, 2, "2"]),
         (frozenset[str], ["a", "a"]),
         (set[tuple[int, int]], [[1, 2], [1, 2]]),
         (dict[str, list[int]], {"a": [1]}),
@@ -123,7 +128,7 @@ def test_large_arguments_have_the_values_of_small_ones(annotation: Any, value: A
         (dict[str, int], {str(n): "x" for n in range(90_000)}, "and 2 more"),
         (dict[str, Node], {str(n): 1 for n in range(90_000)}, "and 2 more"),
         (Dog, {"kind": "dog", **dict.fromkeys(map(str, range(900)), 1)}, "Too many unknown"),
-        (set[int], [str(n * PRIME) for n in range(9000)], "have the same hash"),
+        (set[LaxInt], [str(n * PRIME) for n in range(9000)], "have the same hash"),
         (set[UUID], [str(UUID(int=n * PRIME)) for n in range(9000)], "have the same hash"),
         (dict[int, int], {str(n * PRIME): 0 for n in range(9000)}, "have the same hash"),
         (Json[list[int]], f"[{','.join('1' * 200_000)}]", "Not valid JSON, or too much of it"),
@@ -191,6 +196,45 @@ def test_large_arguments_are_not_validated_in_the_event_loop(annotation: Any) ->
     schema = input_of(annotation)
     with pytest.raises(LargeArguments):
         schema.validate({"a": [1] * 1000, **dict.fromkeys(map(str, range(600)), 1)})
+
+
+@pytest.mark.parametrize(
+    ("annotation", "is_linear"),
+    [
+        (list[int], True),
+        (list[list[int]], True),
+        (dict[str, list[int]], True),
+        (dict[int, int], False),
+        (set[int], False),
+        (list[int | str], False),
+        (list[Annotated[str, Field(pattern="^a+$")]], False),
+        (Node, False),
+    ],
+)
+def test_more_values_of_linear_types_are_validated_in_the_event_loop(
+    annotation: Any, is_linear: bool
+) -> None:
+    is_small = smallness_of(create_model("Input", a=annotation))
+    assert is_small({"a": [1] * 400})
+    assert is_small({"a": [[1] * 4000, {"b": [1] * 4000}]}) is is_linear
+    assert not is_small({"a": [1] * 10_000})
+
+
+@pytest.mark.parametrize(
+    ("annotation", "is_deep"),
+    [(list[Any], False), (list[list[int]], True), (dict[str, list[int]], True)],
+)
+def test_values_that_are_deeper_than_their_type_are_not_counted(
+    annotation: Any, is_deep: bool
+) -> None:
+    is_small = smallness_of(create_model("Input", a=annotation))
+    assert is_small({"a": [[[1] * 10_000]]})
+    assert is_small({"a": [[1] * 10_000]}) is not is_deep
+
+
+def test_many_wrong_values_of_a_linear_type_are_not_validated_in_the_event_loop() -> None:
+    with pytest.raises(LargeArguments):
+        input_of(list[int]).validate({"a": ["x"] * 2000})
 
 
 class Backtracking(BaseModel):

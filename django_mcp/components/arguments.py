@@ -1,0 +1,296 @@
+"""Arguments of types that JSON does not have, and repairs of what models send instead of a value.
+
+An adapter says how a type is listed and validated. ``bytes`` has one here; ``apps.py`` adds those
+of Django's types.
+"""
+
+from __future__ import annotations
+
+import binascii
+import types
+import typing
+from abc import ABC, abstractmethod
+from base64 import b64decode
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic_core import PydanticCustomError, core_schema
+
+from django_mcp.components.base import Invoke
+from django_mcp.protocol import jsonrpc
+from django_mcp.protocol.errors import McpError
+from django_mcp.protocol.limits import MAX_VALUES
+
+MAX_BYTES = 10 * 1024 * 1024
+"""Bytes of one argument after decoding."""
+MAX_REPAIRS = 16
+
+Adapter = Callable[[type, Sequence[Any]], Any]
+"""Returns the metadata for a class, given that of its annotation; None for any other class."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """How an argument finds a row of a model: ``Annotated[Book, Lookup(Book.objects.public())]``.
+
+    ``queryset`` is a query set or a manager, or a function of the Frame that returns one; by
+    default all rows. A row outside of it is as unknown as one that does not exist. ``field`` is the
+    name of a unique field, by default the primary key.
+    """
+
+    queryset: Any = None
+    field: str = "pk"
+
+
+class Deferred(ABC):
+    """A valid argument that becomes its value where the handler runs, such as a row."""
+
+    @abstractmethod
+    def get(self, frame: Any) -> Any:
+        """Return the value; may block, and raises if there is none."""
+
+    @abstractmethod
+    def get_several(self, others: Sequence[Any], frame: Any) -> Sequence[Any]:
+        """Return the values of ``others``, which are of the same argument, in their order."""
+
+    @abstractmethod
+    async def aget(self, frame: Any) -> Any:
+        """Return the value for an async handler."""
+
+    @abstractmethod
+    async def aget_several(self, others: Sequence[Any], frame: Any) -> Sequence[Any]:
+        """Return the values of ``others`` for an async handler."""
+
+
+class Base64:
+    """The metadata of ``bytes``: they are sent as base64 (RFC 4648, section 4)."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        return core_schema.no_info_before_validator_function(_decode_base64, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
+        listed = handler(schema)
+        listed.pop("format", None)
+        sizes = {name: listed.pop(name) for name in ("minLength", "maxLength") if name in listed}
+        encoded = {name: -(-size // 3) * 4 for name, size in sizes.items()}
+        return {**listed, "contentEncoding": "base64", **encoded}
+
+
+def _decode_base64(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if len(value) > MAX_BYTES // 3 * 4 + 4:
+        raise PydanticCustomError("too_long", "Data should have at most 10 MB")
+    try:
+        return b64decode(value, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise PydanticCustomError("base64", "Input should be base64") from error
+
+
+def _of_bytes(kind: type, metadata: Sequence[Any]) -> Any:
+    return Base64() if kind is bytes else None
+
+
+ADAPTERS: list[Adapter] = [_of_bytes]
+"""Port: adapters, tried in this order. apps.py adds those of Django's types."""
+
+
+def adapted(annotation: Any, metadata: Sequence[Any] = ()) -> Any:
+    """Return an annotation whose classes have the metadata of their adapters."""
+    if get_origin(annotation) is Annotated:
+        inner, *own = get_args(annotation)
+        changed = adapted(inner, own)
+        return annotation if changed is inner else Annotated[(changed, *own)]
+    if members := get_args(annotation):
+        return _with_members(annotation, members)
+    if not isinstance(annotation, type):
+        return annotation
+    found = (adapt(annotation, metadata) for adapt in ADAPTERS)
+    chosen = next((each for each in found if each is not None), None)
+    return annotation if chosen is None else Annotated[annotation, chosen]
+
+
+def _with_members(annotation: Any, members: tuple[Any, ...]) -> Any:
+    origin = get_origin(annotation)
+    if origin in (typing.Literal, Callable):
+        return annotation
+    changed = tuple(adapted(member) for member in members)
+    if all(new is old for new, old in zip(changed, members, strict=True)):
+        return annotation
+    if origin in (Union, types.UnionType):
+        return Union[changed]  # noqa: UP007 - its members are known at run time only
+    copy_with = getattr(annotation, "copy_with", None)
+    return origin[changed] if copy_with is None else copy_with(changed)
+
+
+def is_deferred(annotation: Any) -> bool:
+    """Return whether values of an annotation become Deferred ones."""
+    metadata = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
+    return any(getattr(each, "defers", False) for each in metadata) or any(
+        is_deferred(member) for member in get_args(annotation)
+    )
+
+
+def deferring(invoke: Invoke, is_async: bool, names: Sequence[str]) -> Invoke:
+    """Return ``invoke`` with the values of the Deferred arguments ``names``."""
+
+    def invoke_with_values(arguments: dict[str, Any], frame: Any) -> Any:
+        values = {name: _value(arguments[name], frame) for name in names if name in arguments}
+        return invoke({**arguments, **values}, frame)
+
+    async def invoke_with_values_async(arguments: dict[str, Any], frame: Any) -> Any:
+        values = {n: await _avalue(arguments[n], frame) for n in names if n in arguments}
+        return await invoke({**arguments, **values}, frame)
+
+    return invoke_with_values_async if is_async else invoke_with_values
+
+
+def _value(given: Any, frame: Any) -> Any:
+    if isinstance(given, Deferred):
+        return given.get(frame)
+    several = _several(given)
+    return type(given)(several[0].get_several(several, frame)) if several else given
+
+
+async def _avalue(given: Any, frame: Any) -> Any:
+    if isinstance(given, Deferred):
+        return await given.aget(frame)
+    several = _several(given)
+    return type(given)(await several[0].aget_several(several, frame)) if several else given
+
+
+def _several(given: Any) -> list[Any]:
+    """The Deferred arguments of which a collection consists."""
+    found = [*given] if isinstance(given, list | tuple | set | frozenset) else []
+    return found if all(isinstance(each, Deferred) for each in found) else []
+
+
+# Repairs. They are made only where validation has failed.
+
+CONTAINERS = frozenset(
+    {
+        "list_type", "tuple_type", "set_type", "frozen_set_type", "dict_type", "mapping_type",
+        "model_type", "model_attributes_type", "dataclass_type", "iterable_type",
+    }
+)  # fmt: skip
+"""Errors of pydantic where a list or an object is expected."""
+
+
+def repaired(arguments: dict[str, Any], problems: Sequence[Any]) -> dict[str, Any] | None:
+    """Return arguments in which the values of some errors are repaired, or None.
+
+    A string with the JSON of an object or a list becomes that value, where one is expected, and a
+    float without a fraction an integer, as JSON has no other numbers. Strings that contain too many
+    values stay.
+    """
+    changed: Any = arguments
+    for problem in problems[:MAX_REPAIRS]:
+        kind, path = problem["type"], problem["loc"]
+        if kind in CONTAINERS:
+            changed = _replaced(changed, path, _as_container)
+        elif kind == "int_type":
+            changed = _replaced(changed, path, _as_integer)
+    return None if changed is arguments else changed
+
+
+def _replaced(value: Any, path: Sequence[Any], change: Callable[[Any], Any]) -> Any:
+    """Return ``value`` with a change of what is at ``path``; the same object if nothing changed.
+
+    The end of a path may be the name of a member of a union, which is in no value.
+    """
+    key: Any = path[0] if path else None
+    if (
+        isinstance(value, dict)
+        and key in value
+        or (isinstance(value, list) and isinstance(key, int) and 0 <= key < len(value))
+    ):
+        inner = _replaced(value[key], path[1:], change)
+        if inner is value[key]:
+            return value
+        copy = value.copy()
+        copy[key] = inner
+        return copy
+    return change(value)
+
+
+def _as_container(text: Any) -> Any:
+    value = decoded(text) if isinstance(text, str) else text
+    return value if isinstance(value, dict | list) else text
+
+
+def decode_containers(arguments: dict[str, Any], names: Collection[str]) -> dict[str, Any] | None:
+    """Return arguments in which those of ``names`` that are strings are decoded, or None."""
+    changed = {n: _as_container(arguments[n]) for n in arguments.keys() & set(names)}
+    if all(arguments[name] is value for name, value in changed.items()):
+        return None
+    return {**arguments, **changed}
+
+
+def _as_integer(value: Any) -> Any:
+    return int(value) if type(value) is float and value.is_integer() else value
+
+
+def decoded(text: Any, max_values: int = MAX_VALUES) -> Any:
+    """Return the value whose JSON ``text`` is, or else ``text`` itself."""
+    try:
+        return jsonrpc.decode_received(text, max_values)
+    except (AttributeError, McpError, TypeError):
+        return text
+
+
+def non_strings(schema: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the properties that cannot be strings, of a JSON Schema."""
+    definitions = schema.get("$defs", {})
+    for name, described in schema.get("properties", {}).items():
+        if not _may_be_string(described, definitions):
+            yield name
+
+
+def _may_be_string(described: Any, definitions: Mapping[str, Any]) -> bool:
+    if not isinstance(described, Mapping):
+        return True
+    if reference := described.get("$ref"):
+        return _may_be_string(definitions.get(reference.rpartition("/")[2]), definitions)
+    if choices := described.get("anyOf") or described.get("oneOf"):
+        return any(_may_be_string(choice, definitions) for choice in choices)
+    return "string" in described.get("type", "string")
+
+
+# Numbers.
+
+_INNER = ("schema", "items_schema", "values_schema", "extras_schema")
+_SEVERAL = ("choices", "definitions", "items_schema", "fields")
+_NUMBERS = frozenset({"int", "float", "bool"})
+_THROUGH = frozenset(
+    {
+        "model", "model-fields", "model-field", "typed-dict", "typed-dict-field", "dataclass",
+        "dataclass-args", "dataclass-field", "default", "nullable", "list", "tuple", "set",
+        "frozenset", "dict", "union", "tagged-union", "definitions", "function-after",
+    }
+)  # fmt: skip
+
+
+def strict_numbers(node: Any) -> Any:
+    """Return a core schema of pydantic whose numbers are no strings, as the JSON Schema says.
+
+    What a function validates first is left as it is: the function may return strings.
+    """
+    if isinstance(node, tuple):  # A member of a union and its label.
+        return (strict_numbers(node[0]), *node[1:])
+    if not isinstance(node, dict):
+        return node
+    if node.get("type") in _NUMBERS:
+        return node if "strict" in node else {**node, "strict": True}
+    if node.get("type") not in _THROUGH:
+        return node
+    inner: dict[str, Any] = {}
+    for key in {*_INNER, *_SEVERAL} & node.keys():
+        value = node[key]
+        if isinstance(value, list):
+            inner[key] = [strict_numbers(each) for each in value]
+        elif isinstance(value, dict) and "type" in value and isinstance(value["type"], str):
+            inner[key] = strict_numbers(value)
+        elif isinstance(value, dict):
+            inner[key] = {name: strict_numbers(each) for name, each in value.items()}
+    return {**node, **inner}
