@@ -1,8 +1,8 @@
 """Message bus: messages between event loops and workers, over one channel per event loop.
 
-However many streams subscribe, a bus has one channel of the channel layer and one receiving task,
-from the first subscriber to the last. Messages within a process do not use the layer, so that a
-site of one process needs none. The bus knows names and messages, but not what they mean.
+However many streams subscribe, a bus has one channel of the channel layer, in the one group of the
+site, and one receiving task. Messages within a process do not use the layer, so that a site of one
+process needs none. The bus knows names and messages, but not what they mean.
 """
 
 from __future__ import annotations
@@ -12,39 +12,65 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from enum import Enum
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
-from channels.layers import BaseChannelLayer, InMemoryChannelLayer, get_channel_layer
+from channels.layers import BaseChannelLayer
 
 from django_mcp import conf
+from django_mcp.log import log_repeated
+from django_mcp.pubsub import channel_layer
+from django_mcp.pubsub.channel_layer import LOCAL, SITE, TYPE, HintSender, Senders, process
 from django_mcp.runtime import threads
 
 T = TypeVar("T")
 
-logger = logging.getLogger("django_mcp")
-
-Message = Mapping[str, Any]
+Message = channel_layer.Message
 Receiver = Callable[[Message], None]
 """Called in the event loop of the bus. It must be quick."""
 
-TYPE = "django_mcp.message"
-LOCAL = "process."
 REFRESH = 60.0
-"""Seconds after which a bus joins its groups again: groups of a layer expire, and a layer that
+"""Seconds after which a bus joins its group again: groups of a layer expire, and a layer that
 was restarted has lost them."""
 REMEDY = "see that the channel layer in CHANNEL_LAYERS connects all workers, and works"
 PAUSE = 1.0
 """Seconds before a bus receives again after its layer failed."""
+HEARTBEAT = 2.5
+"""Seconds between two beats, which a bus sends to all workers. They number its messages, so that
+others see within this time that they have lost one."""
+HEARTBEAT_TIMEOUT = 1.0
+"""Seconds after which a bus that has not received its own beat is no longer in the group."""
+BEATS = "mcp.beats"
+ATTEMPTS = (0.05, 0.3)
+"""Seconds before each further attempt to send to a mailbox: after a restart of the layer, the
+connections to it fail once."""
+ACKNOWLEDGED_WITHIN = (1.0, 3.5)
+"""Seconds in which another process acknowledges a message to a mailbox, before it is sent once
+more, and after that."""
+MAX_IDS = 10_000
+"""The last messages to mailboxes that a bus knows, so that one which is sent again is dropped."""
+LINGER = 10.0
+"""Seconds for which a bus without receivers keeps its channel: the next call may need it."""
+LOST = (
+    "Messages of other workers were lost: the channel layer was full, away or restarted. What "
+    "they announced is read from the store"
+)
 
 
 def group(kind: str, *names: str) -> str:
-    """The name of a group, of fixed length and alphabet."""
+    """The name of a group of subscribers, of fixed length and alphabet."""
     return f"mcp.{kind}.{sha256(chr(0).join(names).encode()).hexdigest()[:40]}"
+
+
+class NumberedLog(Protocol):
+    """A log, from which the messages of a bus are read as well."""
+
+    def is_new(self, number: int, /) -> bool:
+        """Whether this message was not delivered yet, which it is now."""
 
 
 class MessageBus:
@@ -53,13 +79,24 @@ class MessageBus:
     def __init__(self) -> None:
         self._receivers: dict[str, dict[Receiver, None]] = {}
         self._mailboxes: dict[str, Receiver] = {}
-        self._joined: set[str] = set()
+        self._has_gap = False
+        self._heartbeat: asyncio.TimerHandle | None = None
+        self._beats = 0
+        self._received_heartbeat = 0
         self._channel: str | None = None
         self._task: asyncio.Task[None] | None = None
         self._refresh: asyncio.TimerHandle | None = None
+        self._leaving: asyncio.TimerHandle | None = None
         self._lock = asyncio.Lock()
-        self.is_failing = False
-        """Whether the layer failed when this bus last received from it."""
+        self._senders = Senders()
+        self._mail: dict[str, bool] = {}
+        """Whether the last messages to mailboxes were delivered, by id."""
+        self._is_failing = False
+        self.sender = HintSender()
+        self.logs: dict[str, NumberedLog] = {}
+        """The logs whose messages are delivered once, although they arrive in two ways."""
+        self.on_gap: Callable[[], None] | None = None
+        """Called when messages of other workers may have been lost."""
 
     async def subscribe(self, name: str, receiver: Receiver) -> None:
         """Call ``receiver`` with each message of the group, from when this returns.
@@ -67,8 +104,7 @@ class MessageBus:
         Every subscriber must unsubscribe, also after a cancellation.
         """
         self._receivers.setdefault(name, {})[receiver] = None
-        if (layer := shared_layer()) is not None:
-            await self._join(layer, name)
+        await self._connect()
 
     def unsubscribe(self, name: str, receiver: Receiver) -> None:
         """End a subscription; a second call is harmless."""
@@ -81,7 +117,14 @@ class MessageBus:
     def has_subscribers(self, name: str) -> bool:
         return name in self._receivers
 
+    @property
+    def is_used(self) -> bool:
+        return bool(self._receivers or self._mailboxes)
+
     def receive(self, name: str, message: Message) -> None:
+        log = self.logs.get(message.get("log", ""))
+        if log is not None and not log.is_new(message["number"]):
+            return
         for receiver in tuple(self._receivers.get(name, ())):
             _deliver(receiver, message)
 
@@ -92,14 +135,12 @@ class MessageBus:
         """
         name = secrets.token_urlsafe(12)
         self._mailboxes[name] = receiver
-        if (layer := shared_layer()) is None:
-            return f"{process()}/{name}"
         try:
-            async with self._lock:
-                return f"{await self._open_channel(layer)}/{name}"
+            await self._connect()
         except BaseException:
             self._mailboxes.pop(name, None)
             raise
+        return f"{self._channel or process()}/{name}"
 
     def close_mailbox(self, address: str) -> None:
         """Close the mailbox of this address; a second call is harmless."""
@@ -109,7 +150,12 @@ class MessageBus:
     @property
     def is_connected(self) -> bool:
         """Whether messages of other processes reach this bus, as far as is known."""
-        return shared_layer() is not None and not self.is_failing
+        return channel_layer.shared() is not None and not self.is_failing
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the layer failed when it was last used."""
+        return self._is_failing or channel_layer.breaker.is_open
 
     def owns(self, channel: str) -> bool:
         return channel == self._channel
@@ -122,53 +168,118 @@ class MessageBus:
             _deliver(receiver, message)
         return receiver is not None
 
-    async def _join(self, layer: BaseChannelLayer, name: str) -> None:
-        async with self._lock:
-            if name in self._joined or name not in self._receivers:
-                return
-            try:
-                await layer.group_add(name, await self._open_channel(layer))
-            except Exception:
-                logger.warning("Cannot join the channel layer; trying again", exc_info=True)
-                self._schedule_refresh(PAUSE)
-                return
-            self._joined.add(name)
+    async def close(self) -> None:
+        """Leave the layer, because the process ends."""
+        await self.sender.flush()
+        await self._leave(is_unused=False)
 
-    async def _open_channel(self, layer: BaseChannelLayer) -> str:
-        if self._channel is None:
-            channel = await layer.new_channel()
-            self._channel = channel
-            self._task = asyncio.get_running_loop().create_task(
-                self._receive_all(layer, channel), context=threads.context_of_nobody()
-            )
+    async def _connect(self) -> None:
+        """Open the channel with the first receiver, and wait a moment until it is in the group."""
+        if self._channel is not None and self._leaving is None:
+            return
+        if channel_layer.shared() is None:
+            return
+        if self._leaving is not None:
+            self._leaving.cancel()
+            self._leaving = None
+        # A cancelled subscriber is perhaps not the only one.
+        await asyncio.shield(create_task(self._open()))
+
+    async def _open(self) -> None:
+        async with self._lock:
+            layer = channel_layer.shared()
+            if self._channel is None and layer is not None:
+                await self._open_channel(layer)
+                await self._join()
+
+    async def _open_channel(self, layer: BaseChannelLayer) -> None:
+        channel = await layer.new_channel()
+        self._channel = channel
+        loop = asyncio.get_running_loop()
+        self._task = loop.create_task(
+            self._receive_all(layer, channel), context=threads.context_of_nobody()
+        )
+        self._heartbeat = loop.call_later(HEARTBEAT, self._send_heartbeat)
+
+    def _send_heartbeat(self) -> None:
+        self._beats += 1
+        self.sender.send(BEATS, {"beat": self._beats})
+        loop = asyncio.get_running_loop()
+        self._heartbeat = loop.call_later(HEARTBEAT_TIMEOUT, self._check_heartbeat)
+
+    def _check_heartbeat(self) -> None:
+        """Join the group again if the layer has lost it, as one that was restarted or flushed."""
+        self._heartbeat = asyncio.get_running_loop().call_later(
+            HEARTBEAT - HEARTBEAT_TIMEOUT, self._send_heartbeat
+        )
+        if self._received_heartbeat < self._beats:
+            self._has_gap = True
+            self._schedule_refresh(0)
+
+    async def _join(self) -> None:
+        channel = self._channel or ""
+        if await channel_layer.attempt(lambda layer: layer.group_add(SITE, channel)):
             self._schedule_refresh(REFRESH)
-        return self._channel
+            self._is_failing = False
+            if self._has_gap:
+                self._has_gap = False
+                self._report_gap()
+        else:
+            self._has_gap = True
+            self._schedule_refresh(PAUSE)
 
     async def _receive_all(self, layer: BaseChannelLayer, channel: str) -> None:
-        self.is_failing = False
         while self._channel == channel:
             try:
                 message = await layer.receive(channel)
             except Exception as error:
-                # A layer may also raise when it is cancelled by ``_leave_unused``.
+                # A layer may also raise when it is cancelled by ``_leave``.
                 if self._channel != channel:
                     return
                 # From version 8 on, redis-py closes a connection on which nothing arrived for five
                 # seconds, which is as long as channels_redis waits at a time.
-                if not self.is_failing and type(error).__name__ == "TimeoutError":
+                if not self._is_failing and type(error).__name__ == "TimeoutError":
                     await asyncio.sleep(0)
                     continue
-                if not self.is_failing:
-                    logger.warning("The channel layer fails; trying again", exc_info=True)
-                self.is_failing = True
+                text = "The channel layer fails; trying again"
+                log_repeated(logging.WARNING, text, exc_info=True)
+                self._is_failing = self._has_gap = True
                 await asyncio.sleep(PAUSE)
                 self._schedule_refresh(0)
                 continue
-            self.is_failing = False
-            if "mailbox" in message:
-                self.deliver(message["mailbox"], message["message"])
-            elif message.get("from") != process():
-                self.receive(message["group"], message["message"])
+            self._is_failing = False
+            self._receive(message)
+
+    def _receive(self, message: Message) -> None:
+        if "mailbox" in message:
+            self._receive_mail(message)
+        elif message.get("from") == process():
+            beats = (hint["beat"] for name, hint in message["hints"] if name == BEATS)
+            if message["sender"] == self.sender.name:
+                self._received_heartbeat = max(beats, default=self._received_heartbeat)
+        else:
+            if lost := self._senders.lost_before(message):
+                log_repeated(logging.WARNING, LOST, times=lost)
+                self._report_gap()
+            for name, hint in message["hints"]:
+                self.receive(name, hint)
+
+    def _receive_mail(self, message: Message) -> None:
+        """Deliver a message once, and acknowledge it each time that it is sent."""
+        identity = message["id"]
+        if identity not in self._mail:
+            self._mail[identity] = self.deliver(message["mailbox"], message["message"])
+            if len(self._mail) > MAX_IDS:
+                del self._mail[next(iter(self._mail))]
+        if "reply" in message:
+            channel, _, mailbox = message["reply"].rpartition("/")
+            sent = _to_mailbox(mailbox, {"delivered": self._mail[identity]})
+            limit = channel_layer.HINT_TIMEOUT
+            spawn(channel_layer.attempt(lambda layer: layer.send(channel, sent), limit))
+
+    def _report_gap(self) -> None:
+        if self.on_gap is not None:
+            self.on_gap()
 
     def _schedule_refresh(self, delay: float) -> None:
         if self._refresh is not None:
@@ -177,33 +288,29 @@ class MessageBus:
         self._refresh = loop.call_later(delay, lambda: spawn(self._join_again()))
 
     async def _join_again(self) -> None:
-        if (layer := shared_layer()) is None or not (self._receivers or self._mailboxes):
-            return
-        self._schedule_refresh(REFRESH)
-        self._joined.clear()
-        for name in tuple(self._receivers):
-            await self._join(layer, name)
+        async with self._lock:
+            if self._channel is not None and channel_layer.shared() is not None:
+                await self._join()
 
     def _clean_up(self) -> None:
-        is_unused = not (self._receivers or self._mailboxes)
-        if self._channel is not None and (is_unused or self._joined - self._receivers.keys()):
-            spawn(self._leave_unused())
+        if self._channel is not None and self._leaving is None and not self.is_used:
+            loop = asyncio.get_running_loop()
+            self._leaving = loop.call_later(LINGER, lambda: spawn(self._leave()))
 
-    async def _leave_unused(self) -> None:
-        """Leave groups without subscribers; without any receiver, close the channel."""
-        layer = shared_layer()
+    async def _leave(self, *, is_unused: bool = True) -> None:
+        """Leave the group and close the channel, unless there is a receiver again."""
         async with self._lock:
-            for name in self._joined - self._receivers.keys():
-                self._joined.discard(name)
-                if layer is not None and self._channel is not None:
-                    await _try(layer.group_discard(name, self._channel))
-            if self._receivers or self._mailboxes:
+            self._leaving = None
+            if self._channel is None or (is_unused and self.is_used):
                 return
-            self._channel = None
+            channel, self._channel = self._channel, None
             if self._refresh is not None:
                 self._refresh.cancel()
+            if self._heartbeat is not None:
+                self._heartbeat.cancel()
             if self._task is not None:
                 self._task.cancel()
+            await channel_layer.attempt(lambda layer: layer.group_discard(SITE, channel))
 
 
 def here() -> MessageBus:
@@ -224,60 +331,112 @@ def any_loop() -> asyncio.AbstractEventLoop | None:
 async def publish(name: str, message: Message) -> None:
     """Send ``message`` to the subscribers of the group in all processes.
 
-    Delivery errors are logged, not raised, because the caller's work is already complete. A
-    message is a hint, or is kept in a store as well.
+    A message is a hint, or is kept in a store as well: an event loop which serves clients does not
+    wait for the layer. A loop without receivers may end at once, and waits until it is sent.
     """
-    _publish_here(name, message)
-    await _publish_to_layer(name, message)
+    publish_soon(name, message)
+    await flush()
+
+
+async def flush() -> None:
+    """Wait until what was published is sent, in an event loop without receivers."""
+    bus = _buses.get(asyncio.get_running_loop())
+    if bus is not None and not bus.is_used:
+        await bus.sender.flush()
 
 
 def publish_soon(name: str, message: Message) -> None:
     """``publish`` without waiting; receivers of this event loop are called at once."""
     _publish_here(name, message)
-    if shared_layer() is not None:
-        spawn(_publish_to_layer(name, message))
+    if channel_layer.shared() is not None:
+        here().sender.send(name, message)
 
 
 class Delivery(Enum):
     """The result of sending a message to a mailbox."""
 
     SENT = "sent"
-    """Delivered here, or passed to the layer, which may lose it."""
+    """Delivered."""
     CLOSED = "closed"
-    """The mailbox was in this process."""
+    """There is no such mailbox any more."""
     UNREACHABLE = "unreachable"
-    """The mailbox is in another process, to which no layer leads now."""
+    """The mailbox is in another process, which has not acknowledged the message. It may have
+    received it all the same."""
 
 
 async def send(address: str, message: Message) -> Delivery:
+    """Deliver a message to a mailbox, on whichever process it is.
+
+    The layer may lose what it has accepted. So another process acknowledges the message, and
+    without that it is sent once more.
+    """
+    if (delivery := deliver_here(address, message)) is not None:
+        return delivery
+    channel, _, mailbox = address.rpartition("/")
+    if channel.startswith(LOCAL):
+        return Delivery.UNREACHABLE
+    bus, acknowledged = here(), asyncio.get_running_loop().create_future()
+    reply = await bus.open_mailbox(
+        lambda answer: None if acknowledged.done() else acknowledged.set_result(answer["delivered"])
+    )
+    sent = {**_to_mailbox(mailbox, message), "reply": reply}
+    try:
+        for limit in ACKNOWLEDGED_WITHIN:
+            if not await _send_to(channel, sent):
+                break
+            await asyncio.wait([acknowledged], timeout=limit)
+            if acknowledged.done():
+                return Delivery.SENT if acknowledged.result() else Delivery.CLOSED
+    finally:
+        bus.close_mailbox(reply)
+    return Delivery.UNREACHABLE
+
+
+def _to_mailbox(mailbox: str, message: Message) -> dict[str, Any]:
+    identity = secrets.token_hex(8)
+    return {"type": TYPE, "mailbox": mailbox, "id": identity, "message": dict(message)}
+
+
+async def _send_to(channel: str, message: dict[str, Any]) -> bool:
+    """Pass a message to the layer; return whether it has accepted it."""
+    timeout = conf.get().channel_layer_timeout
+    for delay in (*ATTEMPTS, None):
+        if await channel_layer.attempt(lambda layer: layer.send(channel, message), timeout):
+            return True
+        if delay is None or channel_layer.breaker.is_hanging:
+            break
+        await asyncio.sleep(delay)
+    return False
+
+
+def deliver_here(address: str, message: Message) -> Delivery | None:
+    """Deliver a message to a mailbox of this process; None if it is that of another one."""
     channel, _, mailbox = address.rpartition("/")
     buses = _all()
     for loop, bus in buses:
         if bus.has_mailbox(mailbox):
             _call(loop, bus.deliver, mailbox, message)
             return Delivery.SENT
-    if channel == process() or any(bus.owns(channel) for _, bus in buses):
-        return Delivery.CLOSED
-    if (layer := shared_layer()) is None or channel.startswith(LOCAL):
-        return Delivery.UNREACHABLE
-    wrapped = {"type": TYPE, "mailbox": mailbox, "message": dict(message)}
-    return Delivery.SENT if await _try(layer.send(channel, wrapped)) else Delivery.UNREACHABLE
-
-
-def shared_layer() -> BaseChannelLayer | None:
-    """The channel layer of the site, or None if it does not reach other processes."""
-    layer = get_channel_layer(conf.get().channel_layer)
-    return None if isinstance(layer, InMemoryChannelLayer) else layer
-
-
-def process() -> str:
-    """A name for this process, which a forked child does not share."""
-    return LOCAL + sha256(f"{_START}.{os.getpid()}".encode()).hexdigest()[:16]
+    is_own = channel == process() or any(bus.owns(channel) for _, bus in buses)
+    return Delivery.CLOSED if is_own else None
 
 
 def spawn(coroutine: Coroutine[Any, Any, Any]) -> None:
     """``create_task`` for what nobody waits for."""
     _ = create_task(coroutine)
+
+
+def spawn_accepted(coroutine: Coroutine[Any, Any, Any]) -> None:
+    """``spawn`` for what was promised to somebody: a process that stops waits for it."""
+    task = create_task(coroutine)
+    _accepted.add(task)
+    task.add_done_callback(_accepted.discard)
+
+
+def accepted_tasks() -> set[asyncio.Task[Any]]:
+    """What the running event loop has been given by ``spawn_accepted``, and is not done."""
+    loop = asyncio.get_running_loop()
+    return {task for task in tuple(_accepted) if task.get_loop() is loop}
 
 
 def create_task(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -309,19 +468,14 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
 def _on_done(task: asyncio.Task[Any]) -> None:
     _tasks.discard(task)
     if not task.cancelled() and task.exception() is not None:
-        logger.error("A background task failed", exc_info=task.exception())
+        text = "A background task failed"
+        log_repeated(logging.ERROR, text, exc_info=task.exception())
 
 
 def _publish_here(name: str, message: Message) -> None:
     for loop, bus in _all():
         if bus.has_subscribers(name):
             _call(loop, bus.receive, name, message)
-
-
-async def _publish_to_layer(name: str, message: Message) -> None:
-    if (layer := shared_layer()) is not None:
-        wrapped = {"type": TYPE, "from": process(), "group": name, "message": dict(message)}
-        await _try(layer.group_send(name, wrapped))
 
 
 def _all() -> list[tuple[asyncio.AbstractEventLoop, MessageBus]]:
@@ -342,16 +496,7 @@ def _deliver(receiver: Receiver, message: Message) -> None:
     try:
         receiver(message)
     except Exception:
-        logger.exception("A receiver failed")
-
-
-async def _try(action: Coroutine[Any, Any, Any]) -> bool:
-    try:
-        await action
-    except Exception:
-        logger.warning("The channel layer fails", exc_info=True)
-        return False
-    return True
+        log_repeated(logging.ERROR, "A receiver failed", exc_info=True)
 
 
 def _reset() -> None:
@@ -361,9 +506,9 @@ def _reset() -> None:
     _buses.clear()
 
 
-_START = secrets.token_hex(8)
 _guard = threading.Lock()
 _buses: WeakKeyDictionary[asyncio.AbstractEventLoop, MessageBus] = WeakKeyDictionary()
 _tasks: set[asyncio.Task[Any]] = set()
+_accepted: set[asyncio.Task[Any]] = set()
 
 os.register_at_fork(after_in_child=_reset)

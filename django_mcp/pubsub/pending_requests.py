@@ -1,21 +1,25 @@
 """Requests to the client of a session, whose response may reach any worker.
 
 The id of a request is a signed mailbox address, bound to the session and its principal: the worker
-which receives the response can deliver it, and nobody can respond for another client.
+which receives the response can deliver it, and nobody can respond for another client. On another
+worker than the one that waits, the response is stored in the event store, and a hint is published.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from django_mcp import stores
+from django_mcp.log import log_repeated
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import ClientError, Json
 from django_mcp.protocol.jsonrpc import Response
-from django_mcp.pubsub import bus
+from django_mcp.pubsub import bus, catch_up
+from django_mcp.runtime import threads
 
 if TYPE_CHECKING:
     from django_mcp.frame.session import Session
@@ -25,6 +29,8 @@ Write = Callable[[dict[str, Any]], None]
 
 MAILBOX = "mailbox"
 """What the ids of requests to the client are signed for."""
+RESPONSE = "response"
+"""What stored responses are encrypted for."""
 
 
 class Route(Protocol):
@@ -34,8 +40,7 @@ class Route(Protocol):
         """The id for a request whose response goes to ``receiver``, and a function to close it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseRoute:
+class ResponseRoute(NamedTuple):
     """The session of one principal on one server, whose responses may reach any worker."""
 
     server: Server
@@ -46,7 +51,18 @@ class ResponseRoute:
         address = await here.open_mailbox(receiver)
         principal, session = self.session.principal, self.session.address
         request_id = self.server.sign(MAILBOX, principal, address, session)
-        return request_id, lambda: here.close_mailbox(address)
+        if not stores.events().is_shared:
+            return request_id, lambda: here.close_mailbox(address)
+        stored = StoredResponse(self, address, receiver)
+        await here.subscribe(stored.group, stored.hinted)
+        catch_up.here().follow(session, stored.stream, stored.changed)
+
+        def close() -> None:
+            here.close_mailbox(address)
+            here.unsubscribe(stored.group, stored.hinted)
+            catch_up.here().unfollow(session, stored.stream, stored.changed)
+
+        return request_id, close
 
     def address(self, request_id: Any) -> str | None:
         """The mailbox address in an id that this client received, or None for any other id."""
@@ -54,6 +70,54 @@ class ResponseRoute:
             return None
         principal, session = self.session.principal, self.session.address
         return self.server.unsign(MAILBOX, principal, request_id, session)
+
+
+class StoredResponse:
+    """A response in the event store: the only event of a stream that is named after its mailbox.
+
+    It is encrypted, because nothing but the waiting call may read what the client's user says.
+    """
+
+    def __init__(
+        self, route: ResponseRoute, address: str, receiver: bus.Receiver | None = None
+    ) -> None:
+        mailbox = address.rpartition("/")[2]
+        self.stream = f"response.{mailbox}"
+        self.group = bus.group("response", mailbox)
+        self._route = route
+        self._mailbox = mailbox
+        self._receiver = receiver
+
+    async def write(self, payload: Json) -> None:
+        server, session = self._route
+        text = jsonrpc.encode(payload).decode()
+        data = server.sign(RESPONSE, session.principal, text, session.address, self._mailbox)
+        await stores.events().append(session.address, self.stream, [data])
+        bus.publish_soon(self.group, {"event": "response"})
+        await stores.events().close(session.address, self.stream)
+
+    def hinted(self, _: bus.Message) -> None:
+        bus.spawn(self._read())
+
+    def changed(self, number: int | None) -> None:
+        if number:
+            bus.spawn(self._read())
+
+    async def _read(self) -> None:
+        server, session = self._route
+        try:
+            events = await stores.events().after(session.address, self.stream, 0) or ()
+        except Exception:
+            problem = "A client's response cannot be read from the store; trying again"
+            log_repeated(logging.ERROR, problem, exc_info=True)
+            catch_up.here().read_again(session.address, self.stream)
+            return
+        for event in events:
+            text = server.unsign(
+                RESPONSE, session.principal, event.data, session.address, self._mailbox
+            )
+            if text is not None and self._receiver is not None:
+                self._receiver(jsonrpc.decode(text))
 
 
 class ConnectionRoute:
@@ -86,8 +150,10 @@ class PendingRequests:
         """Send a request, and return the result in the response.
 
         Raises ClientError for an error in the response and TimeoutError without one. Then, and
-        when the call is cancelled, the request is cancelled (LIFE-24).
+        when the call is cancelled, the request is cancelled (LIFE-24). Meanwhile the call has no
+        database connection, except in a transaction.
         """
+        await threads.release_thread()
         response: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         request_id, close = await route.open(
             lambda message: None if response.done() else response.set_result(message)
@@ -107,17 +173,12 @@ class PendingRequests:
             self._pending.pop(response, None)
             close()
 
-    def abandon(self, reason: str, only: Collection[str] | None = None) -> None:
-        """Cancel all requests, or those with these ids; each of them raises ConnectionError."""
-        for response, (request_id, _) in tuple(self._pending.items()):
-            if only is None or request_id in only:
-                self._cancel(response, reason)
-                if not response.done():
-                    response.set_exception(ConnectionError(reason))
-
-    @property
-    def ids(self) -> list[str]:
-        return [request_id for request_id, _ in self._pending.values()]
+    def abandon(self, reason: str) -> None:
+        """Cancel all requests; each of them raises ConnectionError."""
+        for response in tuple(self._pending):
+            self._cancel(response, reason)
+            if not response.done():
+                response.set_exception(ConnectionError(reason))
 
     def _cancel(self, response: asyncio.Future[Json], reason: str) -> None:
         """Notify the client, once."""
@@ -137,10 +198,22 @@ def read(response: Json) -> Any:
 async def deliver(route: ResponseRoute, response: Response) -> bus.Delivery | None:
     """Deliver the client's response; None for an id that it never received.
 
-    A response which comes too late is dropped (CANC-08).
+    A response which comes too late is dropped (CANC-08). One for another worker is stored, where
+    that finds it whatever becomes of the channel layer; only without a store it is sent directly.
     """
-    address = route.address(response.id)
-    return None if address is None else await bus.send(address, payload_of(response))
+    if (address := route.address(response.id)) is None:
+        return None
+    payload = payload_of(response)
+    if (delivery := bus.deliver_here(address, payload)) is not None:
+        return delivery
+    if stores.events().is_shared:
+        try:
+            await StoredResponse(route, address).write(payload)
+            return bus.Delivery.SENT
+        except Exception:
+            text = "A client's response cannot be stored for the worker that waits for it"
+            log_repeated(logging.ERROR, text, exc_info=True)
+    return await bus.send(address, payload)
 
 
 def payload_of(response: Response) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models.signals import post_delete, post_save
 
 from django_mcp.auth import cache
-from django_mcp.pubsub import bus
+from django_mcp.pubsub import bus, channel_layer
 
 GROUP = bus.group("revocations")
 
@@ -24,7 +24,7 @@ _subscribed: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 async def subscribe() -> None:
     """Receive the revocations of other workers from now on, as long as this event loop runs."""
     loop = asyncio.get_running_loop()
-    if loop not in _subscribed and bus.shared_layer() is not None:
+    if loop not in _subscribed and channel_layer.shared() is not None:
         _subscribed.add(loop)
         await bus.here().subscribe(GROUP, _receive)
 
@@ -50,7 +50,7 @@ def publish(*, digest: str | None = None, user: Any = None, using: str | None = 
 
 def _publish(message: dict[str, str | None]) -> None:
     cache.forget(**message)
-    if bus.shared_layer() is None:
+    if channel_layer.shared() is None:
         return
     if bus.running_loop() is not None:
         bus.publish_soon(GROUP, message)

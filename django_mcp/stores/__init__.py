@@ -37,8 +37,25 @@ def events() -> EventStore:
         limit=site.max_events_per_stream,
         lifetime=site.event_lifetime,
         streams=site.max_streams_per_session,
+        # Those of sessions which clients abandoned need not outlive the sessions.
+        abandoned_after=site.session_idle_timeout * 1.1,
     )
     return store
+
+
+async def prune_sessions(pause: float = 0.0) -> int:
+    """Delete expired sessions, with pauses between steps; return their number."""
+    return await sessions().prune(pause=pause)
+
+
+async def prune_events(pause: float = 0.0) -> int:
+    """Delete expired events and streams, with pauses between steps; return their number."""
+    return await events().prune(pause=pause)
+
+
+async def claim(name: str, seconds: float) -> bool:
+    """Whether this worker is the only one that claims ``name`` within ``seconds``."""
+    return await events().claim(name, seconds)
 
 
 def _make(name: str, **bounds: Any) -> Any:

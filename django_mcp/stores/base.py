@@ -6,20 +6,29 @@ To add one, implement these classes and run ``django_mcp.testing.contracts`` on 
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import json
 import logging
+import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
+from functools import lru_cache, partial, wraps
 from hashlib import sha256
+from itertools import starmap
+from math import inf
 from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
+from django.db import InterfaceError, OperationalError
 from pydantic_core import from_json
 
+from django_mcp import conf
 from django_mcp.frame.session import Change, Session, address
+from django_mcp.log import log_repeated
 from django_mcp.runtime import signing, threads
+from django_mcp.runtime.store_operations import StoreUnavailable
 
 logger = logging.getLogger("django_mcp")
 
@@ -32,8 +41,18 @@ AsyncMethod: TypeAlias = Callable[Concatenate[S, P], Coroutine[Any, Any, T]]
 Clock = Callable[[], float]
 """Seconds since 1970. All workers that share a store must have the same time."""
 
+Check = Callable[[Session], object]
+"""Raises an error for a session that its caller may not use."""
+
 ABANDONED_AFTER = 24 * 60 * 60.0
-"""Seconds without events after which an open stream is abandoned: its worker has died."""
+"""Seconds without events after which an open stream is abandoned, unless the store is told
+otherwise: its worker has died."""
+
+APPENDED_AT_ONCE = 10
+"""Sessions to whose streams a store without transactions appends at the same time."""
+
+STEP = 500
+"""Expired rows that are deleted at once, so that nobody waits for long behind them."""
 
 INITIALIZE_TIMEOUT = 60.0
 """Seconds of inactivity after which a session expires that was never initialized."""
@@ -41,26 +60,94 @@ INITIALIZE_TIMEOUT = 60.0
 STREAM_CHECK = 120.0
 """Seconds within which an open stream counts its session as used, at the latest."""
 
-WRITE_TIMEOUT = 10.0
-"""Seconds after which a write fails that is always in conflict with others."""
-
 
 class StoreFull(Exception):
     """A limit of the store is reached; the request is rejected."""
 
 
-class StoreBusy(Exception):
+class StoreBusy(StoreUnavailable):
     """A write was in conflict with other writers for too long."""
+
+    default_message = "Too many requests write to the same place"
+
+
+def write_timeout() -> float:
+    """Seconds after which a write fails that is always in conflict with others."""
+    return conf.get().store_timeout * 0.8
 
 
 def on_thread(method: Callable[Concatenate[S, P], T]) -> AsyncMethod[S, P, T]:
-    """Decorate a blocking method of a store, to run it on one of the threads for stores."""
+    """Decorate a blocking method of a store, to run it on one of the threads for stores.
+
+    Each attribute ``resource`` has threads of its own; by default there is one for the database.
+    Raises StoreUnavailable if the server of the store is away, or does not answer in time.
+    """
 
     @wraps(method)
     async def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await threads.run_in_store_pool(method, self, *args, **kwargs)
+        resource = getattr(self, "resource", DATABASE)
+        try:
+            return await threads.run_in_threads_of(resource, partial(method, self, *args, **kwargs))
+        except Exception as error:
+            if not is_outage(error):
+                raise
+            log_outage(error)
+            if isinstance(error, StoreUnavailable):
+                raise
+            raise StoreUnavailable from error
 
     return run
+
+
+DATABASE = "stores"
+"""The threads of what is stored in the database."""
+
+OUTAGES = frozenset(
+    {
+        "redis.exceptions.RedisError",
+        "pymemcache.exceptions.MemcacheError",
+        "_pylibmc.MemcachedError",
+    }
+)
+"""Exceptions of the clients of caches, by name, because they may not be installed."""
+
+
+UNREACHABLE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN})
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether an error says that a server is away, and not that an operation is wrong."""
+    if isinstance(error, OperationalError | InterfaceError | StoreUnavailable):
+        return True
+    if isinstance(error, OSError):
+        is_of_network = isinstance(error, ConnectionError | TimeoutError | socket.gaierror)
+        return is_of_network or error.errno in UNREACHABLE
+    names = (f"{base.__module__}.{base.__qualname__}" for base in type(error).__mro__)
+    return not OUTAGES.isdisjoint(names)
+
+
+class _Outages:
+    """When a store was last unavailable, for this process."""
+
+    seen_at = -inf
+
+
+_outages = _Outages()
+
+
+def log_outage(error: Exception) -> None:
+    """Log that a server is away: at once, and then how often within a minute."""
+    if not isinstance(error, StoreBusy):  # Then the store answers.
+        _outages.seen_at = time.monotonic()
+    log_repeated(logging.ERROR, "A store does not answer", exc_info=error)
+
+
+def had_outage(seconds: float) -> bool:
+    """Whether a store was unavailable within the last ``seconds``, for this process.
+
+    Then leases may have run out whose holders live, and could not renew them.
+    """
+    return time.monotonic() - _outages.seen_at < seconds
 
 
 class SessionStore(ABC):
@@ -105,7 +192,8 @@ class SessionStore(ABC):
         """Apply ``changes`` to the current session, atomically; None when it is not found.
 
         Concurrent updates are applied one after another; none is lost. The session counts as
-        used now. Raises TypeError for a value that is not JSON serializable.
+        used now. Raises TypeError for a value that is not JSON serializable. Changes without effect
+        write nothing but the time of the last use.
         """
 
     @abstractmethod
@@ -116,13 +204,40 @@ class SessionStore(ABC):
     async def delete(self, session_id: str) -> bool:
         """Delete the session; False when it is not found."""
 
+    async def update_checked(
+        self, session_id: str, check: Check, changes: Sequence[Change]
+    ) -> Session | None:
+        """Like ``update`` of a session that ``check`` accepts; what it raises is raised here.
+
+        ``check`` may be called several times, on any thread. A store should override this with a
+        single operation.
+        """
+        if (session := await self.load(session_id)) is None:
+            return None
+        check(session)
+        return await self.update(session_id, changes)
+
+    async def delete_checked(self, session_id: str, check: Check) -> bool:
+        """Like ``delete`` of a session that ``check`` accepts, as in ``update_checked``."""
+        if (session := await self.load(session_id)) is None:
+            return False
+        check(session)
+        return await self.delete(session_id)
+
     @abstractmethod
     async def subscribers(self, server: str, uri: str) -> list[str]:
         """The addresses of the live sessions of ``server`` that are subscribed to ``uri``."""
 
+    async def subscribers_of_each(self, server: str, uris: Sequence[str]) -> dict[str, list[str]]:
+        """What ``subscribers`` returns, for several resources at once.
+
+        A store with queries should override it with as few of them as possible.
+        """
+        return {uri: await self.subscribers(server, uri) for uri in uris}
+
     @abstractmethod
-    async def prune(self) -> int:
-        """Delete expired sessions; return their number."""
+    async def prune(self, *, pause: float = 0.0) -> int:
+        """Delete expired sessions in steps, with pauses between them; return their number."""
 
     # For implementations.
 
@@ -136,7 +251,9 @@ class SessionStore(ABC):
 
     def is_live(self, used_at: float, *, initialized: bool) -> bool:
         """Whether a session that was last used then has not expired."""
-        return used_at > self.oldest_use(initialized=initialized)
+        return used_at > self.now() - (
+            self.idle_timeout if initialized else self.initialize_timeout
+        )
 
     def is_touch_due(self, used_at: float, *, initialized: bool) -> bool:
         """Whether the time of the last use has to be written again."""
@@ -169,7 +286,7 @@ class SessionStore(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One message of a stream: its number, from 1, and its JSON text."""
+    """One message of a stream: its number, and its JSON text."""
 
     number: int
     data: str
@@ -179,30 +296,66 @@ class EventStore(ABC):
     """Stores the messages of streams for clients that lose their connection.
 
     A stream has an opaque name and belongs to one session, given by its address. Numbers increase
-    by one within a stream. A stream keeps its newest ``limit`` events, each for ``lifetime``
-    seconds. A session has at most ``streams`` streams: a further one replaces the closed stream
-    that has been unchanged for the longest time.
+    by one within a stream, from 1 unless its first append says otherwise. A stream keeps its
+    newest ``limit`` events, each for ``lifetime`` seconds. A session has at most ``streams``
+    streams: a further one replaces the closed stream that has been unchanged for the longest time.
 
-    A closed stream exists for ``lifetime`` seconds more, an open one until it has no new events
-    for a day: its numbers must continue, even after all its events have expired.
+    A closed stream exists for ``lifetime`` seconds more, an open one until nobody appends to it
+    for ``abandoned_after`` seconds: its numbers must continue, even after all its events have
+    expired.
     """
 
     def __init__(
-        self, *, limit: int, lifetime: float, streams: int, now: Clock = time.time
+        self,
+        *,
+        limit: int,
+        lifetime: float,
+        streams: int,
+        abandoned_after: float = ABANDONED_AFTER,
+        now: Clock = time.time,
     ) -> None:
         self.limit = limit
         self.lifetime = lifetime
         self.streams = streams
+        self.abandoned_after = max(lifetime, abandoned_after)
         self.now = now
 
+    is_shared = True
+    """Whether other processes can read the events."""
+
     @abstractmethod
-    async def append(self, session: str, stream: str, data: Iterable[str]) -> int:
+    async def append(
+        self, session: str, stream: str, data: Iterable[str], *, create: bool = True, first: int = 1
+    ) -> int:
         """Append messages to the stream; return the number of the last one.
 
-        The first append creates the stream, even without messages; later ones without messages
-        say that its writer lives. Raises StoreFull when the session has too many streams and none
-        of them is closed.
+        The first append creates the stream, even without messages, with ``first`` as the number
+        of its first event; later ones without messages say that its writer lives. With
+        ``create=False``, nothing is appended to a stream that was deleted with its session, and 0
+        is returned. Raises StoreFull when the session has too many streams and none of them is
+        closed.
         """
+
+    async def append_to_each(self, stream: str, data: Mapping[str, Sequence[str]]) -> list[str]:
+        """Append messages to the streams of this name in several sessions, given by address.
+
+        Return the sessions which have too many streams, and got no message. After an error, some
+        sessions may have their messages. A store with transactions should override this with one:
+        an update of a resource is appended to the outboxes of all its subscribers.
+        """
+        gate, full = asyncio.Semaphore(APPENDED_AT_ONCE), list[str]()
+
+        async def append(session: str, messages: Sequence[str]) -> None:
+            async with gate:
+                try:
+                    await self.append(session, stream, messages)
+                except StoreFull:
+                    full.append(session)
+
+        results = await asyncio.gather(*starmap(append, data.items()), return_exceptions=True)
+        for error in filter(None, results):
+            raise error
+        return full
 
     @abstractmethod
     async def after(self, session: str, stream: str, number: int) -> list[Event] | None:
@@ -211,6 +364,15 @@ class EventStore(ABC):
     @abstractmethod
     async def last(self, session: str, stream: str) -> int | None:
         """The number of the last event, also of an expired one; None when there is no stream."""
+
+    async def last_of_each(self, streams: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        """The numbers that ``last`` returns, for several sessions and streams at once.
+
+        A stream that does not exist is left out. Each worker calls this every few seconds: a
+        store should override it with as few queries as possible.
+        """
+        found = [(key, await self.last(*key)) for key in streams]
+        return {key: number for key, number in found if number is not None}
 
     @abstractmethod
     async def move(self, session: str, source: str, target: str) -> list[Event]:
@@ -240,8 +402,12 @@ class EventStore(ABC):
         """Delete all streams of the session."""
 
     @abstractmethod
-    async def prune(self) -> int:
-        """Delete expired streams and events; return the number of events."""
+    async def prune(self, *, pause: float = 0.0) -> int:
+        """Delete expired streams and events in steps, as sessions; return the number of events."""
+
+    @abstractmethod
+    async def claim(self, name: str, seconds: float) -> bool:
+        """Whether the caller is the only one who claims ``name`` within ``seconds``."""
 
     # For implementations.
 
@@ -251,7 +417,18 @@ class EventStore(ABC):
 
     def stream_lifetime(self, *, closed: bool) -> float:
         """Seconds after which a stream expires that is not appended to."""
-        return self.lifetime if closed else max(self.lifetime, ABANDONED_AFTER)
+        return self.lifetime if closed else self.abandoned_after
+
+
+async def in_steps(step: Callable[[], Coroutine[Any, Any, int]], pause: float) -> int:
+    """Repeat ``step``, which deletes up to STEP rows, until it finds fewer; return their sum."""
+    deleted = 0
+    while True:
+        found = await step()
+        deleted += found
+        if found < STEP:
+            return deleted
+        await asyncio.sleep(pause)
 
 
 def pack(session: Session) -> str:
@@ -297,6 +474,7 @@ def _signed(address: str, components: Mapping[str, Any]) -> tuple[str, str]:
     return "components", f"{address} {_ENCODER.encode(components)}"
 
 
+@lru_cache(maxsize=512)  # Servers, callers and streams recur; making one takes 5 µs.
 def digest(*parts: str) -> str:
     """A name of fixed length and alphabet, valid in any index and any cache."""
     return sha256(json.dumps(parts).encode()).hexdigest()

@@ -3,8 +3,8 @@
 A cache deletes expired entries by itself. These stores have the following guarantees and limits:
 
 * No update is lost and no event number is used twice, if ``add`` of the cache is atomic (it is
-  in Redis, Memcached, the database and local memory; not in files) and no worker is suspended
-  for longer than LOCK_LIFETIME between reading and writing.
+  in Redis, Memcached, the database and local memory; not in files). A worker that was suspended
+  for so long that it lost its lock or its claim writes nothing, unless that was while it wrote.
 * A full or restarted cache loses sessions early. Their clients have to initialize again.
 * The local memory cache is shared only by the threads of one process.
 """
@@ -15,17 +15,20 @@ import random
 import secrets
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import ceil
 from typing import Any, NamedTuple, cast
 
 from django.core.cache import caches
 from django.core.cache.backends.base import BaseCache
+from django.core.cache.backends.redis import RedisCache
+from django.utils.module_loading import import_string
 
-from django_mcp.frame.session import Change, Session, address
+from django_mcp import conf
+from django_mcp.frame.session import EMPTY, Change, Session, address
 from django_mcp.stores.base import (
-    WRITE_TIMEOUT,
+    Check,
     Event,
     EventStore,
     SessionStore,
@@ -35,18 +38,32 @@ from django_mcp.stores.base import (
     on_thread,
     pack,
     unpack,
+    write_timeout,
 )
+from django_mcp.stores.redis_connection import RedisConnection
 
-LOCK_LIFETIME = 30
-"""Seconds after which a lock expires: its holder has died."""
+LOCK_LIFETIME = 3
+"""Seconds after which a lock, or a claim, expires: its holder has died. Locks are held for
+milliseconds."""
+CLAIM_VALID = 0.9
+"""Seconds from reading a session to claiming its next version, and from there to writing it.
+
+Both times together are shorter than LOCK_LIFETIME, even if a cache counts whole seconds. So a
+worker whose claim of a version succeeds because an earlier claim has expired has read the session
+after the holder of that claim could write it.
+"""
+LIST_CHECK = 64
+"""Sessions in an entry that lists them, after which those are dropped that have expired."""
 
 
 # The keys of entries.
-_session = "django_mcp:session:{}".format
+_session = "django_mcp:session-state:{}".format
+_version = "django_mcp:session-claim:{}:{}".format
 _used = "django_mcp:used:{}".format
 _streams = "django_mcp:streams:{}".format
 _head = "django_mcp:stream:{}".format
 _event = "django_mcp:event:{}:{}".format
+_claim = "django_mcp:claim:{}".format
 
 
 class _InCache:
@@ -58,37 +75,104 @@ class _InCache:
         self._local = threading.local()  # Threads cannot share a connection to a cache.
 
     @property
+    def resource(self) -> str:
+        """The name of its threads: if the cache hangs, the database still answers."""
+        return f"cache {self._alias}"
+
+    @property
     def _cache(self) -> BaseCache:
         if not hasattr(self._local, "connection"):
-            self._local.connection = caches.create_connection(self._alias)
+            self._local.connection = _connect(self._alias)
         return cast("BaseCache", self._local.connection)
 
     @contextmanager
-    def _locked(self, key: str) -> Iterator[BaseCache]:
+    def _locked(self, key: str) -> Iterator[_LockedCache]:
         """Hold the lock of ``key`` among all workers; raises StoreBusy after a timeout."""
         cache, lock, token = self._cache, f"{key}:lock", secrets.token_hex(8)
-        deadline = time.monotonic() + WRITE_TIMEOUT
+        deadline, acquired_at = time.monotonic() + write_timeout(), time.monotonic()
         while not cache.add(lock, token, timeout=LOCK_LIFETIME):
-            if time.monotonic() > deadline:
-                raise StoreBusy("Too many concurrent writes to the session")
-            time.sleep(random.uniform(0.001, 0.01))
+            _pause(deadline)
+            acquired_at = time.monotonic()
         try:
-            yield cache
+            yield _LockedCache(cache, acquired_at + LOCK_LIFETIME)
         finally:
-            if cache.get(lock) == token:
+            # After some time it may have expired, and be the lock of another worker.
+            is_ours = time.monotonic() < acquired_at + LOCK_LIFETIME / 2
+            if is_ours or cache.get(lock) == token:
                 cache.delete(lock)
 
-    async def prune(self) -> int:
+    async def prune(self, *, pause: float = 0.0) -> int:
         """Do nothing: the cache deletes expired entries by itself, and returns no number."""
         return 0
+
+
+def _pause(deadline: float) -> None:
+    """Wait for another writer; raises StoreBusy after the deadline."""
+    if time.monotonic() > deadline:
+        raise StoreBusy
+    time.sleep(random.uniform(0.001, 0.01))
+
+
+class _LockedCache:
+    """The cache while a lock is held: it writes nothing once the lock may have expired."""
+
+    def __init__(self, cache: BaseCache, until: float) -> None:
+        self._cache = cache
+        self._until = until
+        self.get = cache.get
+        self.get_many = cache.get_many
+
+    @property
+    def for_writing(self) -> BaseCache:
+        """The cache; raises StoreBusy if another worker may have the lock by now."""
+        self.check()
+        return self._cache
+
+    def check(self) -> None:
+        if time.monotonic() > self._until:
+            raise StoreBusy
+
+
+def _connect(alias: str) -> BaseCache:
+    """A connection to a cache. One to Redis has the time limit of stores, unless it has its own."""
+    described = {**caches.settings[alias]}
+    backend = import_string(described.pop("BACKEND"))
+    if not issubclass(backend, RedisCache):
+        return caches.create_connection(alias)
+    limit, location = conf.get().store_timeout, described.pop("LOCATION", "")
+    limits = {"socket_timeout": limit}
+    if "unix:" not in str(location):
+        limits["socket_connect_timeout"] = limit
+    described["OPTIONS"] = {**limits, **described.get("OPTIONS", {})}
+    if backend is RedisCache:
+        backend = RedisConnection
+    return cast("BaseCache", backend(location, described))
+
+
+class _Stored(NamedTuple):
+    """A session as it was read."""
+
+    name: str
+    update_count: int
+    slot: str
+    """The key of its entry among those of its caller."""
+    text: str
+    used_at: float
+    initialized: bool
+    read_at: float
+    """A time before it was read."""
 
 
 class CacheSessionStore(_InCache, SessionStore):
     """Stores sessions in the cache ``alias``.
 
     A session has two entries, its data and the time of its last use, so that a touch never
-    overwrites an update. The second one also tells whether it is initialized. Other entries list
-    the sessions of a caller and the subscribers of a resource; they may contain expired sessions.
+    overwrites an update. The second one also contains whether it is initialized. A third one
+    occupies one of the slots of its caller, of which there are ``limit_per_principal``. Other
+    entries list the subscribers of a resource; they may contain expired sessions.
+
+    Before a worker changes or deletes a session, it claims the next version: an entry that only one
+    worker can add. It expires by itself, so that it takes one operation where a lock takes two.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -101,27 +185,38 @@ class CacheSessionStore(_InCache, SessionStore):
 
     @on_thread
     def create(self, session: Session) -> None:
-        text, key = pack(session), _of_caller(session)
-        with self._locked(key) as cache:
-            names = cache.get(key, [])
-            if len(names) >= self.limit_per_principal:
-                names = self._make_room(names)
-            lifetime = self._lifetime(initialized=session.initialized)
-            cache.set(_session(session.address), text, lifetime)
-            cache.set(key, [*names, session.address], self._timeout)
-            self._renew(session)
+        name, text = session.address, pack(session)
+        # Slots are chosen by the name, which is random, so that the first one is mostly free.
+        slot = _slot(session, int(name[:8], 16) % self.limit_per_principal)
+        self._write(session, 0, slot, text)
+        if not self._cache.add(slot, name, self._timeout):
+            try:
+                self._write(session, 0, self._find_slot(session), text)
+            except StoreFull:
+                self._cache.delete_many([_session(name), _used(name)])
+                raise
         for uri in session.subscriptions:
-            self._list(_of_resource(session.server, uri), session.address, True)
+            self._list(_of_resource(session.server, uri), name, True)
 
-    def _make_room(self, names: Sequence[str]) -> list[str]:
-        """The live ones of these sessions, without the one that was deleted for a new one."""
-        used = self._live(names)
-        if len(used) >= self.limit_per_principal:
-            oldest = self.longest_idle((name, *entry) for name, entry in used.items())
-            with self._locked(_session(oldest)) as cache:
-                cache.delete_many([_session(oldest), _used(oldest)])
-            del used[oldest]
-        return list(used)
+    def _find_slot(self, session: Session) -> str:
+        """Occupy a slot that is free or that of a session which has ended; raises StoreFull."""
+        name = session.address
+        with self._locked(_of_caller(session)) as cache:
+            slots: list[str] = [
+                _slot(session, number) for number in range(self.limit_per_principal)
+            ]
+            occupied = cache.get_many(slots)
+            for slot in slots:
+                if slot not in occupied and cache.for_writing.add(slot, name, self._timeout):
+                    return slot
+            live = self._live(list(occupied.values()))
+            ended: list[str] = [slot for slot, each in occupied.items() if each not in live]
+            if not ended:
+                oldest = self.longest_idle((each, *used) for each, used in live.items())
+                self._end(oldest)
+                ended = [slot for slot, each in occupied.items() if each == oldest]
+            cache.for_writing.set(ended[0], name, self._timeout)
+        return ended[0]
 
     @on_thread
     def load(self, session_id: str) -> Session | None:
@@ -132,43 +227,105 @@ class CacheSessionStore(_InCache, SessionStore):
         self._load(session_id)
 
     def _load(self, session_id: str) -> Session | None:
-        name = address(session_id)
-        found = self._cache.get_many([_session(name), _used(name)])
-        text, (used_at, initialized) = found.get(_session(name)), found.get(_used(name), _NEVER)
-        if text is None or not self.is_live(used_at, initialized=initialized):
+        if (found := self._read(address(session_id))) is None:
             return None
-        session = unpack(text, session_id=session_id)
-        if self.is_touch_due(used_at, initialized=initialized):
-            self._renew(session)
+        session = unpack(found.text, session_id=session_id)
+        self._renew_if_due(session, found)
         return session
+
+    def _read(self, name: str) -> _Stored | None:
+        read_at = time.monotonic()
+        found = self._cache.get_many([_session(name), _used(name)])
+        entry, used = found.get(_session(name)), found.get(_used(name))
+        if entry is None or used is None:
+            return None
+        (update_count, slot, text), (used_at, initialized) = entry, used
+        if not self.is_live(used_at, initialized=initialized):
+            return None
+        return _Stored(name, update_count, slot, text, used_at, initialized, read_at)
 
     @on_thread
     def update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
-        key = _session(address(session_id))
-        with self._locked(key) as cache:
-            if (before := self._load(session_id)) is None:
-                return None
+        return self._update(session_id, changes)
+
+    @on_thread
+    def update_checked(
+        self, session_id: str, check: Check, changes: Sequence[Change]
+    ) -> Session | None:
+        return self._update(session_id, changes, check)
+
+    def _update(
+        self, session_id: str, changes: Sequence[Change], check: Check | None = None
+    ) -> Session | None:
+        name, deadline = address(session_id), time.monotonic() + write_timeout()
+        while (found := self._read(name)) is not None:
+            before = unpack(found.text, session_id=session_id)
+            if check is not None:
+                check(before)
             after = before.apply(changes)
             text = pack(after)
-            cache.set(key, text, self._lifetime(initialized=after.initialized))
-            self._renew(after)
-            for uri in before.subscriptions ^ after.subscriptions:
-                is_member = uri in after.subscriptions
-                self._list(_of_resource(after.server, uri), after.address, is_member)
-        return unpack(text, session_id=session_id)
+            if text == found.text:
+                self._renew_if_due(before, found)
+                return before
+            if self._claim(found):
+                self._write(after, found.update_count + 1, found.slot, text, {found.slot: name})
+                for uri in before.subscriptions ^ after.subscriptions:
+                    is_member = uri in after.subscriptions
+                    self._list(_of_resource(after.server, uri), name, is_member)
+                return unpack(text, session_id=session_id)
+            _pause(deadline)
+        return None
+
+    def _claim(self, found: _Stored) -> bool:
+        """Whether this worker, and no other one, may write the next version of a session.
+
+        Raises StoreBusy if it was suspended, so that it may be too late to write.
+        """
+        claimed_at, version = time.monotonic(), _version(found.name, found.update_count + 1)
+        if not self._cache.add(version, 1, LOCK_LIFETIME):
+            return False
+        now = time.monotonic()
+        if now > claimed_at + CLAIM_VALID:
+            raise StoreBusy
+        if now > found.read_at + CLAIM_VALID:
+            # Another one may have written it, whose claim has expired.
+            self._cache.delete(version)
+            return False
+        return True
 
     @on_thread
     def delete(self, session_id: str) -> bool:
-        name = address(session_id)
-        with self._locked(_session(name)) as cache:
-            session = self._load(session_id)
-            cache.delete_many([_session(name), _used(name)])
-        if session is None:
+        return self._delete(session_id)
+
+    @on_thread
+    def delete_checked(self, session_id: str, check: Check) -> bool:
+        return self._delete(session_id, check)
+
+    def _delete(self, session_id: str, check: Check | None = None) -> bool:
+        def accept(found: _Stored) -> None:
+            if check is not None:
+                check(unpack(found.text, session_id=session_id))
+
+        found = self._end(address(session_id), accept)
+        if found is None:
             return False
-        self._list(_of_caller(session), name, False)
+        session = unpack(found.text, session_id=session_id)
         for uri in session.subscriptions:
-            self._list(_of_resource(session.server, uri), name, False)
+            self._list(_of_resource(session.server, uri), found.name, False)
         return True
+
+    def _end(
+        self, name: str, accept: Callable[[_Stored], object] = lambda _: None
+    ) -> _Stored | None:
+        """Delete the entries of a session; return what it was, or None if there is none."""
+        deadline = time.monotonic() + write_timeout()
+        while (found := self._read(name)) is not None:
+            accept(found)
+            if self._claim(found):
+                self._cache.delete_many([_session(name), _used(name), found.slot])
+                return found
+            _pause(deadline)
+        return None
 
     @on_thread
     def subscribers(self, server: str, uri: str) -> list[str]:
@@ -184,12 +341,31 @@ class CacheSessionStore(_InCache, SessionStore):
             if self.is_live(used_at, initialized=initialized)
         }
 
-    def _renew(self, session: Session) -> None:
+    def _write(
+        self,
+        session: Session,
+        update_count: int,
+        slot: str,
+        text: str,
+        further: Mapping[str, Any] = EMPTY,
+    ) -> None:
+        """Write the entries of a session, which counts as used now, and ``further`` ones."""
+        name, initialized = session.address, session.initialized
+        entries = {
+            _session(name): (update_count, slot, text),
+            _used(name): (self.now(), initialized),
+            **further,
+        }
+        self._cache.set_many(entries, self._lifetime(initialized=initialized))
+
+    def _renew_if_due(self, session: Session, found: _Stored) -> None:
         """Write the time of use, and extend the lifetime of all entries of the session."""
+        if not self.is_touch_due(found.used_at, initialized=found.initialized):
+            return
         cache, lifetime = self._cache, self._lifetime(initialized=session.initialized)
-        cache.set(_used(session.address), (self.now(), session.initialized), lifetime)
-        cache.touch(_session(session.address), lifetime)
-        cache.touch(_of_caller(session), self._timeout)
+        cache.set(_used(found.name), (self.now(), session.initialized), lifetime)
+        cache.touch(_session(found.name), lifetime)
+        cache.touch(found.slot, self._timeout)
         for uri in session.subscriptions:
             cache.touch(_of_resource(session.server, uri), self._timeout)
 
@@ -197,7 +373,10 @@ class CacheSessionStore(_InCache, SessionStore):
         """Add a session to one of the entries that list sessions, or remove it."""
         with self._locked(key) as cache:
             names = [each for each in cache.get(key, []) if each != name]
-            cache.set(key, [*names, name] if is_member else names, self._timeout)
+            if is_member:
+                names = list(self._live(names)) if len(names) % LIST_CHECK == 0 else names
+                names.append(name)
+            cache.for_writing.set(key, names, self._timeout)
 
 
 _NEVER = (float("-inf"), True)
@@ -205,6 +384,10 @@ _NEVER = (float("-inf"), True)
 
 def _of_caller(session: Session) -> str:
     return f"django_mcp:caller:{digest(session.counted_as)}"
+
+
+def _slot(session: Session, number: int) -> str:
+    return f"{_of_caller(session)}:{number}"
 
 
 def _of_resource(server: str, uri: str) -> str:
@@ -227,17 +410,25 @@ class CacheEventStore(_InCache, EventStore):
     """
 
     @on_thread
-    def append(self, session: str, stream: str, data: Iterable[str]) -> int:
+    def append(
+        self, session: str, stream: str, data: Iterable[str], *, create: bool = True, first: int = 1
+    ) -> int:
+        name = digest(session, stream)
         with self._locked(_streams(session)) as cache:
-            return self._add(cache, session, digest(session, stream), tuple(data))
+            if not create and self._head(name) is None:
+                return 0
+            return self._add(cache, session, name, tuple(data), first)
 
-    def _add(self, cache: BaseCache, session: str, name: str, data: Sequence[str]) -> int:
-        head = self._head(name) or self._open(session, name)
+    def _add(
+        self, cache: _LockedCache, session: str, name: str, data: Sequence[str], first: int = 1
+    ) -> int:
+        cache.check()
+        head = self._head(name) or self._open(session, name, first)
         last = head.last + len(data)
         # The head is written last: a reader of it finds all events up to its number.
         numbered = enumerate(data, head.last + 1)
         entries = {_event(name, number): (self.now(), text) for number, text in numbered}
-        cache.set_many(entries, ceil(self.lifetime))
+        cache.for_writing.set_many(entries, ceil(self.lifetime))
         self._write(session, name, _Head(last, head.closed, self.now()))
         self._drop(name, range(max(1, head.last - self.limit + 1), last - self.limit + 1))
         return last
@@ -278,9 +469,16 @@ class CacheEventStore(_InCache, EventStore):
         return None if head is None else head.last
 
     @on_thread
+    def last_of_each(self, streams: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        names = {digest(*key): key for key in streams}
+        heads = self._heads(list(names))
+        return {names[name]: head.last for name, head in heads.items()}
+
+    @on_thread
     def close(self, session: str, stream: str) -> None:
         name = digest(session, stream)
-        with self._locked(_streams(session)):
+        with self._locked(_streams(session)) as cache:
+            cache.check()
             if (head := self._head(name)) is not None:
                 self._write(session, name, _Head(head.last, True, self.now()))
 
@@ -301,15 +499,29 @@ class CacheEventStore(_InCache, EventStore):
 
     @on_thread
     def forget(self, session: str) -> None:
+        if not self._cache.get(_streams(session)):
+            return  # Most sessions have none, and a look costs less than a lock.
         with self._locked(_streams(session)) as cache:
-            names = cache.get(_streams(session), [])
-            # Events without a head are not found, and expire soon.
-            cache.delete_many([*map(_head, names), _streams(session)])
+            heads = self._heads(cache.get(_streams(session), []))
+            writing = cache.for_writing
+            # First the heads, without which events are not found.
+            writing.delete_many([*map(_head, heads), _streams(session)])
+            for name, head in heads.items():
+                self._drop(name, range(max(1, head.last - self.limit + 1), head.last + 1))
 
     @on_thread
     def is_closed(self, session: str, stream: str) -> bool:
         head = self._head(digest(session, stream))
         return head is None or head.closed
+
+    @on_thread
+    def claim(self, name: str, seconds: float) -> bool:
+        key = _claim(digest(name))
+        with self._locked(key) as cache:
+            if cache.get(key, float("-inf")) > self.now() - seconds:
+                return False
+            cache.for_writing.set(key, self.now(), ceil(seconds))
+        return True
 
     def _head(self, name: str) -> _Head | None:
         return self._heads([name]).get(name)
@@ -321,7 +533,7 @@ class CacheEventStore(_InCache, EventStore):
         live = self.is_live_stream
         return {n: head for n, head in heads.items() if live(head.touched_at, closed=head.closed)}
 
-    def _open(self, session: str, name: str) -> _Head:
+    def _open(self, session: str, name: str, first: int) -> _Head:
         cache, key = self._cache, _streams(session)
         names = [each for each in cache.get(key, []) if each != name]
         if len(names) >= self.streams:
@@ -335,7 +547,7 @@ class CacheEventStore(_InCache, EventStore):
                 cache.delete(_head(oldest))
                 names.remove(oldest)
         cache.set(key, [*names, name], ceil(self.stream_lifetime(closed=False)))
-        return _Head(0, False, self.now())
+        return _Head(first - 1, False, self.now())
 
     def _write(self, session: str, name: str, head: _Head) -> None:
         cache = self._cache

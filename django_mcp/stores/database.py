@@ -7,46 +7,40 @@ again after a concurrent update: no lock is held in between, and SQLite has no r
 
 from __future__ import annotations
 
-import random
 import threading
-import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from functools import reduce
+from operator import or_
+from typing import Any, TypeVar
 
 from django.conf import settings
-from django.db import IntegrityError, OperationalError, connections, models, router, transaction
-from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import F, Q
+from django.db import IntegrityError, connections, models, router, transaction
+from django.db.models import Count, F, Q
 
 from django_mcp.frame.session import Change, Session, address
-from django_mcp.models import PRINCIPAL_LENGTH, McpSession, Stream, StreamEvent, Subscription
+from django_mcp.models import McpSession, Stream, StreamEvent, Subscription
 from django_mcp.stores.base import (
-    WRITE_TIMEOUT,
-    AsyncMethod,
+    STEP,
+    Check,
     Event,
     EventStore,
     SessionStore,
-    StoreBusy,
     StoreFull,
     digest,
-    on_thread,
+    in_steps,
     pack,
     unpack,
 )
+from django_mcp.stores.retries import ConcurrentUpdate, retried_on_thread
+from django_mcp.stores.statements import SessionRow, SessionStatements, StreamStatements
 
-P = ParamSpec("P")
-S = TypeVar("S")
-T = TypeVar("T")
 Model = TypeVar("Model", bound=models.Model)
+Statements = TypeVar("Statements", SessionStatements, StreamStatements)
 
-_Row = tuple[str, datetime, int, bool]
-"""Of a session: its data, the time of its last use, its update count, whether it is initialized."""
-
-CONTENTION = ("lock", "serialize", "restarting transaction")
-"""Parts of the messages of databases about concurrent writers; there is no common error code."""
+AT_ONCE = 500
+"""Names in one query: some databases take a thousand parameters at most."""
 
 
 class _InDatabase:
@@ -67,34 +61,14 @@ class _InDatabase:
     def _atomic(self) -> AbstractContextManager[Any]:
         return transaction.atomic(self._alias)
 
-    @property
-    def _statements(self) -> _Statements:
+    def _compiled(self, kind: type[Statements]) -> Statements:
+        """The statements of this thread's connection."""
         connection = connections[self._alias]
-        cached: _Statements | None = vars(_local).get(self._alias)
+        kept: dict[type, Any] = vars(_local).setdefault(self._alias, {})
+        cached: Statements | None = kept.get(kind)
         if cached is None or cached.connection is not connection:
-            cached = vars(_local)[self._alias] = _Statements(connection)
+            cached = kept[kind] = kind(connection)
         return cached
-
-
-def _on_thread(method: Callable[Concatenate[S, P], T]) -> AsyncMethod[S, P, T]:
-    """Run a method on a thread for stores, again while other writers are in conflict."""
-
-    @on_thread
-    @wraps(method)
-    def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        deadline = time.monotonic() + WRITE_TIMEOUT
-        while True:
-            try:
-                return method(self, *args, **kwargs)
-            except (_ConcurrentUpdate, OperationalError) as error:
-                text = str(error).lower()
-                if isinstance(error, OperationalError) and not any(map(text.count, CONTENTION)):
-                    raise
-                if time.monotonic() > deadline:
-                    raise StoreBusy("Too many concurrent writes to the session") from error
-            time.sleep(random.uniform(0.001, 0.02))  # So that not all retry at once.
-
-    return run
 
 
 class DatabaseSessionStore(_InDatabase, SessionStore):
@@ -104,29 +78,23 @@ class DatabaseSessionStore(_InDatabase, SessionStore):
     cannot be loaded, and stay in the table until ``prune``.
     """
 
-    @_on_thread
+    @property
+    def _statements(self) -> SessionStatements:
+        return self._compiled(SessionStatements)
+
+    @retried_on_thread
     def create(self, session: Session) -> None:
         now, caller = to_datetime(self.now()), digest(session.counted_as)
         if self._statements.count(caller) >= self.limit_per_principal:
             self._make_room(caller)
         with self._transaction_for(session.subscriptions):
-            self._rows(McpSession).create(
-                address=session.address,
-                server=session.server,
-                principal=session.principal[:PRINCIPAL_LENGTH],
-                caller=caller,
-                version=session.version,
-                data=pack(session),
-                initialized=session.initialized,
-                created_at=now,
-                used_at=now,
-            )
+            self._statements.insert(session, caller, pack(session), now)
             self._subscribe(session, session.subscriptions)
 
     def _make_room(self, caller: str) -> None:
         """Delete expired sessions of this caller or, if there are none, the longest idle ones."""
         rows = self._rows(McpSession).filter(caller=caller)
-        rows.exclude(live(self)).delete()
+        self._delete_rows(rows.filter(expired(self)))
         excess = rows.count() - self.limit_per_principal + 1
         if excess > 0:
             may_go = Q(initialized=False) | Q(used_at__lte=to_datetime(self.idle_since))
@@ -134,44 +102,77 @@ class DatabaseSessionStore(_InDatabase, SessionStore):
             names = list(idle[:excess])
             if len(names) < excess:
                 raise self.full()
-            rows.filter(pk__in=names).delete()
+            self._delete_rows(rows.filter(may_go, pk__in=names))
 
-    @_on_thread
+    def _delete_rows(self, rows: models.QuerySet[McpSession]) -> int:
+        """Delete sessions, some at a time, with their subscriptions; return their number.
+
+        They are locked first: a concurrent update waits, and then finds no session.
+        """
+        names = list(rows.values_list("pk", flat=True)[:STEP])
+        if not names:
+            return 0
+        with self._atomic():
+            locked = rows.filter(pk__in=names)
+            locked.update(update_count=F("update_count") + 1)
+            _, deleted = locked.delete()
+        return deleted.get(McpSession._meta.label, 0)
+
+    @retried_on_thread
     def load(self, session_id: str) -> Session | None:
         if (row := self._read(session_id)) is None:
             return None
-        data, used_at, _, initialized = row
+        self._touch_if_due(session_id, row)
+        return unpack(row[0], session_id=session_id)
+
+    def _touch_if_due(self, session_id: str, row: SessionRow) -> None:
+        _, used_at, _, initialized = row
         if self.is_touch_due(used_at.timestamp(), initialized=initialized):
             self._touch(session_id)
-        return unpack(data, session_id=session_id)
 
-    def _read(self, session_id: str) -> _Row | None:
+    def _read(self, session_id: str) -> SessionRow | None:
         row = self._statements.read(address(session_id))
         if row is None or not self.is_live(row[1].timestamp(), initialized=row[3]):
             return None
         return row
 
-    @_on_thread
+    @retried_on_thread
     def update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
+        return self._update(session_id, changes)
+
+    @retried_on_thread
+    def update_checked(
+        self, session_id: str, check: Check, changes: Sequence[Change]
+    ) -> Session | None:
+        return self._update(session_id, changes, check)
+
+    def _update(
+        self, session_id: str, changes: Sequence[Change], check: Check | None = None
+    ) -> Session | None:
         if (row := self._read(session_id)) is None:
             return None
         data, _, count, _ = row
         before = unpack(data, session_id=session_id)
+        if check is not None:
+            check(before)
         after = before.apply(changes)
         text = pack(after)
+        if text == data:
+            self._touch_if_due(session_id, row)
+            return before
         # The write comes first in its transaction: SQLite raises at once, without waiting, when a
         # transaction has read before another one's write and then writes itself.
         with self._transaction_for(before.subscriptions ^ after.subscriptions):
             now = to_datetime(self.now())
             if not self._statements.update(after, count, text, now):
-                raise _ConcurrentUpdate
+                raise ConcurrentUpdate
             if gone := before.subscriptions - after.subscriptions:
                 rows = self._rows(Subscription).filter(session=after.address)
                 rows.filter(resource__in=[digest(after.server, uri) for uri in gone]).delete()
             self._subscribe(after, after.subscriptions - before.subscriptions)
         return unpack(text, session_id=session_id)
 
-    @_on_thread
+    @retried_on_thread
     def touch(self, session_id: str) -> None:
         self._touch(session_id)
 
@@ -181,31 +182,52 @@ class DatabaseSessionStore(_InDatabase, SessionStore):
         stale = Q(initialized=False) | Q(used_at__lte=recently)
         rows.filter(stale).update(used_at=to_datetime(self.now()))
 
-    @_on_thread
+    @retried_on_thread
     def delete(self, session_id: str) -> bool:
+        return self._delete(session_id)
+
+    @retried_on_thread
+    def delete_checked(self, session_id: str, check: Check) -> bool:
+        return self._delete(session_id, check)
+
+    def _delete(self, session_id: str, check: Check | None = None) -> bool:
         if (row := self._read(session_id)) is None:
             return False
         data, _, count, _ = row
         session = unpack(data, session_id=session_id)
+        if check is not None:
+            check(session)
         with self._transaction_for(session.subscriptions):
             if session.subscriptions:
                 self._rows(Subscription).filter(session=session.address).delete()
             # There are no other subscriptions while the update count is unchanged.
             if not self._statements.delete(session.address, count):
-                raise _ConcurrentUpdate
+                raise ConcurrentUpdate
         return True
 
-    @_on_thread
+    @retried_on_thread
     def subscribers(self, server: str, uri: str) -> list[str]:
         subscriptions = self._rows(Subscription).filter(resource=digest(server, uri))
         found = subscriptions.filter(live(self, "session__"))
         return list(found.values_list("session_id", flat=True))
 
-    @_on_thread
-    def prune(self) -> int:
-        rows = self._rows(McpSession)
-        _, deleted = rows.exclude(live(self)).delete()
-        return deleted.get(McpSession._meta.label, 0)
+    @retried_on_thread
+    def subscribers_of_each(self, server: str, uris: Sequence[str]) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {uri: [] for uri in uris}
+        resources = {digest(server, uri): uri for uri in uris}
+        for start in range(0, len(uris), AT_ONCE):
+            some = list(resources)[start : start + AT_ONCE]
+            rows = self._rows(Subscription).filter(live(self, "session__"), resource__in=some)
+            for resource, session in rows.values_list("resource", "session_id"):
+                found[resources[resource]].append(session)
+        return found
+
+    async def prune(self, *, pause: float = 0.0) -> int:
+        return await in_steps(self._prune_some, pause)
+
+    @retried_on_thread
+    def _prune_some(self) -> int:
+        return self._delete_rows(self._rows(McpSession).filter(expired(self)))
 
     def _subscribe(self, session: Session, uris: Collection[str]) -> None:
         if uris:
@@ -229,6 +251,16 @@ def live(store: SessionStore, prefix: str = "") -> Q:
     return used(True) | used(False)
 
 
+def expired(store: SessionStore) -> Q:
+    """The rows of sessions that have expired. An index finds them, which the opposite does not."""
+
+    def unused(initialized: bool) -> Q:
+        oldest = to_datetime(store.oldest_use(initialized=initialized))
+        return Q(initialized=initialized, used_at__lte=oldest)
+
+    return unused(True) | unused(False)
+
+
 class DatabaseEventStore(_InDatabase, EventStore):
     """Stores events in a table, and the last number of each stream in another.
 
@@ -236,62 +268,134 @@ class DatabaseEventStore(_InDatabase, EventStore):
     streams cannot be read, and stay in the tables until ``prune``.
     """
 
-    async def append(self, session: str, stream: str, data: Iterable[str]) -> int:
-        # A retry must not find an exhausted iterator.
-        return await self._append_on_thread(session, stream, tuple(data))
+    @property
+    def _statements(self) -> StreamStatements:
+        return self._compiled(StreamStatements)
 
-    def _append(self, session: str, stream: str, data: Sequence[str]) -> int:
-        now, name = to_datetime(self.now()), digest(session, stream)
-        # The update locks the row of the stream, so that events are committed in order.
-        with self._atomic():
-            stream_row = self._rows(Stream).filter(pk=name)
-            known = stream_row.filter(self._known)
-            if known.update(last=F("last") + len(data), touched_at=now):
-                last = stream_row.values_list("last", flat=True).get()
-            else:
-                last = self._open(session, name, len(data))
-            events = self._rows(StreamEvent)
-            events.bulk_create(
-                StreamEvent(stream_id=name, number=number, data=text, created_at=now)
-                for number, text in enumerate(data, last - len(data) + 1)
-            )
+    async def append(
+        self, session: str, stream: str, data: Iterable[str], *, create: bool = True, first: int = 1
+    ) -> int:
+        # A retry must not find an exhausted iterator.
+        texts = tuple(data)
+        return await self._append_on_thread(session, stream, texts, create=create, first=first)
+
+    def _append(
+        self, session: str, stream: str, data: Sequence[str], *, create: bool = True, first: int = 1
+    ) -> int:
+        name, statements = digest(session, stream), self._statements
+        # The update locks the row of the stream, so that events are committed in order. In another
+        # transaction, it needs no savepoint: an error ends that as well.
+        with transaction.atomic(self._alias, savepoint=False):
+            now = to_datetime(self.now())
+            last = statements.extend(name, len(data), now, self._oldest(False), self._oldest(True))
+            if last is None:
+                if not create:
+                    return 0
+                last = first - 1 + len(data)
+                if self._open({name: session}, last):
+                    raise StoreFull(f"This session has {self.streams} open streams already")
+            statements.insert(name, last, data, now)
             if last > self.limit:
-                events.filter(stream=name, number__lte=last - self.limit).delete()
+                statements.delete(name, last - self.limit)
         return last
 
-    _append_on_thread = _on_thread(_append)
+    _append_on_thread = retried_on_thread(_append)
 
-    @_on_thread
+    @retried_on_thread
+    def append_to_each(self, stream: str, data: Mapping[str, Sequence[str]]) -> list[str]:
+        names = {digest(session, stream): session for session in data}
+        with self._atomic():
+            lasts = self._lock(list(names))
+            missing = {name: names[name] for name in names.keys() - lasts.keys()}
+            full = self._open(missing) if missing else []
+            added: dict[str, tuple[int, Sequence[str]]] = {}
+            for name, session in names.items():
+                if session not in full:
+                    messages = data[session]
+                    added[name] = lasts.get(name, 0) + len(messages), messages
+            self._count(added)
+            self._add_events(added)
+        return full
+
+    def _lock(self, names: Sequence[str]) -> dict[str, int]:
+        """Lock streams, and return the last number of each that is known.
+
+        They are locked in one order, so that of two which lock several neither waits for the
+        other. One that is created after that is not locked, and not returned.
+        """
+        known = self._rows(Stream).filter(self._known, pk__in=names)
+        if connections[self._alias].features.has_select_for_update:
+            known = known.select_for_update().order_by("pk")
+        else:
+            known.update(touched_at=F("touched_at"))  # SQLite locks the whole database.
+        return dict(known.values_list("name", "last"))
+
+    def _count(self, added: Mapping[str, tuple[int, Sequence[str]]]) -> None:
+        """Write that messages were appended to streams: most have got the same number of them."""
+        by_number: dict[int, list[str]] = {}
+        for name, (_, messages) in added.items():
+            by_number.setdefault(len(messages), []).append(name)
+        now = to_datetime(self.now())
+        for number, names in by_number.items():
+            self._rows(Stream).filter(pk__in=names).update(last=F("last") + number, touched_at=now)
+
+    def _add_events(self, added: Mapping[str, tuple[int, Sequence[str]]]) -> None:
+        """Write messages, given by stream with the number of the last one, and drop old ones."""
+        events, now = self._rows(StreamEvent), to_datetime(self.now())
+        events.bulk_create(
+            StreamEvent(stream_id=name, number=number, data=text, created_at=now)
+            for name, (last, messages) in added.items()
+            for number, text in enumerate(messages, last - len(messages) + 1)
+        )
+        excess = [
+            Q(stream=name, number__lte=last - self.limit)
+            for name, (last, _) in added.items()
+            if last > self.limit
+        ]
+        if excess:
+            events.filter(reduce(or_, excess)).delete()
+
+    @retried_on_thread
     def move(self, session: str, source: str, target: str) -> list[Event]:
-        name = digest(session, source)
-        if not self._after(name, 0):
+        name, statements = digest(session, source), self._statements
+        oldest = to_datetime(self.now() - self.lifetime)
+        # A stream lives longer than its events, so it needs no look of its own.
+        if not statements.read_data(name, oldest):
             return []
         with self._atomic():
             # The update locks the row of the source: of two concurrent moves, one finds no events.
-            self._rows(Stream).filter(pk=name).update(touched_at=to_datetime(self.now()))
-            data = [event.data for event in self._after(name, 0) or ()]
-            self._rows(StreamEvent).filter(stream=name).delete()
+            statements.touch(name, to_datetime(self.now()))
+            if data := statements.read_data(name, oldest):
+                statements.delete(name)
             last = self._append(session, target, data) if data else 0
         return [Event(number, text) for number, text in enumerate(data, last - len(data) + 1)]
 
-    def _open(self, session: str, name: str, last: int) -> int:
-        rows = self._rows(Stream)
-        of_session = rows.filter(session=session)
-        of_session.exclude(self._known).delete()
-        if of_session.count() >= self.streams:
-            oldest = of_session.filter(closed=True).order_by("touched_at").first()
-            if oldest is None:
-                raise StoreFull(f"This session has {self.streams} open streams already")
-            oldest.delete()
+    def _open(self, names: Mapping[str, str], last: int = 0) -> list[str]:
+        """Create streams, given with their sessions; return the sessions with too many streams."""
+        rows, full = self._rows(Stream), list[str]()
+        of_sessions = rows.filter(session__in=list(names.values()))
+        self._delete_rows(of_sessions.filter(self._expired))
+        counted = of_sessions.values_list("session").annotate(Count("pk")).order_by()
+        excess = counted.filter(pk__count__gte=self.streams)
+        for session, _ in excess:
+            closed = of_sessions.filter(session=session, closed=True)
+            if (oldest := closed.order_by("touched_at").first()) is None:
+                full.append(session)
+            else:
+                self._delete_rows(rows.filter(pk=oldest.pk))
         now = to_datetime(self.now())
         try:
             with self._atomic():
-                rows.create(name=name, session=session, last=last, touched_at=now)
+                rows.bulk_create(
+                    Stream(name=name, session=session, last=last, touched_at=now)
+                    for name, session in names.items()
+                    if session not in full
+                )
         except IntegrityError:
-            raise _ConcurrentUpdate from None
-        return last
+            raise ConcurrentUpdate from None
+        return full
 
-    @_on_thread
+    @retried_on_thread
     def after(self, session: str, stream: str, number: int) -> list[Event] | None:
         return self._after(digest(session, stream), number)
 
@@ -299,20 +403,35 @@ class DatabaseEventStore(_InDatabase, EventStore):
         if not self._find(name).exists():
             return None
         oldest = to_datetime(self.now() - self.lifetime)
-        events = self._rows(StreamEvent).filter(stream=name, created_at__gt=oldest)
-        later = events.filter(number__gt=number).order_by("number")
+        live = self._rows(StreamEvent).filter(stream=name, created_at__gt=oldest)
+        later = live.filter(number__gt=number).order_by("number")
         return [Event(*row) for row in later.values_list("number", "data")]
 
-    @_on_thread
+    @retried_on_thread
     def last(self, session: str, stream: str) -> int | None:
-        found = self._find(digest(session, stream)).values_list("last", flat=True)
-        return found.first()
+        row = self._statements.read(digest(session, stream))
+        if row is None:
+            return None
+        last, closed, touched_at = row
+        is_live = self.is_live_stream(touched_at.timestamp(), closed=closed)
+        return last if is_live else None
 
-    @_on_thread
+    @retried_on_thread
+    def last_of_each(self, streams: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        names = {digest(*key): key for key in streams}
+        known = self._rows(Stream).filter(self._known)
+        found: dict[tuple[str, str], int] = {}
+        for start in range(0, len(streams), AT_ONCE):
+            some = known.filter(pk__in=list(names)[start : start + AT_ONCE])
+            numbers = some.values_list("name", "last")
+            found.update((names[name], last) for name, last in numbers)
+        return found
+
+    @retried_on_thread
     def close(self, session: str, stream: str) -> None:
         self._find(digest(session, stream)).update(closed=True, touched_at=to_datetime(self.now()))
 
-    @_on_thread
+    @retried_on_thread
     def close_abandoned(self, session: str, stream: str, after: float, data: str) -> bool:
         silent = Q(closed=False, touched_at__lte=to_datetime(self.now() - after))
         rows = self._find(digest(session, stream))
@@ -325,23 +444,64 @@ class DatabaseEventStore(_InDatabase, EventStore):
             self._append(session, stream, [data])
         return True
 
-    @_on_thread
+    @retried_on_thread
     def is_closed(self, session: str, stream: str) -> bool:
         return not self._find(digest(session, stream)).filter(closed=False).exists()
 
-    @_on_thread
+    @retried_on_thread
     def forget(self, session: str) -> None:
-        streams = self._rows(Stream).filter(session=session)
         # Most sessions have none, and a query costs less than a transaction.
-        if streams.exists():
-            streams.delete()
+        if self._statements.count(session):
+            while self._delete_rows(self._rows(Stream).filter(session=session)):
+                pass
 
-    @_on_thread
-    def prune(self) -> int:
-        old = to_datetime(self.now() - self.lifetime)
-        dropped, _ = self._rows(StreamEvent).exclude(created_at__gt=old).delete()
-        self._rows(Stream).exclude(self._known).delete()
+    def _delete_rows(self, rows: models.QuerySet[Stream]) -> int:
+        """Delete streams, some at a time, with their events; return their number.
+
+        They are locked first: a concurrent append waits and then finds no stream, and one that
+        came before is waited for. Otherwise it could leave an event without a stream.
+        """
+        names = list(rows.values_list("pk", flat=True)[:STEP])
+        if not names:
+            return 0
+        with self._atomic():
+            locked = rows.filter(pk__in=names)
+            locked.update(closed=F("closed"))
+            _, deleted = locked.delete()
+        return deleted.get(Stream._meta.label, 0)
+
+    async def prune(self, *, pause: float = 0.0) -> int:
+        dropped = await in_steps(self._prune_events, pause)
+        await in_steps(self._prune_streams, pause)
         return dropped
+
+    @retried_on_thread
+    def _prune_events(self) -> int:
+        old = to_datetime(self.now() - self.lifetime)
+        rows = self._rows(StreamEvent).filter(created_at__lte=old)
+        names = list(rows.values_list("pk", flat=True)[:STEP])
+        return rows.filter(pk__in=names).delete()[0] if names else 0
+
+    @retried_on_thread
+    def _prune_streams(self) -> int:
+        return self._delete_rows(self._rows(Stream).filter(self._expired))
+
+    @retried_on_thread
+    def claim(self, name: str, seconds: float) -> bool:
+        # A row of a stream without events or session, which expires as any other.
+        rows, now = self._rows(Stream).filter(pk=digest("claim", name)), self.now()
+        free = rows.filter(touched_at__lte=to_datetime(now - seconds))
+        if free.update(touched_at=to_datetime(now)):
+            return True
+        if rows.exists():
+            return False
+        try:
+            with self._atomic():
+                moment = to_datetime(now)
+                rows.create(name=digest("claim", name), session="", last=0, touched_at=moment)
+        except IntegrityError:
+            return False
+        return True
 
     def _find(self, name: str) -> models.QuerySet[Stream]:
         return self._rows(Stream).filter(self._known, pk=name)
@@ -349,79 +509,24 @@ class DatabaseEventStore(_InDatabase, EventStore):
     @property
     def _known(self) -> Q:
         def is_live(closed: bool) -> Q:
-            oldest = to_datetime(self.now() - self.stream_lifetime(closed=closed))
-            return Q(closed=closed, touched_at__gt=oldest)
+            return Q(closed=closed, touched_at__gt=self._oldest(closed))
 
         return is_live(True) | is_live(False)
 
+    @property
+    def _expired(self) -> Q:
+        def is_expired(closed: bool) -> Q:
+            return Q(closed=closed, touched_at__lte=self._oldest(closed))
 
-class _Statements:
-    """The statements on sessions that most requests execute, compiled once for a connection.
+        return is_expired(True) | is_expired(False)
 
-    The ORM takes 200 to 300 µs to compile a statement, and the database 20 to 40 µs to execute it.
-    A session of ten calls (scripts/bench, sessions-database) takes 7.6 ms. With the ORM its 13
-    reads cost 45 % more, its deletion 13 %, its count 4 % and its update 3 %.
-    """
-
-    def __init__(self, connection: BaseDatabaseWrapper) -> None:
-        self.connection = connection
-        quote = connection.ops.quote_name
-        columns = ("address", "caller", "data", "initialized", "update_count", "used_at")
-        table = quote(McpSession._meta.db_table)
-        name, caller, data, initialized, count, used_at = map(quote, columns)
-        where = f"WHERE {name} = %s AND {count} = %s"
-        assigned = ", ".join(f"{column} = %s" for column in (data, initialized, count, used_at))
-        self._update = f"UPDATE {table} SET {assigned} {where}"
-        self._delete = f"DELETE FROM {table} {where}"
-        self._count = f"SELECT COUNT(*) FROM {table} WHERE {caller} = %s"
-        # Compiled by the ORM, which knows how each database returns a time. A RawQuerySet, the
-        # public interface, takes 90 µs more for each read: 16 % of the session.
-        rows = McpSession._default_manager.using(connection.alias).filter(pk="0")
-        read = rows.values_list("data", "used_at", "update_count", "initialized").query
-        self._compiler = read.get_compiler(connection=connection)
-        self._read, _ = self._compiler.as_sql()
-        selected = [column for column, _, _ in self._compiler.select or ()]
-        self._converters = self._compiler.get_converters(selected)
-
-    def read(self, name: str) -> _Row | None:
-        found = self._rows(self._read, name)
-        if self._converters:
-            found = list(self._compiler.apply_converters(found, self._converters))
-        return tuple(found[0]) if found else None
-
-    def update(self, session: Session, count: int, data: str, used_at: datetime) -> bool:
-        """Write a session that was read with this update count; False after another update."""
-        values = data, session.initialized, count + 1, self._time(used_at)
-        return self._change(self._update, *values, session.address, count)
-
-    def delete(self, name: str, count: int) -> bool:
-        """Delete a session that was read with this update count; False after an update."""
-        return self._change(self._delete, name, count)
-
-    def count(self, caller: str) -> int:
-        """The number of sessions of a caller, expired ones included."""
-        return cast("int", self._rows(self._count, caller)[0][0])
-
-    def _time(self, moment: datetime) -> Any:
-        return self.connection.ops.adapt_datetimefield_value(moment)
-
-    def _rows(self, statement: str, *values: Any) -> list[Any]:
-        with self.connection.cursor() as cursor:
-            cursor.execute(statement, values)
-            return cast("list[Any]", cursor.fetchall())
-
-    def _change(self, statement: str, *values: Any) -> bool:
-        with self.connection.cursor() as cursor:
-            cursor.execute(statement, values)
-            return cast("int", cursor.rowcount) > 0
+    def _oldest(self, closed: bool) -> datetime:
+        """When streams were last written that expire now."""
+        return to_datetime(self.now() - self.stream_lifetime(closed=closed))
 
 
 _local = threading.local()
-"""Statements by alias. They end with their thread, as its connections do."""
-
-
-class _ConcurrentUpdate(Exception):
-    """The row was written by others after it was read."""
+"""Statements by alias and kind. They end with their thread, as its connections do."""
 
 
 def to_datetime(seconds: float) -> datetime:

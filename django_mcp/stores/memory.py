@@ -13,7 +13,15 @@ from threading import Lock
 from typing import Any
 
 from django_mcp.frame.session import Change, Session, address
-from django_mcp.stores.base import Event, EventStore, SessionStore, StoreFull, pack, unpack
+from django_mcp.stores.base import (
+    Check,
+    Event,
+    EventStore,
+    SessionStore,
+    StoreFull,
+    pack,
+    unpack,
+)
 
 
 @dataclass(slots=True)
@@ -66,10 +74,23 @@ class MemorySessionStore(SessionStore):
             return None if entry is None else unpack(entry.text, session_id=session_id)
 
     async def update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
+        return self._update(session_id, changes)
+
+    async def update_checked(
+        self, session_id: str, check: Check, changes: Sequence[Change]
+    ) -> Session | None:
+        return self._update(session_id, changes, check)
+
+    def _update(
+        self, session_id: str, changes: Sequence[Change], check: Check | None = None
+    ) -> Session | None:
         with self._lock:
             if (entry := self._use(address(session_id))) is None:
                 return None
-            session = unpack(entry.text, session_id=session_id).apply(changes)
+            session = unpack(entry.text, session_id=session_id)
+            if check is not None:
+                check(session)
+            session = session.apply(changes)
             entry.text, entry.subscriptions = pack(session), session.subscriptions
             entry.initialized = session.initialized
             if session.initialized:
@@ -94,7 +115,7 @@ class MemorySessionStore(SessionStore):
                 if entry.server == server and uri in entry.subscriptions
             ]
 
-    async def prune(self) -> int:
+    async def prune(self, *, pause: float = 0.0) -> int:
         with self._lock:
             return self._drop_expired()
 
@@ -142,16 +163,23 @@ class _Stream:
 class MemoryEventStore(EventStore):
     """Stores events for the lifetime of the process."""
 
+    is_shared = False
+
     def __init__(self, **limits: Any) -> None:
         super().__init__(**limits)
         # By session and name, the least recently changed first.
         self._by_session: dict[str, dict[str, _Stream]] = {}
+        self._claimed_at: dict[str, float] = {}
         self._pruned_at = self.now()
         self._lock = Lock()
 
-    async def append(self, session: str, stream: str, data: Iterable[str]) -> int:
+    async def append(
+        self, session: str, stream: str, data: Iterable[str], *, create: bool = True, first: int = 1
+    ) -> int:
         with self._lock:
-            return self._append(session, stream, data)
+            if not create and self._find(session, stream) is None:
+                return 0
+            return self._append(session, stream, data, first)
 
     async def after(self, session: str, stream: str, number: int) -> list[Event] | None:
         with self._lock:
@@ -200,12 +228,19 @@ class MemoryEventStore(EventStore):
         with self._lock:
             self._by_session.pop(session, None)
 
-    async def prune(self) -> int:
+    async def prune(self, *, pause: float = 0.0) -> int:
         with self._lock:
             return self._prune()
 
-    def _append(self, session: str, stream: str, data: Iterable[str]) -> int:
-        found = self._find(session, stream) or self._open(session, stream)
+    async def claim(self, name: str, seconds: float) -> bool:
+        with self._lock:
+            if self._claimed_at.get(name, float("-inf")) > self.now() - seconds:
+                return False
+            self._claimed_at[name] = self.now()
+            return True
+
+    def _append(self, session: str, stream: str, data: Iterable[str], first: int = 1) -> int:
+        found = self._find(session, stream) or self._open(session, stream, first)
         self._touch(session, stream)
         for text in data:
             found.last += 1
@@ -225,7 +260,7 @@ class MemoryEventStore(EventStore):
         found = streams[stream] = streams.pop(stream)
         found.touched_at = self.now()
 
-    def _open(self, session: str, stream: str) -> _Stream:
+    def _open(self, session: str, stream: str, first: int) -> _Stream:
         if self.now() - self._pruned_at >= self.lifetime:
             self._prune()
         streams = self._by_session.setdefault(session, {})
@@ -238,7 +273,7 @@ class MemoryEventStore(EventStore):
             if closed is None:
                 raise StoreFull(f"This session has {self.streams} open streams already")
             del streams[closed]
-        found = streams[stream] = _Stream(deque(maxlen=self.limit), self.now())
+        found = streams[stream] = _Stream(deque(maxlen=self.limit), self.now(), first - 1)
         return found
 
     def _prune(self) -> int:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
-from django_mcp.pubsub import bus
+from django_mcp import log
+from django_mcp.pubsub import bus, channel_layer
 from django_mcp.pubsub.bus import Delivery
+from django_mcp.pubsub.channel_layer import LOCAL, SITE, TYPE
 from django_mcp.testing.asgi import TIMEOUT
 from tests.memory_stores import configure
+from tests.pubsub.fake_layer import FakeLayer, acknowledgement, layer, remote_message, until
 
-__all__ = ["configure"]
+__all__ = ["configure", "layer"]
 
 
 class TimeoutError_(Exception):
@@ -23,67 +25,6 @@ class TimeoutError_(Exception):
 
 
 TimeoutError_.__name__ = "TimeoutError"
-
-
-class FakeLayer:
-    """A channel layer which notes what it is asked, and receives what a test sends."""
-
-    def __init__(self) -> None:
-        self.groups: dict[str, set[str]] = {}
-        self.channels: list[str] = []
-        self.sent: list[tuple[str, Any]] = []
-        self.incoming: asyncio.Queue[Any] = asyncio.Queue()
-        self.is_broken = False
-        self.receiving = 0
-
-    async def new_channel(self) -> str:
-        self.channels.append(f"channel-{len(self.channels)}")
-        return self.channels[-1]
-
-    async def group_add(self, group: str, channel: str) -> None:
-        if self.is_broken:
-            raise ConnectionError("no layer")
-        self.groups.setdefault(group, set()).add(channel)
-
-    async def group_discard(self, group: str, channel: str) -> None:
-        self.groups[group].discard(channel)
-
-    async def group_send(self, group: str, message: Any) -> None:
-        if self.is_broken:
-            raise ConnectionError("no layer")
-        self.sent.append((group, message))
-
-    async def send(self, channel: str, message: Any) -> None:
-        self.sent.append((channel, message))
-
-    async def receive(self, channel: str) -> Any:
-        self.receiving += 1
-        try:
-            message = await self.incoming.get()
-        finally:
-            self.receiving -= 1
-        if isinstance(message, Exception):
-            raise message
-        return message
-
-
-@pytest.fixture
-async def layer(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeLayer]:
-    layer = FakeLayer()
-    monkeypatch.setattr(bus, "shared_layer", lambda: layer)
-    monkeypatch.setattr(bus, "PAUSE", 0.01)
-    yield layer
-    await until(lambda: layer.receiving == 0)
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(TIMEOUT):
-        while not condition():
-            await asyncio.sleep(0.001)
-
-
-def remote_message(group: str, **message: Any) -> dict[str, Any]:
-    return {"type": bus.TYPE, "from": "process.other", "group": group, "message": message}
 
 
 async def test_receivers_share_one_channel(layer: FakeLayer) -> None:
@@ -94,15 +35,16 @@ async def test_receivers_share_one_channel(layer: FakeLayer) -> None:
         await local_bus.subscribe("one", receiver)
     await local_bus.subscribe("two", receivers[0])
     assert layer.channels == ["channel-0"]
-    assert layer.groups == {"one": {"channel-0"}, "two": {"channel-0"}}
+    assert layer.groups == {SITE: {"channel-0"}}
     layer.incoming.put_nowait(remote_message("one"))
     await until(lambda: received == [0, 1, 2])
     for receiver in receivers:
         local_bus.unsubscribe("one", receiver)
-    await until(lambda: layer.groups == {"one": set(), "two": {"channel-0"}})
+    assert layer.groups == {SITE: {"channel-0"}}
     assert layer.receiving == 1
     local_bus.unsubscribe("two", receivers[0])
     await until(lambda: layer.receiving == 0)
+    await until(lambda: layer.groups == {SITE: set()})
     assert local_bus._channel is None
 
 
@@ -111,8 +53,9 @@ async def test_local_message_is_delivered_once(layer: FakeLayer) -> None:
     received: list[Any] = []
     await local_bus.subscribe("one", received.append)
     await bus.publish("one", {"a": 1})
+    await until(lambda: layer.sent)
     ((group, sent),) = layer.sent
-    assert (group, sent["message"]) == ("one", {"a": 1})
+    assert (group, sent["hints"]) == (SITE, [["one", {"a": 1}]])
     layer.incoming.put_nowait(sent)
     layer.incoming.put_nowait(remote_message("one", a=2))
     await until(lambda: len(received) > 1)
@@ -127,10 +70,13 @@ async def test_mailbox_receives_local_and_remote_messages(layer: FakeLayer) -> N
     assert address.startswith("channel-0/")
     assert await bus.send(address, {"a": 1}) is Delivery.SENT
     mailbox = address.partition("/")[2]
-    layer.incoming.put_nowait({"type": bus.TYPE, "mailbox": mailbox, "message": {"a": 2}})
+    sent = {"type": TYPE, "mailbox": mailbox, "id": "one", "message": {"a": 2}}
+    for _ in range(2):  # The second one is dropped.
+        layer.incoming.put_nowait(sent)
     await until(lambda: len(got) == 2)
     assert await bus.send("elsewhere/box", {"a": 3}) is Delivery.SENT
-    assert layer.sent == [("elsewhere", {"type": bus.TYPE, "mailbox": "box", "message": {"a": 3}})]
+    ((channel, sent),) = layer.sent
+    assert (channel, sent["mailbox"], sent["message"]) == ("elsewhere", "box", {"a": 3})
     local_bus.close_mailbox(address)
     local_bus.close_mailbox(address)
     assert local_bus.deliver(mailbox, {}) is False
@@ -147,8 +93,8 @@ async def test_messages_stay_in_the_process_without_a_shared_layer() -> None:
     assert got == [{"a": 1}]
     local_bus.close_mailbox(address)
     assert await bus.send(address, {"a": 2}) is Delivery.CLOSED
-    assert await bus.send(f"{bus.LOCAL}other/box", {"a": 3}) is Delivery.UNREACHABLE
-    assert bus.shared_layer() is None
+    assert await bus.send(f"{LOCAL}other/box", {"a": 3}) is Delivery.UNREACHABLE
+    assert channel_layer.shared() is None
     assert local_bus._channel is None
 
 
@@ -165,7 +111,7 @@ async def test_failing_layer_is_retried(layer: FakeLayer, caplog: pytest.LogCapt
         layer.incoming.put_nowait(remote_message("one", a=1))
         await until(lambda: received)
         assert local_bus.is_connected
-        await until(lambda: layer.groups == {"one": {"channel-0"}})
+        await until(lambda: layer.groups == {SITE: {"channel-0"}})
     assert len([each for each in caplog.records if "fails" in each.message]) == 1
     local_bus.unsubscribe("one", received.append)
 
@@ -189,16 +135,16 @@ async def test_failed_group_join_is_retried(
     layer: FakeLayer, caplog: pytest.LogCaptureFixture
 ) -> None:
     local_bus = bus.here()
-    layer.is_broken = True
+    layer.error = ConnectionError("no layer")
     received: list[Any] = []
     with caplog.at_level(logging.WARNING, "django_mcp"):
         await local_bus.subscribe("one", received.append)
         await bus.publish("one", {"a": 1})
         bus.publish_soon("one", {"a": 2})
     assert received == [{"a": 1}, {"a": 2}]
-    assert "Cannot join the channel layer" in caplog.text
-    layer.is_broken = False
-    await until(lambda: layer.groups == {"one": {"channel-0"}})
+    assert "The channel layer fails" in caplog.text
+    layer.error = None
+    await until(lambda: layer.groups == {SITE: {"channel-0"}})
     local_bus.unsubscribe("one", received.append)
 
 
@@ -219,3 +165,186 @@ async def test_messages_reach_other_event_loops_of_the_process() -> None:
     assert received == [({"a": 1}, threading.get_ident()), ({"a": 2}, "mail")]
     local_bus.close_mailbox(address)
     bus._buses.pop(asyncio.get_running_loop())
+
+
+async def test_lost_messages_of_another_worker_are_counted_and_reported(
+    layer: FakeLayer, caplog: pytest.LogCaptureFixture
+) -> None:
+    local_bus = bus.here()
+    received: list[Any] = []
+    gaps: list[int] = []
+    await local_bus.subscribe("one", received.append)
+    local_bus.on_gap = lambda: gaps.append(len(received))
+    for number in (4, 5, 9, 10):
+        layer.incoming.put_nowait(remote_message("one", number=number, a=number))
+    layer.incoming.put_nowait(remote_message("one", number=1, sender="process.new.1", a=0))
+    await until(lambda: len(received) == 5)
+    assert gaps == [2]  # Before the message with the number 9: the first one has no predecessor.
+    with caplog.at_level(logging.WARNING, "django_mcp"):
+        log.repeated.log_counts()
+    assert "Repeated 2 times" in caplog.text  # 6 was logged, 7 and 8 are counted.
+    local_bus.unsubscribe("one", received.append)
+
+
+async def test_bus_that_misses_its_own_heartbeat_joins_the_group_again(
+    layer: FakeLayer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bus, "HEARTBEAT", 0.02)
+    monkeypatch.setattr(bus, "HEARTBEAT_TIMEOUT", 0.01)
+    local_bus = bus.here()
+    gaps: list[bool] = []
+    received: list[Any] = []
+    local_bus.on_gap = lambda: gaps.append(True)
+    await local_bus.subscribe("one", received.append)
+    layer.groups.clear()  # As a layer that was flushed: no operation has failed.
+    await until(lambda: layer.groups == {SITE: {"channel-0"}})
+    await until(lambda: gaps)
+    local_bus.unsubscribe("one", received.append)
+
+
+async def test_bus_that_receives_its_beats_does_not_join_again(layer: FakeLayer) -> None:
+    local_bus = bus.here()
+    received: list[Any] = []
+    await local_bus.subscribe("one", received.append)
+    layer.groups.clear()
+    for _ in range(3):
+        layer.sent.clear()
+        local_bus._send_heartbeat()
+        await until(lambda: layer.sent)
+        local_bus._receive(layer.sent[-1][1])
+        local_bus._check_heartbeat()
+        await asyncio.sleep(0.01)
+    assert layer.groups == {}
+    local_bus.unsubscribe("one", received.append)
+
+
+async def test_cancelled_subscriber_leaves_nothing_in_the_layer(layer: FakeLayer) -> None:
+    local_bus = bus.here()
+    received: list[Any] = []
+    layer.hangs = True
+    task = asyncio.ensure_future(local_bus.subscribe("one", received.append))
+    await until(lambda: layer.attempts)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    layer.hangs = False
+    local_bus.unsubscribe("one", received.append)
+    await until(lambda: local_bus._channel is None)
+    assert not layer.groups.get(SITE)
+
+
+async def test_bus_is_in_the_group_although_its_first_subscriber_was_cancelled(
+    layer: FakeLayer,
+) -> None:
+    local_bus = bus.here()
+    received: list[Any] = []
+    layer.hangs = True
+    first = asyncio.ensure_future(local_bus.subscribe("one", received.append))
+    await until(lambda: layer.attempts)
+    first.cancel()
+    layer.hangs = False
+    await local_bus.subscribe("one", received.append)
+    await until(lambda: layer.groups == {SITE: {"channel-0"}})
+    local_bus.unsubscribe("one", received.append)
+
+
+async def test_call_which_ends_is_not_followed_by_operations_of_the_layer(
+    layer: FakeLayer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_bus = bus.here()
+    received: list[Any] = []
+    await local_bus.subscribe("lasting", received.append)
+    before = layer.attempts
+    for number in range(20):
+        await local_bus.subscribe(f"session-{number}", received.append)
+        local_bus.unsubscribe(f"session-{number}", received.append)
+    assert layer.attempts == before
+    local_bus.unsubscribe("lasting", received.append)
+
+
+async def test_message_that_is_not_acknowledged_is_sent_once_more(
+    layer: FakeLayer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bus, "ACKNOWLEDGED_WITHIN", (0.02, TIMEOUT))
+    layer.acknowledges = False
+    sending = asyncio.ensure_future(bus.send("elsewhere/box", {"a": 1}))
+    await until(lambda: len(layer.sent) == 2)
+    (_, first), (_, second) = layer.sent
+    assert first == second
+    layer.incoming.put_nowait(acknowledgement(second))
+    assert await sending is Delivery.SENT
+    assert not bus.here().is_used
+
+
+async def test_message_that_is_never_acknowledged_is_undelivered(
+    layer: FakeLayer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bus, "ACKNOWLEDGED_WITHIN", (0.01, 0.01))
+    layer.acknowledges = False
+    assert await bus.send("elsewhere/box", {"a": 1}) is Delivery.UNREACHABLE
+    assert len(layer.sent) == 2
+
+
+async def test_message_to_a_closed_mailbox_of_another_process_is_reported(layer: FakeLayer) -> None:
+    layer.acknowledges = False
+    sending = asyncio.ensure_future(bus.send("elsewhere/box", {"a": 1}))
+    await until(lambda: layer.sent)
+    layer.incoming.put_nowait(acknowledgement(layer.sent[0][1], delivered=False))
+    assert await sending is Delivery.CLOSED
+
+
+async def test_received_message_is_delivered_once_and_acknowledged_each_time(
+    layer: FakeLayer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bus, "MAX_IDS", 2)
+    local_bus = bus.here()
+    got: list[Any] = []
+    address = await local_bus.open_mailbox(got.append)
+    sent = {"type": TYPE, "mailbox": address.partition("/")[2], "reply": "elsewhere/answers"}
+    for identity in ("one", "one", "two", "three"):
+        layer.incoming.put_nowait({**sent, "id": identity, "message": {"a": identity}})
+    layer.incoming.put_nowait({**sent, "mailbox": "gone", "id": "four", "message": {}})
+    await until(lambda: len(layer.sent) == 5)
+    assert [each["a"] for each in got] == ["one", "two", "three"]
+    assert {channel for channel, _ in layer.sent} == {"elsewhere"}
+    answers = [message["message"]["delivered"] for _, message in layer.sent]
+    assert answers == [True] * 4 + [False]
+    local_bus.close_mailbox(address)
+
+
+async def test_message_to_a_mailbox_is_sent_again_over_a_new_connection(layer: FakeLayer) -> None:
+    layer.error = ConnectionError("closed by the server")
+    sending = asyncio.ensure_future(bus.send("elsewhere/box", {"a": 1}))
+    await until(lambda: layer.attempts == 2)  # The first one is to join the group.
+    layer.error = None
+    assert await sending is Delivery.SENT
+    assert len(layer.sent) == 1
+
+
+async def test_mailbox_on_a_layer_that_hangs_is_unreachable_within_the_limit(
+    layer: FakeLayer, configure: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel_layer, "HINT_TIMEOUT", 0.01)
+    loop = asyncio.get_running_loop()
+    configure(CHANNEL_LAYER_TIMEOUT=0.3)
+    own = await bus.here().open_mailbox(lambda message: None)
+    layer.hangs = True
+    began = loop.time()
+    assert await bus.send("elsewhere/box", {"a": 1}) is Delivery.UNREACHABLE
+    assert loop.time() - began >= 0.25
+    configure(CHANNEL_LAYER_TIMEOUT=1000.0)  # While the layer hangs, it is tried shortly.
+    assert await bus.send("elsewhere/box", {"a": 2}) is Delivery.UNREACHABLE
+    layer.hangs = False
+    assert await bus.send("elsewhere/box", {"a": 3}) is Delivery.SENT
+    bus.here().close_mailbox(own)
+
+
+async def test_closed_bus_has_sent_its_hints_and_left_the_group(layer: FakeLayer) -> None:
+    local_bus = bus.here()
+    received: list[Any] = []
+    await local_bus.subscribe("one", received.append)
+    await bus.publish("one", {"event": "posted"})
+    await local_bus.close()
+    assert layer.hints == [("one", {"event": "posted"})]
+    assert layer.groups == {SITE: set()}
+    local_bus.unsubscribe("one", received.append)

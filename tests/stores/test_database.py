@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,18 @@ from pytest_django import DjangoDbBlocker, Settings
 from django_mcp.frame.session import Session
 from django_mcp.models import McpSession, Stream, StreamEvent, Subscription
 from django_mcp.runtime import threads
+from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores import database as module
-from django_mcp.stores.base import Event, EventStore, SessionStore, StoreBusy, pack
+from django_mcp.stores import retries
+from django_mcp.stores.base import (
+    Event,
+    EventStore,
+    SessionStore,
+    StoreBusy,
+    pack,
+)
 from django_mcp.stores.database import DatabaseEventStore, DatabaseSessionStore
+from django_mcp.stores.statements import StreamStatements
 from django_mcp.testing.contracts import (
     IDLE_TIMEOUT,
     LIFETIME,
@@ -150,7 +160,7 @@ async def test_update_that_always_conflicts_raises_store_busy(
     store = sessions(database)
     await store.create(a_session())
     monkeypatch.setattr(module, "pack", conflicting)
-    monkeypatch.setattr(module, "WRITE_TIMEOUT", 0)
+    monkeypatch.setattr(retries, "write_timeout", lambda: 0)
     with pytest.raises(StoreBusy):
         await store.update(a_session().id, [put("a", 1)])
     monkeypatch.setattr(module, "pack", pack)
@@ -168,7 +178,7 @@ async def test_operational_error_is_not_retried(
 
     store = sessions(database)
     monkeypatch.setattr(store, "_read", broken)
-    with pytest.raises(OperationalError):
+    with pytest.raises(StoreUnavailable):
         await store.load("any")
     assert len(calls) == 1
 
@@ -177,20 +187,42 @@ async def test_move_is_retried_after_a_serialization_failure(
     strict_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slower, faster = events(strict_database), events(strict_database)
-    read = slower._after
+    touch = StreamStatements.touch
 
-    def conflicting(name: str, number: int) -> list[Event] | None:
-        found = read(name, number)
-        if connections[strict_database].in_atomic_block:
-            monkeypatch.setattr(slower, "_after", read)
-            on_another_connection(lambda: faster._append("session", "stream", ["faster"]))
-        return found
+    def conflicting(statements: StreamStatements, name: str, now: datetime) -> None:
+        touch(statements, name, now)
+        statements.read_data(name, now)  # From here on, what others commit is not seen.
+        monkeypatch.setattr(StreamStatements, "touch", touch)
+        on_another_connection(lambda: faster._append("session", "stream", ["faster"]))
 
     await slower.append("session", "box", ["slower"])
     await slower.append("session", "stream", [])
-    monkeypatch.setattr(slower, "_after", conflicting)
+    monkeypatch.setattr(StreamStatements, "touch", conflicting)
     await slower.move("session", "box", "stream")
     assert await slower.after("session", "stream", 0) == [Event(1, "faster"), Event(2, "slower")]
+
+
+async def test_stream_that_is_created_after_the_others_were_locked_is_locked_as_well(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if connections[database].vendor == "sqlite":
+        pytest.skip("SQLite locks the whole database")
+    slower, faster = events(database), events(database)
+    lock, attempts = slower._lock, 0
+
+    def conflicting(names: list[str]) -> dict[str, int]:
+        nonlocal attempts
+        locked, attempts = lock(names), attempts + 1
+        if attempts == 1:
+            on_another_connection(lambda: faster._append("new", "outbox", ["faster"]))
+        return locked
+
+    await slower.append("old", "outbox", [])
+    monkeypatch.setattr(slower, "_lock", conflicting)
+    assert await slower.append_to_each("outbox", dict.fromkeys(("old", "new"), ["slower"])) == []
+    assert attempts == 2
+    assert await slower.after("old", "outbox", 0) == [Event(1, "slower")]
+    assert await slower.after("new", "outbox", 0) == [Event(1, "faster"), Event(2, "slower")]
 
 
 def on_another_connection(body: Callable[[], object]) -> None:
@@ -222,7 +254,7 @@ async def test_failed_update_is_rolled_back(database: str, monkeypatch: pytest.M
     store = sessions(database)
     await store.create(a_session())
     monkeypatch.setattr(store, "_subscribe", broken)
-    with pytest.raises(OperationalError):
+    with pytest.raises(StoreUnavailable):
         await store.update(a_session().id, [put("a", 1), subscribe("shop://a")])
     assert await store.load(a_session().id) == a_session()
 

@@ -1,0 +1,223 @@
+"""The channel layer of the site: limits for what uses it, and the hints that leave a process.
+
+What is published is a hint: whoever misses it reads a store. So nothing waits for a layer that
+hangs or fails. A failure stops all use of it for a moment, and hints are dropped meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from hashlib import sha256
+from itertools import islice
+from typing import Any
+
+from channels.exceptions import ChannelFull
+from channels.layers import BaseChannelLayer, InMemoryChannelLayer, get_channel_layer
+
+from django_mcp import conf
+from django_mcp.log import log_repeated
+from django_mcp.runtime import threads
+
+Message = Mapping[str, Any]
+Action = Callable[[BaseChannelLayer], Awaitable[Any]]
+
+TYPE = "django_mcp.message"
+LOCAL = "process."
+SITE = "mcp.site"
+"""The group of all workers. There is no other: a group for each session would be entries in the
+layer that have to be made and deleted for each call, and that a dead worker leaves."""
+HINT_TIMEOUT = 1.0
+"""Seconds which the layer may take for a hint."""
+FAIL_FAST = 2.0
+"""Seconds after a failure in which the layer is not used; then one attempt is made at a time."""
+MAX_WAITING = 4 * 1024 * 1024
+"""Characters of hints that may wait for the layer; further ones are dropped."""
+BATCH = 200
+"""Hints in one message."""
+BATCH_SIZE = 256 * 1024
+"""Characters of hints in one message, after which it takes no further hint."""
+BURST, INTERVAL = 20, 0.02
+"""So many messages are sent without a pause, and then one in so many seconds: a channel of
+channels_redis takes 100 messages unless CONFIG says otherwise, and hints that wait are merged."""
+CONTENTS = frozenset({"said", "text", "changes"})
+"""Members of messages which are more than a hint: equal ones are not merged."""
+FULL = (
+    "The channel layer is full, and drops messages between workers. What they announced is read "
+    "from the store. Raise the capacity of the layer"
+)
+
+
+def shared() -> BaseChannelLayer | None:
+    """The channel layer of the site, or None if it does not reach other processes."""
+    layer = get_channel_layer(conf.get().channel_layer)
+    return None if isinstance(layer, InMemoryChannelLayer) else layer
+
+
+def process() -> str:
+    """A name for this process, which a forked child does not share."""
+    return LOCAL + sha256(f"{_START}.{os.getpid()}".encode()).hexdigest()[:16]
+
+
+class CircuitBreaker:
+    """Refuses hints for what has failed a moment ago, and then allows one attempt at a time."""
+
+    def __init__(self) -> None:
+        self._retry_at: float | None = None
+        self._is_hanging = False
+
+    @property
+    def is_hanging(self) -> bool:
+        """Whether the last attempt has not ended in time."""
+        return self.is_open and self._is_hanging
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the last attempt has failed."""
+        return self._retry_at is not None
+
+    def allows_hint(self) -> bool:
+        """Whether to make an attempt for what is only a hint."""
+        now = time.monotonic()
+        if self._retry_at is None:
+            return True
+        if now < self._retry_at:
+            return False
+        self._retry_at = now + FAIL_FAST  # For others, until this attempt has a result.
+        return True
+
+    def succeeded(self) -> None:
+        self._retry_at = None
+
+    def failed(self, *, is_hanging: bool) -> None:
+        self._retry_at = time.monotonic() + FAIL_FAST
+        self._is_hanging = is_hanging
+
+
+breaker = CircuitBreaker()
+"""For the layer, in this process."""
+
+
+async def attempt(action: Action, timeout: float | None = None) -> bool:
+    """Use the layer; False if it fails, has just failed, or does not reach other processes.
+
+    ``timeout`` is the limit of what somebody waits for, which is always tried, but not for long if
+    the layer has just hung. Without it, it is a hint.
+    """
+    layer = shared()
+    if layer is None or (timeout is None and not breaker.allows_hint()):
+        return False
+    is_short = timeout is None or (breaker.is_hanging and timeout > HINT_TIMEOUT)
+    limit = asyncio.timeout(HINT_TIMEOUT if is_short else timeout)
+    try:
+        async with limit:
+            await action(layer)
+    except ChannelFull:
+        breaker.succeeded()
+        log_repeated(logging.WARNING, FULL)
+        return False
+    except Exception:
+        breaker.failed(is_hanging=limit.expired())
+        log_repeated(logging.WARNING, "The channel layer fails", exc_info=True)
+        return False
+    breaker.succeeded()
+    return True
+
+
+class HintSender:
+    """Sends the hints of one event loop to all workers, several of them in one message."""
+
+    def __init__(self) -> None:
+        self.name = f"{process()}.{secrets.token_hex(4)}"
+        self._number = 0
+        self._waiting: dict[Any, tuple[str, Message, int]] = {}
+        self._size = 0
+        self._burst = float(BURST)
+        self._sent_at = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    def send(self, group: str, message: Message) -> None:
+        """Send a hint soon. One that waits already is not sent twice."""
+        text = repr(message)
+        key: Any = object() if CONTENTS & message.keys() else (group, text)
+        if key in self._waiting:
+            return
+        if self._size > MAX_WAITING:
+            self._number += 1  # Receivers see that one is missing.
+            log_repeated(logging.WARNING, FULL)
+            return
+        self._waiting[key] = group, message, len(text)
+        self._size += len(text)
+        if self._task is None:
+            loop = asyncio.get_running_loop()
+            self._task = loop.create_task(self._send_all(), context=threads.context_of_nobody())
+
+    async def flush(self) -> None:
+        """Wait until all hints are sent or dropped, but not long for a layer that hangs."""
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=HINT_TIMEOUT)
+
+    async def _send_all(self) -> None:
+        try:
+            while self._waiting:
+                await self._pause()
+                hints = self._take()
+                self._number += 1
+                message = {
+                    "type": TYPE,
+                    "from": process(),
+                    "sender": self.name,
+                    "number": self._number,
+                    "hints": hints,
+                }
+                await attempt(lambda layer, sent=message: layer.group_send(SITE, sent))  # type: ignore[misc]
+        finally:
+            self._task = None
+
+    def _take(self) -> list[list[Any]]:
+        hints: list[list[Any]] = []
+        size = 0
+        for key, (group, message, length) in tuple(islice(self._waiting.items(), BATCH)):
+            if hints and size + length > BATCH_SIZE:
+                break
+            del self._waiting[key]
+            size += length
+            hints.append([group, dict(message)])
+        self._size -= size
+        return hints
+
+    async def _pause(self) -> None:
+        """Wait for the turn of the next message; what is published until then is in it."""
+        now = time.monotonic()
+        self._burst = min(BURST, self._burst + (now - self._sent_at) / INTERVAL)
+        if self._burst < 1:
+            await asyncio.sleep((1 - self._burst) * INTERVAL)
+            self._burst, now = 1.0, time.monotonic()
+        self._burst -= 1
+        self._sent_at = now
+
+
+class Senders:
+    """How many messages of other workers were lost: each sender numbers its messages."""
+
+    LIMIT = 256
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def lost_before(self, message: Message) -> int:
+        """How many messages of the sender were lost between its last one and this one."""
+        sender: str = message["sender"]
+        number: int = message["number"]
+        last = self._numbers.pop(sender, number - 1)
+        self._numbers[sender] = max(number, last)
+        if len(self._numbers) > self.LIMIT:
+            del self._numbers[next(iter(self._numbers))]
+        return max(0, number - last - 1)
+
+
+_START = secrets.token_hex(8)

@@ -1,0 +1,170 @@
+"""Changes of models as notifications of the resources that show their objects.
+
+Signals of a model are received only once a resource names it. Notifications are published after
+the commit, once for each resource and transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from django.apps import apps
+from django.core.exceptions import FieldDoesNotExist
+from django.db import connections, models, transaction
+from django.db.models.signals import m2m_changed, post_delete, post_save
+
+from django_mcp.components.base import ConfigurationError
+from django_mcp.components.resource import ReadComponent, ResourceComponent, TemplateComponent
+from django_mcp.server.components import ComponentCollection, PendingObserver
+from django_mcp.server.server import Server
+
+Model = type[models.Model]
+
+KINDS = (ResourceComponent.kind, TemplateComponent.kind)
+
+
+class SignalObserver:
+    """Receives the signals of the models that components name."""
+
+    def __init__(self) -> None:
+        self._models: dict[Model, WeakKeyDictionary[Server, set[Model]]] = {}
+        """The models of the components of each server, by the sender of signals."""
+
+    def observe(self, server: Server, component: ReadComponent, /) -> None:
+        model = component.model
+        if not (isinstance(model, type) and issubclass(model, models.Model)):
+            raise ConfigurationError(
+                f"The model of {component.source} is {model!r}: give a class of Django's models"
+            )
+        if isinstance(component, TemplateComponent):
+            check_variables(component)
+        for sender in family(model):
+            if sender not in self._models:
+                self._connect(sender)
+            servers = self._models.setdefault(sender, WeakKeyDictionary())
+            servers.setdefault(server, set()).add(model)
+
+    def _connect(self, sender: Model) -> None:
+        post_save.connect(self._saved, sender=sender)
+        post_delete.connect(self._deleted, sender=sender)
+        for field in sender._meta.many_to_many:
+            m2m_changed.connect(self._related, sender=field.remote_field.through)
+
+    def _saved(self, sender: Model, instance: Any, created: bool, using: str, **_: Any) -> None:
+        self._changed(sender, instance, using, is_list_changed=created)
+
+    def _deleted(self, sender: Model, instance: Any, using: str, **_: Any) -> None:
+        self._changed(sender, instance, using, is_list_changed=True)
+
+    def _related(self, instance: Any, action: str, using: str | None, **_: Any) -> None:
+        sender = type(instance)
+        if sender in self._models and action.startswith("post_"):
+            self._changed(sender, instance, using or "default", is_list_changed=False)
+
+    def _changed(self, sender: Model, instance: Any, using: str, *, is_list_changed: bool) -> None:
+        for server, named in self._models[sender].items():
+            for component in components_of(server, named):
+                uri = uri_of(component, instance)
+                after_commit(server, uri, using)
+                if is_list_changed and isinstance(component, TemplateComponent):
+                    after_commit(server, None, using)
+
+
+def components_of(server: Server, named: set[Model]) -> Iterator[ReadComponent]:
+    for kind in KINDS:
+        for component in server.components.of_kind(kind):
+            if isinstance(component, ReadComponent) and component.model in named:
+                yield component
+
+
+def family(model: Model) -> set[Model]:
+    """Return the senders of signals for rows of ``model``: itself, its proxies and its children."""
+    concrete = model._meta.concrete_model
+    others = apps.get_models(include_auto_created=True)
+    return {model, *(each for each in others if is_of(each, model, concrete))}
+
+
+def is_of(each: Model, model: Model, concrete: Any) -> bool:
+    return issubclass(each, model) or each._meta.concrete_model is concrete
+
+
+def check_variables(component: TemplateComponent) -> None:
+    """Raise ConfigurationError for a variable that is no field of the model."""
+    for name in component.template.names:
+        try:
+            attribute_of(component.model, name)
+        except FieldDoesNotExist:
+            raise ConfigurationError(
+                f"{component.key} names {name!r}, which is no field of "
+                f"{component.model._meta.label}: the URI of an object consists of its fields"
+            ) from None
+
+
+def attribute_of(model: Model, name: str) -> str:
+    """Return the attribute of objects for a variable; that of a relation is the key."""
+    if name == "pk":
+        return name
+    # A reverse relation is no attribute with a value of its own.
+    attribute = getattr(model._meta.get_field(name), "attname", None)
+    if attribute is None:
+        raise FieldDoesNotExist(name)
+    return str(attribute)
+
+
+def uri_of(component: ReadComponent, instance: Any) -> str:
+    """Return the URI of the resource that shows an object."""
+    if not isinstance(component, TemplateComponent):
+        return component.key
+    names = component.template.names
+    values = {name: getattr(instance, attribute_of(component.model, name)) for name in names}
+    return component.template.expand(
+        {name: None if value is None else str(value) for name, value in values.items()}
+    )
+
+
+# Transactions.
+
+
+class Transaction:
+    """What one transaction has published. It is over once one of its hooks has run."""
+
+    def __init__(self) -> None:
+        self.published: set[tuple[Server, str | None]] = set()
+        self.is_over = False
+
+
+_transactions: WeakKeyDictionary[Any, Transaction] = WeakKeyDictionary()
+"""The transaction of each connection; after a rollback, the next one continues to use it."""
+
+
+def after_commit(server: Server, uri: str | None, using: str) -> None:
+    """Publish a change of a resource, or of the list of resources, once after the commit."""
+    connection = connections[using]
+    current = _transactions.get(connection)
+    if current is None or current.is_over:
+        current = _transactions[connection] = Transaction()
+
+    def publish_change() -> None:
+        publish(current, server, uri)
+
+    # A hook for each change, since a savepoint may be rolled back with those of its own.
+    transaction.on_commit(publish_change, using=using, robust=True)
+
+
+def publish(current: Transaction, server: Server, uri: str | None) -> None:
+    current.is_over = True
+    if (server, uri) not in current.published:
+        current.published.add((server, uri))
+        uris = [] if uri is None else [uri]
+        server.notifications.resources_changed(uris, is_list_changed=uri is None)
+
+
+def observe_models() -> None:
+    """Observe the models of all components, also of those that are registered already."""
+    former, observer = ComponentCollection.observer, SignalObserver()
+    ComponentCollection.observer = observer
+    if isinstance(former, PendingObserver):
+        for server, component in former.pending:
+            observer.observe(server, component)

@@ -1,0 +1,99 @@
+"""Django's cache API for Redis, on a client that is kept.
+
+Django makes a client for each operation, which takes twice as long as the operation. Entries and
+options are those of its ``RedisCache``, except that all operations use the first server.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from django.core.cache.backends.base import DEFAULT_TIMEOUT, BaseCache
+from django.core.cache.backends.redis import RedisSerializer
+from django.utils.module_loading import import_string
+
+
+class RedisConnection(BaseCache):
+    """The operations of the stores; the timeouts are positive numbers of seconds."""
+
+    def __init__(self, server: str | Sequence[str], params: dict[str, Any]) -> None:
+        super().__init__(params)
+        servers = re.split("[;,]", server) if isinstance(server, str) else server
+        self.client = _client(servers[0], params.get("OPTIONS", {}))
+        serializer = _imported(params.get("OPTIONS", {}).get("serializer")) or RedisSerializer
+        self._serializer = serializer() if callable(serializer) else serializer
+
+    def add(
+        self, key: Any, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: Any = None
+    ) -> bool:
+        written, seconds = self._serializer.dumps(value), self._seconds(timeout)
+        return bool(self.client.set(self.make_key(key, version), written, ex=seconds, nx=True))
+
+    def get(self, key: Any, default: Any = None, version: Any = None) -> Any:
+        found = self.client.get(self.make_key(key, version))
+        return default if found is None else self._serializer.loads(found)
+
+    def set(
+        self, key: Any, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: Any = None
+    ) -> None:
+        written, seconds = self._serializer.dumps(value), self._seconds(timeout)
+        self.client.set(self.make_key(key, version), written, ex=seconds)
+
+    def touch(self, key: Any, timeout: Any = DEFAULT_TIMEOUT, version: Any = None) -> bool:
+        return bool(self.client.expire(self.make_key(key, version), self._seconds(timeout)))
+
+    def delete(self, key: Any, version: Any = None) -> bool:
+        return bool(self.client.delete(self.make_key(key, version)))
+
+    def get_many(self, keys: Iterable[Any], version: Any = None) -> dict[Any, Any]:
+        names = list(keys)
+        if not names:
+            return {}
+        found = self.client.mget([self.make_key(name, version) for name in names])
+        loads = self._serializer.loads
+        return {
+            name: loads(value)
+            for name, value in zip(names, found, strict=True)
+            if value is not None
+        }
+
+    def set_many(
+        self, data: Mapping[Any, Any], timeout: Any = DEFAULT_TIMEOUT, version: Any = None
+    ) -> list[Any]:
+        pipeline, seconds = self.client.pipeline(transaction=False), self._seconds(timeout)
+        for key, value in data.items():
+            pipeline.set(self.make_key(key, version), self._serializer.dumps(value), ex=seconds)
+        pipeline.execute()
+        return []
+
+    def delete_many(self, keys: Iterable[Any], version: Any = None) -> None:
+        if names := [self.make_key(key, version) for key in keys]:
+            self.client.delete(*names)
+
+    def clear(self) -> None:
+        self.client.flushdb()
+
+    def _seconds(self, timeout: Any) -> int | None:
+        if timeout is DEFAULT_TIMEOUT:
+            timeout = self.default_timeout
+        return None if timeout is None else int(timeout)
+
+
+def _client(url: str, options: Mapping[str, Any]) -> Any:
+    import redis  # Not at the top, because only sites with Redis have it.
+
+    given = {name: option for name, option in options.items() if name not in OWN_OPTIONS}
+    if parser := _imported(options.get("parser_class")):
+        given["parser_class"] = parser
+    pool = _imported(options.get("pool_class")) or redis.ConnectionPool
+    return redis.Redis(connection_pool=pool.from_url(url, **given))
+
+
+OWN_OPTIONS = frozenset({"serializer", "pool_class", "parser_class"})
+"""Those that are not of the connections."""
+
+
+def _imported(given: Any) -> Any:
+    return import_string(given) if isinstance(given, str) else given

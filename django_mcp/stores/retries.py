@@ -1,0 +1,53 @@
+"""Doing an operation of the database again after a conflict with a concurrent writer."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+from django.db import OperationalError
+
+from django_mcp.stores.base import AsyncMethod, StoreBusy, on_thread, write_timeout
+
+P = ParamSpec("P")
+S = TypeVar("S")
+T = TypeVar("T")
+
+CONTENTION = ("lock", "serialize", "restarting transaction")
+"""Parts of the messages of databases about concurrent writers; there is no common error code."""
+
+
+class ConcurrentUpdate(Exception):
+    """The row has changed since it was read."""
+
+
+def retried_on_thread(method: Callable[Concatenate[S, P], T]) -> AsyncMethod[S, P, T]:
+    """Run a method on a thread for stores, again while other writers are in conflict."""
+
+    @on_thread
+    @wraps(method)
+    def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        deadline = time.monotonic() + write_timeout()
+        while True:
+            try:
+                return method(self, *args, **kwargs)
+            except (ConcurrentUpdate, OperationalError) as error:
+                text = str(error).lower()
+                if isinstance(error, OperationalError) and not any(map(text.count, CONTENTION)):
+                    raise
+                if time.monotonic() > deadline:
+                    raise StoreBusy from error
+            time.sleep(random.uniform(0.001, 0.02))  # So that not all retry at once.
+
+    return run
+
+
+def _call(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    return function(*args, **kwargs)
+
+
+run_retried = retried_on_thread(_call)
+"""Runs a function on a thread for stores, again after a conflict: one that has no effect then."""

@@ -1,0 +1,107 @@
+"""A channel layer for tests, which notes what it is asked, and receives what a test sends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from django_mcp.pubsub import bus, channel_layer
+from django_mcp.pubsub.channel_layer import TYPE, CircuitBreaker
+from django_mcp.testing.asgi import TIMEOUT
+
+
+class FakeLayer:
+    def __init__(self) -> None:
+        self.groups: dict[str, set[str]] = {}
+        self.channels: list[str] = []
+        self.sent: list[tuple[str, Any]] = []
+        self.incoming: asyncio.Queue[Any] = asyncio.Queue()
+        self.error: Exception | None = None
+        """What every operation raises but receiving."""
+        self.hangs = False
+        self.acknowledges = True
+        """Whether other processes acknowledge what is sent to their mailboxes."""
+        self.attempts = 0
+        self.receiving = 0
+
+    async def new_channel(self) -> str:
+        self.channels.append(f"channel-{len(self.channels)}")
+        return self.channels[-1]
+
+    async def group_add(self, group: str, channel: str) -> None:
+        await self._use()
+        self.groups.setdefault(group, set()).add(channel)
+
+    async def group_discard(self, group: str, channel: str) -> None:
+        self.groups.get(group, set()).discard(channel)
+
+    async def group_send(self, group: str, message: Any) -> None:
+        await self._use()
+        self.sent.append((group, message))
+
+    async def send(self, channel: str, message: Any) -> None:
+        await self._use()
+        self.sent.append((channel, message))
+        if self.acknowledges and "reply" in message:
+            self.incoming.put_nowait(acknowledgement(message))
+
+    async def receive(self, channel: str) -> Any:
+        self.receiving += 1
+        try:
+            message = await self.incoming.get()
+        finally:
+            self.receiving -= 1
+        if isinstance(message, Exception):
+            raise message
+        return message
+
+    @property
+    def hints(self) -> list[tuple[str, Any]]:
+        """What was sent to all workers, but beats."""
+        sent = [hint for _, message in self.sent for hint in message["hints"]]
+        return [(name, message) for name, message in sent if name != bus.BEATS]
+
+    async def _use(self) -> None:
+        self.attempts += 1
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.fixture
+async def layer(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeLayer]:
+    """A layer that connects this process to others; nothing is tried for long."""
+    layer = FakeLayer()
+    monkeypatch.setattr(channel_layer, "shared", lambda: layer)
+    monkeypatch.setattr(channel_layer, "breaker", CircuitBreaker())
+    monkeypatch.setattr(channel_layer, "FAIL_FAST", 0.05)
+    monkeypatch.setattr(bus, "PAUSE", 0.01)
+    monkeypatch.setattr(bus, "LINGER", 0.01)
+    yield layer
+    layer.hangs, layer.error = False, None
+    await until(lambda: layer.receiving == 0)
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    async with asyncio.timeout(TIMEOUT):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+def acknowledgement(message: Any, *, delivered: bool = True) -> dict[str, Any]:
+    """What another process sends when it has received a message to a mailbox."""
+    mailbox = message["reply"].rpartition("/")[2]
+    described = {"type": TYPE, "mailbox": mailbox, "id": f"answer to {message['id']}"}
+    return {**described, "message": {"delivered": delivered}}
+
+
+def remote_message(
+    group: str, *, number: int = 1, sender: str = "process.other.1", **message: Any
+) -> dict[str, Any]:
+    """A message of another process, with one hint."""
+    described = {"type": TYPE, "from": "process.other", "sender": sender, "number": number}
+    return {**described, "hints": [[group, message]]}

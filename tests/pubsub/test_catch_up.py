@@ -1,0 +1,407 @@
+"""What the channel layer has lost is read from the event store, by each worker."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from django_mcp import Server, stores
+from django_mcp.frame.session import address
+from django_mcp.protocol import jsonrpc
+from django_mcp.pubsub import announcements, bus, catch_up, publisher, store_retries
+from django_mcp.pubsub.coalescing import INTERVAL
+from django_mcp.runtime.store_operations import StoreUnavailable
+from django_mcp.stores import base
+from django_mcp.stores.memory import MemoryEventStore
+from django_mcp.testing.asgi import Exchange
+from django_mcp.transports.http.session import handler
+from django_mcp.transports.session_engine import key_of
+from tests.memory_stores import configure
+from tests.pubsub.failing_store import fail_first
+from tests.pubsub.fake_layer import FakeLayer, layer, remote_message, until
+from tests.transports.http_peer import MODERN, Peer, message_of
+
+__all__ = ["configure", "layer"]
+
+TOOLS = "notifications/tools/list_changed"
+PROMPTS = "notifications/prompts/list_changed"
+UPDATED = "notifications/resources/updated"
+NEWS = "shop://news"
+
+
+@pytest.fixture(autouse=True)
+def _shared_store(monkeypatch: pytest.MonkeyPatch, layer: FakeLayer) -> None:
+    """Let other workers read and write the store, which this one reads often."""
+    monkeypatch.setattr(MemoryEventStore, "is_shared", True)
+    monkeypatch.setattr(catch_up, "INTERVAL", 0.02)
+    monkeypatch.setattr(catch_up, "MIN_INTERVAL", 0.01)
+
+
+@pytest.fixture
+def shop() -> Server:
+    server = Server("shop")
+    server.tool(name="order")(lambda: "ordered")
+    server.prompt(name="greet")(lambda: "Hello")
+    server.resource(NEWS, name="news")(lambda: "Nothing new")
+    return server
+
+
+@asynccontextmanager
+async def listening(server: Server) -> AsyncIterator[Exchange]:
+    peer = Peer(server, version=MODERN)
+    wanted = {"toolsListChanged": True, "resourceSubscriptions": [NEWS]}
+    async with peer.open_post(peer.listen(id=1, **wanted)) as stream:
+        await message_of(stream)
+        yield stream
+
+
+async def log_elsewhere(server: Server, method: str) -> None:
+    """Announce on another worker, whose hint is lost."""
+    text = jsonrpc.encode(jsonrpc.notification(method)).decode()
+    await publisher._append(server, publisher.LOG, [text])
+
+
+async def update_elsewhere(server: Server, uri: str) -> None:
+    await publisher._append(server, publisher.UPDATES, [uri])
+
+
+async def methods_of(stream: Exchange, number: int) -> list[str]:
+    return [(await message_of(stream))["method"] for _ in range(number)]
+
+
+async def nothing_more(stream: Exchange) -> bool:
+    """Whether nothing was sent, after the intervals in which it would have been."""
+    await asyncio.sleep(2 * INTERVAL)
+    return stream._outgoing.empty()
+
+
+# Listen streams.
+
+
+async def test_announcements_whose_hints_were_lost_reach_a_listen_stream(shop: Server) -> None:
+    async with listening(shop) as stream:
+        await log_elsewhere(shop, TOOLS)
+        assert await methods_of(stream, 1) == [TOOLS]
+        await update_elsewhere(shop, NEWS)
+        assert await methods_of(stream, 1) == [UPDATED]
+        await update_elsewhere(shop, "shop://other")
+        await log_elsewhere(shop, PROMPTS)
+        assert await nothing_more(stream)
+
+
+async def test_announcement_in_the_log_and_in_a_hint_is_sent_once(
+    shop: Server, layer: FakeLayer
+) -> None:
+    async with listening(shop) as stream:
+        await shop.anotify_resource_updated(NEWS)
+        assert await methods_of(stream, 1) == [UPDATED]
+        await until(lambda: layer.hints)
+        (group, hint) = layer.hints[0]
+        assert await nothing_more(stream)
+        # The hint of another worker comes late, when its announcement was read from the log.
+        await update_elsewhere(shop, NEWS)
+        assert await methods_of(stream, 1) == [UPDATED]
+        late = {**hint, "number": hint["number"] + 1}
+        layer.incoming.put_nowait(remote_message(group) | {"hints": [[group, late]]})
+        await until(layer.incoming.empty)
+        assert await nothing_more(stream)
+
+
+async def test_earlier_announcements_are_not_sent_to_a_new_stream(shop: Server) -> None:
+    for _ in range(3):
+        await log_elsewhere(shop, TOOLS)
+        await update_elsewhere(shop, NEWS)
+    async with listening(shop) as stream:
+        assert await nothing_more(stream)
+
+
+async def test_log_that_was_lost_counts_as_a_change_of_everything(shop: Server) -> None:
+    await log_elsewhere(shop, PROMPTS)
+    await update_elsewhere(shop, "shop://other")
+    async with listening(shop) as stream:
+        await stores.events().forget(publisher.log_of(shop))
+        assert sorted(await methods_of(stream, 2)) == sorted([TOOLS, UPDATED])
+        assert await nothing_more(stream)
+
+
+async def test_log_that_was_lost_and_is_as_long_again_counts_as_a_change_of_everything(
+    shop: Server, layer: FakeLayer
+) -> None:
+    """A cache was flushed, and the next read comes after many further changes."""
+    async with listening(shop) as stream:
+        await update_elsewhere(shop, NEWS)
+        assert await methods_of(stream, 1) == [UPDATED]
+        await stores.events().forget(publisher.log_of(shop))
+        for _ in range(3):
+            await update_elsewhere(shop, "shop://other")
+        assert await methods_of(stream, 1) == [UPDATED]
+        assert await nothing_more(stream)
+
+
+async def test_hints_of_a_log_that_begins_anew_are_not_taken_for_old_ones(
+    shop: Server, layer: FakeLayer
+) -> None:
+    async with listening(shop) as stream:
+        for _ in range(3):
+            await update_elsewhere(shop, "shop://other")
+        await shop.anotify_resource_updated(NEWS)
+        assert await methods_of(stream, 1) == [UPDATED]
+        await stores.events().forget(publisher.log_of(shop))
+        (hint,) = await publisher._log_updates(shop, [NEWS])
+        bus.here().receive(
+            publisher.of_resource(shop, NEWS), {"method": UPDATED, "uri": NEWS, **hint}
+        )
+        assert await methods_of(stream, 1) == [UPDATED]
+
+
+async def test_announcements_beyond_the_end_of_the_log_count_as_a_change_of_everything(
+    shop: Server, configure: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(MAX_EVENTS_PER_STREAM=2)
+    async with listening(shop) as stream:
+        for _ in range(5):
+            await stores.events().append(
+                publisher.log_of(shop), publisher.UPDATES, ["shop://other"] * 5
+            )
+        assert await methods_of(stream, 1) == [UPDATED]
+
+
+async def test_announcement_while_the_store_is_away_is_stored_later(
+    shop: Server, monkeypatch: pytest.MonkeyPatch, layer: FakeLayer
+) -> None:
+    monkeypatch.setattr(store_retries, "RETRY_EVERY", 0.02)
+    append, is_away = stores.events().append, True
+
+    async def fail(*args: Any, **options: Any) -> int:
+        if is_away:
+            raise ConnectionError("no store")
+        return await append(*args, **options)
+
+    async with listening(shop) as stream:
+        monkeypatch.setattr(stores.events(), "append", fail)
+        await shop.anotify_tools_list_changed()
+        await shop.anotify_resource_updated(NEWS)
+        assert await methods_of(stream, 2) == [TOOLS, UPDATED]
+        is_away = False
+        log = publisher.log_of(shop)
+        async with asyncio.timeout(10):
+            for name in (publisher.LOG, publisher.UPDATES):
+                while not await stores.events().last(log, name):
+                    await asyncio.sleep(0.01)
+
+
+async def test_update_that_cannot_be_stored_does_not_wait_for_the_store_again(
+    shop: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_retries, "RETRY_EVERY", 0.02)
+    found: list[str] = []
+
+    async def fail(*args: Any, **options: Any) -> int:
+        found.append("append")
+        raise ConnectionError("no store")
+
+    async def subscribers(*args: Any) -> dict[str, list[str]]:
+        found.append("subscribers")
+        return {}
+
+    async with listening(shop):
+        pass  # The server is configured by its first request.
+    with monkeypatch.context() as patched:
+        patched.setattr(stores.events(), "append", fail)
+        patched.setattr(stores.sessions(), "subscribers_of_each", subscribers)
+        await shop.anotify_resource_updated(NEWS)
+        assert found == ["append"]
+    monkeypatch.setattr(stores.sessions(), "subscribers_of_each", subscribers)
+    await until(lambda: "subscribers" in found)
+
+
+async def test_listen_stream_opens_without_a_store_that_has_just_failed(
+    shop: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has changed meanwhile is not known."""
+    attempts = 0
+
+    async def last(*_: Any) -> int:
+        nonlocal attempts
+        attempts += 1
+        base.log_outage(StoreUnavailable())
+        raise StoreUnavailable
+
+    async def last_of_each(*_: Any) -> dict[Any, int]:
+        return {}
+
+    monkeypatch.setattr(stores.events(), "last", last)
+    monkeypatch.setattr(stores.events(), "last_of_each", last_of_each)
+    async with listening(shop) as stream:
+        assert sorted(await methods_of(stream, 2)) == sorted([TOOLS, UPDATED])
+    assert attempts == 1  # For two logs.
+
+
+async def test_announcement_of_a_worker_without_streams_is_stored_later(
+    shop: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_retries, "RETRY_EVERY", 0.02)
+    async with listening(shop):
+        pass  # The server is configured by its first request.
+    fail_first(monkeypatch, "append", 2)
+    await shop.anotify_resource_updated(NEWS)
+    async with asyncio.timeout(10):
+        while not await stores.events().last(publisher.log_of(shop), publisher.UPDATES):
+            await asyncio.sleep(0.01)
+
+
+async def test_store_that_fails_is_read_again_and_logged_once(
+    shop: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with listening(shop) as stream:
+        fail_first(monkeypatch, "last_of_each", 4)
+        with caplog.at_level(logging.ERROR, "django_mcp"):
+            await log_elsewhere(shop, TOOLS)
+            assert await methods_of(stream, 1) == [TOOLS]
+    assert caplog.text.count("cannot be read from the event store") == 1
+
+
+async def test_nothing_is_read_when_no_stream_is_open(shop: Server) -> None:
+    async with listening(shop):
+        pass
+    await until(lambda: catch_up.here()._task is None)
+    assert catch_up.here()._followed == {}
+    assert bus.here().logs == {}
+    assert announcements.here()._logs == {}
+
+
+async def test_all_followed_streams_are_read_in_one_call(
+    shop: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, requested = stores.events().last_of_each, []
+
+    async def note(streams: Any) -> Any:
+        requested.append(len(streams))
+        return await read(streams)
+
+    async with listening(shop), listening(shop):
+        monkeypatch.setattr(stores.events(), "last_of_each", note)
+        await until(lambda: len(requested) > 2)
+    assert set(requested) == {2}  # The two logs of the server, for both streams.
+
+
+# Sessions.
+
+
+async def test_messages_whose_hints_were_lost_reach_a_get_stream(shop: Server) -> None:
+    peer = Peer(shop)
+    await peer.initialize()
+    async with peer.stream() as stream:
+        await log_elsewhere(shop, TOOLS)
+        assert await methods_of(stream, 1) == [TOOLS]
+        text = jsonrpc.encode(jsonrpc.notification("x/y")).decode()
+        session = address(peer.session)
+        await stores.events().append(session, publisher.OUTBOX, [text])
+        assert await methods_of(stream, 1) == ["x/y"]
+        assert await nothing_more(stream)
+
+
+async def test_get_stream_of_a_deleted_session_ends_after_a_gap(shop: Server) -> None:
+    peer = Peer(shop)
+    await peer.initialize()
+    async with peer.stream() as stream:
+        await stores.sessions().delete(peer.session or "")  # On another worker, whose hint is lost.
+        catch_up.here().gap()
+        async with asyncio.timeout(10):
+            while await stream.event() is not None:
+                pass
+
+
+async def test_call_that_was_cancelled_elsewhere_ends_after_a_gap(shop: Server) -> None:
+    ended = asyncio.Event()
+
+    @shop.tool
+    async def wait() -> str:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return ""
+
+    peer = Peer(shop)
+    await peer.initialize()
+    call = asyncio.ensure_future(peer.post(peer.call("wait", id="mine")))
+    await until(lambda: bus.here().has_subscribers(publisher.of_session(address(peer.session))))
+    session = await stores.sessions().load(peer.session or "")
+    assert session is not None
+    await handler._note(session, [key_of("mine")])
+    while not ended.is_set():
+        catch_up.here().gap()
+        await asyncio.sleep(0.02)
+    await call
+
+
+@pytest.mark.parametrize("method", ["after", "move"])
+async def test_what_could_not_be_read_is_read_again(
+    shop: Server, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    peer = Peer(shop)
+    await peer.initialize()
+    async with listening(shop) as listen, peer.stream() as get:
+        fail_first(monkeypatch, method, 3)
+        await log_elsewhere(shop, TOOLS)
+        text = jsonrpc.encode(jsonrpc.notification("x/y")).decode()
+        await stores.events().append(address(peer.session), publisher.OUTBOX, [text])
+        assert await methods_of(listen, 1) == [TOOLS]
+        assert sorted(await methods_of(get, 2)) == [TOOLS, "x/y"]
+
+
+async def test_messages_which_a_late_attempt_has_moved_are_sent_once(
+    shop: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store hangs when it has committed, and does not answer in time."""
+    move, failures = stores.events().move, 0
+
+    async def answer_late(*args: Any) -> Any:
+        nonlocal failures
+        if (events := await move(*args)) and not failures:
+            failures += 1
+            raise StoreUnavailable
+        return events
+
+    peer = Peer(shop)
+    await peer.initialize()
+    async with peer.stream() as get:
+        monkeypatch.setattr(stores.events(), "move", answer_late)
+        for method in ("x/one", "x/two"):
+            await shop.asend_notification(method, session_id=peer.session)
+            assert await methods_of(get, 1) == [method]
+        assert await nothing_more(get)
+
+
+# Bursts.
+
+
+async def test_burst_of_changes_is_merged_on_every_stream(shop: Server) -> None:
+    peer = Peer(shop)
+    await peer.initialize()
+    async with listening(shop) as listen, peer.stream() as get:
+        began = asyncio.get_running_loop().time()
+        for _ in range(40):
+            await shop.anotify_tools_list_changed()
+            await shop.anotify_resource_updated(NEWS)
+        await asyncio.sleep(3 * INTERVAL)
+        most = 2 + (asyncio.get_running_loop().time() - began) / INTERVAL
+        reached = await pending_methods(listen)
+        assert reached[:2] == [TOOLS, UPDATED]
+        assert 2 <= reached.count(TOOLS) <= most
+        assert 2 <= reached.count(UPDATED) <= most
+        reached = await pending_methods(get)
+        assert 1 <= reached.count(TOOLS) <= most
+
+
+async def pending_methods(stream: Exchange) -> list[str]:
+    reached = []
+    while not await nothing_more(stream):
+        reached.append((await message_of(stream))["method"])
+    return reached

@@ -1,0 +1,298 @@
+"""Resources with a model: which changes notify whom, and when."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.contrib.auth.models import Group, User
+from django.db import transaction
+from django.db.models.signals import m2m_changed, post_delete, post_save
+
+from django_mcp import ConfigurationError, ResourceTemplate, Server
+from django_mcp.pubsub import model_changes
+from django_mcp.server.components import ComponentCollection, PendingObserver
+from django_mcp.server.notifications import Notifications
+from example_site.helpdesk.models import Comment, Customer, Ticket
+from tests.memory_stores import configure
+from tests.pubsub.test_publisher import UPDATED
+from tests.transports.http_peer import MODERN, Peer, message_of
+
+__all__ = ["configure"]
+
+LIST = "list of resources"
+
+
+class RecordingPublisher:
+    """Records what is published of the test's server; the example site has resources, too."""
+
+    def __init__(self) -> None:
+        self.published: list[str] = []
+
+    def resource_changed(self, server: Server, uri: str) -> None:
+        if server.name == "shop":
+            self.published.append(uri)
+
+    def list_changed(self, server: Server, category: str) -> None:
+        if server.name == "shop":
+            self.published.append(f"list of {category}")
+
+    def run(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        coroutine.close()
+
+    def take(self) -> list[str]:
+        """Return what was published since the last call, sorted."""
+        taken, self.published = self.published, []
+        return sorted(taken)
+
+
+@pytest.fixture
+def publisher(monkeypatch: pytest.MonkeyPatch) -> RecordingPublisher:
+    recording = RecordingPublisher()
+    monkeypatch.setattr(Notifications, "publisher", recording)
+    return recording
+
+
+@pytest.fixture(autouse=True)
+def _observer(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An observer of the test's own, whose receivers end with it."""
+    monkeypatch.setattr(ComponentCollection, "observer", model_changes.SignalObserver())
+    signals: Any = (post_save, post_delete, m2m_changed)
+    before = [[*signal.receivers] for signal in signals]
+    yield
+    for signal, receivers in zip(signals, before, strict=True):
+        signal.receivers[:] = receivers
+        signal.sender_receivers_cache.clear()
+
+
+@pytest.fixture
+def server() -> Server:
+    server = Server("shop")
+
+    @server.resource("customer://{pk}", model=Customer)
+    def customer(pk: int) -> str:
+        return Customer.objects.get(pk=pk).name
+
+    @server.resource("customers://all", model=Customer)
+    def customers() -> str:
+        return ", ".join(each.name for each in Customer.objects.all())
+
+    return server
+
+
+def make(name: str = "Acme") -> Customer:
+    return Customer.objects.create(name=name, email=f"{name}@example.com", city="Rome")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_creation_update_and_deletion_are_published(
+    server: Server, publisher: RecordingPublisher
+) -> None:
+    customer = make()
+    uri = f"customer://{customer.pk}"
+    assert publisher.take() == [uri, "customers://all", LIST]
+
+    customer.save()
+    assert publisher.take() == [uri, "customers://all"]
+
+    customer.delete()
+    assert publisher.take() == [uri, "customers://all", LIST]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_transaction_publishes_each_resource_once_after_its_commit(
+    server: Server, publisher: RecordingPublisher
+) -> None:
+    with transaction.atomic():
+        first, second = make("One"), make("Two")
+        for _ in range(3):
+            first.save()
+        assert publisher.take() == []
+
+    uris = [f"customer://{first.pk}", f"customer://{second.pk}"]
+    assert publisher.take() == sorted([*uris, "customers://all", LIST])
+    with transaction.atomic():
+        first.save()
+    assert publisher.take() == [uris[0], "customers://all"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_rolled_back_transaction_publishes_nothing(
+    server: Server, publisher: RecordingPublisher
+) -> None:
+    customer = make()
+    publisher.take()
+    with transaction.atomic():
+        customer.save()
+        transaction.set_rollback(True)
+
+    assert publisher.take() == []
+    customer.save()
+    assert publisher.take() == [f"customer://{customer.pk}", "customers://all"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_change_after_a_rolled_back_savepoint_is_published(
+    server: Server, publisher: RecordingPublisher
+) -> None:
+    customer = make()
+    publisher.take()
+    with transaction.atomic():
+        with suppress(LookupError), transaction.atomic():
+            customer.save()
+            raise LookupError
+        customer.save()
+
+    assert publisher.take() == [f"customer://{customer.pk}", "customers://all"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_failing_publisher_does_not_fail_the_commit(
+    server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Notifications, "publisher", object())
+
+    make()
+
+    assert Customer.objects.count() == 1
+    assert "Error calling" in caplog.text
+
+
+@pytest.mark.django_db(transaction=True)
+def test_update_of_a_queryset_sends_no_signal(
+    server: Server, publisher: RecordingPublisher
+) -> None:
+    make()
+    publisher.take()
+    Customer.objects.update(city="Bern")
+
+    assert publisher.take() == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_variables_are_fields_and_relations_are_keys(publisher: RecordingPublisher) -> None:
+    server = Server("shop")
+
+    @server.resource("ticket://{customer}/{subject}", model=Ticket)
+    def ticket(customer: int, subject: str) -> str:
+        return subject
+
+    customer = make()
+    Ticket.objects.create(customer=customer, subject="A/B c", description="")
+
+    assert publisher.take() == sorted([f"ticket://{customer.pk}/A%2FB%20c", LIST])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_class_of_a_template_has_a_model(publisher: RecordingPublisher) -> None:
+    server = Server("shop")
+
+    @server.resource
+    class CommentText(ResourceTemplate):
+        uri_template = "comment://{pk}"
+        name = "comment"
+        model = Comment
+
+        def read(self, pk: int) -> str:
+            return Comment.objects.get(pk=pk).text
+
+    ticket = Ticket.objects.create(customer=make(), subject="A", description="")
+    comment = Comment.objects.create(ticket=ticket, text="B")
+
+    assert publisher.take() == [f"comment://{comment.pk}", LIST]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_proxy_and_many_to_many_changes_are_published(publisher: RecordingPublisher) -> None:
+    server = Server("shop")
+
+    @server.resource("user://{username}", model=User)
+    def user(username: str) -> str:
+        return username
+
+    class Proxy(User):
+        class Meta:
+            proxy = True
+            app_label = "auth"
+
+    template: Any = server.components.find("resource_template", "user://{username}")
+    server.components.replace(template)
+    ada = Proxy.objects.create(username="ada")
+    assert publisher.take() == [LIST, "user://ada"]
+
+    User.objects.get(pk=ada.pk).groups.add(Group.objects.create(name="staff"))
+    assert publisher.take() == ["user://ada"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_removed_resource_is_not_published(server: Server, publisher: RecordingPublisher) -> None:
+    server.unregister_resource("customers://all")
+    publisher.take()
+
+    customer = make()
+
+    assert publisher.take() == [f"customer://{customer.pk}", LIST]
+
+
+def test_models_without_resources_have_no_receivers(server: Server) -> None:
+    assert post_save.has_listeners(Customer)
+    assert not any(
+        getattr(receiver, "__self__", None) is ComponentCollection.observer
+        for receiver in post_save._live_receivers(Group)[0]
+    )
+
+
+def test_resources_registered_before_the_app_is_ready_are_observed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pending = PendingObserver()
+    monkeypatch.setattr(ComponentCollection, "observer", pending)
+    server = Server("shop")
+    server.resource("customers://all", model=Customer)(lambda: "")
+    assert [each for each, _ in pending.pending] == [server]
+
+    model_changes.observe_models()
+
+    observer: Any = ComponentCollection.observer
+    assert server in observer._models[Customer]
+
+
+@pytest.mark.parametrize(
+    ("uri", "model", "message"),
+    [
+        ("ticket://{pk}", "helpdesk.Ticket", "give a class of Django's models"),
+        ("ticket://{number}", Ticket, "names 'number', which is no field of helpdesk.Ticket"),
+        ("ticket://{comments}", Ticket, "names 'comments', which is no field"),
+    ],
+)
+def test_model_that_cannot_be_observed_is_rejected(uri: str, model: Any, message: str) -> None:
+    server = Server("shop")
+
+    def read(**variables: str) -> str:
+        return ""
+
+    with pytest.raises(ConfigurationError, match=message):
+        server.resource(uri, model=model)(read)
+    assert not any(server.components.all())
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_subscriber_is_notified_of_a_saved_object(server: Server) -> None:
+    customer = await sync_to_async(make)()
+    uri = f"customer://{customer.pk}"
+    peer = Peer(server, version=MODERN)
+    wanted = {"resourceSubscriptions": [uri], "resourcesListChanged": True}
+    async with peer.open_post(peer.listen(id=1, **wanted)) as stream:
+        await message_of(stream)
+
+        await customer.asave()
+        updated = await asyncio.wait_for(message_of(stream), 10)
+        await sync_to_async(make)("Other")
+        listed = await asyncio.wait_for(message_of(stream), 10)
+
+    assert (updated["method"], updated["params"]["uri"]) == (UPDATED, uri)
+    assert listed["method"] == "notifications/resources/list_changed"
