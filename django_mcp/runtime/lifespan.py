@@ -18,7 +18,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from django_mcp.components.signature import is_async
-from django_mcp.runtime import threads
+from django_mcp.runtime import housekeeping, threads
 from django_mcp.server.server import Server
 
 STOP_FAILED = "The server {!r} could not be stopped properly"
@@ -47,6 +47,7 @@ async def _start(server: Server) -> None:
             await _call(server.start)
         server.is_running = True
         _running[server] = None
+        housekeeping.start()
 
 
 def _on_done(server: Server, task: asyncio.Task[None]) -> None:

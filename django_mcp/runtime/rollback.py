@@ -56,16 +56,17 @@ def run_async(coroutine: Coroutine[Any, Any, T], /) -> Coroutine[Any, Any, T]:
 
 async def _run_async(coroutine: Coroutine[Any, Any, T]) -> T:
     handler = HandlerTransaction()
-    token = _current.set(handler)
-    await sync_to_async(handler.begin)()
-    try:
-        return await coroutine
-    except BaseException as error:
-        handler.rolls_back = isinstance(unwrapped(error), InputRequired)
-        raise
-    finally:
-        _current.reset(token)
-        await sync_to_async(handler.end)()
+    with threads.on_one_thread():
+        token = _current.set(handler)
+        await sync_to_async(handler.begin)()
+        try:
+            return await coroutine
+        except BaseException as error:
+            handler.rolls_back = isinstance(unwrapped(error), InputRequired)
+            raise
+        finally:
+            _current.reset(token)
+            await sync_to_async(handler.end)()
 
 
 class HandlerTransaction:

@@ -1,16 +1,21 @@
 """Signing: strings that travel through the client, stored components, and states of single use.
 
+Values of rows are encrypted with the same keys.
+
 All keys are derived from SECRET_KEY and SECRET_KEY_FALLBACKS.
 """
 
 from __future__ import annotations
 
+import json
 import struct
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterator
+from functools import lru_cache
 from hashlib import sha256
 from secrets import token_bytes
+from typing import Any
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -58,7 +63,9 @@ class DjangoSigner:
         return None
 
 
+@lru_cache(maxsize=256)
 def _cipher(secret: bytes, bound_to: str) -> AESGCM:
+    """Return the cipher of a key, whose derivation takes longer than the encryption."""
     info = b"django_mcp" + sha256(bound_to.encode()).digest()
     return AESGCM(HKDF(SHA256(), length=32, salt=None, info=info).derive(secret))
 
@@ -69,6 +76,27 @@ def _secrets() -> list[bytes]:
 
 def _encode(data: bytes) -> str:
     return urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def encrypt(table: str, row: str, column: str, value: Any) -> str:
+    """Return a JSON value encrypted for one column of one row."""
+    return DjangoSigner().sign(_place(table, row, column), json.dumps(value))
+
+
+def decrypt(table: str, row: str, column: str, stored: str) -> Any:
+    """Return the value that ``encrypt`` was given; raises ValueError for anything else.
+
+    A value of another row or column is rejected, and so is one whose key was removed from
+    SECRET_KEY and SECRET_KEY_FALLBACKS.
+    """
+    text = DjangoSigner().unsign(_place(table, row, column), stored)
+    if text is None:
+        raise ValueError(f"The {column} of a row in {table} cannot be decrypted")
+    return json.loads(text)
+
+
+def _place(table: str, row: str, column: str) -> str:
+    return json.dumps(["row", table, row, column])
 
 
 def signature(purpose: str, text: str) -> str:

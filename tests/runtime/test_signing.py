@@ -122,3 +122,13 @@ class TestSingleUse:
         assert states.claim(state)
         states.release(state)
         assert states.claim(state)
+
+
+def test_encrypted_column_is_read_only_in_its_row_and_column() -> None:
+    stored = signing.encrypt("task", "row-1", "call", {"name": "Ada"})
+
+    assert "Ada" not in stored
+    assert signing.decrypt("task", "row-1", "call", stored) == {"name": "Ada"}
+    for place in (("task", "row-2", "call"), ("task", "row-1", "outcome"), ("x", "row-1", "call")):
+        with pytest.raises(ValueError, match="cannot be decrypted"):
+            signing.decrypt(*place, stored)

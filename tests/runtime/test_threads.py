@@ -24,6 +24,9 @@ from django_mcp.models import McpSession
 from django_mcp.protocol.errors import ServerBusy
 from django_mcp.runtime import threads
 from tests.databases import scratch_database
+from tests.memory_stores import Configure, configure
+
+__all__ = ["configure"]
 
 TIMEOUT = 10.0
 """Seconds after which a test has failed."""
@@ -246,7 +249,6 @@ class TestOwnConnections:
 
         await asyncio.gather(*(threads.run_async(message()) for _ in range(3)))
 
-    @with_persistent_connections
     async def test_connections_are_closed_after_the_message(self, database: str) -> None:
         async def message() -> Any:
             connection = await sync_to_async(query)(database)
@@ -268,7 +270,6 @@ class TestScope:
         scopes = (threads.in_scope(sync_to_async(meeting.wait)) for _ in range(3))
         await asyncio.gather(*scopes)
 
-    @with_persistent_connections
     async def test_message_uses_the_connections_of_its_scope(self, database: str) -> None:
         async def request() -> Any:
             first = await sync_to_async(query)(database)
@@ -278,7 +279,6 @@ class TestScope:
 
         assert (await threads.in_scope(request)).connection is None
 
-    @with_persistent_connections
     async def test_connections_are_closed_after_an_error(self, database: str) -> None:
         opened: list[BaseDatabaseWrapper] = []
 
@@ -289,6 +289,33 @@ class TestScope:
         with pytest.raises(ZeroDivisionError):
             await threads.in_scope(fail)
         assert opened[0].connection is None
+
+    @with_persistent_connections
+    async def test_connections_are_kept_for_the_next_request_with_conn_max_age(
+        self, database: str, configure: Configure
+    ) -> None:
+        configure(ASYNC_ORM_THREADS=1)
+
+        async def request() -> Any:
+            return await sync_to_async(query)(database)
+
+        first = await threads.in_scope(request)
+        assert first.connection is not None
+        assert await threads.in_scope(request) is first
+
+    @with_persistent_connections
+    async def test_kept_connection_that_has_failed_is_opened_again(
+        self, database: str, configure: Configure
+    ) -> None:
+        configure(ASYNC_ORM_THREADS=1)
+
+        async def request() -> Any:
+            return await sync_to_async(query)(database)
+
+        first = await threads.in_scope(request)
+        broken = first.connection
+        first.errors_occurred, first.is_usable = True, lambda: False
+        assert (await threads.in_scope(request)).connection is not broken
 
     @with_persistent_connections
     async def test_connections_are_closed_before_a_long_wait(self, database: str) -> None:

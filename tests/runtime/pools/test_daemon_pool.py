@@ -10,7 +10,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from django_mcp.runtime.daemon_pool import DaemonPool, NotStarted
+from django_mcp.runtime.pools.daemon_pool import DaemonPool, NotStarted
 
 TIMEOUT = 10.0
 
@@ -29,6 +29,25 @@ def test_idle_thread_is_used_again() -> None:
             idents.add(pool.submit(threading.get_ident).result(TIMEOUT))
             time.sleep(0.01)
     assert len(idents) == 1
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_functions_that_block_run_on_all_threads(times: int) -> None:
+    together = threading.Barrier(4)
+    with DaemonPool(4, "pool") as pool:
+        for _ in range(times):
+            waiting = [pool.submit(together.wait, TIMEOUT) for _ in range(4)]
+            assert sorted(each.result(TIMEOUT) for each in waiting) == [0, 1, 2, 3]
+
+
+def test_threads_of_two_event_loops_lose_no_function() -> None:
+    def submit() -> int:
+        return sum(pool.submit(int, 1).result(TIMEOUT) for _ in range(500))
+
+    with DaemonPool(3, "pool") as pool, DaemonPool(4, "callers") as callers:
+        assert [each.result(TIMEOUT) for each in [callers.submit(submit) for _ in range(4)]] == [
+            500
+        ] * 4
 
 
 def test_waiting_function_can_be_withdrawn() -> None:

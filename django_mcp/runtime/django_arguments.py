@@ -1,0 +1,169 @@
+"""Arguments of Django's types: rows of a model, choices with their labels, and aware datetimes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, ClassVar
+from uuid import UUID
+
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.core.exceptions import FieldDoesNotExist, ObjectDoesNotExist, ValidationError
+from django.db.models import Choices, IntegerField, Model, QuerySet, UUIDField
+from django.forms.utils import from_current_timezone
+from pydantic import Field as PydanticField
+from pydantic import TypeAdapter
+from pydantic_core import PydanticCustomError, core_schema
+
+from django_mcp.components.arguments import Adapter, Deferred, Lookup
+from django_mcp.components.base import ConfigurationError
+from django_mcp.protocol.limits import cut
+
+
+@dataclass(frozen=True, slots=True)
+class RowArgument(Deferred):
+    """The row of a model whose field has a value, within the rows that the caller may use."""
+
+    model: Any
+    lookup: Lookup
+    value: Any
+
+    def get(self, frame: Any) -> Model:
+        """Return the row; raises DoesNotExist for an unknown one and for one of others alike."""
+        try:
+            row: Model = self._rows(frame).get(**{self.lookup.field: self.value})
+        except (self.model.DoesNotExist, ValueError, ValidationError):
+            raise self._unknown() from None
+        return row
+
+    def get_several(self, others: Sequence[RowArgument], frame: Any) -> list[Model]:
+        """Return the rows of ``others`` by one query; raises DoesNotExist like ``get``."""
+        options, field = self.model._meta, self.lookup.field
+        # The column, since the key of a row that extends another one is a relation.
+        name = (options.pk if field == "pk" else options.get_field(field)).attname
+        filtered = self._rows(frame).filter(**{f"{name}__in": [each.value for each in others]})
+        found = {getattr(row, name): row for row in filtered}
+        missing = next((each for each in others if each.value not in found), None)
+        if missing is not None:
+            raise missing._unknown()
+        return [found[each.value] for each in others]
+
+    async def aget(self, frame: Any) -> Model:
+        """``get`` on the thread of the request."""
+        return await sync_to_async(self.get)(frame)
+
+    async def aget_several(self, others: Sequence[RowArgument], frame: Any) -> list[Model]:
+        """``get_several`` on the thread of the request."""
+        return await sync_to_async(self.get_several)(others, frame)
+
+    def _unknown(self) -> ObjectDoesNotExist:
+        named = f"{self.model._meta.verbose_name} {cut(str(self.value))}"
+        error: ObjectDoesNotExist = self.model.DoesNotExist(f"There is no {named}")
+        return error
+
+    def _rows(self, frame: Any) -> QuerySet[Any, Any]:
+        rows = self.lookup.queryset
+        rows = rows(frame) if callable(rows) else rows
+        if rows is None:
+            rows = self.model._default_manager
+        found: QuerySet[Any, Any] = rows.all()
+        return found
+
+
+class _ModelAdapter:
+    """The metadata of a model class: it is listed as the type of its key."""
+
+    defers: ClassVar[bool] = True
+
+    def __init__(self, model: type[Model], lookup: Lookup) -> None:
+        self._model, self._lookup = model, lookup
+        self._key = _key_type(_field(model, lookup.field))
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        return core_schema.no_info_after_validator_function(
+            self._row, TypeAdapter(self._key).core_schema
+        )
+
+    def _row(self, value: Any) -> RowArgument:
+        return RowArgument(self._model, self._lookup, value)
+
+
+def _field(model: type[Model], name: str) -> Any:
+    if name == "pk":
+        found: Any = model._meta.pk
+    else:
+        try:
+            found = model._meta.get_field(name)
+        except FieldDoesNotExist as error:
+            raise ConfigurationError(f"A Lookup names {name!r}: {error}") from error
+    if not getattr(found, "unique", False):
+        raise ConfigurationError(
+            f"A Lookup names {model.__name__}.{name}, which is not unique: name a field of which "
+            "no two rows have the same value"
+        )
+    while getattr(found, "remote_field", None) is not None:
+        found = found.target_field  # The key of a row that extends another one.
+    return found
+
+
+def _key_type(field: Any) -> Any:
+    if isinstance(field, IntegerField):
+        return int
+    if isinstance(field, UUIDField):
+        return UUID
+    return Annotated[str, PydanticField(max_length=getattr(field, "max_length", None) or 255)]
+
+
+def _of_model(kind: type, metadata: Sequence[Any]) -> Any:
+    if not issubclass(kind, Model) or kind._meta.abstract:
+        return None
+    declared = [each for each in metadata if isinstance(each, Lookup)]
+    return _ModelAdapter(kind, declared[0] if declared else Lookup())
+
+
+class _ChoicesAdapter:
+    """The metadata of Choices: their labels are titles, in the language of each list."""
+
+    def __init__(self, choices: type[Choices]) -> None:
+        self._choices = choices
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
+        listed: dict[str, Any] = dict(handler.resolve_ref_schema(handler(schema)))
+        listed.pop("title", None)
+        values = listed.get("enum", [listed.get("const")])
+        labels = {member.value: member.label for member in self._choices}
+        if any(value not in labels for value in values):
+            return listed
+        described = [{"const": value, "title": labels[value]} for value in values]
+        # ``enum`` is for the clients that do not read ``oneOf``.
+        return {"type": listed["type"], "enum": values, "oneOf": described}
+
+
+def _of_choices(kind: type, metadata: Sequence[Any]) -> Any:
+    return _ChoicesAdapter(kind) if issubclass(kind, Choices) and len(kind) else None
+
+
+class _DatetimeAdapter:
+    """The metadata of ``datetime``: without an offset, it is in the current time zone."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        return core_schema.no_info_after_validator_function(_make_aware, handler(source))
+
+
+def _make_aware(value: datetime) -> datetime:
+    if value.tzinfo is not None or not settings.USE_TZ:
+        return value
+    try:
+        aware: datetime = from_current_timezone(value)
+    except ValidationError as error:
+        raise PydanticCustomError("datetime", "Input should be a time with an offset") from error
+    return aware
+
+
+def _of_datetime(kind: type, metadata: Sequence[Any]) -> Any:
+    return _DatetimeAdapter() if kind is datetime else None
+
+
+ADAPTERS: tuple[Adapter, ...] = (_of_model, _of_choices, _of_datetime)

@@ -1,0 +1,247 @@
+"""What values of Django's own types become in a result, or why they are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from io import BytesIO
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.core.exceptions import (
+    NON_FIELD_ERRORS,
+    ImproperlyConfigured,
+    SynchronousOnlyOperation,
+    ValidationError,
+)
+from django.core.files.base import File
+from django.core.paginator import Page
+from django.core.signals import setting_changed
+from django.db.models import Model, QuerySet
+from django.db.models.fields.files import FieldFile
+from django.db.models.manager import BaseManager
+from django.db.models.query import ModelIterable, RawQuerySet
+from django.forms import BaseForm
+from django.forms.formsets import BaseFormSet
+from django.forms.utils import ErrorDict, ErrorList
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.template.loader import render_to_string
+from django.utils.functional import LazyObject, empty
+from django.utils.module_loading import import_string
+
+from django_mcp import conf
+from django_mcp.components import converters
+from django_mcp.components.base import UnserializableResult
+from django_mcp.components.converters import Row, RowSerializer, Serializer, Table, Unsupported
+from django_mcp.components.responses import ContentResponse
+
+MAX_DEPTH = 20
+"""Levels of a result in which queries are searched."""
+
+TOOLSET = "declare a ModelToolset (django_mcp.toolsets)"
+
+
+def messages_by_field(errors: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the messages of a form or of a ValidationError, as strings, by field."""
+    return {str(name): [str(each) for each in listed] for name, listed in errors.items()}
+
+
+def describe_validation_error(error: ValidationError) -> str:
+    """Return one clause for each message, with its field if it has one."""
+    if not hasattr(error, "error_dict"):
+        return "; ".join(error.messages)
+    return "; ".join(
+        str(message) if name == NON_FIELD_ERRORS else f"{name}: {message}"
+        for name, messages in error.message_dict.items()
+        for message in messages
+    )
+
+
+def _validation_error(error: ValidationError) -> Any:
+    has_fields = hasattr(error, "error_dict")
+    return messages_by_field(error.message_dict) if has_fields else [str(e) for e in error.messages]
+
+
+def _file(file: FieldFile) -> str | None:
+    """Return the URL of a file, or its name where the storage has no URLs; None without a file."""
+    if not file:
+        return None
+    try:
+        return str(file.url)
+    except (NotImplementedError, ValueError, ImproperlyConfigured):
+        return str(file.name)
+
+
+def _page(page: Page[Any]) -> dict[str, Any]:
+    return {
+        "results": page.object_list,
+        "page": page.number,
+        "pages": page.paginator.num_pages,
+        "count": page.paginator.count,
+    }
+
+
+def _values(query: QuerySet[Any, Any]) -> list[Any]:
+    if issubclass(query._iterable_class, ModelIterable):
+        raise UnserializableResult(Unsupported(_model_words).describe(query.model))
+    return _evaluated(query)
+
+
+def _evaluated(query: QuerySet[Any, Any]) -> list[Any]:
+    try:
+        return list(query)
+    except SynchronousOnlyOperation as error:
+        # Of an async handler: ``run_queries`` runs it elsewhere.
+        raise UnserializableResult("A query cannot run in an event loop") from error
+
+
+def _as_rows(query: Iterable[Any]) -> list[Any]:
+    rows = _evaluated(query) if isinstance(query, QuerySet) else query
+    return [converters.deeply_converted(row, rows=True) for row in rows]
+
+
+def _unwrapped(value: Any) -> Any:
+    if value._wrapped is empty:
+        value._setup()
+    return value._wrapped
+
+
+def _image(image: Any) -> ContentResponse:
+    """Return the bytes of an image of Pillow, in its own format or as PNG."""
+    data, form = BytesIO(), image.format if image.format in IMAGE_FORMATS else "PNG"
+    if form == "PNG" and image.mode not in PNG_MODES:
+        image = image.convert("RGB")
+    image.save(data, form)
+    name = f"image.{form.lower()}"
+    return ContentResponse(data=data.getvalue(), mime_type=f"image/{form.lower()}", name=name)
+
+
+IMAGE_FORMATS = ("GIF", "JPEG", "PNG", "WEBP")
+"""Formats that models and clients read."""
+PNG_MODES = ("1", "L", "LA", "I", "I;16", "P", "RGB", "RGBA")
+
+
+def _model_words(model: type) -> str:
+    name = model.__name__
+    return (
+        f"is a model instance, which has no JSON form. Choose its fields: return "
+        f"{name}.objects.values(…), model_to_dict(…), a pydantic model or a serializer's .data, or "
+        f"{TOOLSET}"
+    )
+
+
+def _queryset_words(kind: type) -> str:
+    return (
+        f"has rows of an unknown form. Write list[dict], or a list of pydantic models, or {TOOLSET}"
+    )
+
+
+def _response_words(kind: type) -> str:
+    return (
+        "is the response of a view. Return the data itself: the dict of a JsonResponse, the URL "
+        "of a redirect, Response.template(…) for a rendered page, Response.file(…) for a file"
+    )
+
+
+def _words(text: str) -> Callable[[type], str]:
+    return lambda kind: text
+
+
+FORM_WORDS = _words("is a form. Return form.errors or form.cleaned_data")
+ITERATOR_WORDS = _words("can be read once, and only here. Return a list: list(…)")
+FILE_WORDS = _words("is a file. Return Response.file(…), or its URL")
+IMAGE_WORDS = _words("is an image. Return it by itself, or in Response.tool().file(…)")
+REQUEST_WORDS = _words("is for views. Annotate Frame instead, which has the user")
+MANAGER_WORDS = _words("is a manager. Return .values(…) of it, or a list of pydantic models")
+
+TABLE: Mapping[type | str, Serializer] = {
+    Model: Unsupported(_model_words, as_rows=Row),
+    QuerySet: RowSerializer(_values, _as_rows),
+    RawQuerySet: Unsupported(_queryset_words),
+    BaseManager: Unsupported(MANAGER_WORDS, as_rows=lambda manager: _as_rows(manager.all())),
+    Page: _page,
+    ErrorDict: messages_by_field,
+    ErrorList: lambda errors: [str(each) for each in errors],
+    ValidationError: _validation_error,
+    FieldFile: _file,
+    File: Unsupported(FILE_WORDS),
+    "_io._IOBase": Unsupported(FILE_WORDS),
+    "tempfile._TemporaryFileWrapper": Unsupported(FILE_WORDS),
+    HttpResponseBase: Unsupported(_response_words),
+    HttpRequest: Unsupported(REQUEST_WORDS),
+    BaseForm: Unsupported(FORM_WORDS),
+    BaseFormSet: Unsupported(FORM_WORDS),
+    LazyObject: _unwrapped,
+    "builtins.generator": Unsupported(ITERATOR_WORDS),
+    "builtins.map": Unsupported(ITERATOR_WORDS),
+    "builtins.filter": Unsupported(ITERATOR_WORDS),
+    "builtins.zip": Unsupported(ITERATOR_WORDS),
+    "builtins.async_generator": Unsupported(_words("cannot be awaited here. Return a list")),
+    "builtins.coroutine": Unsupported(
+        _words("was not awaited. Await it in an async def, which no decorator may hide")
+    ),
+    "PIL.Image.Image": Unsupported(IMAGE_WORDS, as_content=_image),
+    "rest_framework.serializers.BaseSerializer": Unsupported(
+        _words("is a serializer. Return its .data")
+    ),
+    "rest_framework.request.Request": Unsupported(REQUEST_WORDS),
+}
+"""Django's types; names are those of types that need no import here, or may not be installed."""
+
+
+@cache
+def site_table() -> Table:
+    """Return the entries of the setting SERIALIZERS; raises ImproperlyConfigured."""
+    return {_imported(kind): _imported(made) for kind, made in conf.get().serializers.items()}
+
+
+def _imported(path: str) -> Any:
+    try:
+        return import_string(path)
+    except ImportError as error:
+        raise ImproperlyConfigured(
+            f'DJANGO_MCP["SERIALIZERS"] names {path!r}, which cannot be imported: {error}'
+        ) from error
+
+
+def _forget(*, setting: str, **_: Any) -> None:
+    if setting == "DJANGO_MCP":
+        site_table.cache_clear()
+        converters.clear_cache()
+
+
+setting_changed.connect(_forget, dispatch_uid="django_mcp.runtime.django_values")
+
+
+def render(template_name: str, context: Mapping[str, Any]) -> str:
+    """Return the text of a template of the site."""
+    return render_to_string(template_name, dict(context))
+
+
+async def run_queries(value: Any) -> bool:
+    """Run the queries in the result of an async handler; return whether there were any.
+
+    They run on the thread of their request, and keep their rows.
+    """
+    queries = [*_pending_queries(value, MAX_DEPTH)]
+    if queries:
+        await sync_to_async(_run_all)(queries)
+    return bool(queries)
+
+
+def _run_all(queries: list[QuerySet[Any, Any]]) -> None:
+    for query in queries:
+        len(query)
+
+
+def _pending_queries(value: Any, depth: int) -> Iterator[QuerySet[Any, Any]]:
+    if isinstance(value, QuerySet):
+        if value._result_cache is None:
+            yield value
+    elif depth and isinstance(value, Mapping):
+        for member in value.values():
+            yield from _pending_queries(member, depth - 1)
+    elif depth and isinstance(value, list | tuple):
+        for item in value:
+            yield from _pending_queries(item, depth - 1)

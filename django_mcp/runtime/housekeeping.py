@@ -1,0 +1,109 @@
+"""Deleting what has expired: in small steps, off the path of requests, by one worker at a time.
+
+Each worker has a timer. The one whose timer fires first claims the round, so that the work does
+not grow with the number of workers, and goes on when one of them dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from functools import partial
+from weakref import WeakSet
+
+from django.apps import apps
+
+from django_mcp import conf
+from django_mcp.runtime import threads
+from django_mcp.runtime.store_operations import StoreUnavailable
+
+logger = logging.getLogger("django_mcp")
+
+Step = Callable[[float], Awaitable[object]]
+"""Deletes what has expired, with pauses of so many seconds between its statements."""
+
+STEPS: list[Step] = []
+"""Port: the steps of a round. The configurations of apps have others in ``prune_mcp``."""
+CLAIMS: list[Callable[[str, float], Awaitable[bool]]] = []
+"""Port: whether this worker is the only one that claims a name within so many seconds."""
+
+PAUSE = 0.05
+"""Seconds between two statements that delete: they leave most of the database to requests."""
+ROUND = "housekeeping"
+THREADS = "housekeeping"
+
+Loop = asyncio.AbstractEventLoop
+
+
+def start() -> None:
+    """Begin with rounds on this event loop, unless it has them."""
+    loop = asyncio.get_running_loop()
+    if loop not in _with_timer:
+        _with_timer.add(loop)
+        _schedule(loop)
+
+
+def _schedule(loop: Loop) -> None:
+    interval = conf.get().housekeeping_interval
+    if interval is None:
+        _with_timer.discard(loop)
+    else:
+        # At random, so that workers which start together do not act together.
+        loop.call_later(interval * random.uniform(0.5, 1.0), _begin, loop)
+
+
+def _begin(loop: Loop) -> None:
+    task = loop.create_task(run(), context=threads.context_of_nobody())
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
+    task.add_done_callback(partial(_continue, loop))
+
+
+def _continue(loop: Loop, _: asyncio.Task[bool]) -> None:
+    if not loop.is_closed():
+        _schedule(loop)
+
+
+async def run() -> bool:
+    """Do a round, unless another worker has done one just before; return whether it was done."""
+    interval = conf.get().housekeeping_interval
+    if interval is None:
+        return False
+    try:
+        # Half of it, because the timers of the workers differ.
+        for claim in CLAIMS:
+            if not await claim(ROUND, interval / 2):
+                return False
+        async with asyncio.timeout(interval / 2):
+            for step in [*STEPS, *_steps_of_apps()]:
+                await _try(step)
+    except (StoreUnavailable, TimeoutError):
+        return False  # The next round goes on.
+    return True
+
+
+async def _try(step: Step) -> None:
+    try:
+        await step(PAUSE)
+    except (StoreUnavailable, TimeoutError):
+        raise
+    except Exception:
+        logger.exception("What has expired could not be deleted")
+
+
+def _steps_of_apps() -> list[Step]:
+    configs = [config for config in apps.get_app_configs() if hasattr(config, "prune_mcp")]
+    return [_on_thread(config.prune_mcp) for config in configs]
+
+
+def _on_thread(prune: Callable[[], object]) -> Step:
+    async def step(_: float) -> object:
+        return await threads.run_in_threads_of(THREADS, prune)
+
+    return step
+
+
+_with_timer: WeakSet[Loop] = WeakSet()
+_tasks: set[asyncio.Task[bool]] = set()

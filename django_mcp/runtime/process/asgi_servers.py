@@ -1,0 +1,141 @@
+"""ASGI servers that receive the signal to stop later: first they only accept no more connections.
+
+At SIGTERM, daphne breaks off every request, and uvicorn closes connections on which nothing was
+read yet, where a request may have arrived. So their listening sockets are closed first. The kernel
+resets connections that it has made and nobody has accepted: they are accepted just before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import socket
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+ARRIVE_WITHIN = 0.3
+"""Seconds in which the requests of accepted connections arrive."""
+TICK = 0.05
+
+
+class AsgiServer(ABC):
+    finishes_requests: ClassVar[bool]
+    """Whether it waits by itself for running requests, once it receives the signal."""
+
+    @abstractmethod
+    async def close_listeners(self) -> None:
+        """Accept no more connections."""
+
+    @abstractmethod
+    async def wait_for_requests(self, seconds: float) -> None:
+        """Wait until the requests that have arrived are answered, or for so many seconds."""
+
+
+class Uvicorn(AsgiServer):
+    """Also in gunicorn's worker."""
+
+    finishes_requests = True
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+        self._serving: set[asyncio.Task[Any]] = set()
+
+    async def close_listeners(self) -> None:
+        loop, servers = asyncio.get_running_loop(), getattr(self._server, "servers", ())
+        # In asyncio, a connection that is accepted needs two iterations of the loop, and fails if
+        # its listening socket is closed by then.
+        for descriptor in [sock.fileno() for each in servers for sock in each.sockets]:
+            loop.remove_reader(descriptor)
+        await asyncio.sleep(TICK)
+        for listening in servers:
+            found = [each for sock in listening.sockets for each in _accepted(sock.fileno())]
+            listening.close()
+            for connection in found:
+                task = asyncio.ensure_future(self._serve(connection))
+                self._serving.add(task)
+                task.add_done_callback(self._serving.discard)
+
+    async def _serve(self, connection: socket.socket) -> None:
+        """Serve a connection, as uvicorn does one that it has accepted itself."""
+        server, loop = self._server, asyncio.get_running_loop()
+
+        def protocol() -> asyncio.Protocol:
+            made: asyncio.Protocol = server.config.http_protocol_class(
+                config=server.config,
+                server_state=server.server_state,
+                app_state=server.lifespan.state,
+                _loop=loop,
+            )
+            return made
+
+        await loop.connect_accepted_socket(protocol, connection, ssl=server.config.ssl)
+
+    async def wait_for_requests(self, seconds: float) -> None:
+        await asyncio.sleep(0)
+
+
+class Daphne(AsgiServer):
+    finishes_requests = False
+
+    def __init__(self, reactor: Any) -> None:
+        from twisted.internet.interfaces import IListeningPort
+
+        readers = reactor.getReaders()
+        self._ports = [each for each in readers if IListeningPort.providedBy(each)]
+        servers = (getattr(port.factory, "server", None) for port in self._ports)
+        self._servers = [server for server in servers if server is not None]
+
+    async def close_listeners(self) -> None:
+        from twisted.internet.error import ConnectionDone
+        from twisted.python.failure import Failure
+
+        done = Failure(ConnectionDone())  # type: ignore[no-untyped-call]
+        for port in self._ports:
+            while _has_connections(port.fileno()):
+                port.doRead()
+            # ``stopListening`` closes the socket in the next iteration of the reactor.
+            port.connectionLost(done)
+
+    async def wait_for_requests(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while loop.time() < deadline and any(map(self._is_busy, self._servers)):
+            await asyncio.sleep(TICK)
+
+    def _is_busy(self, server: Any) -> bool:
+        running = (each.get("application_instance") for each in server.connections.values())
+        return any(task is not None and not task.done() for task in running)
+
+
+def _accepted(descriptor: int) -> list[socket.socket]:
+    """The connections that wait at a listening socket."""
+    found = []
+    with socket.socket(fileno=os.dup(descriptor)) as listener:
+        while _has_connections(descriptor):
+            try:
+                connection, _ = listener.accept()
+            except OSError:  # Another process was faster, or the client has gone.
+                continue
+            connection.setblocking(False)
+            found.append(connection)
+    return found
+
+
+def _has_connections(descriptor: int) -> bool:
+    readable, _, _ = select.select([descriptor], [], [], 0)
+    return bool(readable)
+
+
+def find(handler: Callable[..., Any]) -> AsgiServer | None:
+    """The server of this process, by its handler of a signal; None for one of another kind."""
+    owner = getattr(handler, "__self__", None)
+    uvicorn = sys.modules.get("uvicorn.server")
+    if uvicorn is not None and isinstance(owner, uvicorn.Server):
+        return Uvicorn(owner)
+    reactor = sys.modules.get("twisted.internet.reactor")
+    if "daphne.server" in sys.modules and reactor is not None and owner is reactor:
+        return Daphne(reactor)
+    return None

@@ -1,0 +1,77 @@
+"""SIGTERM and SIGINT, before the ASGI server acts on them.
+
+ASGI servers send ``lifespan.shutdown`` after every response has ended. A stream ends only when its
+client disconnects, and a call may take as long as HANDLER_TIMEOUT: so what serves them has to know
+of the signal itself. The server's own handler is called after this one, or a moment later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from django_mcp.runtime.process import asgi_servers
+from django_mcp.runtime.process.asgi_servers import AsgiServer
+
+NUMBERS = (signal.SIGINT, signal.SIGTERM)
+
+Begin = Callable[[AsgiServer | None], "asyncio.Future[None]"]
+"""Begins to stop. The server, if there is one, receives the signal when the future is done."""
+Handler = Callable[[int, FrameType | None], Any]
+
+
+def watch(begin: Begin) -> None:
+    """Call ``begin`` in this event loop when the process receives a signal to stop.
+
+    It works in the main thread, and where something else handles the signal: without a handler it
+    ends the process, and nothing could be finished.
+    """
+    _watching[asyncio.get_running_loop()] = begin
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in NUMBERS:
+        handler = signal.getsignal(number)
+        if callable(handler) and handler not in (signal.default_int_handler, _handle):
+            _handlers[number] = handler
+            signal.signal(number, _handle)
+
+
+def _handle(number: int, frame: FrameType | None) -> Any:
+    handler, here = _handlers[number], _running_loop()
+    # The second signal is passed on at once.
+    is_first = here in _watching and number not in _delayed
+    server = asgi_servers.find(handler) if is_first else None
+    for loop, begin in tuple(_watching.items()):
+        if loop is here and server is not None:
+            loop.call_soon_threadsafe(_begin, begin, server, partial(handler, number, None))
+        elif not loop.is_closed():
+            loop.call_soon_threadsafe(begin, None)
+    if server is None:
+        return handler(number, frame)
+    _delayed.add(number)
+    return None
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop of the main thread, where Python calls the handlers of signals."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def _begin(begin: Begin, server: AsgiServer, pass_on: Callable[[], Any]) -> None:
+    begin(server).add_done_callback(lambda _: pass_on())
+
+
+_watching: WeakKeyDictionary[asyncio.AbstractEventLoop, Begin] = WeakKeyDictionary()
+_handlers: dict[int, Handler] = {}
+"""The handlers that were there before, by signal."""
+_delayed: set[int] = set()
+"""The signals that the server receives later."""

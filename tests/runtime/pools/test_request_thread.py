@@ -1,0 +1,393 @@
+"""The ORM calls of a request: on one thread, of which there is a limited number."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.db import connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from pytest_django import DjangoDbBlocker
+
+from django_mcp.models import McpSession
+from django_mcp.protocol.errors import ServerBusy
+from django_mcp.runtime import rollback, threads
+from django_mcp.runtime.pools import request_thread
+from tests.databases import scratch_database
+from tests.memory_stores import Configure, configure
+
+__all__ = ["configure"]
+
+TIMEOUT = 10.0
+"""Seconds after which a test has failed."""
+
+ident = sync_to_async(threading.get_ident)
+
+
+@pytest.fixture(autouse=True)
+def _two_threads(configure: Configure) -> Iterator[None]:
+    configure(ASYNC_ORM_THREADS=2)
+    yield
+    threads.shutdown()
+
+
+@pytest.fixture
+def database(tmp_path: Path, django_db_blocker: DjangoDbBlocker) -> Iterator[str]:
+    """The alias of a database in a file, whose connections can be closed."""
+    with django_db_blocker.unblock(), scratch_database("sqlite3", tmp_path) as alias:
+        yield alias
+
+
+def query(database: str) -> BaseDatabaseWrapper:
+    """Run a query on this thread's connection."""
+    McpSession.objects.using(database).exists()
+    return connections[database]
+
+
+class Requests:
+    """Requests which have made an ORM call, and go on when they are told to."""
+
+    def __init__(self, first: Callable[[], Any] = threading.get_ident) -> None:
+        self.proceed = asyncio.Event()
+        self.served: list[Any] = []
+        self._first = first
+        self.tasks: list[asyncio.Task[None]] = []
+
+    async def start(self, number: int) -> None:
+        before = len(self.served)
+        self.tasks += [asyncio.create_task(threads.in_scope(self._serve)) for _ in range(number)]
+        async with asyncio.timeout(TIMEOUT):
+            while len(self.served) < before + number:
+                await asyncio.sleep(0.01)
+
+    async def end(self) -> None:
+        self.proceed.set()
+        async with asyncio.timeout(TIMEOUT):
+            await asyncio.gather(*self.tasks)
+
+    async def _serve(self) -> None:
+        self.served.append(await sync_to_async(self._first)())
+        await self.between()
+        await self.proceed.wait()
+
+    async def between(self) -> None:
+        """What happens after the first call."""
+
+
+@pytest.fixture
+async def holders() -> AsyncIterator[Requests]:
+    """Requests that may have all of the threads."""
+    requests = Requests()
+    yield requests
+    await requests.end()
+
+
+BLOCKED = """
+import asyncio, threading
+from asgiref.sync import sync_to_async
+from django.conf import settings
+settings.configure()
+from django_mcp.runtime import threads
+
+started = threading.Event()
+
+def block():
+    started.set()
+    threading.Event().wait()
+
+async def main():
+    request = asyncio.create_task(threads.in_scope(sync_to_async(block)))
+    await asyncio.to_thread(started.wait)
+    request.cancel()
+    await asyncio.wait([request])
+
+asyncio.run(main())
+"""
+
+
+class TestLimit:
+    async def test_no_more_requests_have_a_thread_than_there_are_threads(self) -> None:
+        running, most, lock = 0, 0, threading.Lock()
+
+        def work() -> int:
+            nonlocal running, most
+            with lock:
+                running += 1
+                most = max(most, running)
+            time.sleep(0.005)
+            with lock:
+                running -= 1
+            return threading.get_ident()
+
+        idents = await asyncio.gather(
+            *(threads.in_scope(sync_to_async(work)) for _ in range(40)),
+        )
+        assert most == 2
+        assert len(set(idents)) == 2
+
+    async def test_calls_of_one_request_run_on_its_thread(self) -> None:
+        async def request() -> set[int]:
+            calls = [await ident() for _ in range(3)]
+            return {*calls, *await asyncio.gather(ident(), ident())}
+
+        for found in await asyncio.gather(*(threads.in_scope(request) for _ in range(10))):
+            assert len(found) == 1
+
+    async def test_request_waits_until_another_one_ends(self, holders: Requests) -> None:
+        await holders.start(2)
+        waiting = asyncio.create_task(threads.in_scope(ident))
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+        holders.proceed.set()
+        assert await asyncio.wait_for(waiting, TIMEOUT) in holders.served
+
+    async def test_request_without_a_thread_in_time_is_rejected(
+        self, holders: Requests, configure: Configure
+    ) -> None:
+        configure(ASYNC_ORM_THREADS=2, SYNC_START_TIMEOUT=0.05)
+        called: list[int] = []
+
+        async def request() -> None:
+            await asyncio.gather(sync_to_async(called.append)(1), sync_to_async(called.append)(2))
+
+        await holders.start(2)
+        with pytest.raises(ServerBusy):
+            await asyncio.wait_for(threads.in_scope(request), TIMEOUT)
+        await holders.end()
+        await asyncio.wait_for(threads.in_scope(request), TIMEOUT)
+        assert called == [1, 2]
+
+    async def test_cancelled_request_waits_no_longer(self, holders: Requests) -> None:
+        await holders.start(2)
+        waiting = asyncio.create_task(threads.in_scope(ident))
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(waiting, TIMEOUT)
+        await holders.end()
+        assert await asyncio.wait_for(threads.in_scope(ident), TIMEOUT)
+
+    async def test_failed_call_leaves_the_thread_to_the_request(self) -> None:
+        async def request() -> None:
+            before = await ident()
+            with pytest.raises(ZeroDivisionError):
+                await sync_to_async(divmod)(1, 0)
+            assert await ident() == before
+
+        await threads.in_scope(request)
+
+    async def test_task_that_outlives_its_request_keeps_no_thread(self) -> None:
+        proceed = asyncio.Event()
+
+        async def go_on() -> int:
+            await proceed.wait()
+            return await ident()
+
+        async def request() -> list[asyncio.Task[int]]:
+            await ident()
+            return [asyncio.create_task(go_on()) for _ in range(3)]
+
+        tasks = await threads.in_scope(request)
+        proceed.set()
+        async with asyncio.timeout(TIMEOUT):
+            await asyncio.gather(*tasks)
+            # Both are free.
+            meeting = threading.Barrier(2, timeout=TIMEOUT)
+            wait = sync_to_async(meeting.wait)
+            await asyncio.gather(threads.in_scope(wait), threads.in_scope(wait))
+
+    def test_process_ends_while_a_call_of_a_cancelled_request_blocks(self) -> None:
+        subprocess.run([sys.executable, "-c", BLOCKED], check=True, timeout=60)
+
+    async def test_shutdown_ends_the_threads_of_open_requests(self, database: str) -> None:
+        holders = Requests(lambda: query(database))
+        await holders.start(2)
+        (opened, _) = holders.served
+        assert opened.connection is not None
+        await asyncio.wait_for(asyncio.to_thread(threads.shutdown), TIMEOUT)
+        assert opened.connection is None
+        for task in holders.tasks:
+            task.cancel()
+
+
+class TestConnections:
+    async def test_next_request_has_nothing_of_the_state_of_a_connection(
+        self, database: str, configure: Configure
+    ) -> None:
+        configure(ASYNC_ORM_THREADS=1)
+
+        async def request() -> Any:
+            return await sync_to_async(query)(database)
+
+        first, second = await threads.in_scope(request), await threads.in_scope(request)
+        assert first is not second
+        assert first.connection is second.connection is None
+
+    async def test_transaction_that_was_left_open_ends_with_its_request(
+        self, database: str, configure: Configure
+    ) -> None:
+        configure(ASYNC_ORM_THREADS=1)
+
+        async def request() -> None:
+            await sync_to_async(transaction.atomic(using=database).__enter__)()
+            await McpSession.objects.using(database).acreate(address="a", **TIMES)
+
+        async def count() -> int:
+            return await McpSession.objects.using(database).acount()
+
+        await threads.in_scope(request)
+        assert await threads.in_scope(count) == 0
+
+    async def test_resting_request_leaves_thread_and_connection_to_others(
+        self, database: str
+    ) -> None:
+        opened: list[BaseDatabaseWrapper] = []
+        proceed = asyncio.Event()
+
+        async def request() -> None:
+            opened.append(await sync_to_async(query)(database))
+            await threads.release_thread()
+            await proceed.wait()
+            assert (await sync_to_async(query)(database)).connection is not None
+
+        resting = [asyncio.create_task(threads.in_scope(request)) for _ in range(5)]
+        async with asyncio.timeout(TIMEOUT):
+            while len(opened) < 5:
+                await asyncio.sleep(0.01)
+            assert await threads.in_scope(ident)
+            proceed.set()
+            await asyncio.gather(*resting)
+        assert all(each.connection is None for each in opened)
+
+    async def test_request_in_a_transaction_does_not_rest(self, database: str) -> None:
+        async def request() -> None:
+            block = transaction.atomic(using=database)
+            await sync_to_async(block.__enter__)()
+            await McpSession.objects.using(database).acreate(address="a", **TIMES)
+            await threads.release_thread()
+            await sync_to_async(block.__exit__)(None, None, None)
+            assert await McpSession.objects.using(database).acount() == 1
+
+        await threads.in_scope(request)
+
+    async def test_request_does_not_rest_while_a_call_runs(self, database: str) -> None:
+        started, proceed = threading.Event(), threading.Event()
+
+        def slow() -> int:
+            query(database)
+            started.set()
+            proceed.wait(TIMEOUT)
+            assert connections[database].connection is not None
+            return threading.get_ident()
+
+        async def request() -> None:
+            running = asyncio.create_task(sync_to_async(slow)())
+            await asyncio.to_thread(started.wait, TIMEOUT)
+            await threads.release_thread()
+            proceed.set()
+            assert await running == await ident()
+
+        await asyncio.wait_for(threads.in_scope(request), TIMEOUT)
+
+    async def test_handler_whose_writes_may_be_rolled_back_keeps_its_thread(self) -> None:
+        async def handler() -> None:
+            before = await ident()
+            await threads.release_thread()
+            assert await ident() == before
+
+        await threads.in_scope(rollback.run_async, handler())
+
+
+TIMES = {"created_at": "2026-01-01T00:00Z", "used_at": "2026-01-01T00:00Z"}
+
+
+class Lenders(Requests):
+    """Requests which have made a call to authenticate their senders, and then run a handler."""
+
+    def __init__(self, handler: Callable[[], Any] | None = None) -> None:
+        super().__init__()
+        self.handler = handler
+
+    async def between(self) -> None:
+        await threads.run_async(self._handle())
+
+    async def _handle(self) -> None:
+        if self.handler is not None:
+            await sync_to_async(self.handler)()
+
+
+class TestLending:
+    async def test_thread_is_lent_until_a_handler_needs_it(self) -> None:
+        lenders = Lenders()
+        await lenders.start(6)
+        await lenders.end()
+
+    async def test_sync_handler_lends_the_thread_as_well(self) -> None:
+        class Sync(Lenders):
+            async def between(self) -> None:
+                await threads.run(int)
+
+        lenders = Sync()
+        await lenders.start(6)
+        await lenders.end()
+
+    async def test_thread_that_a_handler_uses_is_not_lent(self) -> None:
+        called: list[int] = []
+        lenders = Lenders(handler=lambda: called.append(1))
+        await lenders.start(2)
+        async with asyncio.timeout(TIMEOUT):
+            while len(called) < 2:
+                await asyncio.sleep(0.01)
+        waiting = asyncio.create_task(threads.in_scope(ident))
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+        await lenders.end()
+        await asyncio.wait_for(waiting, TIMEOUT)
+
+    async def test_lent_connection_stays_open_while_nobody_needs_its_thread(
+        self, database: str
+    ) -> None:
+        async def request() -> None:
+            first = await sync_to_async(query)(database)
+            await threads.run_async(asyncio.sleep(0.01))
+            assert first.connection is not None
+            assert await sync_to_async(query)(database) is first
+
+        await threads.in_scope(request)
+
+    async def test_connection_of_a_pool_is_returned_at_once(
+        self, database: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(request_thread, "_is_pooled", lambda _: True)
+
+        async def request() -> None:
+            first = await sync_to_async(query)(database)
+            await threads.run_async(asyncio.sleep(0))
+            async with asyncio.timeout(TIMEOUT):
+                while first.connection is not None:
+                    await asyncio.sleep(0.01)
+
+        await threads.in_scope(request)
+
+
+class TestRequestThread:
+    def test_calls_fail_after_the_threads_were_shut_down(self) -> None:
+        pool = request_thread.RequestThreads(1, "test")
+        pool.shutdown()
+        with pytest.raises(RuntimeError, match="shut down"):
+            request_thread.RequestThread(pool).submit(int).result(TIMEOUT)
+
+    def test_end_of_a_request_without_calls_needs_no_thread(self) -> None:
+        pool = request_thread.RequestThreads(1, "test")
+        thread = request_thread.RequestThread(pool)
+        thread.lend()
+        assert thread.rest() is None
+        assert thread.end() is None

@@ -1,0 +1,159 @@
+"""Rows of models as arguments, within what a caller may see, and datetimes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from django_mcp import ConfigurationError, Frame, Lookup, Server
+from django_mcp.components.tool import tool_component
+from django_mcp.testing import Client, ErrorResponse
+from django_mcp.testing.plugin import ClientFor
+
+if TYPE_CHECKING:
+    from pytest_django import Settings
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def own_groups(frame: Frame) -> Any:
+    return Group.objects.filter(user=frame.user.pk)
+
+
+@pytest.fixture
+def groups() -> list[Group]:
+    return [Group.objects.create(pk=pk, name=name) for pk, name in ((1, "staff"), (2, "guests"))]
+
+
+@pytest.fixture
+def server(groups: list[Group]) -> Server:
+    server = Server("desk", notify_lists_on_initialize=False)
+
+    @server.tool
+    def name(group: Group) -> str:
+        return group.name
+
+    @server.tool
+    async def aname(group: Group) -> str:
+        return group.name
+
+    @server.tool
+    def names(groups: list[Group]) -> list[str]:
+        return [group.name for group in groups]
+
+    @server.tool
+    async def anames(groups: list[Group]) -> list[str]:
+        return [group.name for group in groups]
+
+    @server.tool
+    def own(group: Annotated[Group, Lookup(own_groups)]) -> str:  # type: ignore[valid-type]
+        return group.name
+
+    @server.resource("group://{group}")
+    def read(group: Annotated[Group, Lookup(own_groups)]) -> str:  # type: ignore[valid-type]
+        return group.name
+
+    @server.prompt
+    def describe(group: Group) -> str:
+        return group.name
+
+    return server
+
+
+async def text(client: Any, tool: str, **arguments: Any) -> str:
+    result = await client.call_tool(tool, arguments)
+    words: str = result["content"][0]["text"]
+    return f"error: {words}" if result.get("isError") else words
+
+
+async def test_row_is_looked_up_by_its_key(server: Server, client_for: ClientFor) -> None:
+    async with client_for(server) as client:
+        for tool in ("name", "aname"):
+            assert await text(client, tool, group=1) == "staff"
+            assert await text(client, tool, group=9) == "error: There is no group 9"
+        assert (await client.get_prompt("describe", {"group": "2"}))["messages"]
+
+
+async def test_row_of_others_is_as_unknown_as_none(server: Server) -> None:
+    user = await User.objects.acreate(username="ada")
+    await user.groups.aadd(1)
+    async with Client(server, user=user) as client:
+        assert await text(client, "own", group=1) == "staff"
+        assert await text(client, "own", group=2) == "error: There is no group 2"
+        assert (await client.read_resource("group://1"))["contents"][0]["text"] == "staff"
+        errors = []
+        for uri in ("group://2", "group://9", "group://x"):
+            with pytest.raises(ErrorResponse) as caught:
+                await client.read_resource(uri)
+            errors.append((caught.value.code, caught.value.message))
+    assert len(set(errors)) == 1
+
+
+@pytest.mark.parametrize("tool", ["names", "anames"])
+def test_several_rows_take_one_query(server: Server, tool: str) -> None:
+    with CaptureQueriesContext(
+        connection,
+    ) as captured:
+        result = server.call_tool(tool, {"groups": [2, 1, 2]})
+    assert result["content"][0]["text"] == '["guests","staff","guests"]'
+    if tool == "names":
+        assert len(captured) <= 1
+    failed = server.call_tool(tool, {"groups": [1, 7]})
+    assert failed["content"][0]["text"] == "There is no group 7"
+
+
+def test_row_is_listed_as_the_type_of_its_field() -> None:
+    def find(
+        a: Group,
+        b: Annotated[Group, Lookup(field="name")],  # type: ignore[valid-type]
+        c: Annotated[Group | None, Lookup(Group.objects)] = None,
+    ) -> None: ...
+
+    listed = tool_component(find).input_schema["properties"]
+    assert listed["a"] == {"type": "integer"}
+    assert listed["b"] == {"type": "string", "maxLength": 150}
+    assert listed["c"]["anyOf"] == [{"type": "integer"}, {"type": "null"}]
+
+
+@pytest.mark.parametrize(
+    ("field", "words"), [("user", "not unique"), ("nothing", "names 'nothing'")]
+)
+def test_lookup_by_another_field_is_rejected(field: str, words: str) -> None:
+    def find(group: Any) -> None: ...
+
+    find.__annotations__["group"] = Annotated[Group, Lookup(field=field)]
+    with pytest.raises(ConfigurationError, match=words):
+        tool_component(find)
+
+
+class TestDatetime:
+    @pytest.fixture
+    def validate(self) -> Any:
+        def at(time: datetime | None = None) -> None: ...
+
+        return tool_component(at).validate_input
+
+    def test_naive_datetime_is_in_the_current_time_zone(self, validate: Any) -> None:
+        with timezone.override("Europe/Zurich"):
+            time = validate({"time": "2026-07-01T10:00"})["time"]
+        assert time.isoformat() == "2026-07-01T10:00:00+02:00"
+
+    def test_aware_datetime_keeps_its_offset(self, validate: Any) -> None:
+        time = validate({"time": "2026-07-01T10:00+05:00"})["time"]
+        assert time.isoformat() == "2026-07-01T10:00:00+05:00"
+
+    def test_time_that_a_clock_skips_is_rejected(self, validate: Any) -> None:
+        with timezone.override("Europe/Zurich"), pytest.raises(ValueError, match="with an offset"):
+            validate({"time": "2026-03-29T02:30"})
+
+    def test_datetime_stays_naive_without_time_zones(
+        self, validate: Any, settings: Settings
+    ) -> None:
+        settings.USE_TZ = False
+        assert validate({"time": "2026-07-01T10:00"})["time"].tzinfo is None
