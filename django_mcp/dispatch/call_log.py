@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from django_mcp.dispatch.dispatcher import Reply
 from django_mcp.protocol.errors import InternalError
-from django_mcp.protocol.limits import MAX_QUOTED, quoted
+from django_mcp.protocol.limits import MAX_QUOTED, quoted, shown
 
 if TYPE_CHECKING:
     from django_mcp.frame.frame import Frame
@@ -46,12 +46,17 @@ async def logged(frame: Frame, signal: Signal, answer: Awaitable[Reply]) -> Repl
 
 
 def outcome_of(reply: Reply) -> str:
-    """How a call ended: "ok", "error", "input_required", "client_error" or "server_error"."""
+    """How a call ended: "ok", "error", "input_required", "client_error" or "server_error".
+
+    "task" if it goes on as a task, which is logged as a call of its own when it has ended.
+    """
     if reply.error is not None:
         return "server_error" if isinstance(reply.error, InternalError) else "client_error"
     result = reply.message["result"]
     if result.get("resultType") == "input_required":
         return "input_required"
+    if result.get("resultType") == "task" or "task" in result:
+        return "task"
     return "error" if result.get("isError") else "ok"
 
 
@@ -63,7 +68,7 @@ async def _log(frame: Frame, signal: Signal, outcome: str, duration: float) -> N
     facts |= {"outcome": outcome, "duration": duration}
     text = target if isinstance(target, str) else f"({type(target).__name__})"
     extra = {f"mcp_{name}": fact for name, fact in facts.items()}
-    extra[f"mcp_{parameter}"] = text[:MAX_QUOTED]
+    extra |= {f"mcp_{parameter}": text[:MAX_QUOTED], "mcp_request_id": shown(str(request.id))}
     line = "%s %s: %s after %.3f s"
     calls.info(line, request.method, quoted(text), outcome, duration, extra=extra)
     await signal.asend_robust(frame.server, user=frame.user, **facts)

@@ -24,6 +24,7 @@ from django_mcp.protocol.errors import (
 from django_mcp.protocol.limits import cut, quoted
 from django_mcp.protocol.revisions import NEWEST, Feature
 from django_mcp.protocol.strict import messages as strict
+from django_mcp.server import failures
 
 if TYPE_CHECKING:
     from django_mcp.dispatch.invocation import Answer
@@ -49,32 +50,34 @@ async def answer(frame: Frame) -> Reply:
     # Within another call, the client belongs to the outer one.
     is_outermost = current.get() is None
     try:
-        return await _answer(frame)
+        result, after = await answer_or_input_required(frame)
+        # Here, because a result that middleware made may lack members which this reads.
+        return _reply(frame, result, after)
+    except McpError as error:
+        return error_reply(frame, error)
     except asyncio.CancelledError:
         if frame.cancellation.requested:
             reason = quoted(frame.cancellation.reason or "")
             logger.info("%r was cancelled: %s", frame, reason)
         raise
+    except Exception as error:
+        frame.server.report(f"{quoted(frame.message.method)} failed", error)
+        failures.observe_unexpected(frame, error)
+        return error_reply(frame, InternalError())
     finally:
         if is_outermost:
             frame.client.close()
 
 
-async def _answer(frame: Frame) -> Reply:
-    method, server, revision = frame.message.method, frame.server, frame.revision
-    try:
-        result, after = await answer_or_input_required(frame)
+def _reply(frame: Frame, result: dict[str, Any] | McpError, after: Frame) -> Reply:
+    """The reply with a result, as the revision of the client has it."""
+    if after is not frame:
         after = _in_its_session(after, frame)
-        if isinstance(result, McpError):
-            return error_reply(frame, result)._replace(frame=after)
-        server_info, cache = server.get_server_info(revision), server.cache_members
-        # Here, because a result that middleware made may lack members which this reads.
-        finished = revision.serialize_result(method, result, server_info=server_info, cache=cache)
-    except McpError as error:
-        return error_reply(frame, error)
-    except Exception as error:
-        server.report(f"{quoted(method)} failed", error)
-        return error_reply(frame, InternalError())
+    if isinstance(result, McpError):
+        return error_reply(frame, result)._replace(frame=after)
+    method, server, revision = frame.message.method, frame.server, frame.revision
+    server_info, cache = server.get_server_info(revision), server.cache_members
+    finished = revision.serialize_result(method, result, server_info=server_info, cache=cache)
     if server.options.strict:
         violations = strict.result(revision, method, preencoded.plain(finished))
         if violations:
@@ -139,8 +142,7 @@ def error_reply(frame: Frame, error: McpError) -> Reply:
 
 def encode(message: dict[str, Any]) -> bytes:
     """The encoded response; an internal error for one that is not serializable."""
-    structured = (message.get("result") or {}).get("structuredContent")
-    is_encoded = type(structured) is preencoded.PreEncodedResult
+    is_encoded = preencoded.has_encoded(message.get("result") or {})
     try:
         return preencoded.encode(message) if is_encoded else jsonrpc.encode(message)
     except ValueError:
@@ -151,13 +153,15 @@ def encode(message: dict[str, Any]) -> bytes:
 def call(frame: Frame, step: CallNext | None = None) -> Awaitable[Answer]:
     """Pass the request through the server's middleware to its method, or to ``step``."""
     step = step or call_method
-    for middleware in frame.server.middleware[::-1]:
+    for middleware in reversed(frame.server.middleware):
         step = _around(middleware, step)
     return step(frame)
 
 
 def _around(middleware: Middleware, call_next: CallNext) -> CallNext:
     def step(frame: Frame) -> Awaitable[Answer]:
+        if frame.exchange.is_task_run and not getattr(middleware, "runs_in_tasks", False):
+            return call_next(frame)  # It has run when the client made the call.
         return middleware(frame, call_next)
 
     return step
@@ -169,7 +173,7 @@ def call_declared(frame: Frame) -> Awaitable[Answer]:
     Components of the session itself are served without the server's declaration.
     """
     method = frame.message.method
-    capability = CAPABILITIES.get(method.partition("/")[0])
+    capability = CAPABILITIES.get(method)
     if (
         capability is None
         or frame.server.capabilities.has(capability)

@@ -12,15 +12,21 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from logging import INFO
-from typing import TYPE_CHECKING, Protocol
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from weakref import finalize
 
 from django_mcp.dispatch import call_log, dispatcher
 from django_mcp.dispatch.call_log import Signal
 from django_mcp.dispatch.dispatcher import Reply
 from django_mcp.dispatch.invocation import raise_outcome
 from django_mcp.frame.client import request_state
-from django_mcp.protocol.errors import InternalError, InvalidParams, ServerBusy, TooManyRequests
+from django_mcp.protocol.errors import (
+    InternalError,
+    InvalidParams,
+    ServerBusy,
+    ServerStopping,
+    TooManyRequests,
+)
 
 if TYPE_CHECKING:
     from django_mcp.frame.frame import Frame
@@ -72,9 +78,10 @@ async def answer(frame: Frame, site: Site) -> Reply:
             return dispatcher.error_reply(frame, InternalError())
     signal = site.signals.get(frame.message.method)
     # An empty list needs no check which receivers are still alive.
-    if signal is None or not (signal.receivers or call_log.calls.isEnabledFor(INFO)):
-        return await _answer(frame, site)
-    return await call_log.logged(frame, signal, _answer(frame, site))
+    if signal is not None and (signal.receivers or call_log.calls.isEnabledFor(INFO)):
+        return await call_log.logged(frame, signal, _answer(frame, site))
+    reply = await dispatcher.answer(frame)
+    return await _committed(frame, reply, site) if reply.frame.changes else reply
 
 
 async def _answer_once(frame: Frame, site: Site, single_use: SingleUse, state: str) -> Reply:
@@ -106,14 +113,20 @@ async def prepare(frame: Frame, site: Site) -> Frame:
 
 async def _answer(frame: Frame, site: Site) -> Reply:
     reply = await dispatcher.answer(frame)
+    return await _committed(frame, reply, site) if reply.frame.changes else reply
+
+
+async def _committed(frame: Frame, reply: Reply, site: Site) -> Reply:
+    """The reply, once what the handler changed in its session is committed and published."""
     after = reply.frame
-    if not after.changes:
-        return reply
     try:
         session_id = after.get_mcp_session_id()
         if session_id is not None:
-            await site.commit(session_id, after.changes)
-            await site.publish(after.server, session_id, after.changes)
+            session = await site.commit(session_id, after.changes)
+            if session is not None:  # Otherwise it was deleted meanwhile.
+                await site.publish(after.server, session_id, after.changes)
+    except ServerBusy as error:
+        return dispatcher.error_reply(frame, error)
     except Exception as error:
         frame.server.report("What a handler changed in its session could not be committed", error)
         return dispatcher.error_reply(frame, InternalError())
@@ -139,9 +152,19 @@ class Call:
     frame: Frame
     counted_as: str | None = None
     """The key of its caller, once calls are counted by caller."""
+    is_bound_here = False
+    """Whether no other process could answer it, as on a connection."""
+    task: asyncio.Task[Any] | None = None
+    """The task that answers it, up to the end of its response."""
 
     def tick(self) -> None:
         """Look after the call. A timer or a task for each call would cost as much as its answer."""
+
+    def abandon_requests(self, reason: str) -> None:
+        """Give up what the call has asked its client, which cannot respond any more."""
+
+    def end(self, reason: str) -> None:
+        """Cancel the call, whose response is then an error."""
 
 
 class CallsInFlight:
@@ -155,9 +178,10 @@ class CallsInFlight:
         self.calls: dict[Call, None] = {}
         self._counts: Counter[str] | None = None
         self._is_ticking = False
+        self._is_closed = False
 
     def begin(self, call: Call, limits: Limits, loop: asyncio.AbstractEventLoop) -> None:
-        """Add a call; raises TooManyRequests and ServerBusy."""
+        """Add a call; raises TooManyRequests, ServerBusy and ServerStopping."""
         count = len(self.calls)
         if (
             self._counts is not None
@@ -175,6 +199,16 @@ class CallsInFlight:
         if self._counts is not None:
             self._discount(call)
 
+    def close(self) -> None:
+        """Reject further calls, because the process ends."""
+        self._is_closed = True
+        # Each call is then counted, where it is rejected: others do not look at a flag.
+        self._counts = self._counts or Counter(map(_caller, self.calls))
+
+    def open(self) -> None:
+        """Accept calls again."""
+        self._is_closed = False
+
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         self._is_ticking = bool(self.calls)
         if self._is_ticking:
@@ -183,6 +217,8 @@ class CallsInFlight:
             call.tick()
 
     def _count(self, call: Call, limits: Limits) -> None:
+        if self._is_closed and not call.is_bound_here:
+            raise ServerStopping
         if len(self.calls) >= limits.max_in_flight_per_process:
             raise ServerBusy
         if self._counts is None:
@@ -198,7 +234,7 @@ class CallsInFlight:
         counts[caller] -= 1
         if not counts[caller]:
             del counts[caller]
-        if not self.calls:
+        if not self.calls and not self._is_closed:
             self._counts = None
 
 
@@ -211,8 +247,28 @@ def _caller(call: Call) -> str:
     return call.counted_as
 
 
-def calls_in_flight(loop: asyncio.AbstractEventLoop) -> CallsInFlight:
-    return _calls.get(loop) or _calls.setdefault(loop, CallsInFlight())
+T = TypeVar("T")
 
 
-_calls: WeakKeyDictionary[asyncio.AbstractEventLoop, CallsInFlight] = WeakKeyDictionary()
+class PerLoop(Generic[T]):
+    """Objects by event loop, which are made at their first use and end with their loop.
+
+    They are found by the identity of the loop: a ``WeakKeyDictionary`` takes 0.5 µs more.
+    """
+
+    __slots__ = ("_make", "_objects")
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._objects: dict[int, T] = {}
+
+    def of(self, loop: asyncio.AbstractEventLoop) -> T:
+        found = self._objects.get(id(loop))
+        return self._add(loop) if found is None else found
+
+    def _add(self, loop: asyncio.AbstractEventLoop) -> T:
+        finalize(loop, self._objects.pop, id(loop), None).atexit = False
+        return self._objects.setdefault(id(loop), self._make())
+
+
+calls_in_flight = PerLoop(CallsInFlight).of

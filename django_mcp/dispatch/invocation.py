@@ -1,33 +1,39 @@
-"""Running a handler: cancellation, input requests, and the Frame it returns."""
+"""Running a handler: cancellation, input requests, exceptions, and the Frame it returns."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import cache, partial
 from os import register_at_fork
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, Protocol
 
-from django_mcp.components.base import Completer, Component
+from django_mcp.components.base import (
+    Completer,
+    Component,
+    InvalidOutput,
+    UnserializableResult,
+)
 from django_mcp.components.schemas import InputSchema
 from django_mcp.components.signature import is_async
 from django_mcp.frame.client.base import current
 from django_mcp.frame.client.multi_round_trip import InputRequired, unwrapped
 from django_mcp.frame.frame import Frame
-from django_mcp.protocol.errors import InvalidParams, McpError
+from django_mcp.protocol.errors import InvalidParams, Json, McpError
 from django_mcp.protocol.limits import MAX_IDENTIFIER, too_long
+from django_mcp.server import failures
 
 Answer = tuple[dict[str, Any] | McpError, Frame]
 
 
-def string_param(frame: Frame, name: str, most: int = MAX_IDENTIFIER) -> str:
+def string_param(params: Json, name: str, most: int = MAX_IDENTIFIER) -> str:
     """Return the parameter ``name``, a string of at most ``most`` characters.
 
     Raises InvalidParams.
     """
-    value = frame.message.params.get(name)
+    value = params.get(name)
     if type(value) is not str:
         raise InvalidParams(f"params.{name} must be a string")
     if len(value) > most:
@@ -35,9 +41,9 @@ def string_param(frame: Frame, name: str, most: int = MAX_IDENTIFIER) -> str:
     return value
 
 
-def object_param(frame: Frame, name: str) -> dict[str, Any]:
+def object_param(params: Json, name: str) -> dict[str, Any]:
     """Return the parameter ``name``, an object, empty if it is missing; raises InvalidParams."""
-    value = frame.message.params.get(name, {})
+    value = params.get(name, {})
     if type(value) is not dict:
         raise InvalidParams(f"params.{name} must be an object")
     return value
@@ -74,6 +80,27 @@ class HookHandler(NamedTuple):
 Handler = Component | Completer | HookHandler
 
 
+class Transactions(Protocol):
+    """The database transactions around the handlers of a site."""
+
+    def call(self, handler: Any, function: Callable[..., Any], /, *args: Any) -> Any:
+        """Call ``function``, which calls the function ``handler``, in its transactions."""
+
+    def wait_for(
+        self, handler: Any, coroutine: Coroutine[Any, Any, Any], /
+    ) -> Coroutine[Any, Any, Any]:
+        """Await ``coroutine``, a call of the function ``handler``, in its transactions."""
+
+
+TRANSACTIONS: list[Transactions] = []
+"""At most one. Empty where no database has ATOMIC_REQUESTS."""
+
+
+def function_of(handler: Handler) -> Any:
+    """The function as it was registered, with the attributes that decorators gave it."""
+    return getattr(handler, "handler", None) or getattr(handler, "function", handler.invoke)
+
+
 def handler_of(component: Component, hook: Callable[..., Any], *arguments: Any) -> Handler:
     """Return ``component``, or ``hook`` with ``arguments`` where it has no handler."""
     if component.invoke is not None:
@@ -105,20 +132,34 @@ async def run(handler: Handler, frame: Frame, *arguments: Any, read: Read) -> An
     frame.cancellation.raise_if_requested()
     rolls_back = frame.client.is_multi_round_trip and handler.requests_input
     writes = state.writes
+    state.request, state.transport = frame.request, frame.transport
     # Not before: what is logged while a component is looked up is not for the client.
     token = current.set(frame.client)
     try:
         if handler.is_async:
             run_async = exchange.run_handler_async if rolls_back else exchange.run_async
-            answer = _read(await run_async(invoke(*arguments, frame)), frame, read)
+            coroutine = invoke(*arguments, frame)
+            if TRANSACTIONS:
+                coroutine = TRANSACTIONS[0].wait_for(function_of(handler), coroutine)
+            returned = await run_async(coroutine)
+            try:
+                answer = _read(returned, frame, read)
+            except (InvalidOutput, UnserializableResult):
+                answer = await _read_queries(returned, frame, read)
         else:
             run_sync = exchange.run_handler if rolls_back else exchange.run
             # Not a closure: with sixteen callers, it costs 8 % of a synchronous call.
-            answer = await run_sync(_invoke, invoke, arguments, frame, read)
+            if TRANSACTIONS:
+                around, function = TRANSACTIONS[0].call, function_of(handler)
+                answer = await run_sync(around, function, _invoke, invoke, arguments, frame, read)
+            else:
+                answer = await run_sync(_invoke, invoke, arguments, frame, read)
     except BaseException as raised:
         wrote = state.writes > writes and not rolls_back
         if wrote and isinstance(unwrapped(raised), InputRequired):
             raise RuntimeError(UNDECLARED) from raised
+        if (failure := failures.expected(unwrapped(raised), frame)) is not None:
+            raise failure from raised
         raise_outcome(raised, frame)
     finally:
         current.reset(token)
@@ -153,6 +194,21 @@ UNDECLARED = (
     "responds, and would write twice: declare requests_input=True where it is registered, so that "
     "such writes are rolled back"
 )
+
+
+QUERY_RUNNERS: list[Callable[[Any], Coroutine[Any, Any, bool]]] = []
+"""Port: each runs the lazy queries in a value, and returns whether there were any."""
+
+
+async def _read_queries(returned: Any, frame: Frame, read: Read) -> Answer:
+    """``_read`` for an async handler, in whose event loop a lazy query could not run.
+
+    To be called from within ``except``: what had no query raises the same error again.
+    """
+    for run_queries in QUERY_RUNNERS:
+        if await frame.exchange.run_async(run_queries(returned)):
+            return _read(returned, frame, read)
+    raise
 
 
 def _invoke(

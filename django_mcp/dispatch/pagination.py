@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.components.base import Component
 from django_mcp.dispatch import visibility
 from django_mcp.protocol import cursors
+from django_mcp.protocol.preencoded import PreEncodedList
 
 if TYPE_CHECKING:
     from django_mcp.frame.frame import Frame
@@ -18,23 +20,57 @@ async def page(frame: Frame, kind: str, member: str) -> tuple[dict[str, Any], Fr
     """Return one page of the visible components of ``kind``, as ``member``."""
     listed, start = visibility.components(frame, kind), 0
     server = frame.server
-    if "cursor" in frame.message.params:
-        unsign = partial(server.unsign, "cursor", frame.principal.key)
-        last = cursors.decode(kind, frame.message.params["cursor"], unsign)
+    if (last := position(frame, kind)) is not None:
         start = bisect_right(listed, last, key=lambda component: component.sort_key)
-    limit = frame.private.get("pagination_limit") or server.page_size or server.options.page_size
-    shown: list[Component] = []
+    # One more than the page has tells that there is a next one.
+    most = limit_of(frame) + 1
+    if listed is server.components.public(kind):
+        shown = listed[start : start + most]
+    else:
+        shown = await _listed(frame, listed[start:], most)
     next_page: dict[str, Any] = {}
-    for component in listed[start:] if start else listed:
-        if not component.is_public and not await visibility.is_listed(frame, component):
-            continue
-        if len(shown) == limit:
-            sign = partial(server.sign, "cursor", frame.principal.key)
-            next_page["nextCursor"] = cursors.encode(kind, shown[-1].sort_key, sign)
-            break
-        shown.append(component)
-    revision, declared = frame.revision, server.components
-    # Middleware and callers in the process may change what they receive.
-    is_only_encoded = frame.exchange.encodes and not server.middleware
-    describe = declared.shared_descriptor if is_only_encoded else declared.descriptor
-    return {member: [describe(revision, item) for item in shown], **next_page}, frame
+    if len(shown) == most:
+        shown = shown[:-1]
+        next_page["nextCursor"] = cursor_after(frame, kind, shown[-1].sort_key)
+    return {member: _entries(frame, shown), **next_page}, frame
+
+
+async def _listed(frame: Frame, components: Sequence[Component], most: int) -> list[Component]:
+    """Return the first components, at most ``most``, that are listed for the caller."""
+    listed: list[Component] = []
+    for component in components:
+        if component.is_public or await visibility.is_listed(frame, component):
+            listed.append(component)
+            if len(listed) == most:
+                break
+    return listed
+
+
+def _entries(frame: Frame, shown: Sequence[Component]) -> list[dict[str, Any]] | PreEncodedList:
+    """Return the list of ``shown``; its JSON, where nothing reads it before it is sent."""
+    revision, server = frame.revision, frame.server
+    if frame.exchange.encodes and not server.middleware:
+        return PreEncodedList(server.components.encoded_list(revision, shown))
+    return [server.components.descriptor(revision, each) for each in shown]
+
+
+def position(frame: Frame, kind: str) -> tuple[str, ...] | None:
+    """Return the key of the last entry before the requested page; None for the first page.
+
+    Raises InvalidParams for a cursor that was not issued for this list and this caller.
+    """
+    if "cursor" not in frame.message.params:
+        return None
+    unsign = partial(frame.server.unsign, "cursor", frame.principal.key)
+    return cursors.decode(kind, frame.message.params["cursor"], unsign)
+
+
+def cursor_after(frame: Frame, kind: str, key: Sequence[str]) -> str:
+    """Return the cursor of the page after the entry with this key."""
+    return cursors.encode(kind, key, partial(frame.server.sign, "cursor", frame.principal.key))
+
+
+def limit_of(frame: Frame) -> int:
+    """Return the number of entries of a page."""
+    server = frame.server
+    return frame.private.get("pagination_limit") or server.page_size or server.options.page_size

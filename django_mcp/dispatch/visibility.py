@@ -7,10 +7,10 @@ component costs a permission check as well: its time must not tell it from a hid
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from inspect import isawaitable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django_mcp.auth import scopes
 from django_mcp.components.base import Component, Permission, WhenDenied
@@ -36,6 +36,15 @@ def components(frame: Frame, kind: str) -> Sequence[Component]:
     return sorted([*kept, *own.values()], key=lambda component: component.sort_key)
 
 
+def find_public(frame: Frame, kind: str, key: str) -> Component | None:
+    """Return the component with this key, if everybody may use it; else ``find`` decides.
+
+    For tools, which most calls use: a coroutine takes 1 % of a call.
+    """
+    component = _find(frame, kind, key)
+    return component if component is not None and component.is_public else None
+
+
 async def find(frame: Frame, kind: str, key: str) -> Component | None:
     """Return the component with this key, or None where it is unknown or hidden.
 
@@ -50,7 +59,8 @@ async def find(frame: Frame, kind: str, key: str) -> Component | None:
 
 
 def _find(frame: Frame, kind: str, key: str) -> Component | None:
-    if f"{kind}:{key}" in (frame.private.get("components") or ()):
+    own = frame.private.get("components")
+    if own and f"{kind}:{key}" in own:
         return next(c for c in frame.get_components() if c.kind == kind and c.key == key)
     return frame.server.components.find(kind, key)
 
@@ -165,8 +175,22 @@ async def _is_allowed(frame: Frame, component: Component) -> bool:
         return False
 
 
+def _is_logged_in(user: Any) -> bool:
+    return bool(user.is_authenticated and user.is_active)
+
+
+USER_CHECKS: Mapping[str, Callable[[Any], bool]] = {
+    "login_required": _is_logged_in,
+    "staff_member": lambda user: _is_logged_in(user) and bool(user.is_staff),
+    "superuser": lambda user: _is_logged_in(user) and bool(user.is_superuser),
+}
+"""The short words for permissions; components.base names them."""
+
+
 async def _has_permission(frame: Frame, permission: Permission) -> bool:
     if isinstance(permission, str):
+        if (check := USER_CHECKS.get(permission)) is not None:
+            return frame.user is not None and check(frame.user)
         return bool(frame.user is not None and await frame.user.ahas_perm(permission))
     allowed = await frame.exchange.run_hook(permission, frame)
     return bool(await allowed if isawaitable(allowed) else allowed)

@@ -15,11 +15,12 @@ logger = logging.getLogger("django_mcp")
 class Cancellation:
     """Whether one request was cancelled, and why."""
 
-    def __init__(self) -> None:
-        self._requested = False
-        self._reason: str | None = None
-        self._lock = threading.Lock()
-        self._callbacks: list[Callable[[], object]] = []
+    # Of the class, because nearly no request is cancelled, and each has a cancellation.
+    _requested = False
+    _reason: str | None = None
+    _callbacks: tuple[Callable[[], object], ...] = ()
+    _lock = threading.Lock()
+    """One for all requests: it is held for a moment, and never while a callback runs."""
 
     @property
     def requested(self) -> bool:
@@ -44,7 +45,7 @@ class Cancellation:
         """
         with self._lock:
             if not self._requested:
-                self._callbacks.append(callback)
+                self._callbacks = (*self._callbacks, callback)
                 return lambda: self._remove(callback)
         _call(callback)
         return lambda: None
@@ -77,14 +78,13 @@ class Cancellation:
             if self._requested:
                 return
             self._requested, self._reason = True, reason
-            callbacks, self._callbacks = self._callbacks, []
+            callbacks, self._callbacks = self._callbacks, ()
         for callback in callbacks:
             _call(callback)
 
     def _remove(self, callback: Callable[[], object]) -> None:
         with self._lock:
-            if callback in self._callbacks:
-                self._callbacks.remove(callback)
+            self._callbacks = tuple(each for each in self._callbacks if each is not callback)
 
 
 class NullCancellation(Cancellation):

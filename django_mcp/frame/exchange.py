@@ -21,8 +21,14 @@ class Exchange(Protocol):
 
     encodes: bool
     """Whether the result is sent as bytes, so that parts of it may be encoded early."""
-    request_headers: RequestHeaders | None
-    """The headers which repeat parts of the body, where transport and revision have them."""
+    may_start_tasks: bool
+    """Whether a tool call may become a task: not within a task, nor in calls of the site."""
+    is_task_run: bool
+    """Whether this is the run of a task, whose middleware ran when its client made the call."""
+
+    @property
+    def request_headers(self) -> RequestHeaders | None:
+        """The headers which repeat parts of the body, where transport and revision have them."""
 
     def run(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
         """Run a synchronous function where it may block; clean up its database connections."""
@@ -41,6 +47,9 @@ class Exchange(Protocol):
 
     def wait(self, coroutine: Coroutine[Any, Any, T], /) -> T:
         """Block until ``coroutine`` is done; RuntimeError in the event loop's own thread."""
+
+    def wait_for_client(self, coroutine: Coroutine[Any, Any, T], /) -> T:
+        """``wait`` for the client; database connections without a transaction are closed."""
 
     def write(self, message: dict[str, Any], /) -> None:
         """Send a notification on this request's stream; never blocks, from any thread."""
@@ -72,6 +81,8 @@ class NullExchange:
     """The exchange of a Frame made by hand: it runs functions in place and sends nothing."""
 
     encodes = False
+    may_start_tasks = False
+    is_task_run = False
     request_headers: RequestHeaders | None = None
 
     async def run(self, function: Callable[..., T], /, *args: Any) -> T:
@@ -84,6 +95,7 @@ class NullExchange:
     run_handler = run
     run_handler_async = run_async
     wait = staticmethod(run_in_place)
+    wait_for_client = staticmethod(run_in_place)
 
     def write(self, message: dict[str, Any], /) -> None:
         """Drop ``message``."""

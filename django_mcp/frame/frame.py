@@ -8,7 +8,8 @@ anubis_mcp's Frame. This module does not import Django.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict
 
 from django_mcp.components.base import Component
@@ -57,9 +58,10 @@ class Private(TypedDict, total=False):
     pagination_limit: int
     components: Mapping[str, Json]
     subscriptions: frozenset[str]
+    django_request: Any
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Frame:
     """One request as its handler sees it.
 
@@ -68,36 +70,75 @@ class Frame:
     """
 
     __mcp_frame__: ClassVar[bool] = True
+    django_request_of: ClassVar[Callable[[Frame], Any] | None] = None
+    """Makes the ``HttpRequest`` of a Frame; the app configuration sets it."""
 
     # For handlers.
-    assigns: Mapping[str, Any] = field(default_factory=dict)
+    assigns: Mapping[str, Any]
     """Your data: values from FRAME_PROCESSORS override session values."""
 
     # The caller.
-    user: Any = field(default=None, kw_only=True)
+    user: Any
     """The Django user; an AnonymousUser where the caller is not authenticated."""
-    session: Any = field(default=None, kw_only=True)
+    session: Any
     """The Django session of the browser cookie, or None."""
-    auth: Principal | None = field(default=None, kw_only=True)
+    auth: Principal | None
     """The authenticated caller: scheme, scopes and claims."""
 
     # The message.
-    transport: Transport | None = field(default=None, kw_only=True)
-    request: RequestInfo | None = field(default=None, kw_only=True)
-    initialized: bool = field(default=False, kw_only=True)
+    transport: Transport | None
+    request: RequestInfo | None
+    initialized: bool
     """Whether the session is initialized; True where the revision has no sessions."""
 
     # The client.
-    client: Client = field(default=NULL_CLIENT, kw_only=True)
+    client: Client
     """The client: send it progress and log messages, or request input from it."""
-    cancellation: Cancellation = field(default=NULL_CANCELLATION, kw_only=True)
+    cancellation: Cancellation
     """Whether the request was cancelled."""
 
     # Reserved for the framework.
-    private: Private = field(default_factory=Private, kw_only=True)
-    changes: tuple[Change, ...] = field(default=(), kw_only=True)
+    private: Private
+    changes: tuple[Change, ...]
     """Changes since the message arrived, which the session stores."""
-    exchange: Exchange = field(default=NULL_EXCHANGE, kw_only=True)
+    exchange: Exchange
+
+    # The ``__init__`` that ``dataclass`` writes for a frozen class takes twice as long as this one.
+    def __init__(
+        self,
+        assigns: Mapping[str, Any] | None = None,
+        *,
+        user: Any = None,
+        session: Any = None,
+        auth: Principal | None = None,
+        transport: Transport | None = None,
+        request: RequestInfo | None = None,
+        initialized: bool = False,
+        client: Client = NULL_CLIENT,
+        cancellation: Cancellation = NULL_CANCELLATION,
+        private: Private | None = None,
+        changes: tuple[Change, ...] = (),
+        exchange: Exchange = NULL_EXCHANGE,
+    ) -> None:
+        known = self.__dict__
+        known.update(
+            assigns={} if assigns is None else assigns,
+            user=user,
+            session=session,
+            auth=auth,
+            transport=transport,
+            request=request,
+            initialized=initialized,
+            client=client,
+            cancellation=cancellation,
+            private={} if private is None else private,
+            changes=changes,
+            exchange=exchange,
+        )
+        if request is not None:
+            known["message"] = request
+        if private is not None and "server" in private:
+            known["server"], known["revision"] = private["server"], private["revision"]
 
     def __repr__(self) -> str:
         """Show names and counts, never values, since Frames are logged."""
@@ -132,6 +173,31 @@ class Frame:
         if not isinstance(self.transport, HttpTransport):
             return None
         return (self.transport.query_params or {}).get(name)
+
+    def get_path_param(self, name: str) -> str | None:
+        """Return what the path of the server captured, for ``path="orgs/<slug:org>/mcp"``.
+
+        The value is converted, as for a view. None over stdio or where the path has no such name.
+        """
+        if not isinstance(self.transport, HttpTransport):
+            return None
+        return (self.transport.path_params or {}).get(name)
+
+    @property
+    def django_request(self) -> Any:
+        """The request as an ``HttpRequest`` with user and session, for code that expects one.
+
+        It is made when it is first used. Its body is empty, because the message was read from
+        it. If Django's middleware runs, it is the request that the middleware has seen. A
+        message over stdio has one with the user, without headers.
+        """
+        private: Any = self.private
+        if "django_request" not in private:
+            if Frame.django_request_of is None:
+                raise LookupError("Without django_mcp in INSTALLED_APPS, there is no HttpRequest")
+            # Not a change of the Frame: it is the same request however often it is asked for.
+            private["django_request"] = Frame.django_request_of(self)
+        return private["django_request"]
 
     def put_transport(self, key: str | Pairs = (), /, *value: Any, **more: Any) -> Frame:
         """Change fields of the transport; raises TypeError for an unknown one.
@@ -271,12 +337,22 @@ class Frame:
         """Return a Frame with further ``changes`` for the session to store."""
         return replace(self, changes=(*self.changes, *changes))
 
-    @property
+    # These three are read so often that ``__init__`` sets them, where they are known.
+
+    @cached_property
     def message(self) -> RequestInfo:
         """The message being answered; raises LookupError where there is none."""
-        if self.request is None:
-            raise LookupError("This Frame was made by hand: it has no request")
-        return self.request
+        raise LookupError("This Frame was made by hand: it has no request")
+
+    @cached_property
+    def server(self) -> Server:
+        """The server which answers the request; raises LookupError where there is none."""
+        raise LookupError("This Frame was made by hand: it has no server")
+
+    @cached_property
+    def revision(self) -> Revision:
+        """The protocol revision of the request; raises LookupError where there is none."""
+        raise LookupError("This Frame was made by hand: it has no revision")
 
     @property
     def request_id(self) -> RequestId:
@@ -292,16 +368,6 @@ class Frame:
         if self.auth is None:
             raise LookupError("This Frame was made by hand: it has no principal")
         return self.auth
-
-    @property
-    def server(self) -> Server:
-        """The server which answers the request."""
-        return self.private["server"]
-
-    @property
-    def revision(self) -> Revision:
-        """The protocol revision of the request."""
-        return self.private["revision"]
 
 
 CLASSES = (ToolComponent, PromptComponent, ResourceComponent, TemplateComponent)

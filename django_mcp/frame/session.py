@@ -99,10 +99,11 @@ class Session(NamedTuple):
     @classmethod
     def from_json(cls, value: Json) -> Session:
         """Return the session that ``to_json`` described; unknown members are ignored."""
-        known = {**value, "subscriptions": frozenset(value.get("subscriptions", ()))}
-        if not known.keys() <= FIELDS:
-            known = {name: known[name] for name in FIELDS & known.keys()}
-        return cls(**known)
+        if "subscriptions" in value:
+            value = {**value, "subscriptions": frozenset(value["subscriptions"])}
+        if not value.keys() <= FIELDS:
+            value = {name: value[name] for name in FIELDS & value.keys()}
+        return cls(**value)
 
 
 FIELDS = frozenset(Session._fields)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,6 +27,7 @@ class HttpTransport:
     host: str = ""
     port: int = 80
     request_path: str = "/"
+    path_params: Mapping[str, Any] | None = None
     type: Literal["http"] = "http"
 
     def __repr__(self) -> str:
@@ -69,6 +71,7 @@ def caller_key(principal: Principal, transport: Transport | None) -> str:
     return f"{principal.key} {_network(transport.remote_ip or '')}"
 
 
+@lru_cache(maxsize=512)
 def _network(address: str) -> str:
     try:
         parsed = IPv6Address(address.partition("%")[0])

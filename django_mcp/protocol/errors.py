@@ -146,6 +146,13 @@ class ServerBusy(McpError):
     retry_after = 5
 
 
+class ServerStopping(ServerBusy):
+    """The process ends. Another one may answer the same request at once."""
+
+    default_message = "The server is stopping"
+    retry_after = 1
+
+
 class Cancelled(McpError):
     """The request was cancelled, and the transport requires a response."""
 

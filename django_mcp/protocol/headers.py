@@ -25,7 +25,14 @@ ACCEPT = b"accept"
 
 NO_NAMES: frozenset[bytes] = frozenset()
 
-NAME_SOURCES = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+NAME_SOURCES = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
 """The parameter that Mcp-Name repeats, by method."""
 
 _ANNOTATION = "x-mcp-header"
@@ -143,7 +150,7 @@ def check(method: str, name: str | None, version: str, headers: Headers) -> None
     if _text(_only(headers, METHOD), METHOD) != method:
         raise _mismatch(METHOD, "differs from the method in the body")
     if name is not None and decode_value(_only(headers, NAME)) != name:
-        raise _mismatch(NAME, "differs from the name or URI in the body")
+        raise _mismatch(NAME, "differs from the name, URI or task id in the body")
 
 
 def unjoined(value: bytes) -> bytes:

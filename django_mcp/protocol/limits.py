@@ -33,3 +33,8 @@ def cut(text: str) -> str:
 def quoted(text: str) -> str:
     """``text`` for an error or a log line: escaped, on one line, and cut to MAX_QUOTED."""
     return f"{text[:MAX_QUOTED]!r}..." if len(text) > MAX_QUOTED else repr(text)
+
+
+def shown(text: str) -> str:
+    """``text`` for a field of a log record: as it is, or quoted if it is long or unprintable."""
+    return text if text.isprintable() and len(text) <= MAX_QUOTED else quoted(text)

@@ -1,4 +1,4 @@
-"""Validation of the Origin and Host headers, against DNS rebinding (basic/transports, "Security").
+"""The rules for the Origin and Host headers, against DNS rebinding (basic/transports, "Security").
 
 A request without Origin is not from a browser and is allowed; any other Origin must be allowed
 explicitly. ``allowed_hosts`` has the meaning of ALLOWED_HOSTS in Django.

@@ -6,7 +6,7 @@ The order of the checks is observable, because clients probe with invalid reques
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django_mcp.protocol.errors import InvalidParams, Json, McpError
 from django_mcp.protocol.headers import NAME_SOURCES, RequestHeaders
@@ -53,11 +53,15 @@ def read(
     supported versions to their revisions. A server without any lists all its ``versions``, of which
     the client may open a session.
     """
-    method, params, meta = request.method, request.params, request.params.get("_meta")
+    _, method, params = request
+    meta = params.get("_meta")
     if type(meta) is not dict:
         raise InvalidParams("params._meta must be an object that describes the request")
-    version = _member(meta, VERSION, str)
-    capabilities = _member(meta, CAPABILITIES, dict)
+    version, capabilities = meta.get(VERSION), meta.get(CAPABILITIES)
+    if type(version) is not str:
+        raise _invalid_member(VERSION, "a string")
+    if type(capabilities) is not dict:
+        raise _invalid_member(CAPABILITIES, "an object")
     revision = served.get(version)
     # Where a revision is switched off, a client with headers of another one has to learn that
     # first: it falls back then.
@@ -69,14 +73,13 @@ def read(
         raise McpError.unsupported_protocol_version(version, tuple(served or versions))
     if method not in revision.requests:
         raise McpError.method_not_found(f"Method not found: {cut(method)}")
-    client_info = _member(meta, CLIENT_INFO, dict) if CLIENT_INFO in meta else None
-    log_level = _member(meta, LOG_LEVEL, str) if LOG_LEVEL in meta else None
+    client_info, log_level = meta.get(CLIENT_INFO), meta.get(LOG_LEVEL)
+    if type(client_info) is not dict and CLIENT_INFO in meta:
+        raise _invalid_member(CLIENT_INFO, "an object")
+    if type(log_level) is not str and LOG_LEVEL in meta:
+        raise _invalid_member(LOG_LEVEL, "a string")
     return RequestMeta(revision, capabilities, client_info, log_level)
 
 
-def _member(meta: dict[str, Any], name: str, kind: type) -> Any:
-    value = meta.get(name)
-    if type(value) is not kind:
-        wanted = "a string" if kind is str else "an object"
-        raise InvalidParams(f"params._meta must have {name!r}, {wanted}")
-    return value
+def _invalid_member(name: str, wanted: str) -> InvalidParams:
+    return InvalidParams(f"params._meta must have {name!r}, {wanted}")

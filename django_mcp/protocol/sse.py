@@ -24,11 +24,12 @@ def event(
 ) -> bytes:
     """Return one event. JSON has no raw newlines, so it takes one ``data`` line."""
     raw = data.encode() if isinstance(data, str) else data
-    is_plain = id is None and retry is None and event is None
-    head = b"" if is_plain else _fields(id, retry, event)
+    head = b""
+    if id is not None or retry is not None or event is not None:
+        head = _fields(id, retry, event)
     if b"\n" in raw or b"\r" in raw:
         return head + b"".join(b"data: %b\n" % line for line in _LINE_END.split(raw)) + b"\n"
-    return b"%bdata: %b\n\n" % (head, raw)
+    return head + b"data: " + raw + b"\n\n"
 
 
 def priming(id: str, *, retry: int | None = None) -> bytes:

@@ -13,7 +13,7 @@ from typing import Any
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import InvalidParams, Json
 from django_mcp.protocol.jsonrpc import RequestId
-from django_mcp.protocol.limits import MAX_URI, too_long
+from django_mcp.protocol.limits import MAX_IDENTIFIER, MAX_URI, too_long
 
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 UPDATED = "notifications/resources/updated"
@@ -30,14 +30,19 @@ _PLACEHOLDER = "\N{OBJECT REPLACEMENT CHARACTER}"
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """The lists, by their names in a filter, and the resources to which a client subscribes."""
+    """The lists, by their names in a filter, the resources and the tasks of a subscription."""
 
     lists: frozenset[str] = frozenset()
     uris: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
 
     def to_protocol(self) -> dict[str, Any]:
-        lists: dict[str, Any] = {name: True for name in LISTS if name in self.lists}
-        return {**lists, "resourceSubscriptions": [*self.uris]} if self.uris else lists
+        described: dict[str, Any] = {name: True for name in LISTS if name in self.lists}
+        if self.uris:
+            described["resourceSubscriptions"] = [*self.uris]
+        if self.tasks:
+            described["taskIds"] = [*self.tasks]
+        return described
 
     @property
     def methods(self) -> frozenset[str]:
@@ -50,16 +55,23 @@ def read(params: Json) -> Filter:
     wanted = params.get("notifications")
     if type(wanted) is not dict:
         raise InvalidParams("params.notifications must be an object: the filter of what to hear")
-    uris = wanted.get("resourceSubscriptions", [])
-    if type(uris) is not list or not all(type(uri) is str for uri in uris):
-        raise InvalidParams("params.notifications.resourceSubscriptions must be a list of strings")
-    if any(len(uri) > MAX_URI for uri in uris):
-        raise InvalidParams(too_long("A URI in resourceSubscriptions", MAX_URI))
+    uris = _strings(wanted, "resourceSubscriptions", "A URI", MAX_URI)
+    tasks = _strings(wanted, "taskIds", "An id", MAX_IDENTIFIER)
     for name in LISTS:
         if type(wanted.get(name, False)) is not bool:
             raise InvalidParams(f"params.notifications.{name} must be true or false")
     lists = frozenset(name for name in LISTS if wanted.get(name))
-    return Filter(lists, tuple(dict.fromkeys(uris)))
+    return Filter(lists, uris, tasks)
+
+
+def _strings(wanted: Json, name: str, each: str, most: int) -> tuple[str, ...]:
+    """Return a list of a filter without repetitions; raise InvalidParams."""
+    values = wanted.get(name, [])
+    if type(values) is not list or not all(type(value) is str for value in values):
+        raise InvalidParams(f"params.notifications.{name} must be a list of strings")
+    if any(len(value) > most for value in values):
+        raise InvalidParams(too_long(f"{each} in {name}", most))
+    return tuple(dict.fromkeys(values))
 
 
 def meta(identity: RequestId) -> dict[str, Any]:

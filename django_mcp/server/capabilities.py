@@ -9,6 +9,7 @@ from django_mcp.components.base import ConfigurationError
 from django_mcp.protocol import meta
 
 if TYPE_CHECKING:
+    from django_mcp.components.base import Component
     from django_mcp.protocol.errors import Json
     from django_mcp.protocol.revisions import Revision
     from django_mcp.server.server import Server
@@ -21,10 +22,13 @@ class Capabilities:
         self._server = server
         self._overrides = _checked(overrides) or {}
         self._replacement: Json | None = None
+        self._found: set[str] = set()
+        """The capabilities that are known to be declared. Components and hooks only add some."""
 
     def replace(self, capabilities: Json | None) -> None:
         """Declare exactly these from now on; None computes them again."""
         self._replacement = _checked(capabilities)
+        self._found = set()
 
     def current(self) -> dict[str, Any]:
         if self._replacement is not None:
@@ -37,6 +41,15 @@ class Capabilities:
         return {name: flags for name, flags in declared.items() if flags is not None}
 
     def has(self, name: str) -> bool:
+        found = self._found
+        if name in found:
+            return True
+        has = self._has(name)
+        if has:
+            found.add(name)
+        return has
+
+    def _has(self, name: str) -> bool:
         if self._replacement is not None:
             return name in self._replacement
         if name in self._overrides:
@@ -44,10 +57,14 @@ class Capabilities:
         return name in AVAILABLE and AVAILABLE[name](self._server)
 
     def has_tasks(self, revision: Revision) -> bool:
-        """Return whether clients of ``revision`` may call tools as tasks."""
+        """Return whether clients of ``revision`` may request that a tool is called as a task."""
         declared = revision.describe_capabilities(self.current())
         requests = declared.get("tasks", {}).get("requests", {})
         return "call" in requests.get("tools", {})
+
+    def has_task_method(self, revision: Revision, method: str) -> bool:
+        """Return whether clients of ``revision`` may send ``tasks/list`` or ``tasks/cancel``."""
+        return method in revision.describe_capabilities(self.current()).get("tasks", {})
 
     def _experimental(self) -> dict[str, Any]:
         experimental: dict[str, Any] = {}
@@ -77,8 +94,19 @@ def _has_any(kinds: Sequence[str], hook: str) -> Callable[[Server], bool]:
 
 
 def _completes(server: Server) -> bool:
-    completers = (component.complete for component in server.components.all())
-    return server.has_hook("handle_completion") or any(completers)
+    return server.has_hook("handle_completion") or server.components.has_any(_has_completer)
+
+
+def _has_completer(component: Component) -> bool:
+    return bool(component.complete)
+
+
+def _has_task_tools(server: Server) -> bool:
+    return server.components.has_any(_supports_tasks)
+
+
+def _supports_tasks(component: Component) -> bool:
+    return getattr(component, "task_support", "forbidden") != "forbidden"
 
 
 AVAILABLE: Mapping[str, Callable[[Server], bool]] = {
@@ -87,6 +115,7 @@ AVAILABLE: Mapping[str, Callable[[Server], bool]] = {
     "resources": _has_any(["resource", "resource_template"], "handle_resource_read"),
     "prompts": _has_any(["prompt"], "handle_prompt_get"),
     "completions": _completes,
+    "tasks": _has_task_tools,
 }
 """The capabilities, and whether a server has the feature."""
 
@@ -94,4 +123,5 @@ FLAGS: Mapping[str, Json] = {
     "tools": {"listChanged": True},
     "resources": {"listChanged": True, "subscribe": True},
     "prompts": {"listChanged": True},
+    "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}},
 }

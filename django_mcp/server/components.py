@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from types import NoneType
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from threading import RLock
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from django_mcp.components.base import Component, ConfigurationError
 from django_mcp.components.prompt import PromptComponent
-from django_mcp.components.resource import ResourceComponent, TemplateComponent
+from django_mcp.components.resource import ReadComponent, ResourceComponent, TemplateComponent
 from django_mcp.components.serialization import copied
 from django_mcp.components.tool import ToolComponent
+from django_mcp.protocol import jsonrpc
+from django_mcp.protocol.texts import resolved
 
 if TYPE_CHECKING:
     from django_mcp.protocol.revisions import Revision
@@ -18,12 +20,26 @@ if TYPE_CHECKING:
 
 KINDS = (ToolComponent.kind, ResourceComponent.kind, TemplateComponent.kind, PromptComponent.kind)
 
-CONSTANT = {str, NoneType}
-"""The types of titles and descriptions which are the same for every reader."""
+COMPANIONS: list[Callable[[Server, Component], None]] = []
+"""Port: each may add another component to a server which was given one."""
 
 
-InOrder = tuple[Mapping[str, Component], Sequence[Component], Sequence[Component]]
-"""Components by key, in the order of lists, and those of them with a permission."""
+BuildComponents = Callable[[], Iterable[Component]]
+
+_BUILDING = RLock()
+"""One for all servers, which tests may copy."""
+
+
+class InOrder(NamedTuple):
+    """The components of one kind at one moment."""
+
+    by_key: Mapping[str, Component]
+    listed: Sequence[Component] = ()
+    """In the order of lists."""
+    guarded: Sequence[Component] = ()
+    """Those with a permission."""
+    is_public: bool = True
+    """Whether everybody may use all of them."""
 
 
 class ComponentsOfKind:
@@ -37,47 +53,138 @@ class ComponentsOfKind:
         self.is_used = False
         """Whether there ever was a component: clients may know the capability."""
         self.by_key: Mapping[str, Component] = {}
-        self._sorted: InOrder = (self.by_key, (), ())
+        self._sorted = InOrder(self.by_key)
 
     def in_order(self) -> InOrder:
         # Sorted when first read, since a starting site adds one after the other. The order is
         # stored with its mapping: a thread which sorted before a change and finishes after
         # another one cannot store an outdated order.
         current = self._sorted
-        if current[0] is not self.by_key:
+        if current.by_key is not self.by_key:
             by_key = self.by_key
             ordered = sorted(by_key.values(), key=lambda component: component.sort_key)
             guarded = [item for item in ordered if item.permission is not None]
-            current = self._sorted = (by_key, ordered, guarded)
+            is_public = all(item.is_public for item in ordered)
+            current = self._sorted = InOrder(by_key, ordered, guarded, is_public)
         return current
+
+
+class ModelObserver(Protocol):
+    """Notifies the clients of a server when objects of a component's model change."""
+
+    def observe(self, server: Server, component: ReadComponent, /) -> None:
+        """Observe the model; raises ConfigurationError where its objects have no URI."""
+
+
+class PendingObserver:
+    """The observer until the app is ready, which then observes what was registered before."""
+
+    def __init__(self) -> None:
+        self.pending: list[tuple[Server, ReadComponent]] = []
+
+    def observe(self, server: Server, component: ReadComponent, /) -> None:
+        self.pending.append((server, component))
+
+
+MAX_LISTS = 4 * 1024 * 1024
+"""Bytes of encoded lists that a server keeps: one for each set of components that callers see."""
+
+
+class EncodedLists:
+    """The JSON of entries and lists, by revision and components, until a component changes."""
+
+    def __init__(self) -> None:
+        self.entries: dict[tuple[str, Component], bytes] = {}
+        self.lists: dict[tuple[object, ...], bytes] = {}
+        self._size = 0
+
+    def add(self, key: tuple[object, ...], json: bytes) -> None:
+        """Keep a list; all others are dropped where there are too many."""
+        self._size += len(json)
+        if self._size > MAX_LISTS:
+            self.lists, self._size = {}, len(json)
+        if self._size <= MAX_LISTS:
+            self.lists[key] = json
 
 
 class ComponentCollection:
     """The components of a server; a change after the start sends a list-changed notification."""
 
+    observer: ClassVar[ModelObserver] = PendingObserver()
+
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._kinds = {kind: ComponentsOfKind() for kind in KINDS}
+        self._all = {kind: ComponentsOfKind() for kind in KINDS}
+        self._deferred: tuple[BuildComponents, ...] = ()
+        self._is_building = False
         self._descriptors: dict[tuple[str, str, str], dict[str, Any]] = {}
+        self._encoded = EncodedLists()
+        self._tested: dict[Callable[[Component], bool], bool] = {}
+
+    def defer(self, build: BuildComponents) -> None:
+        """Add the components that ``build`` returns, when components are first read.
+
+        Discovery runs while apps are getting ready, when URLs must not be imported yet. What
+        ``build`` raises is raised to each reader.
+        """
+        self._deferred = (*self._deferred, build)
+        self._tested = {}
+
+    @property
+    def _kinds(self) -> Mapping[str, ComponentsOfKind]:
+        if self._deferred:
+            self._build_deferred()
+        return self._all
+
+    def _build_deferred(self) -> None:
+        # Other threads wait for the lock. What is built may read the components built before.
+        with _BUILDING:
+            if self._is_building:
+                return
+            self._is_building = True
+            builds = self._deferred
+            present = {kind: components.by_key for kind, components in self._all.items()}
+            try:
+                for component in [each for build in builds for each in build()]:
+                    self._check_key(component)
+                    self._put(component)
+                self._deferred = self._deferred[len(builds) :]
+            except BaseException:
+                for kind, by_key in present.items():
+                    self._all[kind].by_key = by_key
+                raise
+            finally:
+                self._is_building = False
 
     def add(self, component: Component) -> None:
         """Add a component; raises ConfigurationError when its key is taken."""
-        if (present := self.find(component.kind, component.key)) is not None:
+        self._check_key(component)
+        self.replace(component)
+
+    def _check_key(self, component: Component) -> None:
+        present = self._all[component.kind].by_key.get(component.key)
+        if present is not None:
             raise ConfigurationError(
                 f"The {component.kind} {component.key!r} is registered twice: at {present.source} "
                 f"and at {component.source}. Rename one of them, or register it on another Server."
             )
-        self.replace(component)
 
     def replace(self, component: Component) -> None:
         """Add or replace a component; only a different descriptor sends a notification."""
-        former = self.find(component.kind, component.key)
-        components = self._kinds[component.kind]
+        former = self._all[component.kind].by_key.get(component.key)
+        self._put(component)
+        if former is None or former.descriptor() != component.descriptor():
+            self._server.notifications.component_changed(component.kind)
+
+    def _put(self, component: Component) -> None:
+        if isinstance(component, ReadComponent) and component.model is not None:
+            self.observer.observe(self._server, component)
+        components = self._all[component.kind]
         components.is_used = True
         components.by_key = {**components.by_key, component.key: component}
         self.clear_descriptors()
-        if former is None or former.descriptor() != component.descriptor():
-            self._server.notifications.component_changed(component.kind)
+        for add_companion in COMPANIONS:
+            add_companion(self._server, component)
 
     def remove(self, kind: str, key: str) -> bool:
         """Remove a component; returns False when there was none."""
@@ -91,47 +198,102 @@ class ComponentCollection:
 
     def find(self, kind: str, key: str) -> Component | None:
         """Return the component of this kind and key (name, URI or template), or None."""
-        return self._kinds[kind].by_key.get(key)
+        # On the path of every call, which the property would slow down.
+        if self._deferred:
+            self._build_deferred()
+        return self._all[kind].by_key.get(key)
 
     def of_kind(self, kind: str) -> Sequence[Component]:
-        return self._kinds[kind].in_order()[1]
+        return self._kinds[kind].in_order().listed
+
+    def public(self, kind: str) -> Sequence[Component] | None:
+        """Return what ``of_kind`` does, if everybody may use all of it."""
+        components = self._kinds[kind].in_order()
+        return components.listed if components.is_public else None
 
     def guarded(self, kind: str) -> Sequence[Component]:
         """Return the components of this kind that need a permission."""
-        return self._kinds[kind].in_order()[2]
+        return self._kinds[kind].in_order().guarded
 
     def had(self, kind: str) -> bool:
         return self._kinds[kind].is_used
 
+    def registered(self) -> Iterator[Component]:
+        """All components, without building those that are deferred."""
+        return (item for components in self._all.values() for item in components.in_order().listed)
+
     def all(self) -> Iterator[Component]:
-        return (item for components in self._kinds.values() for item in components.in_order()[1])
+        kinds = self._kinds.values()
+        return (item for components in kinds for item in components.in_order().listed)
 
     def descriptor(self, revision: Revision, component: Component) -> dict[str, Any]:
         """Return the entry of ``component`` in a list for clients of ``revision``."""
-        described: dict[str, Any] = copied(self.shared_descriptor(revision, component))
-        return described
-
-    def shared_descriptor(self, revision: Revision, component: Component) -> dict[str, Any]:
-        """``descriptor`` for those who only encode it: all lists contain the same one."""
         # Read first: a change replaces the cache afterwards, so that an outdated descriptor, made
         # at the same time in another thread, is stored where nobody finds it.
         descriptors = self._descriptors
-        # A component which a session registered under the same name is not cached, nor is a
-        # description which is computed at each listing or translated lazily.
-        is_declared = self.find(component.kind, component.key) is component
-        texts = {type(component.description), type(component.title)}
-        if not is_declared or not texts <= CONSTANT:
-            return self._describe(revision, component)
         key = (revision.version, component.kind, component.key)
-        if (described := descriptors.get(key)) is None:
-            described = descriptors[key] = self._describe(revision, component)
-        return described
+        described = descriptors.get(key) if self._is_declared(component) else None
+        if described is None:
+            described = self._describe(revision, component)
+            if self._is_shared(component):
+                descriptors[key] = described
+        copy: dict[str, Any] = copied(described)
+        return copy
+
+    def encoded_list(self, revision: Revision, components: Sequence[Component]) -> bytes:
+        """Return the JSON of a list with the ``descriptor`` of each component."""
+        encoded = self._encoded  # Read first: see ``descriptor``.
+        key = (revision.version, *components)
+        json = encoded.lists.get(key)
+        if json is None:
+            entries = [self._encoded_entry(encoded, revision, each) for each in components]
+            json = b"[%b]" % b",".join(entry for entry, _ in entries)
+            if all(is_shared for _, is_shared in entries):
+                encoded.add(key, json)
+        return json
+
+    def _encoded_entry(
+        self, encoded: EncodedLists, revision: Revision, component: Component
+    ) -> tuple[bytes, bool]:
+        """Return the JSON of an entry, and whether it is the same in all lists."""
+        key = (revision.version, component)
+        entry = encoded.entries.get(key)
+        if entry is not None:
+            return entry, True
+        entry = jsonrpc.encode(self._describe(revision, component))
+        is_shared = self._is_shared(component)
+        if is_shared:
+            encoded.entries[key] = entry
+        return entry, is_shared
+
+    def _is_shared(self, component: Component) -> bool:
+        """Whether all lists contain the same descriptor of ``component``.
+
+        Not that of a component which a session registered, perhaps under the same name, and no text
+        which is computed at each listing or translated lazily.
+        """
+        return self._is_declared(component) and component.is_constant
+
+    def _is_declared(self, component: Component) -> bool:
+        return self.find(component.kind, component.key) is component
 
     def clear_descriptors(self) -> None:
         self._descriptors = {}
+        self._encoded = EncodedLists()
+        self._tested = {}
+
+    def has_any(self, test: Callable[[Component], bool]) -> bool:
+        """Return whether a component passes ``test``; known until a component changes.
+
+        ``initialize`` asks it for each session, of a server with perhaps thousands of components.
+        """
+        tested = self._tested
+        if (found := tested.get(test)) is None:
+            found = tested[test] = any(map(test, self.all()))
+        return found
 
     def _describe(self, revision: Revision, component: Component) -> dict[str, Any]:
-        described = revision.describe(component.kind, component.descriptor())
+        described = revision.describe(component.kind, resolved(component.descriptor()))
         if "execution" in described and not self._server.capabilities.has_tasks(revision):
             # Without the tasks capability, clients must not see which tools support tasks.
             del described["execution"]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from django_mcp.protocol.revisions import NEWEST
 from django_mcp.protocol.strict import messages as strict_messages
+from django_mcp.protocol.texts import resolved
 
 if TYPE_CHECKING:
     from django_mcp.protocol.errors import Json
@@ -59,6 +60,9 @@ class NotificationPublisher(Protocol):
 
     def list_changed(self, server: Server, category: str) -> None:
         """Notify every client soon that a list has changed: once for several changes."""
+
+    def resource_changed(self, server: Server, uri: str) -> None:
+        """Notify the subscribers of a resource soon: once for several changes."""
 
 
 class Notifications:
@@ -111,7 +115,7 @@ class Notifications:
                 "request is answered, with frame.client.notify(); omit session_id to notify every "
                 "client."
             )
-        return self._send(method, params, session_id)
+        return self._send(method, resolved(params), session_id)
 
     async def ping(self, session_id: str, *, timeout: float = 10.0) -> None:
         """Send a ping to the client of a session and wait for its response.
@@ -126,6 +130,14 @@ class Notifications:
         """Notify clients of a component added or removed after the site has started."""
         if self._server.is_configured and self.publisher is not None:
             self.publisher.list_changed(self._server, CATEGORIES[kind])
+
+    def resources_changed(self, uris: Iterable[str], *, is_list_changed: bool) -> None:
+        """Notify clients soon of changed resources, and of their list, and return at once."""
+        if self.publisher is not None:
+            for uri in uris:
+                self.publisher.resource_changed(self._server, uri)
+            if is_list_changed:
+                self.publisher.list_changed(self._server, "resources")
 
     def run(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
         coroutine = function()

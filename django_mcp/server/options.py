@@ -21,9 +21,11 @@ class ServerOptions:
     cache_ttl_ms: int = 0
     log_rate_limit: int | None = None
     subscriptions: int = 1000
-    notify_lists_on_initialize: bool = True
+    notify_lists_on_initialize: bool = False
     strict: bool = False
     """Whether messages of the server are validated against the revision before they are sent."""
+    task_after: float = 5.0
+    """Seconds after which a running call may be continued as a task."""
     scopes: tuple[str, ...] = ()
     """The scopes that every access token needs, on servers without their own."""
     scope_hierarchy: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -24,6 +24,7 @@ from django_mcp.components.resource import (
 )
 from django_mcp.components.tool import ToolComponent, ToolOptions, tool_component
 from django_mcp.protocol.revisions import Revision, Statefulness, with_statefulness
+from django_mcp.protocol.texts import resolved
 from django_mcp.server._twins import Twins
 from django_mcp.server.capabilities import Capabilities
 from django_mcp.server.components import ComponentCollection
@@ -327,13 +328,16 @@ class Server(Hooks):
     def get_server_info(self, revision: Revision) -> dict[str, Any]:
         """Return the server's name, version and the other members which the revision defines."""
         if (info := self._info_by_version.get(revision.version)) is None:
-            info = revision.known_fields("implementation", self.info)
-            self._info_by_version[revision.version] = info
+            known = revision.known_fields("implementation", self.info)
+            info = resolved(known)
+            if info is known:  # Without lazy translations, it is the same for every caller.
+                self._info_by_version[revision.version] = info
         return info
 
     def get_instructions(self) -> str | None:
         """Return the instructions for the model on how to use this server."""
-        return self.instructions() if callable(self.instructions) else self.instructions
+        given = self.instructions() if callable(self.instructions) else self.instructions
+        return None if given is None else str(given)
 
     def get_capabilities(self) -> dict[str, Any]:
         """Return the capabilities that the next client receives.

@@ -131,4 +131,4 @@ async def test_call_log_has_one_record_per_call(caplog: pytest.LogCaptureFixture
 def test_mcp_prune_prints_the_number_of_deleted_rows() -> None:
     output = StringIO()
     call_command("mcp_prune", stdout=output)
-    assert output.getvalue() == "Deleted 0 sessions and 0 events.\n"
+    assert output.getvalue().startswith("Deleted 0 sessions, 0 events and 0 tasks.\n")

@@ -236,7 +236,7 @@ class TestPrivate:
         )
 
     def test_unchanged_private_value_is_not_recorded_as_a_change(self) -> None:
-        frame = Frame(private={"tenant": None}).put_private(tenant=None)  # type: ignore[typeddict-unknown-key]
+        frame = Frame(private={"tenant": None}).put_private(tenant=None)  # type: ignore[arg-type]
 
         assert frame.changes == ()
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from django_mcp import Frame, McpError, Server
+from django_mcp.pubsub import coalescing
 from django_mcp.testing import Client
 from django_mcp.testing.client import Transport
 from django_mcp.testing.plugin import ClientFor
@@ -19,6 +20,12 @@ in_sessions = pytest.mark.parametrize("mcp_version", SESSIONS)
 TOOLS, RESOURCES, PROMPTS = (
     f"notifications/{category}/list_changed" for category in ("tools", "resources", "prompts")
 )
+
+
+@pytest.fixture(autouse=True)
+def _notifications_are_not_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send each notification at once, also if it repeats one of the last moment."""
+    monkeypatch.setattr(coalescing, "INTERVAL", 0.0)
 
 
 def add(params: dict[str, int]) -> int:

@@ -209,7 +209,7 @@ async def test_mcp_error_is_a_jsonrpc_error_and_error_response_is_a_result(
 
 @pytest.mark.parametrize("support", ["forbidden", "optional", "required"])
 async def test_task_support_is_ignored_without_tasks_capability(support: Any) -> None:
-    server = Server("taskless")
+    server = Server("taskless", capabilities={"tasks": None})
     server.register_tool("work", handler, task_support=support)
 
     async with Client(server, version=LAST) as client:

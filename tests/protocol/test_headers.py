@@ -229,11 +229,14 @@ def test_fast_header_check_agrees_with_the_full_check(
     ) is is_rejected(lambda: headers.check(method, name, version, collected))
 
 
-def test_name_header_sources_are_defined_for_three_methods() -> None:
+def test_name_header_sources_are_defined_for_the_methods_of_the_specification() -> None:
     assert headers.NAME_SOURCES == {
         "tools/call": "name",
         "prompts/get": "name",
         "resources/read": "uri",
+        "tasks/get": "taskId",
+        "tasks/update": "taskId",
+        "tasks/cancel": "taskId",
     }
 
 

@@ -48,6 +48,22 @@ def test_long_text_of_commas_is_one_value() -> None:
     assert jsonrpc.decode_received(json.dumps([text]).encode()) == [text]
 
 
+@pytest.mark.parametrize("size", [2, 3, 5, 100, 1000, 5000])
+def test_values_of_a_message_of_any_size_are_counted(size: int) -> None:
+    few, many = ["x" * size] * 7, ["x" * size] * 8
+    assert jsonrpc.decode_received(json.dumps(few).encode(), LIMIT) == few
+    with pytest.raises(InvalidRequest, match="at most 8 JSON values"):
+        jsonrpc.decode_received(json.dumps(many).encode(), LIMIT)
+
+
+@pytest.mark.parametrize("others", [0, 10, 100, 1000, 200_000])
+def test_large_integer_is_found_among_any_number_of_values(others: int) -> None:
+    for texts in (["x" * 100] * (others // 10), [1] * others):
+        for data in ([texts, {"a": 2**63}], [*texts, 2**63], [*texts, [2**63]]):
+            with pytest.raises(InvalidRequest, match="send it as a string"):
+                jsonrpc.decode_received(json.dumps(data).encode(), 300_000)
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -16,6 +16,7 @@ from django_mcp.dispatch.methods import (
     prompts,
     resources,
     subscriptions,
+    tasks,
     tools,
 )
 from django_mcp.dispatch.pagination import page
@@ -42,13 +43,24 @@ METHODS: Mapping[str, Method] = {
     "completion/complete": completion.complete,
     "logging/setLevel": lifecycle.set_level,
     "subscriptions/listen": subscriptions.listen,
+    "tasks/get": tasks.get,
+    "tasks/result": tasks.result,
+    "tasks/list": tasks.list_,
+    "tasks/update": tasks.update,
+    "tasks/cancel": tasks.cancel,
 }
 
-CAPABILITIES: Mapping[str, str] = {
+NAMESPACES: Mapping[str, str] = {
     "tools": "tools",
     "resources": "resources",
     "prompts": "prompts",
     "completion": "completions",
     "logging": "logging",
+    "tasks": "tasks",
 }
 """The capability which a server must declare for the methods of a namespace."""
+
+CAPABILITIES: Mapping[str, str | None] = {
+    method: NAMESPACES.get(method.partition("/")[0]) for method in METHODS
+}
+"""The capability which a server must declare for a method, if any."""

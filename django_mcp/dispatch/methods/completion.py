@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 async def complete(frame: Frame) -> Answer:
     read = results.completion_result
-    ref = invocation.object_param(frame, "ref")
+    ref = invocation.object_param(frame.message.params, "ref")
     component = await _find(frame, ref)
-    argument = invocation.object_param(frame, "argument")
+    argument = invocation.object_param(frame.message.params, "argument")
     name, value = argument.get("name"), argument.get("value")
     if not isinstance(name, str) or not isinstance(value, str):
         raise InvalidParams("params.argument needs a name and a value, both strings")
@@ -63,7 +63,7 @@ def _context(frame: Frame) -> dict[str, str]:
     """Return the arguments which already have a value, where the revision sends them."""
     if not frame.revision.has(Feature.COMPLETION_CONTEXT):
         return {}
-    arguments = invocation.object_param(frame, "context").get("arguments", {})
+    arguments = invocation.object_param(frame.message.params, "context").get("arguments", {})
     if not isinstance(arguments, dict):
         raise InvalidParams("params.context.arguments must be an object")
     return {name: value for name, value in arguments.items() if isinstance(value, str)}

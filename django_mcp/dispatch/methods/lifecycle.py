@@ -57,7 +57,7 @@ async def discover(frame: Frame) -> tuple[dict[str, Any], Frame]:
 
 async def set_level(frame: Frame) -> tuple[dict[str, Any], Frame]:
     """Set the log level of the session: the least severe log message that it is sent."""
-    level = string_param(frame, "level")
+    level = string_param(frame.message.params, "level")
     if level not in LEVELS:
         raise InvalidParams(f"params.level must be one of {', '.join(LEVELS)}")
     return {}, frame.put_private(log_level=level).record(Change("log_level", "set", value=level))

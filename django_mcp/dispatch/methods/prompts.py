@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,17 +11,16 @@ from django_mcp.components.prompt import PromptComponent
 from django_mcp.dispatch import invocation, visibility
 from django_mcp.protocol.errors import InternalError, InvalidParams, McpError
 from django_mcp.protocol.limits import cut
+from django_mcp.server import failures
 
 if TYPE_CHECKING:
     from django_mcp.dispatch.invocation import Answer
     from django_mcp.frame.frame import Frame
 
-logger = logging.getLogger("django_mcp")
-
 
 async def get(frame: Frame) -> Answer:
-    name = invocation.string_param(frame, "name")
-    arguments = invocation.object_param(frame, "arguments")
+    name = invocation.string_param(frame.message.params, "name")
+    arguments = invocation.object_param(frame.message.params, "arguments")
     prompt = await visibility.find(frame, PromptComponent.kind, name)
     if not isinstance(prompt, PromptComponent):
         raise InvalidParams(f"Unknown prompt: {cut(name)}")
@@ -40,5 +38,6 @@ async def get(frame: Frame) -> Answer:
     except McpError:
         raise
     except Exception as error:
-        logger.exception("The prompt %s failed", name)
-        raise InternalError("The prompt failed") from error
+        failures.report_unexpected(frame, error, "The prompt %s failed", name)
+        details = failures.debug_details(frame, error)
+        raise InternalError(f"The prompt failed{details}") from error

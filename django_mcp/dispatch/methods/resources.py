@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,19 +12,18 @@ from django_mcp.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.dispatch import invocation, visibility
 from django_mcp.protocol.errors import InternalError, McpError, ResourceNotFound
 from django_mcp.protocol.limits import MAX_URI
+from django_mcp.server import failures
 
 if TYPE_CHECKING:
     from django_mcp.dispatch.invocation import Answer
     from django_mcp.frame.frame import Frame
-
-logger = logging.getLogger("django_mcp")
 
 Readable = ResourceComponent | TemplateComponent
 
 
 async def read(frame: Frame) -> Answer:
     """Read the resource with a URI, else the first matching template that finds one."""
-    uri = invocation.string_param(frame, "uri", MAX_URI)
+    uri = invocation.string_param(frame.message.params, "uri", MAX_URI)
     async for component, variables in _candidates(frame, uri):
         try:
             return await _read(frame, component, uri, variables)
@@ -56,8 +54,9 @@ async def _read(frame: Frame, component: Readable, uri: str, variables: dict[str
     except McpError:
         raise
     except Exception as error:
-        logger.exception("Reading through %s failed", component.name)
-        raise InternalError("The resource could not be read") from error
+        failures.report_unexpected(frame, error, "Reading through %s failed", component.name)
+        details = failures.debug_details(frame, error)
+        raise InternalError(f"The resource could not be read{details}") from error
     if isinstance(answer[0], ResourceNotFound):
         raise answer[0]
     return answer

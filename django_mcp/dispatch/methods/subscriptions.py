@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from django_mcp.dispatch import visibility
+from django_mcp.dispatch import task_calls, visibility
 from django_mcp.dispatch.invocation import string_param
 from django_mcp.frame.session import Change
 from django_mcp.protocol import initialize, subscriptions
@@ -14,10 +14,12 @@ from django_mcp.protocol.errors import (
     InvalidParams,
     Json,
     MethodNotFound,
+    MissingClientCapability,
     ResourceNotFound,
 )
 from django_mcp.protocol.limits import MAX_URI
 from django_mcp.protocol.subscriptions import Filter
+from django_mcp.server.tasks import Tasks
 
 if TYPE_CHECKING:
     from django_mcp.dispatch.invocation import Answer
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
 async def listen(frame: Frame) -> Answer:
     """Send the notifications which the client listens for, until its stream ends."""
     wanted = subscriptions.read(frame.message.params)
-    _check_count(frame, wanted.uris)
+    _check_count(frame, (*wanted.uris, *wanted.tasks))
+    if wanted.tasks and not task_calls.is_declared(frame):
+        raise MissingClientCapability.of(task_calls.EXTENSION)
     # The stream keeps them for as long as it is open.
     info, capabilities = frame.get_client_info(), frame.get_client_capabilities()
     initialize.check_client({"clientInfo": info, "clientCapabilities": capabilities})
@@ -48,7 +52,15 @@ async def resolve_filter(frame: Frame, wanted: Filter) -> Filter:
     if challenges := [access.challenge for access in found.values() if access.challenge]:
         raise AuthenticationRequired.for_all(challenges)
     readable = [uri for uri, access in found.items() if access.is_permitted]
-    return Filter(frozenset(lists), tuple(readable))
+    return Filter(frozenset(lists), tuple(readable), await _own_tasks(frame, wanted.tasks))
+
+
+async def _own_tasks(frame: Frame, ids: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those ids that name tasks of the caller."""
+    if not ids or not frame.server.capabilities.has("tasks"):
+        return ()
+    port = Tasks.get_port()
+    return tuple([each for each in ids if await port.get(frame, each) is not None])
 
 
 async def subscribe(frame: Frame) -> Answer:
@@ -74,13 +86,13 @@ def _uri(frame: Frame) -> str:
     capabilities = frame.revision.describe_capabilities(frame.server.get_capabilities())
     if not _declares(capabilities, "resources", "subscribe"):
         raise MethodNotFound("This server offers no subscriptions to resources")
-    return string_param(frame, "uri", MAX_URI)
+    return string_param(frame.message.params, "uri", MAX_URI)
 
 
 def _check_count(frame: Frame, uris: Collection[str]) -> None:
     limit = frame.server.options.subscriptions
     if len(uris) > limit:
-        raise InvalidParams(f"A client may subscribe to at most {limit} resources")
+        raise InvalidParams(f"A client may subscribe to at most {limit} resources and tasks")
 
 
 def _declares(capabilities: Json, category: str, flag: str) -> bool:

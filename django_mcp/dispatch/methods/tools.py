@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from django_mcp.components.base import (
     UnserializableResult,
 )
 from django_mcp.components.tool import ToolComponent
-from django_mcp.dispatch import invocation, visibility
+from django_mcp.dispatch import approval, invocation, task_calls, visibility
 from django_mcp.protocol import headers
 from django_mcp.protocol.errors import (
     ClientError,
@@ -26,26 +25,32 @@ from django_mcp.protocol.errors import (
 from django_mcp.protocol.limits import cut
 from django_mcp.protocol.preencoded import PreEncodedResult
 from django_mcp.protocol.revisions import Structured
+from django_mcp.server import failures
 
 if TYPE_CHECKING:
     from django_mcp.dispatch.invocation import Answer
     from django_mcp.frame.frame import Frame
     from django_mcp.protocol.revisions import Revision
 
-logger = logging.getLogger("django_mcp")
-
 FAILED = "The tool failed unexpectedly. The failure has been logged."
 
 
 async def call(frame: Frame) -> Answer:
-    name = invocation.string_param(frame, "name")
-    arguments = invocation.object_param(frame, "arguments")
-    tool = await visibility.find(frame, ToolComponent.kind, name)
+    params, server = frame.message.params, frame.server
+    name = invocation.string_param(params, "name")
+    arguments = invocation.object_param(params, "arguments")
+    tool = visibility.find_public(frame, ToolComponent.kind, name)
+    if tool is None:
+        tool = await visibility.find(frame, ToolComponent.kind, name)
     if not isinstance(tool, ToolComponent):
         raise InvalidParams(f"Unknown tool: {cut(name)}")
     if tool.param_headers and frame.exchange.request_headers is not None:
         collected = frame.exchange.request_headers.collected()
         headers.check_params(tool.param_headers, arguments, collected)
+    if tool.task_support != "forbidden" or "task" in params:
+        how = task_calls.plan(frame, tool)
+        if how is not None:
+            return await task_calls.answer(frame, how, call)
     try:
         try:
             validated = tool.input.validate(arguments)
@@ -53,11 +58,15 @@ async def call(frame: Frame) -> Answer:
             validated = await invocation.validate_large(tool.input, arguments)
     except InvalidArguments as error:
         return _error_result(f"The arguments do not fit: {error}"), frame
+    if tool.approval is not None:
+        held = await approval.hold(frame, tool, arguments, validated)
+        if held is not None:
+            return held, frame
     try:
         # Where nothing reads the result before it is sent, its structure is encoded early.
-        encodes = frame.exchange.encodes and not frame.server.middleware
+        encodes = frame.exchange.encodes and not server.middleware
         read = partial(_read_encoded if encodes else _read, frame.revision, tool)
-        handler = invocation.handler_of(tool, frame.server.handle_tool_call, name)
+        handler = invocation.handler_of(tool, server.handle_tool_call, name)
         return await invocation.run(handler, frame, validated, read=read)
     except ToolError as error:
         return _error_result(str(error)), frame
@@ -66,12 +75,12 @@ async def call(frame: Frame) -> Answer:
     except McpError:
         raise
     except (InvalidOutput, UnserializableResult) as error:
-        logger.error("The tool %s returned an invalid result: %s", name, error)
-        raise InternalError("The tool returned something unfit") from error
+        failures.report_unexpected(frame, error, "The tool %s returned an invalid result", name)
+        details = failures.debug_details(frame, error)
+        raise InternalError(f"The tool returned something unfit{details}") from error
     except Exception as error:
-        logger.exception("The tool %s failed", name)
-        details = f" (DEBUG: {type(error).__name__}: {error})" if frame.server.options.debug else ""
-        return _error_result(f"{FAILED}{details}"), frame
+        failures.report_unexpected(frame, error, "The tool %s failed", name)
+        return _error_result(f"{FAILED}{failures.debug_details(frame, error)}"), frame
 
 
 def _error_result(text: str) -> dict[str, Any]:
@@ -80,8 +89,10 @@ def _error_result(text: str) -> dict[str, Any]:
 
 def _read_encoded(revision: Revision, tool: ToolComponent, value: Any) -> dict[str, Any]:
     """Return the result of ``_read`` with its structure already encoded as JSON."""
+    if type(value) in results.SCALARS:  # It gains nothing from being encoded early.
+        return _revised(revision, tool, results.of_value(tool, value))
     json = None
-    if type(value) not in TINY and revision.structured is not Structured.NOTHING:
+    if revision.structured is not Structured.NOTHING:
         json = results.encode_structure(tool, value)
     if json is None:
         return _read(revision, tool, value)
@@ -89,13 +100,13 @@ def _read_encoded(revision: Revision, tool: ToolComponent, value: Any) -> dict[s
     return {"structuredContent": PreEncodedResult(json, content)}
 
 
-TINY = frozenset({type(None), bool, int, float, str})
-"""Types whose values gain nothing from being encoded early."""
-
-
 def _read(revision: Revision, tool: ToolComponent, value: Any) -> dict[str, Any]:
-    result = results.tool_result(tool, value)
-    if "structuredContent" in result:
+    return _revised(revision, tool, results.tool_result(tool, value))
+
+
+def _revised(revision: Revision, tool: ToolComponent, result: dict[str, Any]) -> dict[str, Any]:
+    """A result with its structured content as the revision has it."""
+    if revision.structured is Structured.OBJECT and "structuredContent" in result:
         structured = result["structuredContent"]
         result["structuredContent"] = revision.structured_content(structured, tool.output_schema)
     return result

@@ -20,6 +20,8 @@ from math import inf
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
+from django_mcp.components.base import UnserializableResult
+from django_mcp.components.serialization import jsonable
 from django_mcp.frame.client import input_requests
 from django_mcp.frame.client.input_requests import (
     ElicitResult,
@@ -33,11 +35,14 @@ from django_mcp.protocol import jsonrpc, limits
 from django_mcp.protocol.errors import InternalError, InvalidParams, MissingClientCapability
 from django_mcp.protocol.revisions import Feature
 from django_mcp.protocol.strict import messages as strict_messages
+from django_mcp.protocol.texts import resolved
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from django_mcp.frame.exchange import Exchange
+    from django_mcp.frame.frame import RequestInfo
+    from django_mcp.frame.transport import Transport
     from django_mcp.protocol.errors import Json
     from django_mcp.protocol.revisions import Revision
     from django_mcp.server.server import Server
@@ -57,11 +62,16 @@ MAX_PROGRESS = sys.float_info.max
 class CallState:
     """State shared by all copies of one call's client."""
 
-    def __init__(self) -> None:
-        self.has_ended = False
-        self.progress = -inf
-        self.writes = 0
-        """Statements so far that write to a database, where the revision is multi round-trip."""
+    # Of the class, because few calls change any of it.
+    has_ended = False
+    progress = -inf
+    writes = 0
+    """Statements so far that write to a database, where the revision is multi round-trip."""
+    request: RequestInfo | None = None
+    """The message whose handler is running, and how it arrived: for log records."""
+    transport: Transport | None = None
+    collected: Any = None
+    """What a client which calls again has been asked so far."""
 
 
 def _flushing(
@@ -123,8 +133,8 @@ class Client(ABC):
         """Send a log message, unless its level is below the client's.
 
         ``level`` is one of ``LEVELS`` or ``ALIASES``, in any case; an unknown one is the least
-        severe. ``data`` (any JSON value) is sent, or else the message. Never put secrets or
-        personal data into it. Messages above the server's rate limit are dropped.
+        severe. ``data`` is sent, or else the message; what has no JSON form, as a string. Never put
+        secrets or personal data into it. Messages above the server's rate limit are dropped.
         """
         warn_deprecated(self._revision, "notifications/message")
         name = level_name(level) or LEAST_SEVERE
@@ -132,8 +142,10 @@ class Client(ABC):
             return
         if self._rate_limiter is None or self._rate_limiter.take():
             content = message if data is None else data
+            if type(content) is not str:
+                content = _sendable(content)
             params = {"level": name, "logger": logger or self._server.name, "data": content}
-            self.notify("notifications/message", params)
+            self._send("notifications/message", params)
 
     def progress(
         self, progress: float, total: float | None = None, message: str | None = None
@@ -145,20 +157,30 @@ class Client(ABC):
         if self._progress_token is None or not self.state.progress < progress <= MAX_PROGRESS:
             return
         self.state.progress = progress
+        self._send("notifications/progress", self._progress_params(progress, total, message))
+
+    def _progress_params(
+        self, progress: float, total: float | None, message: str | None
+    ) -> dict[str, Any]:
         params: dict[str, Any] = {"progressToken": self._progress_token, "progress": progress}
         if total is not None and -MAX_PROGRESS <= total <= MAX_PROGRESS:
             params["total"] = total
         if message is not None and "message" in self._revision.fields["progress"]:
-            params["message"] = message
-        self.notify("notifications/progress", params)
+            params["message"] = message if type(message) is str else str(message)
+        return params
 
     def notify(self, method: str, params: Json | None = None) -> None:
         """Send any notification on this request's stream, if the revision has it.
 
         Nothing is sent after the request was answered or cancelled.
         """
+        self._send(method, resolved(params))
+
+    def _send(self, method: str, params: Json | None) -> None:
+        if self.state.has_ended:
+            return
         is_known = method in self._revision.server_notifications
-        if self.state.has_ended or (not is_known and method.startswith("notifications/")):
+        if not is_known and method.startswith("notifications/"):
             return
         is_checked = self._server.options.strict
         if is_checked and self._is_invalid(method, strict_messages.notification, params):
@@ -190,7 +212,7 @@ class Client(ABC):
 
         Where the revision has no ping, nothing happens: a client that disconnects ends its request.
         """
-        self._exchange.wait(self.aping(timeout=timeout))
+        self._exchange.wait_for_client(self.aping(timeout=timeout))
 
     async def aping(self, *, timeout: float = 10.0) -> None:
         """``ping`` for async handlers."""
@@ -274,6 +296,13 @@ class Client(ABC):
         """Return the client of a Frame to which ``assigned`` was assigned."""
         return self
 
+    def earlier_response(self, prefix: str) -> tuple[str, Json] | None:
+        """Return the key and the response of an input request whose key begins with ``prefix``.
+
+        Only a repeated call brings one; its key was sent in the signed state.
+        """
+        return None
+
     def _one(self, request: InputRequest[T], key: str | None, timeout: float | None) -> T:
         return self._wait(self._aone(request, key, timeout))
 
@@ -292,7 +321,7 @@ class Client(ABC):
         return await self._answers(requests, timeout)
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return self._exchange.wait(coroutine)
+        return self._exchange.wait_for_client(coroutine)
 
     @abstractmethod
     async def _answers(self, requests: InputRequests, timeout: float) -> dict[str, Any]:
@@ -366,6 +395,14 @@ def progress_token(meta: Any) -> str | int | None:
     if isinstance(token, str):
         raise InvalidParams(limits.too_long("_meta.progressToken", limits.MAX_IDENTIFIER))
     raise InvalidParams("_meta.progressToken must be a string or an integer")
+
+
+def _sendable(value: Any) -> Any:
+    """``value`` as JSON-compatible objects, or else as a string: logging never fails."""
+    try:
+        return jsonable(value)
+    except UnserializableResult:
+        return str(value)
 
 
 current: ContextVar[Client | None] = ContextVar("django_mcp.client", default=None)

@@ -15,6 +15,7 @@ from django_mcp.components.schemas import InputSchema
 from django_mcp.protocol import elicitation
 from django_mcp.protocol.errors import Json
 from django_mcp.protocol.revisions import NEWEST
+from django_mcp.protocol.texts import is_text, resolved
 
 FORM: Json = {"elicitation": {"form": {}}}
 URL: Json = {"elicitation": {"url": {}}}
@@ -109,7 +110,7 @@ def form(message: str, schema: type | Json) -> InputRequest[ElicitResult[Any]]:
         requested = elicitation.to_form_schema(fields.schema)
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
-    params = {"message": message, "requestedSchema": requested, "mode": "form"}
+    params = {"message": str(message), "requestedSchema": resolved(requested), "mode": "form"}
     return InputRequest(method="elicitation/create", params=params, capability=FORM, read=read)
 
 
@@ -125,7 +126,7 @@ def url_elicitation(
     ``elicitation_id`` is sent where the revision has ids; by default it is random.
     """
     try:
-        params = elicitation.url_elicitation_params(url, message, elicitation_id)
+        params = elicitation.url_elicitation_params(str(url), str(message), elicitation_id)
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
     return InputRequest(
@@ -153,13 +154,13 @@ def sample(
     system_prompt, temperature, stop_sequences, model_preferences, include_context, metadata,
     tools, tool_choice.
     """
-    if isinstance(messages, str):
-        messages = [{"role": "user", "content": {"type": "text", "text": messages}}]
+    if isinstance(messages, str) or is_text(messages):
+        messages = [{"role": "user", "content": {"type": "text", "text": str(messages)}}]
     named = {SAMPLING_OPTIONS[name]: value for name, value in options.items()}
     uses_tools = _uses_tools(messages) or bool(named.keys() & {"tools", "toolChoice"})
     return InputRequest(
         method="sampling/createMessage",
-        params={"messages": list(messages), "maxTokens": max_tokens, **named},
+        params=resolved({"messages": list(messages), "maxTokens": max_tokens, **named}),
         capability=SAMPLING_TOOLS if uses_tools else SAMPLING,
         read=_sampling_result,
     )

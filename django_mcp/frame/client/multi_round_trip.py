@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
@@ -69,56 +70,78 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
+class Collected:
+    """What a call has asked its client so far."""
+
+    def __init__(self) -> None:
+        self.missing: dict[str, Json] = {}
+        self.used: dict[str, Json] = {}
+        self.counts: dict[str, int] = {}
+
+
+@dataclass(eq=False, repr=False)
 class MultiRoundTripClient(Client):
     """A client which calls again with ``responses``: those of this call and of earlier ones."""
 
     is_multi_round_trip = True
 
-    def __init__(self, *facts: Any, responses: Mapping[str, Json] = {}) -> None:
-        super().__init__(*facts)
-        self._responses = responses
-        self._assigned: Json = {}
-        # Shared by the copies of this client which several Frames of one call hold.
-        self._missing: dict[str, Json] = {}
-        self._used: dict[str, Json] = {}
-        self._counts: dict[str, int] = {}
+    responses: Mapping[str, Json] | None = None
+    _assigned: Json | None = field(default=None, init=False)
+
+    @property
+    def _collected(self) -> Collected:
+        """Shared by the copies of this client which several Frames of one call hold."""
+        state = self.state
+        if state.collected is None:
+            state.collected = Collected()
+        collected: Collected = state.collected
+        return collected
 
     def with_assigns(self, assigned: Json) -> Client:
         """Return a copy which sends ``assigned`` along in the state."""
         changed = copy(self)
-        changed._assigned = {**self._assigned, **assigned}
+        changed._assigned = {**(self._assigned or {}), **assigned}
         return changed
+
+    def earlier_response(self, prefix: str) -> tuple[str, Json] | None:
+        responses = self.responses or {}
+        found = (pair for pair in responses.items() if pair[0].startswith(prefix))
+        return next(found, None)
 
     def require_urls(self, elicitations: Sequence[Json]) -> InputRequired:
         """Return what ends a call whose user has to visit pages first."""
         for number, elicitation in enumerate(elicitations, 1):
             params = self._revision.input_request("elicitation/create", elicitation)
-            self._missing[f"page-{number}"] = {"method": "elicitation/create", "params": params}
+            page = {"method": "elicitation/create", "params": params}
+            self._collected.missing[f"page-{number}"] = page
         return self._required()
 
     _wait = staticmethod(run_in_place)
 
     async def _answers(self, requests: InputRequests, timeout: float) -> dict[str, Any]:
-        answers = {}
+        answers, collected, responses = {}, self._collected, self.responses or {}
         for name, request in requests.items():
             with suppress(input_requests.InvalidClientResponse):
-                if name in self._responses:
-                    answers[name] = request.read(self._responses[name])
-                    self._used[name] = self._responses[name]
+                if name in responses:
+                    answers[name] = request.read(responses[name])
+                    collected.used[name] = responses[name]
             if name not in answers:
-                self._missing[name] = {"method": request.method, "params": self._params(request)}
-        if self._missing:
+                params = self._params(request)
+                collected.missing[name] = {"method": request.method, "params": params}
+        if collected.missing:
             # Concurrent input requests are sent to the client together.
             await asyncio.sleep(0)
             raise self._required()
         return answers
 
     def _required(self) -> InputRequired:
-        return InputRequired(self._missing, {"given": self._used, "assigns": self._assigned})
+        collected, assigned = self._collected, self._assigned or {}
+        return InputRequired(collected.missing, {"given": collected.used, "assigns": assigned})
 
     def _key(self, request: input_requests.InputRequest[Any]) -> str:
         """Return a name which differs by request and is the same when the handler runs again."""
         text = json.dumps(self._params(request), sort_keys=True, default=str)
         digest = sha256(f"{request.method} {text}".encode()).hexdigest()[:12]
-        count = self._counts[digest] = self._counts.get(digest, 0) + 1
+        counts = self._collected.counts
+        count = counts[digest] = counts.get(digest, 0) + 1
         return f"{request.method.partition('/')[0]}-{digest}-{count}"

@@ -28,6 +28,10 @@ class RetryInput(NamedTuple):
 FIRST = RetryInput()
 
 
+def is_retry(params: Json) -> bool:
+    return "inputResponses" in params or "requestState" in params
+
+
 def read(
     server: Server, revision: Revision, principal: str, method: str, params: Json
 ) -> RetryInput:
@@ -37,9 +41,7 @@ def read(
     what it was not asked. All others are ignored (MRTR-12), and the input is requested again,
     unless the server accepts responses without a state.
     """
-    if "inputResponses" not in params and "requestState" not in params:
-        return FIRST
-    if method not in revision.input_request_methods:
+    if not is_retry(params) or method not in revision.input_request_methods:
         return FIRST
     responses = params.get("inputResponses", {})
     if type(responses) is not dict or not all(type(item) is dict for item in responses.values()):

@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any
 
-from django_mcp.protocol import elicitation
+from django_mcp.protocol import elicitation, tasks
 from django_mcp.protocol.errors import Json, McpError, MissingClientCapability
 from django_mcp.protocol.schema.compiler import (
     is_object_root,
     to_object_root,
     without_boolean_properties,
 )
+from django_mcp.protocol.texts import resolved
 
 
 class Statefulness(Enum):
@@ -62,6 +63,10 @@ class Feature(Enum):
     SAMPLING_TOOLS = auto()
     """Sampling messages may hold several blocks, tool uses and tool results."""
     ARGUMENT_ERRORS_AS_RESULTS = auto()
+    TASKS = auto()
+    """The client requests a task, and receives its result in a request of its own."""
+    TASKS_EXTENSION = auto()
+    """The server decides whether a call becomes a task, for clients of the tasks extension."""
     BOOLEAN_PROPERTIES = auto()
     """The schema of a property of a tool's arguments or result may be true or false."""
 
@@ -120,6 +125,8 @@ class Revision:
 
     def known_fields(self, kind: str, value: Json) -> dict[str, Any]:
         known = self.fields[kind]
+        if value.keys() <= known:
+            return dict(value)
         return {name: member for name, member in value.items() if name in known}
 
     def describe(self, kind: str, descriptor: Json) -> dict[str, Any]:
@@ -158,11 +165,15 @@ class Revision:
 
     def describe_capabilities(self, capabilities: Json) -> dict[str, Any]:
         """Return those of the server's capabilities and flags that this revision has."""
-        return {
+        described = {
             name: {flag: value for flag, value in flags.items() if flag in known or "*" in known}
             for name, flags in capabilities.items()
             if (known := self.capabilities.get(name)) is not None
         }
+        if "tasks" in capabilities and self.has(Feature.TASKS_EXTENSION):
+            extensions = described.get("extensions", {})
+            described["extensions"] = {**extensions, tasks.EXTENSION: {}}
+        return described
 
     def serialize_result(
         self, method: str, result: dict[str, Any], *, server_info: Json, cache: Json
@@ -176,8 +187,8 @@ class Revision:
             return result
         if result.setdefault("resultType", "complete") == "complete" and method in self.cacheable:
             result = {**cache, **result}
-        meta = result.get("_meta")
-        result["_meta"] = {"io.modelcontextprotocol/serverInfo": server_info, **(meta or {})}
+        meta = {"io.modelcontextprotocol/serverInfo": server_info}
+        result["_meta"] = meta | result["_meta"] if result.get("_meta") else meta
         return result
 
     def input_request(self, method: str, params: Json) -> dict[str, Any]:
@@ -196,8 +207,8 @@ class Revision:
         return error.code
 
     def error(self, error: McpError) -> dict[str, Any]:
-        described = {"code": self.error_code(error), "message": error.message}
-        return described if error.data is None else {**described, "data": error.data}
+        described = {"code": self.error_code(error), "message": str(error.message)}
+        return described if error.data is None else {**described, "data": resolved(error.data)}
 
     def http_status(self, error: McpError) -> int:
         """Return the HTTP status of an error response before the stream has started."""

@@ -1,4 +1,4 @@
-"""2025-11-25: icons, URL elicitation, richer forms, tools in sampling, polling of streams."""
+"""2025-11-25: icons, URL elicitation, richer forms, tools in sampling, polling, tasks."""
 
 from django_mcp.protocol.revisions.base import Feature
 from django_mcp.protocol.revisions.v2025_06_18 import V2025_06_18
@@ -7,8 +7,9 @@ V2025_11_25 = V2025_06_18.revise(
     "2025-11-25",
     adds={
         # Defined by SEP-2133 after this revision, for its initialize as well.
-        "capabilities": {"extensions": "*"},
-        "server_notifications": "notifications/elicitation/complete",
+        "capabilities": {"extensions": "*", "tasks": "list cancel requests"},
+        "requests": "tasks/get tasks/result tasks/list tasks/cancel",
+        "server_notifications": "notifications/elicitation/complete notifications/tasks/status",
         "fields": {
             "implementation": "description icons websiteUrl",
             "tool": "icons execution",
@@ -27,6 +28,7 @@ V2025_11_25 = V2025_06_18.revise(
             Feature.RICH_ELICITATION,
             Feature.SAMPLING_TOOLS,
             Feature.ARGUMENT_ERRORS_AS_RESULTS,
+            Feature.TASKS,
         },
     },
 )

@@ -6,8 +6,8 @@ from django_mcp.protocol.revisions.v2025_11_25 import V2025_11_25
 V2026_07_28 = V2025_11_25.revise(
     "2026-07-28",
     adds={
-        "requests": "server/discover subscriptions/listen",
-        "server_notifications": "notifications/subscriptions/acknowledged",
+        "requests": "server/discover subscriptions/listen tasks/update",
+        "server_notifications": "notifications/subscriptions/acknowledged notifications/tasks",
         "cacheable": (
             "server/discover tools/list prompts/list resources/list resources/templates/list "
             "resources/read"
@@ -41,17 +41,25 @@ V2026_07_28 = V2025_11_25.revise(
             Feature.LISTEN_STREAMS,
             Feature.DISCONNECT_CANCELS,
             Feature.BOOLEAN_PROPERTIES,
+            Feature.TASKS_EXTENSION,
         },
     },
     drops={
-        "requests": "initialize ping logging/setLevel resources/subscribe resources/unsubscribe",
+        "requests": (
+            "initialize ping logging/setLevel resources/subscribe resources/unsubscribe "
+            "tasks/result tasks/list"
+        ),
         "notifications": (
             "notifications/initialized notifications/progress notifications/roots/list_changed"
         ),
-        "server_notifications": "notifications/elicitation/complete",
+        "server_notifications": "notifications/elicitation/complete notifications/tasks/status",
         "server_requests": "ping",
         "fields": {"tool": "execution", "elicitation/create": "elicitationId"},
-        "features": {Feature.PRIMING_EVENTS},
+        "features": {Feature.PRIMING_EVENTS, Feature.TASKS},
+    },
+    # Tasks are an extension now.
+    capabilities={
+        name: flags for name, flags in V2025_11_25.capabilities.items() if name != "tasks"
     },
     statefulness=Statefulness.STATELESS,
     deprecated=names("roots/list sampling/createMessage notifications/message"),

@@ -21,6 +21,7 @@ from django_mcp.protocol.schema import metaschema, walk
 from django_mcp.protocol.schema.regex import search
 from django_mcp.protocol.schema.steps import MAX_STEPS
 from django_mcp.protocol.schema.walk import MAX_DEPTH, MAX_SUBSCHEMAS, SchemaPosition
+from django_mcp.protocol.texts import json_fallback
 
 DEFAULT_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 DIALECTS = (
@@ -122,7 +123,7 @@ def _check_subschemas(schema: Json) -> None:
 def _plain(schema: Json) -> dict[str, Any]:
     """Return a copy that consists of JSON, so that the original can change."""
     try:
-        return dict(from_json(to_json(dict(schema)), allow_inf_nan=False))
+        return dict(from_json(to_json(dict(schema), fallback=json_fallback), allow_inf_nan=False))
     except ValueError as error:
         raise ValueError(f"A JSON Schema holds nothing but JSON: {error}") from error
 

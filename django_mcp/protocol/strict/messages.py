@@ -15,16 +15,19 @@ from django_mcp.protocol.strict.types import (
     any_object,
     any_value,
     list_of,
+    one_of,
     string,
     unsigned,
 )
+from django_mcp.protocol.tasks import Status
 
 
 def result(revision: Revision, method: str, value: Any) -> list[str]:
     """Return the problems of the result of ``method``; none if the method is not known."""
     if isinstance(value, dict) and value.get("resultType") == "input_required":
         return _sentences(INPUT_REQUIRED, value, revision)
-    own = RESULTS.get(method)
+    of_tasks = SESSION_TASK_RESULTS if revision.has(Feature.TASKS) else TASK_RESULTS
+    own = _created_task(method, value) or RESULTS.get(method) or of_tasks.get(method)
     if own is None:
         return []
     required = own.required
@@ -34,6 +37,15 @@ def result(revision: Revision, method: str, value: Any) -> list[str]:
         required += " ttlMs cacheScope"
     expected = replace(own, required=required, optional=f"{own.optional} _meta")
     return _sentences(expected, value, revision)
+
+
+def _created_task(method: str, value: Any) -> ObjectType | None:
+    """Return the type of a result that describes a new task, if ``value`` is one."""
+    if method != "tools/call" or not isinstance(value, dict):
+        return None
+    if value.get("resultType") == "task":
+        return CREATED_TASK
+    return SESSION_CREATED_TASK if "task" in value else None
 
 
 def notification(revision: Revision, method: str, params: Json | None) -> list[str]:
@@ -91,6 +103,24 @@ def _page(member: str, item: Type) -> ObjectType:
     return ObjectType(member, "nextCursor", types={member: list_of(item)})
 
 
+STATUS = one_of(*map(str, Status))
+# Of 2025-11-25.
+SESSION_TASK_MEMBERS = "taskId status createdAt lastUpdatedAt ttl"
+SESSION_TASK = ObjectType(
+    SESSION_TASK_MEMBERS, "statusMessage pollInterval _meta", types={"status": STATUS}
+)
+SESSION_CREATED_TASK = ObjectType("task", "_meta", types={"task": SESSION_TASK})
+# Of the extension.
+TASK = ObjectType(
+    "taskId status createdAt lastUpdatedAt ttlMs",
+    "statusMessage pollIntervalMs inputRequests result error subscriptionId _meta",
+    types={"status": STATUS, "ttlMs": unsigned, "result": any_object, "error": any_object},
+)
+CREATED_TASK = ObjectType(
+    TASK.required, "statusMessage pollIntervalMs _meta", types={**TASK.types, "resultType": string}
+)
+
+
 RESULTS: Mapping[str, ObjectType] = {
     "initialize": ObjectType(
         "protocolVersion capabilities serverInfo",
@@ -115,6 +145,18 @@ RESULTS: Mapping[str, ObjectType] = {
 }
 """The results of the methods, each without the members that all results have."""
 
+SESSION_TASK_RESULTS: Mapping[str, ObjectType] = {
+    "tasks/get": SESSION_TASK,
+    "tasks/cancel": SESSION_TASK,
+    "tasks/list": _page("tasks", SESSION_TASK),
+}
+TASK_RESULTS: Mapping[str, ObjectType] = {
+    "tasks/get": TASK,
+    "tasks/update": ObjectType(),
+    "tasks/cancel": ObjectType(),
+}
+"""The results of the extension. That of tasks/result is the result of the call."""
+
 INPUT_REQUIRED = ObjectType(
     "resultType", "inputRequests requestState _meta", types={"resultType": any_value}
 )
@@ -128,6 +170,8 @@ NOTIFICATIONS: Mapping[str, Type] = {
     "notifications/resources/list_changed": ObjectType(optional="_meta"),
     "notifications/resources/updated": ObjectType("uri", "_meta"),
     "notifications/elicitation/complete": ObjectType("elicitationId", "_meta"),
+    "notifications/tasks/status": SESSION_TASK,
+    "notifications/tasks": TASK,
 }
 
 SERVER_REQUESTS: Mapping[str, Type] = {

@@ -256,17 +256,22 @@ async def test_notification_unknown_to_the_revision_is_dropped(client_for: Clien
     assert client.notifications == []
 
 
-async def test_unserializable_notification_returns_an_error_result(
-    client_for: ClientFor, caplog: pytest.LogCaptureFixture
+class NoJson:
+    def __str__(self) -> str:
+        return "no JSON"
+
+
+async def test_log_data_without_a_json_form_is_sent_as_a_string(
+    client_for: ClientFor,
 ) -> None:
     server = Server("desk", notify_lists_on_initialize=False)
 
     @server.tool
     def notify(frame: Frame) -> None:
-        frame.client.log("info", data=object())
+        frame.client.log("info", data=NoJson())
 
     async with client_for(server) as client:
         result = await client.call_tool("notify")
 
-    assert result["isError"] is True
-    assert client.notifications == []
+    assert "isError" not in result
+    assert [log["data"] for log in client.logs] == ["no JSON"]

@@ -1,0 +1,107 @@
+"""Whether a tool call becomes a task: the rules of both forms, and how such a call is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from django_mcp.protocol import tasks
+from django_mcp.protocol.errors import (
+    InvalidParams,
+    Json,
+    MethodNotFound,
+    MissingClientCapability,
+)
+from django_mcp.protocol.limits import cut
+from django_mcp.protocol.revisions import Feature
+from django_mcp.protocol.tasks import Task
+from django_mcp.server.tasks import Tasks
+
+if TYPE_CHECKING:
+    from django_mcp.components.tool import ToolComponent
+    from django_mcp.dispatch.invocation import Answer
+    from django_mcp.frame.frame import Frame
+
+EXTENSION: Json = {"extensions": {tasks.EXTENSION: {}}}
+"""What a client of the extension declares."""
+
+
+class Plan(NamedTuple):
+    """How a call becomes a task."""
+
+    after: float
+    """Seconds for which the call may end without a task."""
+    ttl_ms: int | None = None
+    """The lifetime that the client requests."""
+
+
+def plan(frame: Frame, tool: ToolComponent) -> Plan | None:
+    """Return how the call becomes a task, or None for a plain call.
+
+    Raises MethodNotFound, InvalidParams or MissingClientCapability where the tool cannot be called
+    in this way.
+    """
+    if not frame.exchange.may_start_tasks:
+        return None
+    if frame.revision.has(Feature.TASKS):
+        return _requested(frame, tool)
+    if frame.revision.has(Feature.TASKS_EXTENSION):
+        return _decided(frame, tool)
+    return None
+
+
+def _requested(frame: Frame, tool: ToolComponent) -> Plan | None:
+    """Return the plan of a client which requests each task itself (TASK-06, -10 to -13)."""
+    if not frame.server.capabilities.has_tasks(frame.revision):
+        return None
+    params = frame.message.params
+    if "task" not in params:
+        if tool.task_support == "required":
+            raise MethodNotFound(f"The tool {cut(tool.name)} can only be called as a task")
+        return None
+    if tool.task_support == "forbidden":
+        raise MethodNotFound(f"The tool {cut(tool.name)} cannot be called as a task")
+    return Plan(0, _ttl(params["task"]))
+
+
+def _ttl(metadata: Any) -> int | None:
+    ttl = metadata.get("ttl") if type(metadata) is dict else False
+    if ttl is None or (type(ttl) is int and ttl >= 0):
+        return ttl
+    if type(ttl) is float and ttl >= 0 and ttl.is_integer():
+        return int(ttl)  # JSON has one type for both.
+    raise InvalidParams("params.task must be an object, and its ttl a number of milliseconds")
+
+
+def _decided(frame: Frame, tool: ToolComponent) -> Plan | None:
+    """Return the plan of the server, for a client that declares the extension (TASK-02 to -04)."""
+    support = tool.task_support
+    if support == "forbidden" or not frame.server.capabilities.has("tasks"):
+        return None
+    if not is_declared(frame):
+        if support == "required":
+            raise MissingClientCapability.of(EXTENSION)
+        return None
+    if tool.task_after is not None:
+        return Plan(tool.task_after)
+    return Plan(0 if support == "required" else frame.server.options.task_after)
+
+
+def is_declared(frame: Frame) -> bool:
+    """Return whether the client declares the extension in this request."""
+    extensions = (frame.get_client_capabilities() or {}).get("extensions")
+    return isinstance(extensions, dict) and isinstance(extensions.get(tasks.EXTENSION), dict)
+
+
+async def answer(frame: Frame, how: Plan, call: Callable[[Frame], Awaitable[Answer]]) -> Answer:
+    """Return the answer to a call which becomes a task, or to one that ended before."""
+    port = Tasks.get_port()
+    if how.after:
+        found = await port.run_or_hand_over(frame, call, how.after)
+    else:
+        found = await port.start(frame, how.ttl_ms)
+    if not isinstance(found, Task):
+        return found
+    is_session = frame.revision.has(Feature.TASKS)
+    describe = tasks.created_in_session if is_session else tasks.created_in_extension
+    return describe(found), frame

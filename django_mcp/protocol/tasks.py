@@ -1,0 +1,274 @@
+"""Tasks: the table of their life cycle, and what clients of both forms are sent.
+
+A task is one value with the names of the extension ``io.modelcontextprotocol/tasks``;
+2025-11-25 is sent another shape of it. Every change is a function from one value to the next.
+Times are strings (RFC 3339) and are made elsewhere: this module reads no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from django_mcp.protocol.errors import Json
+
+EXTENSION = "io.modelcontextprotocol/tasks"
+RELATED_TASK = "io.modelcontextprotocol/related-task"
+"""The key of ``_meta`` by which messages of 2025-11-25 name their task (TASK-54)."""
+STATUS_NOTIFICATION = "notifications/tasks/status"
+"""Of 2025-11-25."""
+LISTEN_NOTIFICATION = "notifications/tasks"
+"""Of the extension, on listen streams."""
+
+MAX_MESSAGES = 100
+"""Messages to the client which a task keeps until one is there to receive them."""
+MAX_INPUT_REQUESTS = 1000
+"""Input requests of one task, in its whole life."""
+MAX_STATUS_MESSAGE = 1000
+"""Characters of a status message."""
+
+
+class Status(StrEnum):
+    WORKING = "working"
+    INPUT_REQUIRED = "input_required"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+ACTIVE = frozenset({Status.WORKING, Status.INPUT_REQUIRED})
+FINAL = frozenset(Status) - ACTIVE
+
+LIFE_CYCLE: Mapping[Status, frozenset[Status]] = {
+    Status.WORKING: frozenset(Status),
+    Status.INPUT_REQUIRED: frozenset(Status),
+    Status.COMPLETED: frozenset(),
+    Status.FAILED: frozenset(),
+    Status.CANCELLED: frozenset(),
+}
+"""The statuses that a change may lead to, by the present one (TASK-25, TASK-26 of 2025-11-25)."""
+
+
+class TaskEnded(Exception):
+    """The status of the task is final: nothing changes it any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One task. ``ttl_ms`` counts from its creation."""
+
+    id: str
+    status: Status = Status.WORKING
+    created_at: str = ""
+    updated_at: str = ""
+    ttl_ms: int = 0
+    poll_interval_ms: int = 1000
+    message: str = ""
+    progress: float | None = None
+    total: float | None = None
+    inputs: Mapping[str, Json] = field(default_factory=dict)
+    """Every key that was ever issued. A request has ``method`` and ``params``, what was answered
+    has ``response``, and a key whose response was read has nothing."""
+    messages: tuple[Json, ...] = ()
+    """Notifications for the client which have not been sent yet, oldest first."""
+    result: Json | None = None
+    error: Json | None = None
+
+    @property
+    def is_final(self) -> bool:
+        return self.status in FINAL
+
+    @property
+    def outstanding(self) -> dict[str, Json]:
+        """The input requests without a response, by key."""
+        return {
+            key: {"method": item["method"], "params": item["params"]}
+            for key, item in self.inputs.items()
+            if "method" in item
+        }
+
+
+# Changes.
+
+
+def become(task: Task, status: Status, **changed: Any) -> Task:
+    """Return the task with this status; raises TaskEnded if its status is final."""
+    if status not in LIFE_CYCLE[task.status]:
+        raise TaskEnded(f"The task is {task.status}")
+    return replace(task, status=status, **changed)
+
+
+def report(
+    task: Task,
+    message: str | None = None,
+    progress: float | None = None,
+    total: float | None = None,
+    notifications: Iterable[Json] = (),
+) -> Task:
+    """Return the task after its handler reported progress, or sent notifications."""
+    kept = (*task.messages, *notifications)[-MAX_MESSAGES:]
+    if progress is None:
+        return become(task, task.status, messages=kept)
+    text = task.message if message is None else message[:MAX_STATUS_MESSAGE]
+    return become(task, task.status, message=text, progress=progress, total=total, messages=kept)
+
+
+def take_messages(task: Task) -> Task:
+    """Return the task after its messages were sent; its status may be final."""
+    return replace(task, messages=())
+
+
+def ask(task: Task, requests: Mapping[str, Json]) -> tuple[Task, dict[str, str]]:
+    """Return the task that requires more input, and the key of each request by its name.
+
+    A key is never issued twice (TASK-12). Raises ValueError for too many requests.
+    """
+    if len(task.inputs) + len(requests) > MAX_INPUT_REQUESTS:
+        raise ValueError(f"A task may request input at most {MAX_INPUT_REQUESTS} times")
+    inputs, keys = dict(task.inputs), {}
+    for name, request in requests.items():
+        keys[name] = key = _unused(name, inputs)
+        inputs[key] = request
+    return become(task, Status.INPUT_REQUIRED, inputs=inputs), keys
+
+
+def _unused(name: str, issued: Mapping[str, Json]) -> str:
+    key, number = name, 1
+    while key in issued:
+        number += 1
+        key = f"{name}-{number}"
+    return key
+
+
+def answer(task: Task, responses: Mapping[str, Json]) -> Task:
+    """Return the task with the responses to its outstanding requests; others are ignored.
+
+    It is working again when nothing is outstanding (TASK-11, TASK-53).
+    """
+    known = task.outstanding.keys() & responses.keys()
+    if not known:
+        return task
+    inputs = {**task.inputs, **{key: {"response": responses[key]} for key in known}}
+    return _with_inputs(task, inputs)
+
+
+def take_responses(task: Task, keys: Iterable[str]) -> Task:
+    """Return the task after its handler read these responses, or gave up waiting for them."""
+    return _with_inputs(task, {**task.inputs, **{key: {} for key in keys}})
+
+
+def _with_inputs(task: Task, inputs: Mapping[str, Json]) -> Task:
+    is_waiting = any("method" in item for item in inputs.values())
+    return become(task, Status.INPUT_REQUIRED if is_waiting else Status.WORKING, inputs=inputs)
+
+
+def claim_requests(task: Task, by: str, now: float, until: float) -> Task:
+    """Return the task whose outstanding requests ``by`` may send to the client until then.
+
+    Of several responses to ``tasks/result`` that wait, one sends each request. Times are in
+    seconds.
+    """
+    inputs = {
+        key: {**item, "sender": by, "until": until}
+        if "method" in item and (item.get("sender", by) == by or item["until"] <= now)
+        else item
+        for key, item in task.inputs.items()
+    }
+    return task if inputs == task.inputs else replace(task, inputs=inputs)
+
+
+def claimed_by(task: Task, by: str) -> dict[str, Json]:
+    """Return the outstanding requests which ``by`` has claimed."""
+    outstanding = task.outstanding
+    return {key: outstanding[key] for key in outstanding if task.inputs[key].get("sender") == by}
+
+
+def complete(task: Task, result: Json) -> Task:
+    """Return the task with its result, also one that says ``isError`` (TASK-09)."""
+    return become(task, Status.COMPLETED, result=result, inputs={})
+
+
+def fail(task: Task, error: Json) -> Task:
+    """Return the task that failed with a JSON-RPC error."""
+    message = str(error.get("message", ""))[:MAX_STATUS_MESSAGE]
+    return become(task, Status.FAILED, error=error, message=message, inputs={})
+
+
+def cancel(task: Task, message: str = "The task was cancelled") -> Task:
+    return become(task, Status.CANCELLED, message=message, inputs={})
+
+
+# Shapes.
+
+
+def in_session(task: Task) -> dict[str, Any]:
+    """Return the Task of 2025-11-25, whose ``failed`` includes results with ``isError``."""
+    is_error = task.status is Status.COMPLETED and bool((task.result or {}).get("isError"))
+    return {
+        "taskId": task.id,
+        "status": str(Status.FAILED if is_error else task.status),
+        **({"statusMessage": message} if (message := session_message(task)) else {}),
+        "createdAt": task.created_at,
+        "lastUpdatedAt": task.updated_at,
+        "ttl": task.ttl_ms,
+        "pollInterval": task.poll_interval_ms,
+    }
+
+
+def session_message(task: Task) -> str:
+    """Return the status message; that of an error result says what went wrong (TASK-28)."""
+    result = task.result or {}
+    if task.status is not Status.COMPLETED or not result.get("isError"):
+        return task.message
+    content = result.get("content") or ()
+    texts = (block.get("text") for block in content if block.get("type") == "text")
+    return next((text[:MAX_STATUS_MESSAGE] for text in texts if text), "The tool failed")
+
+
+def created_in_session(task: Task) -> dict[str, Any]:
+    """Return the CreateTaskResult of 2025-11-25."""
+    return {"task": in_session(task), "_meta": related(task.id)}
+
+
+def in_extension(task: Task) -> dict[str, Any]:
+    """Return the Task of the extension, without what belongs to its status."""
+    return {
+        "taskId": task.id,
+        "status": str(task.status),
+        **({"statusMessage": task.message} if task.message else {}),
+        "createdAt": task.created_at,
+        "lastUpdatedAt": task.updated_at,
+        "ttlMs": task.ttl_ms,
+        "pollIntervalMs": task.poll_interval_ms,
+    }
+
+
+def created_in_extension(task: Task) -> dict[str, Any]:
+    """Return the CreateTaskResult of the extension."""
+    return {"resultType": "task", **in_extension(task)}
+
+
+def detailed(task: Task) -> dict[str, Any]:
+    """Return the DetailedTask of the extension (TASK-08)."""
+    describe = DETAILS.get(task.status)
+    return {**in_extension(task), **(describe(task) if describe is not None else {})}
+
+
+DETAILS: Mapping[Status, Callable[[Task], Json]] = {
+    Status.INPUT_REQUIRED: lambda task: {"inputRequests": task.outstanding},
+    Status.COMPLETED: lambda task: {"result": task.result},
+    Status.FAILED: lambda task: {"error": task.error},
+}
+"""What a DetailedTask has besides, by its status."""
+
+
+def related(task_id: str) -> dict[str, Any]:
+    """Return the ``_meta`` which relates a message to a task."""
+    return {RELATED_TASK: {"taskId": task_id}}
+
+
+def with_related(params: Json, task_id: str) -> dict[str, Any]:
+    """Return parameters or a result with the metadata which names the task."""
+    return {**params, "_meta": {**(params.get("_meta") or {}), **related(task_id)}}

@@ -1,0 +1,48 @@
+"""Texts of a site in messages: a lazy translation becomes a string when the message is made.
+
+A lazy translation is known by its methods, which are those of a string: this package must not
+import Django.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_PLAIN = frozenset({str, int, float, bool, type(None), bytes})
+
+
+def is_text(value: Any) -> bool:
+    """Return whether ``value`` is a string or a lazy translation."""
+    return isinstance(value, str) or hasattr(value, "casefold")
+
+
+def resolved(value: Any) -> Any:
+    """Return ``value`` with strings instead of lazy translations, in the active language.
+
+    It is the same object if it contains none of them.
+    """
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if isinstance(value, Mapping):
+        return _resolved_members(value)
+    if isinstance(value, list | tuple):
+        items = [resolved(item) for item in value]
+        is_same = all(new is old for new, old in zip(items, value, strict=True))
+        return value if is_same else items
+    return str(value) if kind is not type and is_text(value) else value
+
+
+def _resolved_members(value: Mapping[Any, Any]) -> Any:
+    members = {resolved(name): resolved(member) for name, member in value.items()}
+    is_same = all(new is old for new, old in zip(members.values(), value.values(), strict=False))
+    is_same = is_same and all(type(name) in _PLAIN for name in value)
+    return value if is_same else members
+
+
+def json_fallback(value: Any) -> Any:
+    """Return the string of a lazy translation; raise TypeError for any other value."""
+    if is_text(value):
+        return str(value)
+    raise TypeError(f"JSON has no form of {type(value).__qualname__}")
