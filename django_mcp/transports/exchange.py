@@ -20,10 +20,16 @@ class LoopExchange:
     """The part of an Exchange which runs handlers, and rejects what a transport cannot do."""
 
     encodes = False
-    request_headers: RequestHeaders | None = None
+    may_start_tasks = True
+    is_task_run = False
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
+
+    @property
+    def request_headers(self) -> RequestHeaders | None:
+        """None: only stateless requests over HTTP repeat their body in headers."""
+        return None
 
     def run(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
         """Run a synchronous function in a thread of the pool."""
@@ -50,6 +56,19 @@ class LoopExchange:
             )
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
 
+    def wait_for_client(self, coroutine: Coroutine[Any, Any, T], /) -> T:
+        """``wait`` for a response of the client, for which no connection to a database is held."""
+        if not self._is_here():
+            threads.release_connections()
+        return self.wait(coroutine)
+
+    def _wait_for_loop(self) -> None:
+        """Block this thread until the event loop has done what this thread left to it.
+
+        A handler may write many messages before the loop runs. It never waits for the client.
+        """
+        asyncio.run_coroutine_threadsafe(_do_nothing(), self.loop).result()
+
     async def close_stream(self, retry: int, /) -> None:
         """Do nothing: a stream which cannot be resumed stays open."""
 
@@ -62,3 +81,7 @@ class LoopExchange:
             return asyncio.get_running_loop() is self.loop
         except RuntimeError:
             return False
+
+
+async def _do_nothing() -> None:
+    """Return at once."""

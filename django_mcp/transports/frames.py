@@ -64,12 +64,13 @@ def stateless(call: IncomingRequest, request: Request, meta: RequestMeta) -> Fra
     }
     if meta.client_info is not None:
         private["client_info"] = meta.client_info
-    principal = call.caller.principal.key
-    earlier = request_state.read(
-        call.server, meta.revision, principal, request.method, request.params
-    )
+    earlier = request_state.FIRST
     client: Callable[..., Client] = MultiRoundTripClient
-    if earlier is not request_state.FIRST:
+    if request_state.is_retry(request.params):
+        principal = call.caller.principal.key
+        earlier = request_state.read(
+            call.server, meta.revision, principal, request.method, request.params
+        )
         client = partial(MultiRoundTripClient, responses=earlier.responses)
     level = meta.log_level
     if level is not None and level_name(level) != level:
@@ -78,7 +79,7 @@ def stateless(call: IncomingRequest, request: Request, meta: RequestMeta) -> Fra
 
 
 def in_session(call: IncomingRequest, request: Request | Notification, session: Session) -> Frame:
-    private, level = _private(call.server, session), session_level(session)
+    private, level = private_of(call.server, session), session_level(session)
     return _frame(
         call, request, private, level, assigns=session.assigns, initialized=session.initialized
     )
@@ -109,11 +110,11 @@ BEFORE_SESSION = frozenset({"initialize", "ping"})
 
 
 def with_session(frame: Frame, session: Session) -> Frame:
-    private: Any = _private(frame.server, session)
+    private: Any = private_of(frame.server, session)
     return replace(frame, assigns=session.assigns, initialized=session.initialized, private=private)
 
 
-def _private(server: Server, session: Session) -> dict[str, Any]:
+def private_of(server: Server, session: Session) -> dict[str, Any]:
     private = {
         **session.private,
         "server": server,

@@ -36,6 +36,8 @@ T = TypeVar("T")
 class LocalExchange(LoopExchange):
     """Sends to the client of the outer call, if the call is made within one."""
 
+    may_start_tasks = False
+
     def __init__(self, outer: Exchange | None = None) -> None:
         super().__init__()
         self._outer = outer
@@ -77,6 +79,30 @@ class DjangoInProcessCaller:
             raise result
         return result
 
+    async def call_as(
+        self,
+        server: Server,
+        principal: Principal,
+        method: str,
+        params: dict[str, Any],
+        *,
+        frame: Frame | None = None,
+    ) -> dict[str, Any]:
+        """The JSON-RPC response to a request of ``principal``, logged and signalled as a call.
+
+        Without the ``frame`` of a call whose client it has, nobody is connected, and the revision
+        is the newest with sessions.
+        """
+        registry.make_ready(server)
+        if frame is not None:
+            request = RequestInfo(frame.request_id, method, params)
+            return await _answer(
+                replace(frame, user=principal.user, auth=principal, request=request)
+            )
+        origin = frames.RequestOrigin(principal, transport=None)
+        call = frames.IncomingRequest(server, origin, LocalExchange())
+        return await _answer(frames.local(call, Request(LOCAL, method, params)))
+
     async def handle(
         self, server: Server, message: Json, *, user: Any, scopes: Iterable[str]
     ) -> dict[str, Any] | None:
@@ -92,9 +118,7 @@ class DjangoInProcessCaller:
             frame = _frame(_call(server, user, scopes), read)
         except McpError as error:
             return error.to_json_rpc(read.id, NEWEST)
-        reply = await handle.answer(frame, site.get())
-        answer: dict[str, Any] = jsonrpc.decode(dispatcher.encode(reply.message))
-        return answer
+        return await _answer(frame)
 
     def frame(self, server: Server, client_info: Json, capabilities: Json, *, user: Any) -> Frame:
         principal = _principal(user, ())
@@ -115,6 +139,12 @@ class DjangoInProcessCaller:
 
         with threads.thread_sensitive():
             return async_to_sync(run)()
+
+
+async def _answer(frame: Frame) -> dict[str, Any]:
+    reply = await handle.answer(frame, site.get())
+    answer: dict[str, Any] = jsonrpc.decode(dispatcher.encode(reply.message))
+    return answer
 
 
 LOCAL = "local"

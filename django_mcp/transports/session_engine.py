@@ -10,7 +10,7 @@ import asyncio
 import secrets
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from math import inf
 from typing import Any, Generic, TypeVar
 
@@ -22,7 +22,7 @@ from django_mcp.dispatch.invocation import call_hook
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change, Session
 from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.errors import InternalError, InvalidRequest, TooManyRequests
+from django_mcp.protocol.errors import InternalError, InvalidRequest, McpError, TooManyRequests
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestId, Response
 from django_mcp.protocol.limits import MAX_BATCH, quoted
 from django_mcp.pubsub import publisher
@@ -75,20 +75,23 @@ class SessionEngine:
         await self.store.create(session)
         return reply, session
 
-    async def answer(self, frame: Frame) -> Reply:
+    def answer(self, frame: Frame) -> Coroutine[Any, Any, Reply]:
         """The reply to a request; only cancellation is raised."""
         session_id = frame.get_mcp_session_id()
         if (
-            session_id is None
-            or not frame.server.serialize_requests
+            not frame.server.serialize_requests
+            or session_id is None
             or frame.message.method in session_lock.UNLOCKED
         ):
-            return await handle.answer(frame, self.site)
+            return handle.answer(frame, self.site)
+        return self._answer_locked(frame, session_id)
+
+    async def _answer_locked(self, frame: Frame, session_id: str) -> Reply:
         try:
             lock = session_lock.acquire(session_id, self.store, is_shared=self.is_shared)
             async with lock as session:
                 return await handle.answer(frames.with_session(frame, session), self.site)
-        except InvalidRequest as error:
+        except McpError as error:
             return dispatcher.error_reply(frame, error)
         except Exception as error:
             frame.server.report("The session lock could not be acquired", error)

@@ -16,16 +16,19 @@ from weakref import WeakValueDictionary
 
 from django_mcp.frame.session import Change, Session, address
 from django_mcp.protocol.errors import InvalidRequest
+from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores.base import SessionStore
 
 logger = logging.getLogger("django_mcp")
 
-UNLOCKED = frozenset({"ping", "logging/setLevel"})
+UNLOCKED = frozenset(
+    {"ping", "logging/setLevel", "tasks/get", "tasks/result", "tasks/list", "tasks/cancel"}
+)
 """Methods which never wait for the lock."""
-LEASE = 30.0
+LEASE = 10.0
 """Seconds until the lease of a worker that died expires."""
-RENEWAL = 10.0
-"""Seconds between two renewals of the lease."""
+RENEWAL = 3.0
+"""Seconds between two renewals of the lease, and a third of it after one that failed."""
 PAUSES = (0.02, 0.05, 0.1, 0.25)
 """Seconds between attempts to acquire the lease of another worker; the last one repeats."""
 
@@ -77,10 +80,14 @@ async def _update_lease(session_id: str, token: str, store: SessionStore) -> Ses
 
 
 async def _renew(session_id: str, token: str, store: SessionStore) -> None:
+    pause = RENEWAL
     while True:
-        await asyncio.sleep(RENEWAL)
+        await asyncio.sleep(pause)
+        pause = RENEWAL
         try:
             await _update_lease(session_id, token, store)
+        except StoreUnavailable:
+            pause = RENEWAL / 3  # It is logged.
         except Exception:
             logger.exception("A session lock could not be renewed")
 

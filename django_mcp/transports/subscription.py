@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
@@ -9,9 +11,16 @@ from typing import Any, cast
 from django_mcp.auth.base import Principal
 from django_mcp.dispatch import visibility
 from django_mcp.frame.frame import Frame
-from django_mcp.protocol import jsonrpc, subscriptions
+from django_mcp.log import log_repeated
+from django_mcp.protocol import jsonrpc, subscriptions, tasks
 from django_mcp.protocol.subscriptions import Filter
-from django_mcp.pubsub import bus, publisher
+from django_mcp.protocol.tasks import FINAL, Task
+from django_mcp.pubsub import announcements, bus, publisher
+from django_mcp.pubsub.coalescing import Coalescer
+from django_mcp.server.tasks import Tasks
+
+READ_TASKS = 4.0
+"""Seconds between two reads of the tasks of a stream: hints of their changes may be lost."""
 
 
 class Subscription:
@@ -21,6 +30,10 @@ class Subscription:
         self._write = write
         self._id = subscriptions.encoded_id(frame.request_id)
         self._is_open = False
+        self._groups: list[str | None] = []
+        self._coalescer = Coalescer(self._send_soon)
+        self._states: dict[str, tuple[Any, ...]] = {}
+        self._reading: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Subscribe and acknowledge; ``close`` must follow, also after a cancellation."""
@@ -28,36 +41,81 @@ class Subscription:
         # for its end refer to the parameters too, so they are cleared, not replaced.
         cast("dict[str, Any]", self._frame.message.params).clear()
         # In this order: what is published once the client reads this is sent to it.
-        for group in self._groups():
-            await bus.here().subscribe(group, self._receive)
+        server = self._frame.server
+        for uri in (*([None] if self._wanted.lists else []), *self._wanted.uris):
+            self._groups.append(uri)
+            await announcements.here().subscribe(server, uri, self._receive)
+        for task_id in self._wanted.tasks:
+            await bus.here().subscribe(publisher.of_task(task_id), self._receive)
+            await self._changed_task(task_id)
+        if self._wanted.tasks:
+            self._reading = bus.create_task(self._read_tasks())
         acknowledgement = subscriptions.acknowledgement(self._frame.request_id, self._wanted)
         self._write(jsonrpc.encode(acknowledgement))
         self._is_open = True
 
     def close(self) -> None:
         self._is_open = False
-        for group in self._groups():
-            bus.here().unsubscribe(group, self._receive)
+        self._coalescer.close()
+        for uri in self._groups:
+            announcements.here().unsubscribe(self._frame.server, uri, self._receive)
+        self._groups.clear()
+        for task_id in self._wanted.tasks:
+            bus.here().unsubscribe(publisher.of_task(task_id), self._receive)
+        if self._reading is not None:
+            self._reading.cancel()
 
     def reauthenticated(self, principal: Principal) -> None:
         self._frame = replace(self._frame, user=principal.user, auth=principal)
 
-    def _groups(self) -> list[str]:
-        server = self._frame.server
-        of_lists = [publisher.of_server(server)] if self._wanted.lists else []
-        return of_lists + [publisher.of_resource(server, uri) for uri in self._wanted.uris]
-
     def _receive(self, message: bus.Message) -> None:
+        if "task" in message:
+            bus.spawn(self._send_task(message["task"]))
+            return
         method, uri = message["method"], message.get("uri")
-        if uri is not None:
-            bus.spawn(self._send_update(method, uri))
-        elif method in self._wanted.methods:
+        if uri is not None or method in self._wanted.methods:
+            self._coalescer.add((method, uri))
+
+    def _send_soon(self, change: Any) -> None:
+        method, uri = change
+        if uri is None:
             self._send(method, None)
+        else:
+            bus.spawn(self._send_update(method, uri))
 
     async def _send_update(self, method: str, uri: str) -> None:
         """Send an update of a resource, if the client may still read it (SUB-11)."""
         if await visibility.is_readable(self._frame, uri):
             self._send(method, uri)
+
+    async def _send_task(self, task_id: str) -> None:
+        """Send the present state of a task, if it is still that of the caller (TASK-19)."""
+        await self._changed_task(task_id, is_hint=True)
+
+    async def _read_tasks(self) -> None:
+        """Read the tasks which have not ended, in case a hint was lost."""
+        while active := [each for each, state in self._states.items() if state[0] not in FINAL]:
+            await asyncio.sleep(READ_TASKS)
+            for task_id in active:
+                try:
+                    await self._changed_task(task_id)
+                except Exception:
+                    text = "The tasks of a stream cannot be read; trying again"
+                    log_repeated(logging.ERROR, text, exc_info=True)
+
+    async def _changed_task(self, task_id: str, *, is_hint: bool = False) -> None:
+        """Read a task, and send it after a hint, or if it has changed."""
+        task: Task | None = await Tasks.get_port().get(self._frame, task_id)
+        if task is None:
+            self._states.pop(task_id, None)
+            return
+        state = task.status, task.updated_at, task.progress, task.message
+        is_changed = self._states.get(task_id, state) != state
+        self._states[task_id] = state
+        if self._is_open and (is_changed or is_hint):
+            meta = subscriptions.meta(self._frame.request_id)
+            params = {**tasks.detailed(task), "_meta": meta}
+            self._write(jsonrpc.encode(jsonrpc.notification(tasks.LISTEN_NOTIFICATION, params)))
 
     def _send(self, method: str, uri: str | None) -> None:
         # Nothing may be sent before the acknowledgement (SUB-01).

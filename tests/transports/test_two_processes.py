@@ -27,7 +27,8 @@ TIMEOUT = 60.0
 def workers() -> Iterator[tuple[RunningSite, RunningSite]]:
     """Two processes of the example site."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        environment = {name: value for name, value in os.environ.items() if name != "REDIS_URL"}
+        environment = {**os.environ}
+        environment.pop("EXAMPLE_REDIS_URL", None)
         environment |= {
             "DJANGO_SETTINGS_MODULE": "example_site.settings",
             "EXAMPLE_DATABASE": str(Path(folder) / "db.sqlite3"),

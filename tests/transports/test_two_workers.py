@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from django_mcp.protocol import request_meta, sse
-from tests.databases import why_not
+from tests.databases import REDIS_URL, why_not_redis
 from tests.running_site import RunningSite, two_workers
 from tests.transports.http_peer import MODERN, PRIMED
 
-REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379")
-redis = urlsplit(REDIS_URL)
-why_not_redis = why_not("channels_redis", redis.hostname or "127.0.0.1", redis.port or 6379)
-pytestmark = pytest.mark.skipif(why_not_redis is not None, reason=str(why_not_redis))
+NO_LAYER = why_not_redis("channels_redis")
+pytestmark = pytest.mark.skipif(NO_LAYER is not None, reason=str(NO_LAYER))
 
 PATH = "/conformance"
 TIMEOUT = 10.0
@@ -71,9 +67,9 @@ class Client:
 
     @asynccontextmanager
     async def open_post(
-        self, worker: int, message: Any, **headers: str
+        self, worker: int, message: Any, path: str = PATH, **headers: str
     ) -> AsyncIterator[AsyncIterator[sse.Event]]:
-        url = self.workers[worker].url(PATH)
+        url = self.workers[worker].url(path)
         sent = {**JSON, **self.session, **headers}
         async with self.http.stream("POST", url, json=message, headers=sent) as response:
             yield _events(response)
@@ -275,6 +271,40 @@ async def test_resource_update_reaches_the_get_stream_on_another_worker(client: 
         await asyncio.to_thread(client.workers[0].manage, "shell", "-c", code)
         updated = await notification_of(events, "notifications/resources/updated")
         assert updated["params"] == {"uri": uri}
+
+
+SAVE_TICKETS = """
+from django.db import transaction
+from example_site.helpdesk.models import Customer, Ticket
+with transaction.atomic():
+    customer = Customer.objects.create(name="Two", email="two@example.com", city="Rome")
+    ticket = Ticket.objects.create(pk=1, customer=customer, subject="One", description="")
+    for _ in range(3):
+        ticket.save()
+Ticket.objects.create(pk=2, customer=customer, subject="Two", description="")
+"""
+
+
+async def test_saved_objects_are_notified_once_to_subscribers_on_both_workers(
+    client: Client,
+) -> None:
+    client.session = {}
+    uris = ["ticket://1", "ticket://2"]
+    listens = [
+        client.message("subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}})
+        for _ in range(2)
+    ]
+    one, two = (stateless_headers(each) for each in listens)
+    async with (
+        client.open_post(0, listens[0], path="/mcp", **one) as here,
+        client.open_post(1, listens[1], path="/mcp", **two) as there,
+    ):
+        for events in (here, there):
+            assert "acknowledged" in (await message_of(events))["method"]
+        await asyncio.to_thread(client.workers[0].manage, "shell", "-c", SAVE_TICKETS)
+        for events in (here, there):
+            messages = [await message_of(events) for _ in uris]
+            assert [each["params"]["uri"] for each in messages] == uris
 
 
 async def test_http_sse_message_is_accepted_by_another_worker(client: Client) -> None:

@@ -25,7 +25,8 @@ from django_mcp.protocol.errors import Cancelled, InternalError, InvalidRequest,
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestId
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature
 from django_mcp.protocol.subscriptions import UPDATED, Filter
-from django_mcp.pubsub import bus, publisher
+from django_mcp.pubsub import announcements, bus, publisher
+from django_mcp.pubsub.coalescing import Coalescer
 from django_mcp.pubsub.pending_requests import ConnectionRoute, PendingRequests
 from django_mcp.runtime import threads
 from django_mcp.server.server import Server
@@ -114,7 +115,17 @@ class ConnectionExchange(LoopExchange):
             self._closed.set_result(None)
 
 
+GRACE = 1.0
+"""Seconds that running requests of a connection have at most after its client has closed it: the
+official clients kill a process that does not end within two."""
+
+
+def grace_period() -> float:
+    return min(conf.get().shutdown_timeout, GRACE)
+
+
 class ConnectionRequest(InFlightRequest, Call):
+    is_bound_here = True
     task: Task
 
     def __init__(
@@ -137,11 +148,18 @@ class ConnectionRequest(InFlightRequest, Call):
         self.exchange.pending_requests.abandon(reason or "The call was cancelled")
         self.task.cancel()
 
-    def expire(self) -> None:
-        """Stop it because it took too long; its response is an error."""
+    def end(self, reason: str) -> None:
+        """Stop it for another reason than that its client did; its response is an error."""
         if not self.exchange.is_listening:
             self.has_expired = True
-            self.stop(TIMED_OUT)
+            self.stop(reason)
+
+    def abandon_requests(self, reason: str) -> None:
+        self.exchange.pending_requests.abandon(reason)
+
+    def expire(self) -> None:
+        """Stop it because it took too long."""
+        self.end(TIMED_OUT)
 
 
 SESSION = ""
@@ -159,7 +177,10 @@ class Connection:
         self._origin = origin
         self._scheme = scheme
         self._in_flight: InFlightRequests[ConnectionRequest] = InFlightRequests()
-        self._joined: dict[str, bus.Receiver] = {}
+        self._groups: list[str] = []
+        self._announced: dict[str | None, bus.Receiver] = {}
+        """The receivers of changes, by the URI of the resource; of the lists without one."""
+        self._coalescer = Coalescer(self._send_change)
         self._is_open = True
         self._store = MemorySessionStore(
             idle_timeout=inf, initialize_timeout=inf, limit_per_principal=1
@@ -190,13 +211,18 @@ class Connection:
         """Process further messages with the current user and scopes of the caller."""
         self._origin = self._origin._replace(principal=principal)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether requests are being answered, besides those that listen."""
+        return any(not each.exchange.is_listening for each in self._in_flight.of(SESSION))
+
     async def flush(self) -> None:
         """Wait until the client has read enough that more may be sent."""
         await _yield()
 
     async def close(self, *, grace: float | None = None) -> None:
         """End subscriptions with their results; give other requests time to finish."""
-        grace = conf.get().shutdown_grace if grace is None else grace
+        grace = grace_period() if grace is None else grace
         self._keepalive.stop()
         requests = self._in_flight.of(SESSION)
         for request in requests:
@@ -206,8 +232,11 @@ class Connection:
         self._is_open = False
         for request in self._in_flight.of(SESSION):
             request.stop("The client has gone")
-        for group in tuple(self._joined):
-            self._leave(group)
+        self._coalescer.close()
+        for uri in tuple(self._announced):
+            self._leave(uri)
+        for group in self._groups:
+            bus.here().unsubscribe(group, self._on_session_event)
 
     def _take(self, message: Message, send: Send) -> Task | None:
         """Process a message: the task which answers it, if it is a request that may begin."""
@@ -301,7 +330,8 @@ class Connection:
             session_id = publisher.CONNECTION_BOUND.join((self._scheme, secrets.token_urlsafe(24)))
             reply, self.session = await self._engine.open(frame, session_id)
             if self.session is not None:
-                await self._join(publisher.of_session(self.session.address), self._on_session_event)
+                self._groups.append(publisher.of_session(self.session.address))
+                await bus.here().subscribe(self._groups[-1], self._on_session_event)
             return reply
         if frame.get_mcp_session_id() is not None:
             if self._initializing is not None and not frame.initialized:
@@ -353,7 +383,7 @@ class Connection:
             self.session, self._initializing = None, None
             return
         self._keepalive.start()
-        await self._join(publisher.of_server(self.server), self._on_server_event)
+        await self._join(None, self._on_server_event)
         if self.server.notify_lists_on_initialize:
             self._notify_all([*map(jsonrpc.notification, publisher.advertised(self.server))])
 
@@ -366,22 +396,39 @@ class Connection:
 
     async def _subscribe_to(self, uris: frozenset[str]) -> None:
         """Receive updates of these resources, and of no others."""
-        wanted = {publisher.of_resource(self.server, uri) for uri in uris}
-        joined = {group for group, receiver in self._joined.items() if receiver == self._on_update}
-        for group in joined - wanted:
-            self._leave(group)
-        for group in wanted - joined:
-            await self._join(group, self._on_update)
+        joined = {uri for uri in self._announced if uri is not None}
+        for uri in joined - uris:
+            self._leave(uri)
+        for uri in uris - joined:
+            await self._join(uri, self._on_update)
 
     def _on_session_event(self, message: bus.Message) -> None:
         if message["event"] == "said":
             self._notify(message["said"]["method"], jsonrpc.encode(message["said"]))
+        elif message["event"] == "changed":
+            bus.spawn(self._change([Change(*change) for change in message["changes"]]))
+
+    async def _change(self, changes: Sequence[Change]) -> None:
+        """Commit what a task changed in the session, which outlived the request that began it."""
+        if self.session is not None:
+            await self._commit(self.session.id, changes)
+            await self._publish(self.server, self.session.id, changes)
 
     def _on_server_event(self, message: bus.Message) -> None:
-        self._notify(message["method"], message["text"].encode())
+        if message["method"] in publisher.METHODS:
+            self._coalescer.add((message["method"], message["text"]))
+        else:
+            self._notify(message["method"], message["text"].encode())
 
     def _on_update(self, message: bus.Message) -> None:
-        bus.spawn(self._notify_updated(message["uri"]))
+        self._coalescer.add((UPDATED, message["uri"]))
+
+    def _send_change(self, change: Any) -> None:
+        method, text = change
+        if method == UPDATED:
+            bus.spawn(self._notify_updated(text))
+        else:
+            self._notify(method, text.encode())
 
     async def _notify_updated(self, uri: str) -> None:
         """Send an update of a resource, if the client may still read it."""
@@ -402,14 +449,15 @@ class Connection:
         await self.close(grace=0)
         self._sink.end()
 
-    async def _join(self, group: str, receiver: bus.Receiver) -> None:
-        self._joined[group] = receiver
-        await bus.here().subscribe(group, receiver)
+    async def _join(self, uri: str | None, receiver: bus.Receiver) -> None:
+        if uri not in self._announced:
+            self._announced[uri] = receiver
+            await announcements.here().subscribe(self.server, uri, receiver)
 
-    def _leave(self, group: str) -> None:
-        receiver = self._joined.pop(group, None)
+    def _leave(self, uri: str | None) -> None:
+        receiver = self._announced.pop(uri, None)
         if receiver is not None:
-            bus.here().unsubscribe(group, receiver)
+            announcements.here().unsubscribe(self.server, uri, receiver)
 
     def _encoded_error(self, error: McpError, request_id: RequestId | None) -> bytes:
         revision = NEWEST if self.session is None else BY_VERSION[self.session.version]

@@ -127,7 +127,7 @@ class StdioConnection(connection.Connection):
             self._ended()
             await self.close()
             with suppress(TimeoutError):
-                async with asyncio.timeout(conf.get().shutdown_grace):
+                async with asyncio.timeout(connection.grace_period()):
                     await self._lines.wait_for_room(0)
             self._lines.give_up()
 

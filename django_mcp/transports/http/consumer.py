@@ -9,26 +9,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from channels.consumer import AsyncConsumer
+from django.core.signals import request_finished, request_started
 
 from django_mcp import conf
-from django_mcp.auth.authentication import Authentication
+from django_mcp.auth.authentication import Authentication, AuthenticationFailed
+from django_mcp.auth.base import Principal
 from django_mcp.dispatch import dispatcher, handle
 from django_mcp.frame.exchange import Exchange
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol import jsonrpc, request_meta
 from django_mcp.protocol.errors import Cancelled, InternalError, InvalidRequest, McpError
-from django_mcp.protocol.headers import SESSION_ID, RequestHeaders
+from django_mcp.protocol.headers import SESSION_ID
 from django_mcp.protocol.jsonrpc import Notification, Request, RequestId, Response
+from django_mcp.protocol.request_meta import RequestMeta
 from django_mcp.protocol.revisions import NEWEST, Statefulness
-from django_mcp.runtime import threads
+from django_mcp.runtime import language, request_signals, threads
+from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.server.server import Server
+from django_mcp.stores.base import is_outage, log_outage
 from django_mcp.transports import frames, site
-from django_mcp.transports.http import cors, listen_stream
+from django_mcp.transports.http import browser_page, cors, django_middleware, listen_stream
+from django_mcp.transports.http.django_middleware import DjangoMiddleware, View
 from django_mcp.transports.http.listen_stream import ListenExchange
 from django_mcp.transports.http.monitor import CallMonitor
 from django_mcp.transports.http.request import (
@@ -43,13 +51,23 @@ from django_mcp.transports.http.sse_stream import AuthenticatedRequest
 
 logger = logging.getLogger("django_mcp")
 
+Verb = Callable[[Any], Coroutine[Any, Any, None]]
+"""Answers a request, given its consumer."""
+ALLOWED = b"POST, GET, DELETE"
+
 
 class HttpConsumer(AsyncConsumer):
     """One HTTP request to one Server: its authentication, and its rejection."""
 
     request: HttpRequest
+    principal: Principal
+    allowed: bytes
+    """The HTTP methods of the endpoint."""
     _send: Send
     _has_begun = False
+    _is_within_middleware = False
+    _stream: Callable[[], Coroutine[Any, Any, None]] | None = None
+    """Serves the stream that is the answer, once the middleware has ended."""
     _request_id: RequestId | None = None
     """The id of the request, once it is parsed."""
 
@@ -57,10 +75,88 @@ class HttpConsumer(AsyncConsumer):
         self.server = server
         self.authentication = authentication
 
-    def _read(self, scope: Any, receive: Any, send: Any) -> None:
+    @classmethod
+    def as_asgi(cls, **initkwargs: Any) -> Any:
+        """Like that of Channels, without a coroutine around the consumer's own."""
+        return lambda scope, receive, send: cls(**initkwargs)(scope, receive, send)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.request = HttpRequest(scope, receive)
         self.request.authentication = self.authentication
         self._send = send
+        thread = threads.enter_scope()
+        header, chosen = self.request.headers.get, None
+        accepted, cookies = header(b"accept-language"), header(b"cookie")
+        if accepted is not None or cookies is not None:
+            chosen = language.activate(accepted, cookies)
+        sends_signals = _sends_signals()
+        try:
+            if sends_signals:
+                await request_signals.send_started(type(self), scope)
+            self._check_origin()
+            method = scope["method"]
+            if method != "POST" and await self._is_answered(method):
+                return
+            verb = self._verb(method)
+            self.principal = await self.authentication.authenticate(scope)
+            if thread.is_used:
+                thread.lend()
+            middleware = django_middleware.get()
+            if middleware is None:
+                await verb(self)
+            else:
+                await self._within(middleware, verb)
+        except Exception as error:
+            await self._fail(error)
+        finally:
+            if sends_signals:
+                await request_signals.send_finished(type(self))
+            if chosen is not None:
+                chosen.__exit__(None, None, None)
+            closing = thread.leave()
+            if closing is not None:
+                await closing
+
+    async def _is_answered(self, method: str) -> bool:
+        """Answer a request that is not from an MCP client: a preflight, or a visit of a browser."""
+        if method == "OPTIONS":
+            await cors.preflight(self.request, self._send, self.allowed)
+        elif method == "GET" and browser_page.is_wanted(self.request):
+            await browser_page.send(self.server, self.request, self._send)
+        else:
+            return False
+        return True
+
+    @abstractmethod
+    def _verb(self, method: str) -> Verb:
+        """What answers an HTTP method; raises HttpError for one that is not allowed."""
+
+    async def reauthenticate(self) -> Principal:
+        """Authenticate the request again, for an open stream; raises HttpError."""
+        return await django_middleware.check(self.request, await self.request.authenticate())
+
+    async def _within(self, middleware: DjangoMiddleware, verb: Verb) -> None:
+        """Answer within Django's middleware; a stream begins after it."""
+        if self.request.scope["method"] == "GET":
+            self.principal = await django_middleware.check(self.request, self.principal)
+            await verb(self)
+            return
+        send = self._send
+
+        async def serve(principal: Principal, view: View) -> None:
+            self.principal, self._send, self._is_within_middleware = principal, view, True
+            try:
+                await verb(self)
+            except Exception as error:
+                await self._fail(error)
+            finally:
+                # Only what was passed on has begun: the rest is still in the middleware.
+                self._send, self._is_within_middleware = send, False
+                self._has_begun = view.is_stream
+
+        await middleware.run(self.request, self.principal, send, serve)
+        if self._stream is not None:
+            await self._stream()
 
     def _check_origin(self) -> None:
         self.request.check_origin()
@@ -78,10 +174,17 @@ class HttpConsumer(AsyncConsumer):
             return
         if self._has_begun:
             raise error
+        if isinstance(error, AuthenticationFailed):
+            error = self.request.rejection(error)
         if isinstance(error, HttpError):
             await self._reject(error.status, InvalidRequest(error.message), error.headers)
         elif isinstance(error, McpError):
             await self._reject(NEWEST.http_status(error), error)
+        elif is_outage(error):
+            # Of the database, which an authenticator or a permission check asked.
+            log_outage(error)
+            unavailable = StoreUnavailable()
+            await self._reject(NEWEST.http_status(unavailable), unavailable)
         else:
             logger.error("An HTTP request could not be answered", exc_info=error)
             await self._reject(500, InternalError())
@@ -105,25 +208,18 @@ class HttpConsumer(AsyncConsumer):
         return request_id
 
 
+def _sends_signals() -> bool:
+    """Whether ``request_started`` and ``request_finished`` have receivers besides Django's own."""
+    others = request_signals.OTHERS
+    if others.seen != [request_started.receivers, request_finished.receivers]:
+        others.update()
+    return others.are_any
+
+
 class StreamableHttpConsumer(HttpConsumer):
     accepts_stream = True
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        self._read(scope, receive, send)
-        thread = threads.enter_scope()
-        try:
-            self._check_origin()
-            if scope["method"] == "OPTIONS":
-                await cors.preflight(self.request, self._send, ALLOWED)
-                return
-            verb = self._verb(scope["method"])
-            self.principal = await self.request.authenticate()
-            await verb(self)
-        except Exception as error:
-            await self._fail(error)
-        finally:
-            if (closing := thread.leave()) is not None:
-                await closing
+    allowed = ALLOWED
 
     def _verb(self, method: str) -> Verb:
         """The handler of an HTTP method; without sessions there is only POST (HTTP-15)."""
@@ -168,33 +264,39 @@ class StreamableHttpConsumer(HttpConsumer):
         else:
             await self.in_session().take(message)
 
-    async def _stateless(self, message: Request | Notification) -> None:
+    def _stateless(self, message: Request | Notification) -> Awaitable[None]:
         if isinstance(message, Notification):
             # Ignored: clients choose the ids of their requests, so that a posted
             # cancellation could cancel the request of another caller (CAN-08).
-            await self._exchange(None).respond(202, b"", ())
-            return
+            return HttpExchange(self.send_message, may_stream=False).respond(202, b"", ())
         if message.method == listen_stream.METHOD:
-            await self._listen(message)
-            return
-        exchange = self._exchange(self.request.headers)
-        meta = self._read_meta(message)
-        await self._monitored(frames.stateless(self._call(exchange), message, meta), exchange)
+            return self._listen(message)
+        exchange = HttpExchange(self.send_message, self.accepts_stream, self.request)
+        frame = self._frame(message, self._read_meta(message), exchange)
+        return self._monitored(frame, exchange)
 
-    def _read_meta(self, message: Request) -> request_meta.RequestMeta:
+    def _read_meta(self, message: Request) -> RequestMeta:
         server = self.server
         headers, versions = self.request.headers, server.options.versions
         return request_meta.read(message, headers, server.stateless, versions)
+
+    def _frame(self, message: Request, meta: RequestMeta, exchange: Exchange) -> Frame:
+        caller = self.request.caller(self.principal)
+        call = frames.IncomingRequest(self.server, caller, exchange)
+        return frames.stateless(call, message, meta)
 
     async def _listen(self, message: Request) -> None:
         meta = self._read_meta(message)
         if not self.accepts_stream:
             raise HttpError(406, "Accept text/event-stream to listen")
+        if self._is_within_middleware:
+            self._stream = partial(self._listen, message)
+            return
         http = AuthenticatedRequest(
-            self.request, self.send_message, self.principal, self.request.authenticate, self.server
+            self.request, self.send_message, self.principal, self.reauthenticate, self.server
         )
         exchange = ListenExchange(http)
-        frame = frames.stateless(self._call(exchange), message, meta)
+        frame = self._frame(message, meta, exchange)
         reply = await handle.answer(frame, site.get())
         await exchange.finish(reply.message, exchange.status_of(reply.error, frame.revision))
 
@@ -203,20 +305,10 @@ class StreamableHttpConsumer(HttpConsumer):
             request=self.request,
             send=self.send_message,
             principal=self.principal,
-            reauthenticate=self.request.authenticate,
+            reauthenticate=self.reauthenticate,
             server=self.server,
             may_stream=self.accepts_stream,
         )
-
-    def _exchange(self, request_headers: RequestHeaders | None) -> HttpExchange:
-        exchange = HttpExchange(
-            self.send_message, may_stream=self.accepts_stream, request_headers=request_headers
-        )
-        exchange.request = self.request
-        return exchange
-
-    def _call(self, exchange: Exchange) -> frames.IncomingRequest:
-        return frames.IncomingRequest(self.server, self.request.caller(self.principal), exchange)
 
     async def _monitored(self, frame: Frame, exchange: HttpExchange) -> None:
         monitor = CallMonitor(self.request.receive, frame, exchange)
@@ -234,11 +326,8 @@ class StreamableHttpConsumer(HttpConsumer):
         await exchange.finish(reply.message, status)
 
 
-Verb = Callable[[StreamableHttpConsumer], Coroutine[Any, Any, None]]
-
 VERBS: Mapping[str, Verb] = {
     "POST": StreamableHttpConsumer.post,
     "GET": lambda consumer: consumer.in_session().get(),
     "DELETE": lambda consumer: consumer.in_session().delete(),
 }
-ALLOWED = ", ".join(VERBS).encode()

@@ -13,21 +13,21 @@ from urllib.parse import parse_qsl, quote
 
 from django_mcp import conf
 from django_mcp.auth.authentication import Authentication
+from django_mcp.log import log_repeated
 from django_mcp.protocol import jsonrpc, sse
 from django_mcp.pubsub import bus
-from django_mcp.runtime import threads
 from django_mcp.server.server import Server
 from django_mcp.transports.connection.connection import Connection
-from django_mcp.transports.http import cors
-from django_mcp.transports.http.consumer import HttpConsumer
+from django_mcp.transports.http import paths
+from django_mcp.transports.http.consumer import HttpConsumer, Verb
 from django_mcp.transports.http.request import HttpError
 from django_mcp.transports.http.response import HttpExchange
 from django_mcp.transports.http.sse_stream import AuthenticatedRequest, SseStream
 
-logger = logging.getLogger("django_mcp")
-
 KEY = "key"
 """The query parameter with the signed mailbox address of the connection."""
+IDLE_AFTER = 3.0
+"""Seconds without a message after which the process may end a connection when it stops."""
 PURPOSE = "http_sse"
 """What the address is signed for. No other principal can post to a connection."""
 
@@ -39,29 +39,23 @@ class HttpSseConsumer(HttpConsumer):
         super().__init__(server=server, authentication=authentication)
         self.endpoint = endpoint
 
-    def __call__(self, scope: Any, receive: Any, send: Any) -> Coroutine[Any, Any, None]:
-        self._read(scope, receive, send)
-        return threads.in_scope(self._respond, scope["method"])
+        self.allowed = VERBS[endpoint][0].encode()
 
-    async def _respond(self, http_method: str) -> None:
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        paths.leave(scope, f"/{self.endpoint}")
+        await super().__call__(scope, receive, send)
+
+    def _verb(self, http_method: str) -> Verb:
         method, verb = VERBS[self.endpoint]
-        try:
-            self._check_origin()
-            if http_method == "OPTIONS":
-                await cors.preflight(self.request, self._send, method.encode())
-                return
-            if http_method != method:
-                raise HttpError(405, f"Use {method}", ((b"allow", method.encode()),))
-            self.principal = await self.request.authenticate()
-            await verb(self)
-        except Exception as error:
-            await self._fail(error)
+        if http_method != method:
+            raise HttpError(405, f"Use {method}", ((b"allow", self.allowed),))
+        return verb
 
     async def open(self) -> None:
         """Open the stream, and with it the session."""
         self.request.check_get()
         http = AuthenticatedRequest(
-            self.request, self.send_message, self.principal, self.request.authenticate, self.server
+            self.request, self.send_message, self.principal, self.reauthenticate, self.server
         )
         stream = Stream(http)
         rejection = HttpError(429, "Too many connections are open: close one of them first")
@@ -90,8 +84,11 @@ class HttpSseConsumer(HttpConsumer):
         if delivery is bus.Delivery.CLOSED:
             raise HttpError(404, "This connection has ended")
         if delivery is bus.Delivery.UNREACHABLE:
-            logger.error("A message cannot be delivered to another worker: %s", bus.REMEDY)
-            raise HttpError(503, "The worker of this connection cannot be reached")
+            text = "A message cannot be delivered to another worker: %s"
+            log_repeated(logging.ERROR, text, bus.REMEDY)
+            raise HttpError(
+                503, "The worker of this connection cannot be reached", ((b"retry-after", b"1"),)
+            )
         await HttpExchange(self.send_message, may_stream=False).respond(202, b"", ())
 
     def _address(self) -> str:
@@ -109,6 +106,10 @@ class Stream(SseStream):
     kind = "connection"
 
     _connection: Connection | None = None
+
+    def __init__(self, http: AuthenticatedRequest) -> None:
+        super().__init__(http)
+        self._used_at = self._loop.time()
 
     async def check(self) -> None:
         """Close the stream if access was revoked, else use the current permissions."""
@@ -130,7 +131,17 @@ class Stream(SseStream):
             # Calls have no time to finish: nothing reads their responses.
             bus.spawn(connection.close(grace=0.0))
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether responses will be sent, which have no other way to the client, or were just now.
+
+        A client that is about to send its next message would lose the connection it sends it to.
+        """
+        was_used = self._loop.time() - self._used_at < IDLE_AFTER
+        return was_used or (self._connection is not None and self._connection.is_busy)
+
     def write(self, message: bytes, /) -> None:
+        self._used_at = self._loop.time()
         self.enqueue(sse.event(message, event="message"))
 
 

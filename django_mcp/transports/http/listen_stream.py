@@ -41,10 +41,9 @@ class ListenExchange(HttpExchange):
     """The Exchange of a listen request. Progress and logs are not sent on its stream (SUB-08)."""
 
     def __init__(self, http: AuthenticatedRequest) -> None:
-        super().__init__(http.send, may_stream=False, request_headers=http.request.headers)
+        super().__init__(http.send, request=http.request)
         self._stream: ListenStream | None = None
         self._http = http
-        self.request = http.request
 
     async def finish(self, message: dict[str, Any], status: int = 200) -> None:
         """Send the response, as the last event of the stream if the request was accepted."""

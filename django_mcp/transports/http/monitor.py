@@ -18,21 +18,22 @@ class CallMonitor(Call):
     Raises TooManyRequests or ServerBusy where the call is one too many.
     """
 
+    ended_by: str | None = None
+    """The reason for which this monitor cancelled the call, if it did."""
+    _ticks = 0
+    _keepalive_at = 0.0
+    """The age in seconds at which the next keepalive comment is sent."""
+    _waiting: asyncio.Task[None] | None = None
+
     def __init__(self, receive: Receive, frame: Frame, exchange: HttpExchange) -> None:
-        self.ended_by: str | None = None
-        """The reason for which this monitor cancelled the call, if it did."""
         self._receive = receive
         self.frame = frame
         self._exchange = exchange
-        settings, loop = conf.get(), exchange.loop
+        loop = exchange.loop
         # With the loop, because finding it costs a system call before Python 3.12.
         self.task = asyncio.current_task(loop)
-        self._deadline = settings.handler_timeout
-        self._keepalive = self._next_keepalive = settings.sse_ping_interval
-        self._ticks = 0
-        self._waiting: asyncio.Task[None] | None = None
         self._in_flight = calls_in_flight(loop)
-        self._in_flight.begin(self, settings, loop)
+        self._in_flight.begin(self, conf.get(), loop)
 
     def stop(self) -> None:
         self._in_flight.end(self)
@@ -54,16 +55,18 @@ class CallMonitor(Call):
     def tick(self) -> None:
         """Check the time limit, send keepalive comments; wait for a disconnect from the second."""
         self._ticks += 1
-        age = self._ticks * TICK
+        age, settings = self._ticks * TICK, conf.get()
+        limit, interval = settings.handler_timeout, settings.sse_ping_interval
         if self._ticks == 2:
             self._waiting = self._exchange.loop.create_task(self._await_disconnect())
-        if self._deadline is not None and age >= self._deadline:
+        if limit is not None and age >= limit:
             self.end("The call took too long")
-        elif self._exchange.is_stalled:
+        elif self._exchange.is_stalled():
             self._exchange.cut_off()
-            self._leave()
-        elif self._next_keepalive is not None and age >= self._next_keepalive:
-            self._next_keepalive = age + (self._keepalive or age)
+            if not self._exchange.may_be_resumed:
+                self.end(NOT_READ)
+        elif interval is not None and age >= (self._keepalive_at or interval):
+            self._keepalive_at = age + interval
             self._exchange.keep_alive()
 
     async def _await_disconnect(self) -> None:
@@ -77,20 +80,4 @@ class CallMonitor(Call):
             self.end("The client closed the connection")
 
 
-async def end_all(grace: float) -> None:
-    """Give the running calls of this event loop ``grace`` seconds to finish, then cancel them."""
-    in_flight = calls_in_flight(asyncio.get_running_loop())
-    monitors = [call for call in in_flight.calls if isinstance(call, CallMonitor)]
-    tasks = [monitor.task for monitor in monitors if monitor.task is not None]
-    if not tasks:
-        return
-    _, unfinished = await asyncio.wait(tasks, timeout=grace)
-    if unfinished:
-        for call in tuple(in_flight.calls):
-            if isinstance(call, CallMonitor):
-                call.end(STOPPING)
-        # Their responses are sent, or stored for clients that reconnect.
-        await asyncio.wait(unfinished, timeout=grace)
-
-
-STOPPING = "The server is stopping"
+NOT_READ = "The client does not read the response"

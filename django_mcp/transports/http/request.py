@@ -7,7 +7,7 @@ import re
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import parse_qsl
 
 from django.core.signals import setting_changed
@@ -26,6 +26,8 @@ from django_mcp.transports.frames import RequestOrigin
 
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
+Asgi = Callable[[Any, Any, Any], Awaitable[None]]
+"""An ASGI application."""
 HeaderPairs = Sequence[tuple[bytes, bytes]]
 
 MAX_ORIGIN_LENGTH = 300
@@ -54,6 +56,8 @@ class ClientDisconnected(Exception):
 
 class HttpRequest:
     authentication: Authentication
+    _version: str | None | Literal[False] = False
+    """The version header, once it was read."""
     content = b""
     """The body, from when it is read until it is parsed."""
 
@@ -67,9 +71,12 @@ class HttpRequest:
         try:
             return await self.authentication.authenticate(self.scope)
         except AuthenticationFailed as failed:
-            challenge = failed.challenge
-            headers = self.authentication.headers(self.scope, challenge)
-            raise HttpError(challenge.status, challenge.message, headers) from None
+            raise self.rejection(failed) from None
+
+    def rejection(self, failed: AuthenticationFailed) -> HttpError:
+        challenge = failed.challenge
+        headers = self.authentication.headers(self.scope, challenge)
+        return HttpError(challenge.status, challenge.message, headers)
 
     def challenge(self, error: AuthenticationRequired, revision: Revision) -> HeaderPairs:
         """The headers of a response with ``error``, which say what the caller needs."""
@@ -90,9 +97,12 @@ class HttpRequest:
 
     @property
     def version(self) -> str | None:
-        version = self.header(PROTOCOL_VERSION)
-        # A proxy may have joined two equal headers.
-        return _text(unjoined(version.encode("latin-1"))) if version and "," in version else version
+        if self._version is False:
+            version = self.header(PROTOCOL_VERSION)
+            if version and "," in version:  # A proxy may have joined two equal headers.
+                version = _text(unjoined(version.encode("latin-1")))
+            self._version = version
+        return self._version
 
     def check_origin(self) -> None:
         """Reject requests from pages of other sites, also after DNS rebinding (HTTP-02)."""
@@ -100,7 +110,7 @@ class HttpRequest:
             for name in ONE_VALUE:
                 self.header(name)
         host, origin = self.headers.get(b"host", b""), self.headers.get(b"origin")
-        if len(host) > MAX_ORIGIN_LENGTH or len(origin or b"") > MAX_ORIGIN_LENGTH:
+        if len(host) > MAX_ORIGIN_LENGTH or (origin and len(origin) > MAX_ORIGIN_LENGTH):
             raise HttpError(403, "The Host or the Origin is too long")
         if error := _origin_error(host, origin, self.scope.get("scheme", "http")):
             raise HttpError(403, error)
@@ -289,5 +299,7 @@ FIELDS: Mapping[str, Callable[[Scope], Any]] = {
     "host": lambda scope: _host_and_port(scope)[0],
     "port": lambda scope: _host_and_port(scope)[1],
     "request_path": lambda scope: str(scope["path"]),
+    "path_params": lambda scope: scope.get("url_route", {}).get("kwargs"),
+    "scope": lambda scope: scope,
     "type": lambda _: "http",
 }

@@ -12,24 +12,28 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from django_mcp.dispatch import dispatcher
+from django_mcp.log import log_repeated
 from django_mcp.protocol import jsonrpc, sse
 from django_mcp.protocol.errors import AuthenticationRequired, McpError
 from django_mcp.protocol.headers import RequestHeaders
 from django_mcp.protocol.revisions import Revision
+from django_mcp.runtime import threads
 from django_mcp.transports.exchange import LoopExchange
 from django_mcp.transports.http.request import HeaderPairs, HttpRequest, resume
 
-logger = logging.getLogger("django_mcp")
-
 Send = Callable[[dict[str, Any]], Awaitable[None]]
-T = TypeVar("T")
+Written = TypeVar("Written", bytes, dict[str, Any])
 
 MAX_WAITING = 1024 * 1024
 """Bytes of notifications that may wait for the network."""
 STALLED = 60.0
 """Seconds after which a client that takes none of what is sent counts as disconnected."""
-FLUSH_EVERY = 500
-"""After so many messages a handler's thread waits for the network."""
+SILENT = 1.0
+"""Seconds after which a handler that waits for such a client lends its thread for ORM calls."""
+LOOP_EVERY = 500
+"""After so many messages a handler's thread waits for the event loop, but not for the client."""
+LARGE = 64 * 1024
+"""Bytes of one message after which it waits as well."""
 YIELD_EVERY = 8
 """After so many flushes a handler yields to the event loop, even if the network takes all."""
 
@@ -52,9 +56,11 @@ class HttpExchange(LoopExchange):
     """Whether the response has become a stream."""
     gone = False
     """Whether nothing can be sent: the client has disconnected, or the response is complete."""
-    request: HttpRequest | None = None
-    """The request which is answered, where a challenge may be the answer."""
+    is_cut_off = False
+    """Whether nothing is sent any more because the client does not read."""
     _headers: HeaderPairs = ()
+    _waiting: bytes | bytearray = b""
+    """The events that wait for the network. Nearly always it is one, which is not copied."""
     _pump: asyncio.Task[None] | None = None
     _sending = 0
     """The number of the body that the pump sends, or 0."""
@@ -63,20 +69,31 @@ class HttpExchange(LoopExchange):
     _is_scheduled = False
     _has_dropped = False
     _flushes = 0
+    _scope: threads.Scope | None = None
+    """That of a handler which waits for the client."""
     _written_by_threads = 0
 
     def __init__(
-        self, send: Send, *, may_stream: bool, request_headers: RequestHeaders | None = None
+        self, send: Send, may_stream: bool = False, request: HttpRequest | None = None
     ) -> None:
+        """``request`` is the one which is answered, where a challenge may be the answer."""
         self.loop = asyncio.get_running_loop()
-        self.request_headers = request_headers
+        self.request = request
         self._send = send
         self._may_stream = may_stream
-        self._waiting = bytearray()
+
+    @property
+    def request_headers(self) -> RequestHeaders | None:
+        """The headers which have to repeat the body."""
+        return None if self.request is None else self.request.headers
 
     def write(self, message: dict[str, Any], /) -> None:
         if self._may_stream and not self.gone:
-            self._write_from_any_thread(self._enqueue, sse.event(jsonrpc.encode(message)))
+            event = sse.event(jsonrpc.encode(message))
+            if self._is_here():
+                self._enqueue(event)
+            else:
+                self._write_from_thread(self._enqueue, event)
 
     async def flush(self) -> None:
         """Wait until everything written so far has been passed to the ASGI server."""
@@ -85,6 +102,12 @@ class HttpExchange(LoopExchange):
             self._flushes += 1
             if self._flushes % YIELD_EVERY == 0:
                 await asyncio.sleep(0)
+        if self._pump is not None:
+            self._scope = threads.scope()
+            await self._until_drained()
+            self._scope = None
+
+    async def _until_drained(self) -> None:
         while self._pump is not None:
             await asyncio.shield(self._pump)
 
@@ -133,44 +156,53 @@ class HttpExchange(LoopExchange):
 
     def disconnected(self) -> None:
         self.gone = True
-        self._waiting.clear()
+        self._waiting = b""
 
     @property
+    def may_be_resumed(self) -> bool:
+        """Whether the client can read the rest of the response over another connection."""
+        return False
+
     def is_stalled(self) -> bool:
-        """Whether the client takes nothing of what is sent. To be read at intervals."""
+        """Whether the client takes nothing of what is sent. To be called at intervals."""
         if self._pump is None:
             return False
         now = self.loop.time()
         if (self._pump, self._sending) != self._seen:
             self._seen, self._seen_at = (self._pump, self._sending), now
-        return now - self._seen_at > STALLED
+        silence = now - self._seen_at
+        if silence > SILENT and self._scope is not None:
+            self._scope.lend()
+        return silence > STALLED
 
     def cut_off(self) -> None:
         """Send nothing more to a client that does not read."""
-        logger.warning("A response is cut off because its client does not read it")
+        text = "A response is cut off because its client does not read it"
+        log_repeated(logging.WARNING, text)
+        self.is_cut_off = True
         self.disconnected()
         if self._pump is not None and self._sending:
             self._pump.cancel()
 
     async def _flush_in_time(self) -> None:
+        if (scope := threads.scope()) is not None:
+            scope.lend()
         try:
             async with asyncio.timeout(STALLED):
                 await HttpExchange.flush(self)
         except TimeoutError:
             self.cut_off()
 
-    def _write_from_any_thread(self, write: Callable[[T], None], data: T) -> None:
+    def _write_from_thread(self, write: Callable[[Written], None], data: Written) -> None:
         """Call ``write`` in the event loop.
 
-        A handler's thread may write many messages before the loop runs, and waits for it at times.
+        What waits for a client that does not read is bounded there. A thread that waited for it
+        would be missing for the calls of others.
         """
-        if self._is_here():
-            write(data)
-            return
         self.loop.call_soon_threadsafe(write, data)
         self._written_by_threads += 1
-        if self._written_by_threads % FLUSH_EVERY == 0:
-            self.wait(self.flush())
+        if self._written_by_threads % LOOP_EVERY == 0 or len(data) > LARGE:
+            self._wait_for_loop()
 
     def _enqueue(self, event: bytes) -> None:
         if self.gone:
@@ -178,7 +210,12 @@ class HttpExchange(LoopExchange):
         if len(self._waiting) > MAX_WAITING:
             self._overflow()
             return
-        self._waiting += event
+        if not self._waiting:
+            self._waiting = event
+        elif isinstance(self._waiting, bytearray):
+            self._waiting += event
+        else:
+            self._waiting = bytearray(self._waiting + event)
         if not self._is_scheduled:
             # Events which are written until then are sent together.
             self._is_scheduled = True
@@ -188,7 +225,8 @@ class HttpExchange(LoopExchange):
         """Drop a notification: nothing of it can be sent later."""
         if not self._has_dropped:
             self._has_dropped = True
-            logger.warning("Notifications are dropped: a handler sends more than the network takes")
+            text = "Notifications are dropped: a handler sends more than the network takes"
+            log_repeated(logging.WARNING, text)
 
     def _drain_soon(self) -> None:
         self._is_scheduled = False
@@ -205,8 +243,7 @@ class HttpExchange(LoopExchange):
             if not self.streaming:
                 await self._start_stream()
             while self._waiting:
-                events = bytes(self._waiting)
-                self._waiting.clear()
+                events, self._waiting = bytes(self._waiting), b""
                 self._sending += 1
                 await self._send({"type": "http.response.body", "body": events, "more_body": True})
         except OSError:
@@ -226,9 +263,13 @@ class HttpExchange(LoopExchange):
     async def _send_last(self, events: bytes) -> None:
         """End the stream with ``events``; start it, if nothing was sent before."""
         try:
-            if not self.streaming:
-                await self._start_stream()
-            await self._send({"type": "http.response.body", "body": events, "more_body": False})
+            async with asyncio.timeout(STALLED):
+                if not self.streaming:
+                    await self._start_stream()
+                last = {"type": "http.response.body", "body": events, "more_body": False}
+                await self._send(last)
+        except TimeoutError:
+            self.cut_off()
         except OSError:
             # ASGI servers raise it after a disconnect.
             self.disconnected()

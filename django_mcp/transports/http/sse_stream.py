@@ -13,10 +13,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
-from weakref import WeakKeyDictionary
 
 from django_mcp import conf
 from django_mcp.auth.base import Principal
+from django_mcp.dispatch.handle import PerLoop
+from django_mcp.log import log_repeated
 from django_mcp.protocol import sse
 from django_mcp.pubsub import bus
 from django_mcp.runtime import threads
@@ -25,14 +26,14 @@ from django_mcp.transports import frames
 from django_mcp.transports.http.request import HttpError, HttpRequest
 from django_mcp.transports.http.response import STALLED, STREAM_HEADERS, Send
 
-logger = logging.getLogger("django_mcp")
-
 TICK = 15.0
 """Seconds between two ticks if SSE_PING_INTERVAL is None."""
 CHECK_AFTER = 60.0
 """Seconds within which an open stream is re-authenticated."""
 CHECK_TIMEOUT = 30.0
 """Seconds which that may take."""
+LOOK_AGAIN = 0.05
+"""Seconds between two looks at busy streams of a process that ends."""
 MAX_BUFFERED = 1024 * 1024
 """Bytes that may wait for a client which does not read. Its stream is then closed."""
 
@@ -66,6 +67,8 @@ class SseStream:
         self._receive = http.request.receive
         self._reauthenticate = http.reauthenticate
         self._task: asyncio.Task[Any] | None = None
+        self.task: asyncio.Task[Any] | None = None
+        """The task of the request, up to the end of the response."""
         self._pump: asyncio.Task[None] | None = None
         self._waiting = b""
         self._sending_since: float | None = None
@@ -92,7 +95,8 @@ class SseStream:
             self._pump = asyncio.ensure_future(self._drain())
 
     def _cut_off(self) -> None:
-        logger.warning("A stream is closed because its client does not read it")
+        text = "A stream is closed because its client does not read it"
+        log_repeated(logging.WARNING, text)
         self._waiting, self.gone = b"", True
         if self._pump is not None and self._sending_since is not None:
             self._pump.cancel()
@@ -102,6 +106,11 @@ class SseStream:
     def buffered(self) -> int:
         """Bytes that wait for the client."""
         return len(self._waiting)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether what the stream carries has to be finished before the process may end it."""
+        return False
 
     @property
     def is_stuck(self) -> bool:
@@ -140,6 +149,9 @@ class SseStream:
         if streams.counts[self.kind, self.counted_as] >= limit:
             raise rejection
         streams.add(self)
+        self.task = asyncio.current_task()
+        if streams.are_ending:
+            streams.end_idle()
         try:
             yield
         finally:
@@ -206,7 +218,8 @@ class SseStream:
         except HttpError:
             return False
         except Exception:
-            logger.exception("A stream is closed because its caller cannot be authenticated")
+            text = "A stream is closed because its caller cannot be authenticated"
+            log_repeated(logging.ERROR, text, exc_info=True)
             return False
         if principal.key != self.principal.key:
             return False
@@ -221,6 +234,9 @@ class _Streams:
         self._timer: asyncio.TimerHandle | None = None
         self._pinged_at = 0.0
         self._streams: dict[SseStream, None] = {}
+        self._ending: asyncio.TimerHandle | None = None
+        self.are_ending = False
+        """Whether the process ends, and each stream with it."""
         self.counts: Counter[tuple[str, str]] = Counter()
 
     def add(self, stream: SseStream) -> None:
@@ -238,6 +254,18 @@ class _Streams:
         if not self._streams and self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def end_idle(self) -> None:
+        """End each stream that is not busy, and the others as soon as they are not."""
+        if self._ending is not None:
+            self._ending.cancel()
+            self._ending = None
+        for stream in tuple(self._streams):
+            if not stream.is_busy:
+                stream.end()
+        if self._streams and self.are_ending:
+            loop = asyncio.get_running_loop()
+            self._ending = loop.call_later(LOOK_AGAIN, self.end_idle)
 
     def _schedule(self) -> None:
         loop = asyncio.get_running_loop()
@@ -262,15 +290,29 @@ def _bounded(seconds: float) -> float:
     return min(seconds, conf.get().session_idle_timeout / 3)
 
 
-_streams: WeakKeyDictionary[asyncio.AbstractEventLoop, _Streams] = WeakKeyDictionary()
+_streams = PerLoop(_Streams)
 
 
 def _streams_here() -> _Streams:
-    return _streams.setdefault(asyncio.get_running_loop(), _Streams())
+    return _streams.of(asyncio.get_running_loop())
+
+
+def open_streams() -> tuple[SseStream, ...]:
+    """The streams that are open on this event loop."""
+    return tuple(_streams_here()._streams)
 
 
 def end_all() -> int:
-    streams = tuple(_streams_here()._streams)
+    """End all streams now; return how many there were."""
+    streams = open_streams()
     for stream in streams:
         stream.end()
     return len(streams)
+
+
+def set_ending(*, are_ending: bool) -> None:
+    """Whether streams end because the process does: those that are open, and later ones."""
+    streams = _streams_here()
+    streams.are_ending = are_ending
+    if are_ending:
+        streams.end_idle()

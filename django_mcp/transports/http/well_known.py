@@ -7,18 +7,18 @@ an HTML page makes clients fail, and a document would make them start a login.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from django_mcp.auth.authentication import Authentication
 from django_mcp.auth.resource import WELL_KNOWN, base_url
 from django_mcp.protocol import jsonrpc
-from django_mcp.transports.http import cors
-from django_mcp.transports.http.request import HttpError, HttpRequest
+from django_mcp.transports.http import cors, paths
+from django_mcp.transports.http.paths import Paths
+from django_mcp.transports.http.request import Asgi, HttpError, HttpRequest
 from django_mcp.transports.http.response import JSON_HEADERS
 
-Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 Find = Callable[[Any], Sequence[Authentication]]
 """Returns the servers whose metadata a request asks for: the first with an issuer has one."""
 
@@ -41,7 +41,7 @@ def below(by_path: Mapping[str, Authentication]) -> Asgi:
     The path alone is that of an endpoint at the root; without one, it is answered for the first
     server which accepts access tokens.
     """
-    servers = tuple(by_path.values())
+    servers, endpoints = tuple(by_path.values()), Paths(by_path)
 
     def find(scope: Any) -> Sequence[Authentication]:
         path = scope["path"].partition(WELL_KNOWN)[2].rstrip("/")
@@ -50,14 +50,21 @@ def below(by_path: Mapping[str, Authentication]) -> Asgi:
         # The URL of the endpoint may have a path in front which is not part of the request's.
         prefix = urlsplit(base_url(scope)).path
         inner = path[len(prefix) :] if prefix and f"{path}/".startswith(f"{prefix}/") else path
-        found = by_path.get(inner or "/") or by_path.get(path)
-        return () if found is None else (found,)
+        found = endpoints.find(inner or "/") or endpoints.find(path)
+        if found is None:
+            return ()
+        found.enter(scope)
+        return (found.value,)
 
     return _serve(find)
 
 
 def _only(authentication: Authentication) -> Find:
-    return lambda _: (authentication,)
+    def find(scope: Any) -> Sequence[Authentication]:
+        paths.leave(scope, WELL_KNOWN)
+        return (authentication,)
+
+    return find
 
 
 def _serve(find: Find) -> Asgi:

@@ -992,7 +992,7 @@ class FailingAuthentication:
         raise RuntimeError("the password is xyzzy")
 
 
-async def test_unreachable_store_gets_status_500_without_details(
+async def test_unreachable_store_gets_status_503_without_details(
     configure: Configure, caplog: pytest.LogCaptureFixture
 ) -> None:
     wire = await opened("2025-11-25")
@@ -1000,7 +1000,8 @@ async def test_unreachable_store_gets_status_500_without_details(
 
     reply = await wire.post(wire.message("ping"))
 
-    assert (reply.status, reply.json()["error"]["code"]) == (500, -32603)
+    assert (reply.status, reply.json()["error"]["code"]) == (503, -32603)
+    assert int(reply.headers["retry-after"]) > 0
     assert b"xyzzy" not in reply.body
     assert "xyzzy" in caplog.text
 

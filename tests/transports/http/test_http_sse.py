@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
 
 from django_mcp import registry, routing
-from django_mcp.testing.asgi import Application, Exchange, Reply, http_scope, perform
-from django_mcp.transports.http import sse_stream
+from django_mcp.testing.asgi import Application, Exchange, http_scope, perform
+from django_mcp.transports.http import http_sse, shutdown, sse_stream
 from tests.transports.http.session.test_get_stream import (
     INITIAL_NOTIFICATIONS,
     NameHeaderAuthentication,
@@ -22,55 +18,8 @@ from tests.transports.http.session.test_get_stream import (
 from tests.transports.http.token_servers import bearer, tokens_of
 from tests.transports.http.token_servers import desk as token_desk
 from tests.transports.http_peer import methods_of
+from tests.transports.http_sse_client import JSON, HttpSseClient, connected, not_found
 from tests.transports.sample_server import Desk
-
-JSON = {"content-type": "application/json"}
-
-
-@dataclass
-class HttpSseClient:
-    """A client of revision 2024-11-05 with an open stream."""
-
-    application: Application
-    stream: Exchange
-    endpoint_uri: str
-    headers: dict[str, str]
-
-    async def post(self, message: Any, **headers: str) -> Reply:
-        parts = urlsplit(self.endpoint_uri)
-        scope = http_scope(
-            path=parts.path, query=parts.query, headers={**JSON, **self.headers, **headers}
-        )
-        body = message if isinstance(message, bytes) else json.dumps(message).encode()
-        return await perform(self.application, scope, body)
-
-    async def request(self, method: str, params: Any = None, *, id: Any = 1) -> dict[str, Any]:
-        message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params or {}}
-        reply = await self.post(message)
-        assert (reply.status, reply.body) == (202, b"")
-        return await self.message()
-
-    async def notify(self, method: str, **params: Any) -> None:
-        reply = await self.post({"jsonrpc": "2.0", "method": method, "params": params})
-        assert reply.status == 202
-
-    async def message(self) -> dict[str, Any]:
-        event = await self.stream.event()
-        assert event is not None
-        assert (event.event, event.id) == ("message", "")
-        message: dict[str, Any] = json.loads(event.data)
-        return message
-
-    async def initialize(self, **capabilities: Any) -> dict[str, Any]:
-        params = {
-            "protocolVersion": "2024-11-05",
-            "capabilities": capabilities,
-            "clientInfo": {"name": "old", "version": "1"},
-        }
-        response = await self.request("initialize", params)
-        await self.notify("notifications/initialized")
-        assert await methods_of(self.stream, 3) == INITIAL_NOTIFICATIONS
-        return response
 
 
 @pytest.fixture
@@ -78,30 +27,21 @@ def application(desk: Desk, configure: Any, monkeypatch: pytest.MonkeyPatch) -> 
     """The site, which mounts the desk server only."""
     configure(HTTP_SSE=True)
     monkeypatch.setattr(registry, "mountable", lambda: (desk.server,))
-    return routing.mount(_not_found)
+    return routing.mount(not_found)
 
 
-async def _not_found(scope: Any, receive: Any, send: Any) -> None:
-    await send({"type": "http.response.start", "status": 404, "headers": []})
-    await send({"type": "http.response.body", "body": b""})
-
-
-@asynccontextmanager
-async def connected(application: Application, **headers: str) -> AsyncIterator[HttpSseClient]:
-    scope = http_scope("GET", "/desk/sse", headers={"accept": "text/event-stream", **headers})
-    async with Exchange(application, scope) as stream:
-        event = await stream.event()
-        assert event is not None
-        assert event.event == "endpoint"
-        endpoint_uri = urljoin("http://testserver/desk/sse", event.data)
-        yield HttpSseClient(application, stream, endpoint_uri, headers)
+async def initialized(client: HttpSseClient, **capabilities: Any) -> dict[str, Any]:
+    """Open the session, and return the response, after the first notifications."""
+    response = await client.initialize(**capabilities)
+    assert await methods_of(client.stream, 3) == INITIAL_NOTIFICATIONS
+    return response
 
 
 async def test_first_event_names_the_message_endpoint(application: Application) -> None:
     async with connected(application) as client:
         assert urlsplit(client.endpoint_uri).path == "/desk/messages"
         assert len(urlsplit(client.endpoint_uri).query) > 40
-        response = await client.initialize()
+        response = await initialized(client)
         assert response["result"]["protocolVersion"] == "2024-11-05"
         listed = await client.request("tools/list", id="a")
         assert (listed["id"], len(listed["result"]["tools"])) == ("a", 6)
@@ -110,8 +50,8 @@ async def test_first_event_names_the_message_endpoint(application: Application) 
 async def test_each_connection_has_its_own_endpoint_uri(application: Application) -> None:
     async with connected(application) as one, connected(application) as two:
         assert one.endpoint_uri != two.endpoint_uri
-        await one.initialize()
-        await two.initialize()
+        await initialized(one)
+        await initialized(two)
         assert (await two.request("ping", id=2))["id"] == 2
         assert one.stream._outgoing.empty()
 
@@ -121,7 +61,7 @@ async def test_notifications_and_server_requests_are_sent_on_the_stream(
 ) -> None:
     desk.proceed.set()
     async with connected(application) as client:
-        await client.initialize(elicitation={})
+        await initialized(client, elicitation={})
         call = {"name": "work", "arguments": {}}
         assert (await client.request("tools/call", call))["method"] == "notifications/message"
         assert (await client.message())["params"]["data"] == "going on"
@@ -136,7 +76,7 @@ async def test_list_changes_and_resource_updates_are_sent_on_the_stream(
     application: Application, desk: Desk
 ) -> None:
     async with connected(application) as client:
-        await client.initialize()
+        await initialized(client)
         await desk.server.anotify_tools_list_changed()
         assert (await client.message())["method"] == INITIAL_NOTIFICATIONS[0]
         await desk.server.anotify_resource_updated("desk://news")
@@ -151,7 +91,7 @@ async def test_list_changes_and_resource_updates_are_sent_on_the_stream(
 
 async def test_cancelled_call_stops_its_handler(application: Application, desk: Desk) -> None:
     async with connected(application) as client:
-        await client.initialize()
+        await initialized(client)
         call = {"jsonrpc": "2.0", "id": 5, "method": "tools/call"}
         await client.post({**call, "params": {"name": "work_silently"}})
         await desk.wait_started()
@@ -164,7 +104,7 @@ async def test_disconnect_ends_the_session_and_cancels_its_calls(
     application: Application, desk: Desk
 ) -> None:
     async with connected(application) as client:
-        await client.initialize()
+        await initialized(client)
         call = {"jsonrpc": "2.0", "id": 5, "method": "tools/call"}
         await client.post({**call, "params": {"name": "work_silently"}})
         await desk.wait_started()
@@ -186,7 +126,7 @@ async def test_invalid_endpoint_key_is_rejected(application: Application) -> Non
 
 async def test_post_by_another_principal_is_not_found(application: Application, desk: Desk) -> None:
     desk.server.authenticators = [NameHeaderAuthentication()]
-    mounted = routing.mount(_not_found)
+    mounted = routing.mount(not_found)
     async with connected(mounted, **{"x-name": "ann"}) as client:
         reply = await client.post(
             {"jsonrpc": "2.0", "id": 1, "method": "ping"}, **{"x-name": "bob"}
@@ -238,7 +178,7 @@ async def test_connection_uses_the_current_scopes_and_ends_with_the_token(
     monkeypatch.setattr(registry, "mountable", lambda: (server,))
     tokens, call = tokens_of(server), {"name": "look", "arguments": {}}
 
-    async with connected(routing.mount(_not_found), **bearer("read")) as client:
+    async with connected(routing.mount(not_found), **bearer("read")) as client:
         params = {"protocolVersion": "2024-11-05", "capabilities": {}}
         params |= {"clientInfo": {"name": "old", "version": "1"}}
         await client.request("initialize", params)
@@ -265,6 +205,22 @@ def set_token(stream: Exchange, value: bytes) -> None:
     stream._scope["headers"] = [
         (name, value if name == b"authorization" else old) for name, old in stream._scope["headers"]
     ]
+
+
+async def test_connection_in_use_is_served_until_it_is_idle_when_the_process_stops(
+    application: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutdown, "LATE", 0.0)
+    async with connected(application) as client:
+        await initialized(client)
+        ending = shutdown.here(asyncio.get_running_loop()).begin()
+        await asyncio.sleep(0.2)
+        answer = await client.request("tools/list", id="late")
+        monkeypatch.setattr(http_sse, "IDLE_AFTER", 0.1)
+        async with asyncio.timeout(10):
+            await ending
+
+    assert len(answer["result"]["tools"]) == 6
 
 
 async def test_http_sse_endpoints_are_off_by_default(desk: Desk, configure: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from django_mcp.pubsub import coalescing
 from django_mcp.transports.http import sse_stream
 from tests.transports.http.session.test_get_stream import NameHeaderAuthentication, has_no_output
 from tests.transports.http_peer import MODERN, Peer, message_of
@@ -77,7 +78,7 @@ async def test_empty_filter_is_accepted_and_sends_nothing(desk: Desk) -> None:
 async def test_unknown_and_hidden_resources_are_left_out_of_the_acknowledgement(desk: Desk) -> None:
     peer = peer_of(desk)
     wanted = ["desk://secret", "desk://none", "desk://drawer/seven", "desk://news"]
-    message = peer.listen(id=1, resourceSubscriptions=wanted, taskIds=["x"], toolsListChanged=False)
+    message = peer.listen(id=1, resourceSubscriptions=wanted, otherIds=["x"])
     async with peer.open_post(message) as stream:
         honoured = (await message_of(stream))["params"]["notifications"]
         assert honoured == {"resourceSubscriptions": ["desk://news"]}
@@ -201,6 +202,7 @@ async def test_stream_of_a_client_that_does_not_read_is_cut_off(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sse_stream, "MAX_BUFFERED", 1000)
+    monkeypatch.setattr(coalescing, "INTERVAL", 0)
     peer = peer_of(desk)
     async with peer.open_post(peer.listen(id=1, toolsListChanged=True)) as stream:
         await message_of(stream)

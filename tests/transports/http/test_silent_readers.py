@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from django_mcp import Frame, Server, stores
-from django_mcp.frame.session import address
+from django_mcp import Frame, Server
+from django_mcp.log import repeated
 from django_mcp.testing.asgi import TIMEOUT
-from django_mcp.transports.http import response, sse_stream
+from django_mcp.transports.http import monitor, response, sse_stream
 from django_mcp.transports.http.session import event_log, get_stream
-from tests.pubsub.test_bus import until
+from tests.pubsub.fake_layer import until
 from tests.transports.http_peer import MODERN, Peer, event_of, message_of
 
 LINE = "x" * 1000
@@ -136,6 +138,7 @@ async def test_resumed_stream_that_is_read_drops_nothing(
     async with peer.stream(last=first.id) as resumed:
         await asyncio.sleep(0.4)  # The call has subscribed, and is told that it is read.
         caplog.clear()
+        repeated.forget()
         for _ in range(50):
             await event_of(resumed)
     assert "dropped" not in caplog.text
@@ -193,61 +196,141 @@ async def test_get_stream_that_takes_nothing_is_cut_off(configure: Any) -> None:
             await read_until_gone(stream)
 
 
-# The lease of a call's stream.
+# Threads: those of synchronous handlers never wait for a client.
 
 
-async def test_stream_whose_worker_is_silent_ends_with_an_error(
-    configure: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    configure(SSE_PING_INTERVAL=0.05)
-    monkeypatch.setattr(event_log, "MIN_LEASE", 0.2)
-    peer = Peer(Talk().server)
-    await peer.initialize()
-    assert peer.session is not None
-    log = event_log.StreamLog(address(peer.session), "a ☃")
-    position = log.append("{}")
-    await log.flush()
-    async with peer.stream(last=str(position)) as resumed:
-        message = await message_of(resumed)
-        assert await resumed.event() is None
-    assert message["id"] == "a ☃"
-    assert message["error"] == {"code": -32603, "message": event_log.WORKER_ENDED}
-
-
-async def test_stream_whose_call_is_silent_for_long_keeps_its_lease(
-    configure: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    configure(SSE_PING_INTERVAL=0.05)
-    monkeypatch.setattr(event_log, "MIN_LEASE", 0.2)
-    server = Server("slow")
+@pytest.mark.parametrize("version", [MODERN, "2025-11-25", "2025-06-18"])
+async def test_silent_clients_of_sync_handlers_hold_up_nobody(version: str, configure: Any) -> None:
+    configure(SYNC_THREAD_POOL_SIZE=2)
+    server, ended = Server("busy"), []
 
     @server.tool
-    async def slow(frame: Frame) -> str:
-        frame.client.log("error", "started")
-        await asyncio.sleep(1)
+    def talk(frame: Frame) -> str:
+        for _ in range(3 * response.LOOP_EVERY):
+            frame.client.log("error", LINE)
+        ended.append(1)
         return "done"
 
-    peer = Peer(server)
+    @server.tool
+    def quick() -> str:
+        return "quick"
+
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(5):
+            peer = LoggedPeer(server, version)
+            if version != MODERN:
+                await peer.initialize()
+            stream = await stack.enter_async_context(peer.open_post(peer.call("talk", id=7)))
+            stream.stop_reading()
+        reply = (await peer.post(peer.call("quick"))).json()
+        assert reply["result"]["content"][0]["text"] == "quick"
+        async with asyncio.timeout(TIMEOUT):
+            await until(lambda: len(ended) == 5)
+
+
+async def test_thread_waits_for_the_event_loop_after_a_large_message() -> None:
+    server, waited = Server("large"), []
+
+    @server.tool
+    def send(frame: Frame) -> str:
+        frame.client._exchange._wait_for_loop = lambda: waited.append(1)  # type: ignore[attr-defined]
+        frame.client.log("error", LINE)
+        assert not waited
+        frame.client.log("error", "x" * (response.LARGE + 1))
+        return str(len(waited))
+
+    peer = LoggedPeer(server, MODERN)
+    async with peer.open_post(peer.call("send")) as stream:
+        messages = [json.loads(event.data) for event in await events_of(stream) if event.data]
+    assert messages[-1]["result"]["content"][0]["text"] == "1"
+
+
+async def test_reading_client_of_a_sync_handler_receives_all_messages() -> None:
+    server = Server("busy")
+
+    @server.tool
+    def talk(frame: Frame) -> str:
+        for _ in range(3 * response.LOOP_EVERY):
+            frame.client.log("error", LINE)
+        return "done"
+
+    peer = LoggedPeer(server, MODERN)
+    async with peer.open_post(peer.call("talk")) as stream:
+        events = [event for event in await events_of(stream) if event.data]
+    assert len(events) == 3 * response.LOOP_EVERY + 1
+
+
+@pytest.mark.usefixtures("quickly")
+async def test_sync_handler_whose_client_reads_nothing_receives_the_reason() -> None:
+    server, reasons = Server("patient"), []
+
+    @server.tool
+    def talk(frame: Frame) -> str:
+        for _ in range(10):
+            frame.client.log("error", LINE)
+        assert frame.cancellation.wait(TIMEOUT)
+        reasons.append(frame.cancellation.reason)
+        return "done"
+
+    peer = LoggedPeer(server, MODERN)
+    async with peer.open_post(peer.call("talk")) as stream:
+        stream.stop_reading()
+        await until(lambda: bool(reasons))
+    assert reasons == [monitor.NOT_READ]
+
+
+@pytest.mark.usefixtures("quickly")
+async def test_call_whose_stream_cannot_be_resumed_is_cancelled_with_it() -> None:
+    talk = Talk()
+    peer = Peer(talk.server, "2025-06-18")
     await peer.initialize()
-    async with peer.open_post(peer.call("slow", id=7)) as stream:
-        last = await event_of(stream)
-    async with peer.stream(last=last.id) as resumed:
-        message = await message_of(resumed)
-    assert message["result"]["content"][0]["text"] == "done"
+    async with peer.open_post(peer.call("talk")) as stream:
+        await message_of(stream)
+        stream.stop_reading()
+        await until(talk.has_ended)
+    assert talk.outcome == "cancelled"
 
 
-async def test_writer_that_has_lost_its_lease_appends_nothing_more(
-    configure: Any,
+@pytest.mark.usefixtures("quickly")
+async def test_all_calls_of_a_batch_are_cancelled_if_their_client_does_not_read() -> None:
+    talks = Talk(), Talk()
+    server = talks[0].server
+
+    @server.tool
+    async def other(frame: Frame) -> str:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            talks[1].outcome = "cancelled"
+        return ""
+
+    peer = Peer(server, "2025-03-26")
+    await peer.initialize()
+    batch = [peer.call("talk"), peer.call("other")]
+    async with peer.open_post(batch) as stream:
+        await message_of(stream)
+        stream.stop_reading()
+        await until(talks[0].has_ended)
+        await until(talks[1].has_ended)
+    assert talks[0].outcome == talks[1].outcome == "cancelled"
+
+
+@pytest.mark.usefixtures("quickly")
+async def test_last_event_waits_for_a_silent_client_no_longer_than_any_other(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    log = event_log.StreamLog("session", 1)
-    log.append("1")
-    await log.flush()
-    assert await stores.events().close_abandoned("session", log.name, 0, "end")
-    for text in "23":
-        log.append(text)
-        await log.flush()
-    await log.close()
-    events = await stores.events().after("session", log.name, 0)
-    assert events is not None
-    assert [event.data for event in events][:2] == ["1", "end"]
-    assert "3" not in [event.data for event in events]
+    server, ending = Server("ending"), asyncio.Event()
+
+    @server.tool
+    async def end(frame: Frame) -> str:
+        await frame.client.alog("error", LINE)
+        await ending.wait()
+        return "done"
+
+    peer = LoggedPeer(server, MODERN)
+    async with peer.open_post(peer.call("end")) as stream:
+        await message_of(stream)
+        stream.stop_reading()
+        ending.set()
+        await read_until_gone(stream)
+    assert "does not read" in caplog.text

@@ -32,12 +32,12 @@ class BatchExchange(SessionExchange):
     def keep_alive(self) -> None:
         self._batch.keep_alive()
 
-    @property
     def is_stalled(self) -> bool:
-        return self._batch.is_stalled
+        return self._batch.is_cut_off or self._batch.is_stalled()
 
     def cut_off(self) -> None:
-        self._batch.cut_off()
+        if not self._batch.is_cut_off:
+            self._batch.cut_off()
 
     def disconnected(self) -> None:
         super().disconnected()

@@ -1,8 +1,9 @@
 """The event log of a call's stream, for a client that has to resume it.
 
 An event has its number at once and is stored soon: neither the call nor a connected client waits
-for the store. Each stream has one writer, so that the numbers agree. It holds a lease: if it has
-not appended for a while, not even nothing, its worker has died, and a reader ends the stream.
+for the store. Each stream has one writer, so that the numbers agree. The writer holds a lease,
+which each append renews, also one of no events. When the lease has ended, the worker has died: the
+next reader of the stream ends it, with an error for the client.
 """
 
 from __future__ import annotations
@@ -11,38 +12,41 @@ import asyncio
 import logging
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Any
 
 from django_mcp import conf, stores
 from django_mcp.frame.session import Session
+from django_mcp.log import log_repeated
 from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.errors import InternalError
+from django_mcp.protocol.errors import InternalError, ParseError
 from django_mcp.protocol.jsonrpc import RequestId
 from django_mcp.protocol.revisions import BY_VERSION
 from django_mcp.protocol.sse import EventId
 from django_mcp.pubsub import bus, publisher
-
-logger = logging.getLogger("django_mcp")
+from django_mcp.stores.base import had_outage
 
 PREFIX = "p"
 """The first letter of the names of these streams, which are opened by a POST."""
 MAX_UNREAD = 1024 * 1024
 """Bytes of events that wait for the store, or for a client that disconnected. Further ones are
 dropped, except the response."""
-MAX_RENEWAL = 15.0
+MAX_RENEWAL = 3.0
 """Seconds between two renewals of a lease, or SSE_PING_INTERVAL if that is shorter."""
 RENEWALS = 3
-"""How many renewals a lease lasts for."""
+"""How many renewals a lease lasts for: it ends within 9 s after its worker."""
 MIN_LEASE = 1.0
 """Seconds for which a lease lasts at least."""
+CREATION_TIMEOUT = 1.0
+"""Seconds for which the first event waits until the store has the stream."""
 NAME_LENGTH = 17
 """The part of a stream's name before the id of its request."""
 WORKER_ENDED = "The worker that answered this request has ended"
 
 
 class StreamLog:
-    """The events of one stream of a session, which is named by its address."""
+    """The events of one stream of a session."""
 
-    def __init__(self, session: str, request_id: RequestId | None) -> None:
+    def __init__(self, session: Session, request_id: RequestId | None) -> None:
         # With the id, so that another worker can answer the request.
         encoded = urlsafe_b64encode(jsonrpc.encode(request_id)).decode().rstrip("=")
         self.name = PREFIX + secrets.token_urlsafe(12) + encoded
@@ -51,11 +55,12 @@ class StreamLog:
         self._session = session
         self._last = 0
         self._stored = 0
-        self._stored_at = 0.0
+        self._is_created = False
         self._is_read = True
         self._unread = 0
         self._has_dropped = False
         self._loop = asyncio.get_running_loop()
+        self._renewed_at = self._loop.time()
         self._backlog: list[str] = []
         self._writer: asyncio.Task[None] | None = None
         self._is_broken = False
@@ -69,9 +74,8 @@ class StreamLog:
         if self._unread > MAX_UNREAD and not is_response:
             if not self._has_dropped:
                 self._has_dropped = True
-                logger.warning(
-                    "Notifications are dropped: neither the client nor the store takes them"
-                )
+                text = "Notifications are dropped: neither the client nor the store takes them"
+                log_repeated(logging.WARNING, text)
             return self.last
         self._last += 1
         self._unread += len(text)
@@ -89,9 +93,14 @@ class StreamLog:
 
     def renew(self) -> None:
         """Extend the lease if that is due."""
-        if self._loop.time() - self._stored_at >= renewal_interval():
-            self._stored_at = self._loop.time()  # A store that fails is not asked all the time.
+        if self._loop.time() - self._renewed_at >= renewal_interval():
+            self._renewed_at = self._loop.time()  # A store that fails is not asked all the time.
             self._start_writing()
+
+    async def wait_until_created(self) -> None:
+        """Wait until the store has the stream, but not long for a store that hangs."""
+        if self._writer is not None:
+            await asyncio.wait([self._writer], timeout=CREATION_TIMEOUT)
 
     async def flush(self) -> None:
         """Wait until all events are stored, or have failed to be."""
@@ -104,14 +113,24 @@ class StreamLog:
             self._start_writing()
         await self.flush()
         try:
-            await stores.events().close(self._session, self.name)
+            await self._close()
         except Exception:
-            logger.exception("A stream cannot be closed in the event store")
+            text = "A stream cannot be closed in the event store"
+            log_repeated(logging.ERROR, text, exc_info=True)
         if self.has_other_readers:
             await self.notify_readers()
 
+    async def _close(self) -> None:
+        address = self._session.address
+        if self._is_broken:
+            # Its response is not stored: whoever resumes it must not wait for one.
+            text = end_of_lease(self._session, self.name)
+            await stores.events().close_abandoned(address, self.name, 0.0, text)
+        else:
+            await stores.events().close(address, self.name)
+
     async def notify_readers(self) -> None:
-        await publisher.send_to_session(self._session, "appended", stream=self.name)
+        await publisher.send_to_session(self._session.address, "appended", stream=self.name)
 
     def _start_writing(self) -> None:
         if self._writer is None and not self._is_broken:
@@ -129,21 +148,26 @@ class StreamLog:
                     return
         except Exception:
             # The call goes on, but a client that disconnects loses the events.
-            logger.warning("A stream cannot be stored, and so not be resumed", exc_info=True)
-            self._is_broken |= bool(texts)
+            text = "A stream cannot be stored, and so not be resumed"
+            log_repeated(logging.WARNING, text, exc_info=True)
+            self._is_broken |= bool(texts) or not self._is_created
         finally:
             self._writer = None
             if self._is_broken:
                 self._backlog = []
 
     async def _write(self, texts: list[str]) -> None:
-        last = await stores.events().append(self._session, self.name, texts)
+        # A stream that was deleted with its session must not come back.
+        create = not self._is_created
+        last = await stores.events().append(self._session.address, self.name, texts, create=create)
+        self._is_created = True
         self._stored += len(texts)
-        self._stored_at = self._loop.time()
+        self._renewed_at = self._loop.time()
         if self._is_read:
             self._unread = sum(map(len, self._backlog))
         if last != self._stored:
-            logger.info("A stream is no longer stored: its session or its lease has ended")
+            text = "A stream is no longer stored: its session or its lease has ended"
+            log_repeated(logging.INFO, text)
             self._is_broken = True
 
 
@@ -152,12 +176,36 @@ def renewal_interval() -> float:
     return min(conf.get().sse_ping_interval or MAX_RENEWAL, MAX_RENEWAL)
 
 
+def lease() -> float:
+    """Seconds after which a lease ends that is not renewed."""
+    return max(RENEWALS * renewal_interval(), MIN_LEASE)
+
+
+def is_name(stream: str) -> bool:
+    """Whether the stream of an event id, which a client sent, is that of a call."""
+    try:
+        request_id = _request_of(stream)
+    except (ValueError, ParseError):
+        return False
+    return stream.startswith(PREFIX) and jsonrpc.is_id(request_id)
+
+
+def end_of_lease(session: Session, stream: str) -> str:
+    """The error that answers the request of a stream whose worker has ended."""
+    error = BY_VERSION[session.version].error(InternalError(WORKER_ENDED))
+    return jsonrpc.encode(jsonrpc.error(_request_of(stream), error)).decode()
+
+
+def _request_of(stream: str) -> Any:
+    """The id of the request that a stream answers."""
+    encoded = stream[NAME_LENGTH:]
+    return jsonrpc.decode(urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
+
+
 async def end_abandoned(session: Session, stream: str) -> None:
     """End a stream whose lease has run out, with an error that answers its request."""
-    encoded = stream[NAME_LENGTH:]
-    request_id = jsonrpc.decode(urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
-    error = BY_VERSION[session.version].error(InternalError(WORKER_ENDED))
-    text = jsonrpc.encode(jsonrpc.error(request_id, error)).decode()
-    lease = max(RENEWALS * renewal_interval(), MIN_LEASE)
-    if await stores.events().close_abandoned(session.address, stream, lease, text):
-        logger.warning("A call is given up: its worker has ended")
+    text = end_of_lease(session, stream)
+    if had_outage(lease()):
+        return  # Its worker could not renew it either.
+    if await stores.events().close_abandoned(session.address, stream, lease(), text):
+        log_repeated(logging.WARNING, "A call is given up: its worker has ended")

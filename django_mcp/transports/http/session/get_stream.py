@@ -15,14 +15,16 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from django_mcp import stores
+from django_mcp import conf, stores
 from django_mcp.auth.base import Principal
 from django_mcp.frame.session import Change, Session
+from django_mcp.log import log_repeated
 from django_mcp.protocol import jsonrpc, sse
 from django_mcp.protocol.revisions import BY_VERSION, Feature
 from django_mcp.protocol.sse import EventId
 from django_mcp.protocol.subscriptions import UPDATED
-from django_mcp.pubsub import bus, publisher
+from django_mcp.pubsub import announcements, bus, catch_up, coalescing, publisher
+from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.server.server import Server
 from django_mcp.stores.base import Event, StoreFull
 from django_mcp.transports.http.request import HttpError
@@ -32,15 +34,19 @@ from django_mcp.transports.http.session.response import RETRY
 from django_mcp.transports.http.sse_stream import MAX_BUFFERED, AuthenticatedRequest, SseStream
 from django_mcp.transports.keepalive import Keepalive
 
-logger = logging.getLogger("django_mcp")
-
 MayRead = Callable[[Principal, Session, str], Awaitable[bool]]
 """Whether the principal of a session may read a resource."""
 
 PREFIX = "g"
 """The first letter of the names of standalone streams, which are opened by a GET."""
+RENEWALS = 3
+"""How often a stream that sends nothing is renewed within SESSION_IDLE_TIMEOUT."""
 RESUME_AGAIN = 0.3
 """Seconds until a resumed stream publishes that again: a new call subscribes after a moment."""
+CHECKS = 3
+"""How often a resumed stream looks at its lease while that would be renewed once, at first."""
+RELOAD_AGAIN = 2.0
+"""Seconds after which a session is loaded again that the store could not load."""
 NO_POSITION = "n"
 """The position in an event id before the first message of the server's log."""
 
@@ -78,6 +84,9 @@ class SessionStream(SseStream, ABC):
         self._session = session
         self._reader: asyncio.Task[None] | None = None
         self._has_news = False
+        self._reloading: asyncio.TimerHandle | None = None
+        self._followed = ""
+        """The stream of the store from which it reads, if hints may be lost."""
 
     async def check(self) -> None:
         """Close the stream of a session that has ended; an open stream counts as activity."""
@@ -93,7 +102,16 @@ class SessionStream(SseStream, ABC):
         return await stores.sessions().load(self._session.id)
 
     async def _reload(self) -> None:
-        self._use(await self._load())
+        try:
+            self._use(await self._load())
+        except StoreUnavailable:
+            # It is logged. The session may have gone with what the store has lost.
+            if self._reloading is None:
+                self._reloading = self._loop.call_later(RELOAD_AGAIN, self._reload_again)
+
+    def _reload_again(self) -> None:
+        self._reloading = None
+        self._missed()
 
     def _use(self, session: Session | None) -> None:
         """Read for the session as it is now: clients open streams while they initialize."""
@@ -115,11 +133,35 @@ class SessionStream(SseStream, ABC):
                 self._has_news = False
                 await self._read()
                 await self.flush()
+        except StoreUnavailable:
+            # It is logged. The next read or the next stream finds the messages.
+            catch_up.here().read_again(self._session.address, self._followed)
         except Exception:
-            # The messages stay in the store: the next check or the next stream finds them.
-            logger.exception("A stream cannot read its messages from the store")
+            # The messages stay in the store: the next read or the next stream finds them.
+            text = "A stream cannot read its messages from the store"
+            log_repeated(logging.ERROR, text, exc_info=True)
+            catch_up.here().read_again(self._session.address, self._followed)
         finally:
             self._reader = None
+
+    def _follow(self, stream: str) -> None:
+        """Read what was appended to a stream of the store, if the hint of it is lost."""
+        if publisher.is_logged():
+            self._followed = stream
+            catch_up.here().follow(self._session.address, stream, self._stored)
+            catch_up.here().watch_gaps(self._missed)
+
+    def _unfollow(self) -> None:
+        catch_up.here().unfollow(self._session.address, self._followed, self._stored)
+        catch_up.here().unwatch_gaps(self._missed)
+
+    def _stored(self, _: int | None) -> None:
+        self._wake()
+
+    def _missed(self) -> None:
+        """Look at the session again: messages about it were lost."""
+        if not self.gone:
+            bus.spawn(self._reload())
 
     async def _send_stored(self, text: str, event_id: str) -> None:
         """Send an event of the store, at the pace of the client."""
@@ -151,7 +193,13 @@ class StandaloneStream(SessionStream):
         self._resumed = resumed
         self._name = PREFIX + secrets.token_urlsafe(12)
         self._last = 0
+        self._has_unsent = False
+        """Whether there may be events in this stream which were not sent."""
+        self._is_subscribed = False
+        self._renewed_at = self._loop.time()
         self._has_log_news = True
+        self._read_at = float("-inf")
+        self._delayed: asyncio.TimerHandle | None = None
         self._active = ActiveStream(
             self._session.id,
             self._name,
@@ -163,20 +211,19 @@ class StandaloneStream(SessionStream):
         self._active.position = stored if resumed is None else resumed.log
 
     async def serve(self) -> None:
-        here = bus.here()
-        subscriptions = (
-            (publisher.of_session(self._session.address), self._receive_event),
-            (publisher.of_server(self._server), self._receive_broadcast),
-        )
+        group, here = publisher.of_session(self._session.address), bus.here()
         is_primed = BY_VERSION[self._session.version].has(Feature.PRIMING_EVENTS)
         try:
             await stores.events().append(self._session.address, self._name, ())
         except StoreFull as error:
             raise HttpError(429, f"{error}: close one of them first") from error
         try:
-            self.enqueue(sse.priming(self._id, retry=RETRY) if is_primed else sse.KEEP_ALIVE)
-            for group, receiver in subscriptions:
-                await here.subscribe(group, receiver)
+            # Until what it resumes is sent, the client stays at its position there.
+            first = self._id if self._resumed is None else str(self._resumed)
+            self.enqueue(sse.priming(first, retry=RETRY) if is_primed else sse.KEEP_ALIVE)
+            await here.subscribe(group, self._receive_event)
+            await self._subscribe_to_broadcasts()
+            self._follow(publisher.OUTBOX)
             self._use(await self._active.open())
             self._keepalive.start()
             await self.wait_until_closed()
@@ -185,10 +232,19 @@ class StandaloneStream(SessionStream):
             await self.finish(sse.retry(RETRY) if is_primed else b"")
         finally:
             self._keepalive.stop()
-            for group, receiver in subscriptions:
-                here.unsubscribe(group, receiver)
+            self._unfollow()
+            self._unsubscribe_from_broadcasts()
+            here.unsubscribe(group, self._receive_event)
             # The server may cancel this task, and the lease has to be released all the same.
             bus.spawn(self._close())
+
+    async def _subscribe_to_broadcasts(self) -> None:
+        self._is_subscribed = True
+        await announcements.here().subscribe(self._server, None, self._receive_broadcast)
+
+    def _unsubscribe_from_broadcasts(self) -> None:
+        if self._is_subscribed:
+            announcements.here().unsubscribe(self._server, None, self._receive_broadcast)
 
     def tick(self, now: float, *, ping: bool) -> None:
         """Check the stream now and then, and read the log in case a hint was lost."""
@@ -212,7 +268,15 @@ class StandaloneStream(SessionStream):
         await stores.events().close(self._session.address, self._name)
 
     async def _load(self) -> Session | None:
+        await self._renew()
         return await self._active.renew()
+
+    async def _renew(self) -> None:
+        """Keep the stream in the event store, which forgets those that nobody appends to."""
+        now, interval = self._loop.time(), conf.get().session_idle_timeout / RENEWALS
+        if now - self._renewed_at >= interval:
+            self._renewed_at = now
+            await stores.events().append(self._session.address, self._name, (), create=False)
 
     def _activate(self, lease: dict[str, Any]) -> None:
         """Start to send at the position in the lease, unless the client named its own."""
@@ -230,7 +294,7 @@ class StandaloneStream(SessionStream):
     def _receive_event(self, message: bus.Message) -> None:
         match message["event"]:
             case "posted":
-                self._wake()
+                self._wake_soon()
             case "ended":
                 self.end()
             case "initialized":
@@ -244,35 +308,79 @@ class StandaloneStream(SessionStream):
         number, position = message["number"], self._active.position
         if not self._may_send or not publisher.supports(self._session, message["method"]):
             return
-        if number is None:
-            self.enqueue(sse.event(message["text"]))
-        elif self._reader is not None or position is None or number != position + 1:
+        if message.get("is_log_unknown"):
             self._has_log_news = True
-            self._wake()
+            self._wake_soon()
+        elif number is None:
+            self.enqueue(sse.event(message["text"]))
+        elif self._must_read(message["method"]) or position is None or number != position + 1:
+            self._has_log_news = True
+            self._wake_soon()
         else:
             self._active.position = number
             self.enqueue(sse.event(message["text"], id=self._id))
+            if message["method"] in publisher.METHODS:
+                self._read_at = self._loop.time()
+
+    def _must_read(self, method: str) -> bool:
+        """Whether earlier messages have to be read first, or equal ones are to be merged."""
+        is_repeated = self._loop.time() - self._read_at < coalescing.INTERVAL
+        is_repeated = is_repeated and method in publisher.METHODS
+        return self._reader is not None or self._delayed is not None or is_repeated
+
+    def _wake_soon(self) -> None:
+        """Read now, or at the end of the interval in which equal messages are sent once."""
+        if self._delayed is None:
+            delay = self._read_at + coalescing.INTERVAL - self._loop.time()
+            if delay <= 0 and self._reader is None:
+                self._wake()
+            else:
+                self._delayed = self._loop.call_later(max(delay, 0), self._end_delay)
+
+    def _end_delay(self) -> None:
+        self._delayed = None
+        self._wake()
 
     async def _read(self) -> None:
         if not self._may_send:
             return
+        self._read_at = self._loop.time()
         if self._resumed is not None:
             await self._replay(self._resumed)
             self._resumed = None
         if self._has_log_news:
             self._has_log_news = False
-            await self._read_log()
-        events = await stores.events().move(self._session.address, publisher.OUTBOX, self._name)
+            try:
+                await self._read_log()
+            except BaseException:
+                self._has_log_news = True
+                raise
+        await self._send_outbox()
+
+    async def _send_outbox(self) -> None:
+        """Send what waits for this session, and what an attempt has moved here that failed.
+
+        The store may have moved events, although it did not answer in time.
+        """
+        session, store, events = self._session.address, stores.events(), []
+        if self._has_unsent:
+            events = await store.after(session, self._name, self._last) or []
+        self._has_unsent = True
+        events += await store.move(session, publisher.OUTBOX, self._name)
         for event in deduplicate(events):
+            is_permitted = await self._is_permitted(event.data)
             self._last = event.number
-            if await self._is_permitted(event.data):
+            if is_permitted:
                 await self._send_stored(event.data, self._id)
+        self._has_unsent = False
 
     async def _replay(self, position: StreamPosition) -> None:
         session, stream = self._session.address, position.stream
         for event in await stores.events().after(session, stream, position.number) or ():
             event_id = StreamPosition(stream, event.number, position.log)
             await self._send_stored(event.data, str(event_id))
+        if BY_VERSION[self._session.version].has(Feature.PRIMING_EVENTS):
+            self.enqueue(sse.priming(self._id))
 
     async def _read_log(self) -> None:
         position, newest = self._active.position, await publisher.position(self._server)
@@ -325,25 +433,37 @@ class ResumedStream(SessionStream):
         self._token = secrets.token_urlsafe(9)
         self._is_lease_due = True
         self._is_replaced = False
+        self._resumed_at = self._loop.time()
+        self._timer: asyncio.TimerHandle | None = None
 
-    def tick(self, now: float, *, ping: bool) -> None:
-        """Look now and then whether the worker that writes the stream still lives."""
-        super().tick(now, ping=ping)
+    def _check_lease(self) -> None:
+        """Look, as often as the lease is renewed, whether the worker that writes still lives.
+
+        At first more often: streams are resumed because their workers have just died.
+        """
         self._is_lease_due = True
         self._wake()
+        is_first = self._loop.time() - self._resumed_at <= event_log.lease()
+        interval = event_log.renewal_interval() / (CHECKS if is_first else 1)
+        self._timer = self._loop.call_later(interval, self._check_lease)
 
     async def serve(self) -> None:
         group, here = publisher.of_session(self._session.address), bus.here()
         try:
             self.enqueue(sse.KEEP_ALIVE)
             await here.subscribe(group, self._receive_event)
+            self._follow(self._name)
             self._replace_others()
             asyncio.get_running_loop().call_later(RESUME_AGAIN, self._replace_others)
             await self._reload()
+            self._check_lease()
             await self.wait_until_closed()
             await self._wait_for_reader()
             await self.finish()
         finally:
+            self._unfollow()
+            if self._timer is not None:
+                self._timer.cancel()
             here.unsubscribe(group, self._receive_event)
             if not self._is_replaced:
                 bus.publish_soon(group, {"event": "left", "stream": self._name})
@@ -372,23 +492,47 @@ class ResumedStream(SessionStream):
             await event_log.end_abandoned(self._session, self._name)
         # In this order: what is appended before the end is read after it was seen.
         is_closed = await store.is_closed(session, self._name)
-        for event in await store.after(session, self._name, self._number) or ():
+        events = await store.after(session, self._name, self._number)
+        for event in events or ():
             self._number = event.number
             await self._send_stored(event.data, str(EventId(self._name, event.number)))
-        if is_closed:
+        if events is None:
+            await self._send_end_of_lease()
+        elif is_closed and not events:
+            await self._send_unseen_end()
+        # A worker that died after it stored the response has not closed the stream.
+        if is_closed or events is None or (events and not method_of(events[-1].data)):
             self.end()
+
+    async def _send_unseen_end(self) -> None:
+        """Send the error of a lease that has ended to a client which is ahead of the store.
+
+        Events are sent while they are being stored. Of those that a worker did not store before it
+        died, the client has seen the numbers, among them that of the error.
+        """
+        session, store = self._session.address, stores.events()
+        last = await store.last(session, self._name) or 0
+        for event in await store.after(session, self._name, last - 1) or ():
+            if event.data == event_log.end_of_lease(self._session, self._name):
+                await self._send_end_of_lease()
+
+    async def _send_end_of_lease(self) -> None:
+        text = event_log.end_of_lease(self._session, self._name)
+        await self._send_stored(text, str(EventId(self._name, self._number)))
 
 
 async def find(last_event_id: str | None, session: Session) -> EventId | StreamPosition | None:
     """The position to resume at, in the stream of a POST or of a GET.
 
-    None if it is unknown, as one of another session is.
+    None if that of a GET is unknown, as one of another session is. Whoever resumes an unknown
+    stream of a POST waits for a response, and has to be told that there is none.
     """
     event_id = EventId.parse(last_event_id) if last_event_id else None
     if event_id is None:
         return None
-    is_post = event_id.stream.startswith(event_log.PREFIX)
-    position = event_id if is_post else StreamPosition.parse(event_id)
+    if event_log.is_name(event_id.stream):
+        return event_id
+    position = StreamPosition.parse(event_id)
     if position is None:
         return None
     events = await stores.events().after(session.address, position.stream, event_id.sequence)

@@ -9,27 +9,31 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from django_mcp import conf, signals, stores
 from django_mcp.auth.base import Principal
 from django_mcp.dispatch import dispatcher, visibility
 from django_mcp.dispatch.dispatcher import Reply
+from django_mcp.dispatch.handle import TICK, PerLoop
 from django_mcp.frame.frame import Frame
-from django_mcp.frame.session import Change, Session
+from django_mcp.frame.session import Change, Session, address
+from django_mcp.log import log_repeated
 from django_mcp.protocol import headers, jsonrpc, request_meta
 from django_mcp.protocol.errors import Cancelled, InvalidRequest, McpError
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestId, Response
 from django_mcp.protocol.limits import quoted
 from django_mcp.protocol.revisions import BY_VERSION, Feature, Revision, Statefulness
 from django_mcp.protocol.sse import EventId
-from django_mcp.pubsub import bus, publisher
+from django_mcp.pubsub import bus, catch_up, channel_layer, publisher
 from django_mcp.pubsub.pending_requests import ResponseRoute, deliver
 from django_mcp.runtime import threads
+from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.runtime.threads import Scope
 from django_mcp.stores.base import StoreFull
 from django_mcp.transports import frames, session_engine, site
@@ -42,8 +46,6 @@ from django_mcp.transports.http.session.response import NotificationExchange, Se
 from django_mcp.transports.http.sse_stream import AuthenticatedRequest
 from django_mcp.transports.session_engine import InFlightRequest, InFlightRequests, SessionEngine
 
-logger = logging.getLogger("django_mcp")
-
 SESSION_ID_BYTES = 32
 SESSION_ID_LENGTH = len(secrets.token_urlsafe(SESSION_ID_BYTES))
 
@@ -55,6 +57,10 @@ class SessionHttp(AuthenticatedRequest):
     async def take(self, message: Request | Notification | Response) -> None:
         if isinstance(message, Request) and message.method == "initialize":
             await self._initialize(message)
+            return
+        if isinstance(message, Notification) and message.method == INITIALIZED:
+            await self._take_initialized(message)
+            await self._plain().respond(202, b"", ())
             return
         session = await self._session()
         if not isinstance(message, Request):
@@ -84,27 +90,51 @@ class SessionHttp(AuthenticatedRequest):
         if isinstance(message, Response):
             await self._deliver(message, session)
         elif message.method == INITIALIZED:
-            if session.initialized:
-                return
-            # The session ends if the server's ``init`` hook failed.
-            if await _engine().initialized(self._notification(session), message, session):
-                await publisher.send_to_session(session.address, "initialized")
-            else:
-                await self._end(session)
+            await self._initialized(message, session)
         elif message.method == CANCELLED:
             await _cancel(session, [message.params])
         else:
             await _engine().notified(self._notification(session), message, session)
+
+    async def _take_initialized(self, message: Notification) -> None:
+        """Note that the client is ready; without a hook, by one operation of the store."""
+        if self.server.has_hook("init"):
+            await self._initialized(message, await self._session())
+            return
+        session_id, was_initialized = self._session_id(), False
+
+        def check(session: Session) -> None:
+            nonlocal was_initialized
+            self._check(session)
+            was_initialized = session.initialized
+
+        changes = [session_engine.INITIALIZED]
+        if await stores.sessions().update_checked(session_id, check, changes) is None:
+            raise _not_found()
+        if not was_initialized:
+            await publisher.send_to_session(address(session_id), "initialized")
+
+    async def _initialized(self, message: Notification, session: Session) -> None:
+        if session.initialized:
+            return
+        # The session ends if the server's ``init`` hook failed.
+        if await _engine().initialized(self._notification(session), message, session):
+            await publisher.send_to_session(session.address, "initialized")
+        else:
+            await self._end(session)
 
     async def _deliver(self, response: Response, session: Session) -> None:
         delivery = await deliver(ResponseRoute(self.server, session), response)
         if delivery is None:
             raise HttpError(400, "This answers no request of ours")
         if delivery is bus.Delivery.UNREACHABLE:
-            logger.error("A client's response cannot be delivered: %s", bus.REMEDY)
-            # The call that waits for it finds this note.
-            await _note(session, [session_engine.key_of(response.id)])
-            raise HttpError(503, "The response cannot be delivered to the worker that waits for it")
+            text = "A client's response cannot be delivered: %s"
+            log_repeated(logging.ERROR, text, bus.REMEDY)
+            raise HttpError(
+                503,
+                "The response cannot be delivered to the worker that waits for it",
+                ((b"retry-after", b"1"),),
+            )
 
     async def _accept_batch(self, messages: Sequence[Message], session: Session) -> None:
         """Process all but the requests; what is sent several times changes the session once."""
@@ -163,18 +193,27 @@ class SessionHttp(AuthenticatedRequest):
         await exchange.finish(reply.message, exchange.status_of(reply.error, frame.revision))
 
     async def _session(self) -> Session:
-        """The session which the request names; that of another principal is not found either."""
+        """The session which the request names; raises HttpError."""
+        session = await stores.sessions().load(self._session_id())
+        if session is None:
+            raise _not_found()
+        self._check(session)
+        return session
+
+    def _session_id(self) -> str:
         session_id = self.request.header(headers.SESSION_ID)
         if session_id is None:
             raise HttpError(400, "Open a session with initialize, and send its Mcp-Session-Id")
         # One of another length is not hashed, since hashes are cached.
-        is_ours = len(session_id) == SESSION_ID_LENGTH
-        session = await stores.sessions().load(session_id) if is_ours else None
-        owner = self.principal.key, self.server.name
-        if session is None or (session.principal, session.server) != owner:
-            raise HttpError(404, "This session has ended: open a new one with initialize")
+        if len(session_id) != SESSION_ID_LENGTH:
+            raise _not_found()
+        return session_id
+
+    def _check(self, session: Session) -> None:
+        """Reject the session of another principal or server, as if it did not exist."""
+        if session.principal != self.principal.key or session.server != self.server.name:
+            raise _not_found()
         self._check_version_header(session)
-        return session
 
     def _check_version_header(self, session: Session) -> None:
         """Reject a version that is not served; the session keeps the one it negotiated."""
@@ -185,14 +224,20 @@ class SessionHttp(AuthenticatedRequest):
             raise HttpError(400, f"This session speaks {session.version}, not {quoted(version)}")
 
     async def delete(self) -> None:
-        await self._end(await self._session())
+        session_id = self._session_id()
+        if not await stores.sessions().delete_checked(session_id, self._check):
+            raise _not_found()
+        await self._ended(address(session_id))
         await self._plain().respond(204, b"", ())
 
     async def _end(self, session: Session) -> None:
         await stores.sessions().delete(session.id)
-        for call in here().of(session.address):
+        await self._ended(session.address)
+
+    async def _ended(self, session: str) -> None:
+        for call in here().of(session):
             call.end(ENDED)
-        await publisher.session_ended(self.server, session.address, session.principal)
+        await publisher.session_ended(self.server, session, self.principal.key)
 
     async def get(self) -> None:
         self.request.check_get()
@@ -219,27 +264,31 @@ class SessionHttp(AuthenticatedRequest):
 
     def _exchange(self, session: Session) -> SessionExchange:
         route = ResponseRoute(self.server, session)
-        exchange = SessionExchange(self.send, may_stream=self.may_stream, route=route)
-        exchange.request = self.request
-        return exchange
+        return SessionExchange(
+            self.send, may_stream=self.may_stream, route=route, request=self.request
+        )
 
     def _plain(self) -> HttpExchange:
-        exchange = HttpExchange(self.send, may_stream=False)
-        exchange.request = self.request
-        return exchange
+        return HttpExchange(self.send, request=self.request)
 
     async def _fail(self, error: McpError, revision: Revision, identity: Any) -> None:
         exchange, message = self._plain(), jsonrpc.error(identity, revision.error(error))
         await exchange.finish(message, exchange.status_of(error, revision))
 
 
+def _not_found() -> HttpError:
+    return HttpError(404, "This session has ended: open a new one with initialize")
+
+
 def _engine() -> SessionEngine:
     return SessionEngine(site.get(), stores.sessions(), is_shared=True)
 
 
-LOOK_EVERY = 20
-"""Ticks of a call's monitor, which make a second, after which a call that waits for a response of
-the client looks whether another worker has received it."""
+LOOK_EVERY = 50
+"""Ticks of a call's monitor, which make 2.5 seconds, after which a call looks whether another
+worker has cancelled it, while the channel layer fails."""
+TOUCH = 20.0
+"""Seconds after which a running call says that its session is used, at the latest."""
 INITIALIZED, CANCELLED = "notifications/initialized", "notifications/cancelled"
 ENDED, GIVEN_UP = "The session has ended", session_engine.GIVEN_UP
 
@@ -282,12 +331,19 @@ class SessionCall(InFlightRequest):
         """Answer while the connection is of use; InvalidRequest if the call must not begin."""
         self._in_flight.begin(self)
         # The calls of a batch do not share a scope: its thread would end with the first of them.
-        scope = None if is_in_batch else threads.hand_over_scope()
-        self.task = self.exchange.loop.create_task(self._answer(engine, receive, scope))
-        await self.exchange.until_over(self.task)
+        has_own = is_in_batch and not threads.is_in_request_thread()
+        scope = None if has_own else threads.hand_over_scope()
+        # All requests of a batch are in flight at once, whether they wait for something or not.
+        start = asyncio.create_task if is_in_batch else _start
+        task = start(self._answer(engine, receive, scope))
+        if not task.done():
+            self.task = task
+        await self.exchange.until_over(task)
+        if not task.done() and threads.is_in_request_thread():
+            await asyncio.wait([task])  # The handler runs on the thread of the middleware.
 
     async def _answer(self, engine: SessionEngine, receive: Receive, scope: Scope | None) -> None:
-        scope = scope or threads.enter_scope()
+        scope = threads.enter_scope() if scope is None else scope
         try:
             reply = await self._monitored(engine, receive)
             if self.is_given_up:
@@ -325,39 +381,70 @@ class SessionCall(InFlightRequest):
         return reply
 
 
+def _start(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Create the task of a call.
+
+    From Python 3.12 on, one that waits for nothing is over without an iteration of the loop.
+    """
+    if sys.version_info >= (3, 12):  # pragma: no cover
+        return asyncio.Task(coroutine, loop=asyncio.get_running_loop(), eager_start=True)
+    return asyncio.create_task(coroutine)
+
+
 class SessionCallMonitor(CallMonitor):
     """A CallMonitor which also receives the events of the session, once the call takes long."""
+
+    _touch_at = 2
+    """The tick at which the session is touched. At first the interval is not known, because most
+    calls are over by then."""
 
     def __init__(self, call: SessionCall, receive: Receive, frame: Frame) -> None:
         super().__init__(receive, frame, call.exchange)
         self._call = call
         self._joining: asyncio.Task[None] | None = None
 
+    def _touch_soon(self) -> None:
+        interval = max(1, int(min(TOUCH, stores.sessions().touch_interval) / TICK))
+        if self._ticks >= interval:
+            bus.spawn(self._touch())
+        self._touch_at = self._ticks // interval * interval + interval
+
+    async def _touch(self) -> None:
+        """Keep the session alive while the call runs, whatever else its client does."""
+        with suppress(StoreUnavailable):  # It is logged, and the next touch follows.
+            await stores.sessions().touch(self._call.session_id)
+
     def tick(self) -> None:
         super().tick()
         self._call.exchange.tick()
+        if self._ticks >= self._touch_at:
+            self._touch_soon()
         if self._joining is None and self._waiting is not None:
             self._joining = bus.create_task(self._join())
-        if self._ticks % LOOK_EVERY == 0 and self._is_response_at_risk:
-            self._joining = bus.create_task(self._read_session())
+        if self._ticks % LOOK_EVERY == 0 and bus.here().is_failing:
+            self._missed()
 
-    @property
-    def _is_response_at_risk(self) -> bool:
-        """Whether a response that reaches another worker cannot be delivered to this one."""
-        is_idle = self._joining is not None and self._joining.done()
-        return is_idle and self._call.exchange.is_waiting and not bus.here().is_connected
+    def _missed(self) -> None:
+        """Read what messages about the session said that may be lost."""
+        if self._joining is not None and self._joining.done():
+            self._joining = bus.create_task(self._read_session())
 
     def end(self, reason: str) -> None:
         super().end(reason)
+        self._call.exchange.abandon(reason)
+
+    def abandon_requests(self, reason: str) -> None:
         self._call.exchange.abandon(reason)
 
     def stop(self) -> None:
         super().stop()
         if self._joining is not None:
             self._joining.cancel()
+            catch_up.here().unwatch_gaps(self._missed)
             bus.here().unsubscribe(publisher.of_session(self._call.session), self._receive_event)
 
     async def _join(self) -> None:
+        catch_up.here().watch_gaps(self._missed)
         await bus.here().subscribe(publisher.of_session(self._call.session), self._receive_event)
         # Apply what other workers, and other threads, published before this one subscribed.
         await self._read_session()
@@ -365,15 +452,15 @@ class SessionCallMonitor(CallMonitor):
     async def _read_session(self) -> None:
         try:
             session = await stores.sessions().load(self._call.session_id)
+        except StoreUnavailable:
+            return  # It is logged.
         except Exception:
-            logger.exception("A call cannot read its session")
+            log_repeated(logging.ERROR, "A call cannot read its session", exc_info=True)
             return
         if session is None:
             self.end(ENDED)
         elif self._call.is_noted(session):
             self._call.cancel(GIVEN_UP)
-        else:
-            self._call.exchange.abandon_undeliverable(session.cancelled)
 
     def _receive_event(self, message: bus.Message) -> None:
         if message["event"] == "cancelled" and self._call.key in message["reasons"]:
@@ -399,7 +486,7 @@ async def _cancel(session: Session, params: Iterable[Mapping[str, Any]]) -> None
         for key, reason in reasons.items()
         if not calls.cancel(session.address, key, reason)
     }
-    if not elsewhere or bus.shared_layer() is None:
+    if not elsewhere or channel_layer.shared() is None:
         return
     early = [key for key in elsewhere if not calls.has_answered(session.address, key)]
     if early:
@@ -414,10 +501,9 @@ async def _note(session: Session, keys: Iterable[str]) -> None:
     await stores.sessions().update(session.id, notes)
 
 
-_in_flight: WeakKeyDictionary[asyncio.AbstractEventLoop, InFlightRequests[SessionCall]]
-_in_flight = WeakKeyDictionary()
+_in_flight: PerLoop[InFlightRequests[SessionCall]]
+_in_flight = PerLoop(partial(InFlightRequests, may_overtake=True))
 
 
 def here() -> InFlightRequests[SessionCall]:
-    loop = asyncio.get_running_loop()
-    return _in_flight.get(loop) or _in_flight.setdefault(loop, InFlightRequests(may_overtake=True))
+    return _in_flight.of(asyncio.get_running_loop())

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from django_mcp.dispatch import dispatcher
@@ -13,13 +12,10 @@ from django_mcp.protocol.jsonrpc import RequestId
 from django_mcp.protocol.revisions import BY_VERSION, Feature
 from django_mcp.pubsub import bus, publisher
 from django_mcp.pubsub.pending_requests import PendingRequests, ResponseRoute
+from django_mcp.transports.http.request import HttpRequest
 from django_mcp.transports.http.response import HttpExchange, Send
 from django_mcp.transports.http.session.event_log import StreamLog
-from django_mcp.transports.session_engine import key_of
 
-logger = logging.getLogger("django_mcp")
-
-UNDELIVERABLE = "The client's response could not be delivered"
 RETRY = 1000
 """Milliseconds after which a client reconnects."""
 
@@ -30,20 +26,37 @@ class SessionExchange(HttpExchange):
     In revisions with priming events the stream starts with one, and each event has an id.
     """
 
-    def __init__(self, send: Send, *, may_stream: bool, route: ResponseRoute) -> None:
-        super().__init__(send, may_stream=may_stream)
+    request_id: RequestId | None = None
+    _log: StreamLog | None = None
+    _requests: PendingRequests | None = None
+    _released: asyncio.Future[None] | None = None
+    _is_released = False
+
+    def __init__(
+        self,
+        send: Send,
+        *,
+        may_stream: bool,
+        route: ResponseRoute,
+        request: HttpRequest | None = None,
+    ) -> None:
+        super().__init__(send, may_stream, request)
         self.route = route
-        self.request_id: RequestId | None = None
-        revision = BY_VERSION[route.session.version]
-        self._resumable = may_stream and revision.has(Feature.PRIMING_EVENTS)
-        self._log: StreamLog | None = None
-        self._requests: PendingRequests | None = None
-        self._released: asyncio.Future[None] | None = None
+        features = BY_VERSION[route.session.version].features
+        self._resumable = may_stream and Feature.PRIMING_EVENTS in features
+
+    @property
+    def request_headers(self) -> None:
+        """None: only stateless requests repeat their body in headers."""
 
     def write(self, message: dict[str, Any], /) -> None:
         """Send a notification before the result, or log it for a client that reconnects."""
         if self._may_stream:
-            self._write_from_any_thread(self._write_event, jsonrpc.encode(message))
+            text = jsonrpc.encode(message)
+            if self._is_here():
+                self._write_event(text)
+            else:
+                self._write_from_thread(self._write_event, text)
 
     async def flush(self) -> None:
         """Wait until all events have been passed to the ASGI server, or are in the event store."""
@@ -76,17 +89,9 @@ class SessionExchange(HttpExchange):
         if self._log is not None and self._log.name == stream:
             self._log.left()
 
-    def abandon_undeliverable(self, notes: Mapping[str, float]) -> None:
-        """Give those requests up whose responses reached workers that could not deliver them."""
-        ids = [] if self._requests is None else self._requests.ids
-        if self._requests is not None and (lost := [id for id in ids if key_of(id) in notes]):
-            logger.error("A client's response cannot be delivered to this worker: %s", bus.REMEDY)
-            self._requests.abandon(UNDELIVERABLE, only=lost)
-
     @property
-    def is_waiting(self) -> bool:
-        """Whether a request to the client is pending."""
-        return self._requests is not None and bool(self._requests.ids)
+    def may_be_resumed(self) -> bool:
+        return self._log is not None
 
     def keep_alive(self) -> None:
         """Send a keepalive comment; the first one opens the stream."""
@@ -159,9 +164,11 @@ class SessionExchange(HttpExchange):
 
     async def until_over(self, answering: asyncio.Task[None]) -> None:
         """Wait until ``release`` is called; the task which answers may go on after it."""
-        self._released = self.loop.create_future()
+        if not self._is_released:
+            self._released = self.loop.create_future()
         try:
-            await self._released
+            if self._released is not None:
+                await self._released
         except asyncio.CancelledError:
             # ASGI servers cancel the task of a closed connection, but not tasks created by it.
             self.disconnected()
@@ -178,7 +185,7 @@ class SessionExchange(HttpExchange):
     def _open(self) -> None:
         """Start the stream with its priming event, unless it has started (T-HTTP-18)."""
         if self._log is None:
-            self._log = StreamLog(self.route.session.address, self.request_id)
+            self._log = StreamLog(self.route.session, self.request_id)
             self._enqueue(sse.priming(str(self._log.last), retry=RETRY))
 
     def _overflow(self) -> None:
@@ -194,15 +201,15 @@ class SessionExchange(HttpExchange):
 
     async def _drain(self) -> None:
         if self._log is not None and not self.streaming:
-            # The client may reconnect at once, and then the store has to know the stream.
-            await self._log.flush()
+            # The client may reconnect at once, and then the store has to have the stream.
+            await self._log.wait_until_created()
             if self.gone:
                 self._pump = None
                 return
         await super()._drain()
 
     def _post(self, message: dict[str, Any]) -> None:
-        bus.spawn(publisher.post_to_outbox(self.route.session.address, message))
+        bus.spawn_accepted(publisher.post_to_outbox(self.route.session.address, message))
 
     async def _close_connection(self) -> None:
         """End the response, but not the stream: later events are only logged."""
@@ -218,6 +225,7 @@ class SessionExchange(HttpExchange):
         self.release()
 
     def release(self) -> None:
+        self._is_released = True
         if self._released is not None and not self._released.done():
             self._released.set_result(None)
 
@@ -226,4 +234,7 @@ class NotificationExchange(SessionExchange):
     """The Exchange of a notification: what its handler sends goes to the session's own stream."""
 
     def write(self, message: dict[str, Any], /) -> None:
-        self._write_from_any_thread(self._post, message)
+        if self._is_here():
+            self._post(message)
+        else:
+            self._write_from_thread(self._post, message)

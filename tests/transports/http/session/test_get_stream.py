@@ -10,11 +10,13 @@ import pytest
 
 from django_mcp import Server, stores
 from django_mcp.auth.base import Principal
-from django_mcp.frame.session import address
+from django_mcp.frame.session import Session, address
 from django_mcp.protocol.sse import EventId, Parser
 from django_mcp.pubsub import bus, publisher
+from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.transports.http import sse_stream
-from tests.pubsub.test_bus import until
+from django_mcp.transports.http.session import get_stream
+from tests.pubsub.fake_layer import until
 from tests.transports.http_peer import (
     MODERN,
     PRIMED,
@@ -295,7 +297,9 @@ async def test_replayed_events_are_not_replayed_again(desk: Desk) -> None:
         second = await event_of(stream)
         assert json.loads(second.data)["method"] == "x/2"
     async with peer.stream(last=second.id) as stream:
-        await stream.event()
+        # Its position where it resumes, and then its own.
+        priming = [await stream.event(), await stream.event()]
+        assert [event and event.data for event in priming] == ["", ""]
         assert await has_no_output(stream)
 
 
@@ -453,6 +457,31 @@ async def test_get_stream_is_closed_when_its_session_is_deleted(desk: Desk) -> N
         await stores.sessions().delete(peer.session)
         await held.check()
         assert await stream.event() is None
+
+
+async def test_get_stream_is_closed_soon_when_a_store_returns_without_its_session(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(get_stream, "RELOAD_AGAIN", 0.02)
+    load, loaded = get_stream.StandaloneStream._load, list[str]()
+
+    async def fail_twice(stream: get_stream.StandaloneStream) -> Session | None:
+        loaded.append(stream._session.id)
+        if len(loaded) < 3:
+            raise StoreUnavailable
+        return await load(stream)
+
+    peer = await ready(desk)
+    async with peer.stream() as stream:
+        await methods_of(stream, 3)
+        assert peer.session is not None
+        await stores.sessions().delete(peer.session)
+        monkeypatch.setattr(get_stream.StandaloneStream, "_load", fail_twice)
+        (held,) = sse_stream._streams_here()._streams
+        await held.check()
+        async with asyncio.timeout(10):
+            assert await stream.event() is None
+    assert loaded == [peer.session] * 3
 
 
 async def test_open_stream_keeps_its_session_from_expiring(desk: Desk, configure: Any) -> None:
@@ -631,3 +660,26 @@ async def test_invalid_batch_is_rejected_as_a_whole(desk: Desk) -> None:
     for batch in ([], [peer.request("ping"), {"jsonrpc": "2.0", "id": 1, "result": {}}]):
         reply = await peer.post(batch)
         assert reply.json()["error"]["code"] == -32600
+
+
+async def test_stream_that_breaks_before_it_replays_loses_nothing(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if two workers die, of which the second has not replayed what the first one had."""
+    peer = await ready(desk)
+    async with peer.stream() as stream:
+        first = await stream.event()
+        assert first is not None
+        position = EventId.parse(first.id)
+        assert position is not None
+        assert peer.session is not None
+        text = '{"jsonrpc":"2.0","method":"notifications/x"}'
+        name = position.stream.partition("~")[0]
+        await stores.events().append(address(peer.session), name, [text])
+    with monkeypatch.context() as patched:
+        patched.setattr(get_stream.StandaloneStream, "_may_send", False)
+        async with peer.stream(last=first.id) as stream:
+            second = await stream.event()
+            assert second is not None
+    async with peer.stream(last=second.id) as stream:
+        assert (await message_of(stream))["method"] == "notifications/x"

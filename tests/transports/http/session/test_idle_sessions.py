@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from django_mcp import Server, stores
+from django_mcp.frame.session import address
 from django_mcp.transports.http import sse_stream
+from django_mcp.transports.http.session import get_stream, handler
 from tests.memory_stores import Configure
 from tests.transports.http_peer import Peer
 
@@ -55,3 +59,52 @@ async def test_open_stream_resets_the_idle_timeout(peer: Peer, clock: list[float
             for stream in tuple(sse_stream._streams_here()._streams):
                 await stream.check()
         assert (await peer.post(peer.request("ping"))).status == 200
+
+
+async def test_open_stream_is_kept_in_the_event_store(
+    peer: Peer, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores.events(), "now", lambda: clock[0])
+    monkeypatch.setattr(get_stream, "RENEWALS", float("inf"))
+    session = address(str(peer.session))
+    async with peer.stream():
+        (stream,) = sse_stream._streams_here()._streams
+        assert isinstance(stream, get_stream.StandaloneStream)
+        for _ in range(3):
+            clock[0] += stores.events().abandoned_after * 0.7
+            await stores.sessions().touch(str(peer.session))
+            await stream._renew()
+        assert await stores.events().last(session, stream._name) == 0
+
+
+async def test_running_call_resets_the_idle_timeout(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handler, "TOUCH", 0.1)
+    server, may_end, store = Server("slow"), asyncio.Event(), stores.sessions()
+
+    @server.tool
+    async def wait() -> str:
+        await may_end.wait()
+        return "waited"
+
+    touched: list[str] = []
+    touch = store.touch
+
+    async def spy(session_id: str) -> None:
+        await touch(session_id)
+        touched.append(session_id)
+
+    monkeypatch.setattr(store, "touch", spy)
+    peer = Peer(server)
+    await peer.initialize()
+    call = asyncio.ensure_future(peer.post(peer.call("wait")))
+    for _ in range(3):
+        seen = len(touched)
+        clock[0] += TIMEOUT * 0.7
+        async with asyncio.timeout(20):
+            while len(touched) < seen + 2:
+                await asyncio.sleep(0.01)
+    may_end.set()
+    assert (await call).status == 200
+    assert (await peer.post(peer.request("ping"))).status == 200

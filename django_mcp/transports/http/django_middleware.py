@@ -1,0 +1,286 @@
+"""Django's middleware around HTTP requests to MCP servers, where DJANGO_MIDDLEWARE asks for it.
+
+The middleware sees ``frame.django_request``; what it sets there, its context variables and its
+database connections are those of the handler, which runs on the thread of its request.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from typing import Any
+from urllib.parse import urlsplit
+
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured, MiddlewareNotUsed
+from django.core.handlers.base import BaseHandler
+from django.core.handlers.exception import convert_exception_to_response
+from django.core.signals import setting_changed
+from django.http import HttpRequest as DjangoRequest
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import resolve_url
+from django.urls import NoReverseMatch, ResolverMatch
+from django.utils.module_loading import import_string
+
+from django_mcp import conf
+from django_mcp.auth.base import Challenge, Principal
+from django_mcp.runtime import django_requests, threads
+from django_mcp.transports.http.request import HeaderPairs, HttpError, HttpRequest
+from django_mcp.transports.http.response import Send
+
+logger = logging.getLogger("django_mcp")
+
+Message = dict[str, Any]
+Serve = Callable[[Principal, "View"], Coroutine[Any, Any, None]]
+"""Answers the request of a caller, by calls of the view as ``send``."""
+
+CONTENT_HEADERS = frozenset({"content-type", "content-length", "content-encoding"})
+
+
+@cache
+def get() -> DjangoMiddleware | None:
+    """The middleware of DJANGO_MIDDLEWARE; None where a site asks for none."""
+    named = conf.get().django_middleware
+    if not named:
+        return None
+    return DjangoMiddleware(tuple(settings.MIDDLEWARE) if named == "all" else tuple(named))
+
+
+class McpResponse(HttpResponse):
+    """The response of the MCP server, as the middleware sees it."""
+
+    pairs: HeaderPairs = ()
+    is_sent = False
+    """Whether nothing of it is left to send. A stream cannot wait for the middleware."""
+
+
+class DjangoMiddleware(BaseHandler):
+    """The chain of middleware classes, around a view which answers MCP messages."""
+
+    def __init__(self, paths: tuple[str, ...]) -> None:
+        self._view_middleware: list[Any] = []
+        self._template_response_middleware: list[Any] = []
+        self._exception_middleware: list[Any] = []
+        inner: Any = self._get_response_async  # type: ignore[attr-defined]
+        chain: Any = convert_exception_to_response(inner)
+        is_async = True
+        for path in reversed(paths):
+            chain, is_async = self._around(path, chain, is_async)
+        self._chain: Any = self.adapt_method_mode(True, chain, is_async)
+
+    def _around(self, path: str, inner: Any, is_async: bool) -> tuple[Any, bool]:
+        """``inner`` within a middleware, and whether it is asynchronous."""
+        factory = import_string(path)
+        goes_async = bool(getattr(factory, "async_capable", False))
+        adapted = self.adapt_method_mode(goes_async, inner, is_async)
+        try:
+            middleware = factory(adapted)
+        except MiddlewareNotUsed:
+            return inner, is_async
+        if middleware is None:
+            raise ImproperlyConfigured(f"The middleware {path} returned None.")
+        if hasattr(middleware, "process_view"):
+            adapted = self.adapt_method_mode(True, middleware.process_view)
+            self._view_middleware.insert(0, adapted)
+        if hasattr(middleware, "process_exception"):
+            adapted = self.adapt_method_mode(False, middleware.process_exception)
+            self._exception_middleware.append(adapted)
+        return convert_exception_to_response(middleware), goes_async
+
+    def resolve_request(self, request: DjangoRequest) -> Any:
+        """The view, instead of that of ROOT_URLCONF; ``process_view`` receives it."""
+        match = ResolverMatch(mcp_endpoint, (), request.mcp_path_params, url_name="mcp")  # type: ignore[attr-defined]
+        request.resolver_match = match
+        return match
+
+    def make_view_atomic(self, view: Any) -> Any:
+        """The view itself: ATOMIC_REQUESTS applies to handlers."""
+        return view
+
+    async def run(
+        self, http: HttpRequest, principal: Principal, send: Send, serve: Serve
+    ) -> Principal:
+        """Let ``serve`` answer the request within the middleware; return the caller.
+
+        Raises HttpError if the middleware answers instead.
+        """
+        request = _request(http, principal)
+        view = View(principal, send, serve)
+        request.mcp_view = view  # type: ignore[attr-defined]
+        request.mcp_path_params = http.scope.get("url_route", {}).get("kwargs", {})  # type: ignore[attr-defined]
+        with threads.in_request_thread():
+            response = await self._chain(request)
+            if not isinstance(response, McpResponse):
+                raise _rejection(response, http)
+            if not response.is_sent:
+                await _send(response, send)
+        await sync_to_async(response.close)()
+        return view.principal
+
+
+async def _serve_nothing(principal: Principal, send: View) -> None:
+    """Answer nothing: the request is only checked."""
+
+
+async def check(http: HttpRequest, principal: Principal) -> Principal:
+    """The caller of a request, as the middleware leaves it; raises HttpError if it answers.
+
+    For streams: they begin after the middleware has ended, so that they hold no thread of it.
+    """
+    middleware = get()
+    if middleware is None:
+        return principal
+    return await middleware.run(http, principal, _drop, _serve_nothing)
+
+
+async def _drop(message: Message) -> None:
+    """Send nothing: the response follows."""
+
+
+async def mcp_endpoint(request: Any, **_: Any) -> HttpResponseBase:
+    """Answer the MCP message of ``request``."""
+    response: HttpResponseBase = await request.mcp_view.respond(request)
+    return response
+
+
+# Origins are checked instead of a token, which programs do not have.
+mcp_endpoint.csrf_exempt = True  # type: ignore[attr-defined]
+
+
+class View:
+    """The innermost part: it answers, and collects what the middleware may still change."""
+
+    def __init__(self, principal: Principal, send: Send, serve: Serve) -> None:
+        self.principal = principal
+        self._pass_on = send
+        self._serve = serve
+        self._has_answered = False
+        self._start: Message = {"status": 200, "headers": []}
+        self._body: list[bytes] = []
+        self.is_stream = False
+
+    async def respond(self, request: DjangoRequest) -> HttpResponseBase:
+        self.principal = await _with_user(self.principal, request)
+        with threads.on_waiting_thread():
+            await self._serve(self.principal, self)
+        response = McpResponse(b"".join(self._body), status=self._start["status"])
+        del response.headers["Content-Type"]
+        response.pairs = self._start["headers"]
+        for name, value in response.pairs:
+            response.headers[name.decode("latin-1")] = value.decode("latin-1")
+        response.is_sent = self.is_stream or not self._has_answered
+        return response
+
+    async def __call__(self, message: Message) -> None:
+        """Collect a part of the response, or pass on that of a stream."""
+        if message["type"] == "http.response.start":
+            self._start, self._has_answered = message, True
+            self.is_stream = (b"content-type", b"text/event-stream") in message["headers"]
+        elif not self.is_stream:
+            self._body.append(message.get("body", b""))
+        if self.is_stream:
+            await self._pass_on(message)
+
+
+def _request(http: HttpRequest, principal: Principal) -> DjangoRequest:
+    try:
+        request = django_requests.of_scope(http.scope)
+    except UnicodeDecodeError:
+        raise HttpError(400, "The query string is not valid UTF-8") from None
+    django_requests.of_caller(request, principal.user, http.caller(principal).session)
+    http.scope[django_requests.SCOPE_KEY] = request  # type: ignore[index]
+    return request
+
+
+async def _with_user(principal: Principal, request: DjangoRequest) -> Principal:
+    """The principal, or another one if the middleware has set another user."""
+    if request.user is principal.user:
+        return principal
+    # A lazy user may be loaded from the database.
+    key, is_known = await sync_to_async(_identity)(request)
+    if key == getattr(principal.user, "pk", None):
+        return principal
+    if not is_known:
+        return Principal(scheme=MIDDLEWARE, user=request.user)
+    return replace(principal, scheme=MIDDLEWARE, subject=str(key), user=request.user)
+
+
+MIDDLEWARE = "django_middleware"
+"""The scheme of a caller that the middleware has identified."""
+
+
+def _identity(request: DjangoRequest) -> tuple[Any, bool]:
+    user: Any = request.user
+    return getattr(user, "pk", None), bool(getattr(user, "is_authenticated", False))
+
+
+def _rejection(response: HttpResponseBase, http: HttpRequest) -> HttpError:
+    """What a client is answered if the middleware answers instead of the server.
+
+    Clients read JSON-RPC, so a page becomes its status; a redirect to the login page becomes 401
+    with a challenge, at which clients let their user log in.
+    """
+    status, location = response.status_code, response.headers.get("Location")
+    if location is not None and _is_login(location):
+        challenge = Challenge(message="Log in: this site lets only logged-in users in")
+        headers = http.authentication.headers(http.scope, challenge)
+        return HttpError(401, challenge.message, headers)
+    if status < 300:
+        return HttpError(403, "A middleware of this site answered instead of the MCP server")
+    return HttpError(status, f"{status} {response.reason_phrase}", _headers_of(response))
+
+
+def _headers_of(response: HttpResponseBase) -> HeaderPairs:
+    pairs = [
+        (name.lower().encode("ascii"), value.encode("latin-1"))
+        for name, value in response.headers.items()
+        if name.lower() not in CONTENT_HEADERS
+    ]
+    return (*pairs, *_cookies(response))
+
+
+def _cookies(response: HttpResponseBase) -> HeaderPairs:
+    return [
+        (b"set-cookie", morsel.output(header="").strip().encode("ascii"))
+        for morsel in response.cookies.values()
+    ]
+
+
+def _is_login(location: str) -> bool:
+    with suppress(NoReverseMatch):
+        return urlsplit(location).path == urlsplit(resolve_url(settings.LOGIN_URL)).path
+    return False
+
+
+async def _send(response: McpResponse, send: Send) -> None:
+    """Send the response of the server as the middleware left it."""
+    before = {name.decode("latin-1"): value.decode("latin-1") for name, value in response.pairs}
+    now = {name.lower(): value for name, value in response.headers.items()}
+    # Two headers of one name, such as challenges, are kept where the middleware left them alone.
+    kept = [
+        pair
+        for pair in response.pairs
+        if now.get(name := pair[0].decode("latin-1")) == before[name]
+    ]
+    changed = [
+        (name.encode("ascii"), value.encode("latin-1"))
+        for name, value in now.items()
+        if before.get(name) != value
+    ]
+    headers = [*kept, *changed, *_cookies(response)]
+    start = {"type": "http.response.start", "status": response.status_code}
+    await send({**start, "headers": headers})
+    await send({"type": "http.response.body", "body": response.content, "more_body": False})
+
+
+def _clear_cache(*, setting: str, **_: Any) -> None:
+    if setting in {"DJANGO_MCP", "MIDDLEWARE"}:
+        get.cache_clear()
+
+
+setting_changed.connect(_clear_cache, dispatch_uid="django_mcp.django_middleware")

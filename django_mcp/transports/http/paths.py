@@ -1,0 +1,66 @@
+"""The paths of endpoints, which may capture values as URL patterns of Django do.
+
+``/orgs/<slug:org>/mcp`` is one endpoint for each organisation: what a caller begins at one of
+them, such as a session, does not exist at the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from django.urls.resolvers import RoutePattern
+
+from django_mcp.auth.resource import PATH_KEY
+
+T = TypeVar("T")
+
+MAX_LENGTH = 200
+"""Characters of a path with captured values, which become a part of the caller's key."""
+
+
+class Match(NamedTuple, Generic[T]):
+    value: T
+    path: str
+    """The path that was requested, without a slash at its end."""
+    captured: Mapping[str, Any]
+
+    def enter(self, scope: Any) -> None:
+        """Note in the scope what was captured, as a URLRouter does it."""
+        if self.captured:
+            scope["url_route"] = {"args": (), "kwargs": self.captured}
+            scope[PATH_KEY] = self.path
+
+
+def leave(scope: Any, suffix: str) -> None:
+    """Note that what follows the path of the endpoint is not a part of it."""
+    if PATH_KEY in scope:
+        scope[PATH_KEY] = scope[PATH_KEY].removesuffix(suffix)
+
+
+class Paths(Generic[T]):
+    """Values by the path of their endpoint, with or without a slash at its end."""
+
+    def __init__(self, values: Mapping[str, T]) -> None:
+        """Raises ImproperlyConfigured for a path that is no valid pattern."""
+        self.plain = {path: value for path, value in values.items() if "<" not in path}
+        self._patterns = [
+            (RoutePattern(path.strip("/"), is_endpoint=True), value)
+            for path, value in values.items()
+            if "<" in path
+        ]
+        for pattern, _ in self._patterns:
+            pattern.regex  # noqa: B018 - it raises for an unknown converter
+
+    def find(self, path: str) -> Match[T] | None:
+        bare = path.rstrip("/") or "/"
+        for name in (path, bare):
+            if name in self.plain:
+                return Match(self.plain[name], name, {})
+        if len(bare) > MAX_LENGTH:
+            return None
+        for pattern, value in self._patterns:
+            found = pattern.match(bare.strip("/"))
+            if found and found[0] == "":
+                return Match(value, bare, found[2])
+        return None

@@ -1,0 +1,87 @@
+"""The end of a process: its streams end, its calls are finished, further ones are rejected.
+
+Tasks that run in the process, and notifications that it has accepted, are waited for as calls are.
+
+Each event loop has its own, which begins when the process is told to stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from django_mcp import conf
+from django_mcp.dispatch.handle import PerLoop, calls_in_flight
+from django_mcp.pubsub import bus, channel_layer
+from django_mcp.transports.http import sse_stream
+
+STOPPING = "The server is stopping"
+LATE = 1.0
+"""Seconds for which further calls are accepted: a request that was on its way when the process was
+told to stop is answered, since no proxy would send it again."""
+TICK = 0.05
+"""Seconds between two looks at what is not finished."""
+ANSWER_WITHIN = 2.0
+"""Seconds in which cancelled calls send their errors, or store them for clients that reconnect."""
+
+
+class Shutdown:
+    def __init__(self) -> None:
+        self._ending: asyncio.Task[None] | None = None
+        self._closing: asyncio.TimerHandle | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        return self._ending is not None
+
+    def begin(self) -> asyncio.Task[None]:
+        """Begin, unless it has begun; the task is done when nothing is served any more."""
+        if self._ending is None:
+            self._ending = bus.create_task(self._end())
+        return self._ending
+
+    def withdraw(self) -> None:
+        """Serve again in this event loop."""
+        self._ending = None
+        if self._closing is not None:
+            self._closing.cancel()
+            self._closing = None
+            calls_in_flight(asyncio.get_running_loop()).open()
+            sse_stream.set_ending(are_ending=False)
+
+    async def _end(self) -> None:
+        loop = asyncio.get_running_loop()
+        calls = calls_in_flight(loop)
+        self._closing = loop.call_later(LATE, calls.close)
+        sse_stream.set_ending(are_ending=True)
+        if await _unfinished(conf.get().shutdown_timeout):
+            for call in tuple(calls.calls):
+                call.end(STOPPING)
+            for task in bus.accepted_tasks():
+                task.cancel()
+            if await _unfinished(ANSWER_WITHIN):
+                sse_stream.end_all()
+
+
+async def _unfinished(seconds: float) -> set[asyncio.Task[Any]]:
+    """The tasks of calls, streams and other work that are not finished within this time."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    # Of each task that was seen: a call is no longer in flight while its response is sent.
+    tasks: set[asyncio.Task[Any]] = set()
+    while True:
+        calls = tuple(calls_in_flight(loop).calls)
+        tasks |= {call.task for call in calls if call.task is not None}
+        tasks |= {stream.task for stream in sse_stream.open_streams() if stream.task is not None}
+        tasks = {task for task in tasks | bus.accepted_tasks() if not task.done()}
+        if not tasks or loop.time() >= deadline:
+            return tasks
+        if channel_layer.shared() is None:
+            # Only this process could receive the response, and it accepts no connections.
+            for call in calls:
+                call.abandon_requests(STOPPING)
+        await asyncio.sleep(TICK)
+
+
+here = PerLoop(Shutdown).of
+"""The shutdown of an event loop."""
