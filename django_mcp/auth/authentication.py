@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from django_mcp import conf
 from django_mcp.auth.base import (
     INVALID_TOKEN,
+    TOKEN_KEY,
     Authenticator,
     Challenge,
     Principal,
@@ -52,7 +54,7 @@ class Authentication:
         are accepted: a client whose token has expired has to learn it.
         """
         scope[SCOPE_KEY] = self.resource  # type: ignore[index]
-        has_token = self._takes_tokens and bearer_token(scope) is not None
+        has_token = self._takes_tokens and _read_token(scope)
         for authenticator in self.authenticators:
             found = await authenticator.authenticate(scope)
             if isinstance(found, Challenge):
@@ -61,7 +63,7 @@ class Authentication:
                 continue
             if self.resource.scopes and _is_of_token(authenticator, scope):
                 self._check_scopes(found)
-            return found
+            return found if "url_route" not in scope else _at_endpoint(found, scope)
         raise AuthenticationFailed(INVALID_TOKEN if has_token else Challenge())
 
     def _check_scopes(self, principal: Principal) -> None:
@@ -107,6 +109,21 @@ class Authentication:
         if challenge.error:
             yield "error", challenge.error
             yield "error_description", challenge.message
+
+
+def _read_token(scope: Scope) -> bool:
+    """Whether the request has a bearer token, which the authenticators need not read again."""
+    token = bearer_token(scope)
+    scope[TOKEN_KEY] = token  # type: ignore[index]
+    return token is not None
+
+
+def _at_endpoint(principal: Principal, scope: Scope) -> Principal:
+    """The principal at the endpoint of a path that captured values."""
+    captured = scope["url_route"]["kwargs"]
+    if not captured:
+        return principal
+    return replace(principal, endpoint="&".join(f"{k}={v}" for k, v in sorted(captured.items())))
 
 
 def _ignores_token(authenticator: Authenticator, found: Principal) -> bool:

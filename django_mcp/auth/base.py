@@ -1,14 +1,22 @@
-"""Principal, Authenticator and Challenge."""
+"""The interface of authenticators: Principal, Authenticator and Challenge."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+
+from django_mcp import conf
+
+T = TypeVar("T")
 
 Scope = Mapping[str, Any]
 """The ASGI scope of a request."""
 HeaderPairs = Sequence[tuple[bytes, bytes]]
+
+PERSONAL_TOKEN_PREFIX = "djmcp_"
+"""How personal access tokens begin. They are for sites with this package and for nobody else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +33,8 @@ class Principal:
     user: Any = None
     scopes: frozenset[str] = frozenset()
     claims: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    endpoint: str = ""
+    """The values that the path of the server captured; callers of two endpoints are two callers."""
 
     def __post_init__(self) -> None:
         """Two users must never be one principal; raises ValueError for a user without a key."""
@@ -38,7 +48,8 @@ class Principal:
     @property
     def key(self) -> str:
         """The identity to which sessions, cursors and signed state are bound."""
-        return f"{self.scheme}:{self.subject}"
+        key = f"{self.scheme}:{self.subject}"
+        return f"{key} {self.endpoint}" if self.endpoint else key
 
     @property
     def is_anonymous(self) -> bool:
@@ -86,6 +97,9 @@ class BaseAuthentication:
     accepts_all = False
     """Whether it accepts callers without credentials."""
 
+    sends_tokens = False
+    """Whether it sends tokens that it does not know to another service."""
+
     def authorization_servers(self, scope: Scope, /) -> Sequence[str]:
         """Return the issuers whose access tokens are accepted, for the resource's metadata."""
         return ()
@@ -94,11 +108,18 @@ class BaseAuthentication:
 INVALID_TOKEN = Challenge(error="invalid_token", message="The access token is not valid here")
 
 
+TOKEN_KEY = "django_mcp.bearer_token"
+"""The key under which the ASGI scope of a request that is being authenticated has its token."""
+
+
 def bearer_token(scope: Scope) -> str | None:
     """Return the token of the ``Authorization: Bearer`` header, or None.
 
     Tokens in the query are never read (RFC 6750, section 2.3; AUTH-RS-20).
     """
+    if TOKEN_KEY in scope:
+        token: str | None = scope[TOKEN_KEY]
+        return token
     text = header(scope, b"authorization")
     if text is None or text[:7].lower() != "bearer ":
         return None
@@ -111,3 +132,12 @@ def header(scope: Scope, name: bytes) -> str | None:
         if key == name:
             return str(value, "latin-1").strip(" \t")
     return None
+
+
+async def in_time(query: Awaitable[T]) -> T:
+    """Return the result of a query; raises TimeoutError after STORE_TIMEOUT.
+
+    The request is then answered with 503, as one that waits for a store.
+    """
+    async with asyncio.timeout(conf.get().store_timeout):
+        return await query

@@ -1,4 +1,4 @@
-"""A base for authenticators of access tokens whose claims an authorization server states."""
+"""The base of authenticators of access tokens from an authorization server, which have claims."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.auth.base import (
     INVALID_TOKEN,
+    PERSONAL_TOKEN_PREFIX,
     BaseAuthentication,
     Challenge,
     Principal,
@@ -108,6 +109,8 @@ class ClaimsAuthentication(BaseAuthentication, ABC):
         token = bearer_token(scope)
         if token is None or len(token) > MAX_TOKEN_LENGTH:
             return None
+        if token.startswith(PERSONAL_TOKEN_PREFIX):
+            return None  # No authorization server issued it, and none may get to know it.
         try:
             claims = await self.claims(token)
             if claims is None:

@@ -6,10 +6,13 @@ on every worker when a token is revoked, or its user changes.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from contextlib import asynccontextmanager
+from dataclasses import fields
 from typing import Any, ClassVar, NamedTuple, TypeVar
 from weakref import WeakSet
 
@@ -21,6 +24,8 @@ from django_mcp.auth.base import Principal
 
 MAX_ENTRIES = 1000
 """In one cache; the oldest makes room for another one."""
+WAIT_TIMEOUT = 1.0
+"""Seconds for which a request waits for another one that looks up the same token."""
 
 M = TypeVar("M", bound=Model)
 
@@ -31,6 +36,15 @@ class _Entry(NamedTuple):
     until: float
 
 
+class LookUp(NamedTuple):
+    """The look-up of a token that was not in the cache."""
+
+    found: Principal | None
+    """What another request has put there meanwhile."""
+    keep: Callable[[Principal, float | None], None]
+    """Keeps a principal, at most until a time in seconds since the epoch."""
+
+
 class PrincipalCache:
     """The principals of one authenticator, each for at most ``TOKEN_CACHE_TTL`` seconds.
 
@@ -38,10 +52,13 @@ class PrincipalCache:
     such as the name of the server. An authenticator uses it so::
 
         found = cache.get(digest, server)
-        if found is None:
-            mark = await cache.watch()
+        if found is not None:
+            return found
+        async with cache.look_up(digest, server) as look_up:
+            if look_up.found is not None:
+                return look_up.found
             ...  # Read the token and its user from the database.
-            cache.put(digest, principal, expires_at, server, mark=mark)
+            look_up.keep(principal, expires_at)
     """
 
     subscribe: ClassVar[Callable[[], Awaitable[None]] | None] = None
@@ -51,6 +68,7 @@ class PrincipalCache:
         self._entries: dict[Hashable, _Entry] = {}
         self._lock = threading.Lock()
         self._mark = 0
+        self._looked_up: dict[Hashable, asyncio.Future[None]] = {}
         _caches.add(self)
 
     def get(self, digest: str, *more: Hashable) -> Principal | None:
@@ -63,6 +81,28 @@ class PrincipalCache:
         if entry is None or entry.until <= time.monotonic():
             return None
         return _copy(entry.principal)
+
+    @asynccontextmanager
+    async def look_up(self, digest: str, *more: Hashable) -> AsyncIterator[LookUp]:
+        """Look up a token that ``get`` has not found; enter this before reading anything.
+
+        Of the requests with one token, one reads while the others wait for it. Otherwise all calls
+        of a busy client would read at once, whenever its entry has expired.
+        """
+        loop = asyncio.get_running_loop()
+        key, found = (loop, digest, *more), None
+        other = None if _ttl() is None else self._looked_up.get(key)
+        if other is not None:
+            await asyncio.wait([other], timeout=WAIT_TIMEOUT)
+            found = self.get(digest, *more)
+        own = self._looked_up[key] = loop.create_future()
+        try:
+            mark = await self.watch() if found is None else self._mark
+            yield LookUp(found, lambda who, until: self.put(digest, who, until, *more, mark=mark))
+        finally:
+            if self._looked_up.get(key) is own:
+                del self._looked_up[key]
+            own.set_result(None)
 
     async def watch(self) -> int:
         """Return a mark for ``put``; call it before reading what the principal is made of."""
@@ -135,6 +175,7 @@ def _copy(principal: Principal) -> Principal:
     _set_user(copied, user)
     _set_scopes(copied, principal.scopes)
     _set_claims(copied, {**principal.claims})
+    _set_endpoint(copied, principal.endpoint)
     return copied
 
 
@@ -153,11 +194,12 @@ def _reset() -> None:
     for cache in _caches:
         cache._lock = threading.Lock()
         cache._entries.clear()
+        cache._looked_up.clear()
 
 
 _new = object.__new__
-_set_scheme, _set_subject, _set_user, _set_scopes, _set_claims = (
-    vars(Principal)[name].__set__ for name in ("scheme", "subject", "user", "scopes", "claims")
+_set_scheme, _set_subject, _set_user, _set_scopes, _set_claims, _set_endpoint = (
+    vars(Principal)[field.name].__set__ for field in fields(Principal)
 )
 _caches: WeakSet[PrincipalCache] = WeakSet()
 

@@ -11,7 +11,7 @@ from django.http import HttpRequest, parse_cookie
 from django.utils.module_loading import import_string
 
 from django_mcp.auth import csrf
-from django_mcp.auth.base import BaseAuthentication, Challenge, Principal, header
+from django_mcp.auth.base import BaseAuthentication, Challenge, Principal, header, in_time
 
 CROSS_SITE = Challenge(
     status=403,
@@ -62,7 +62,7 @@ class DjangoSessionAuthentication(BaseAuthentication):
             return CROSS_SITE if has_cookie and not has_token else None
         request = HttpRequest()
         request.session = browser_session(scope)
-        user = await aget_user(request)
+        user = await in_time(aget_user(request))
         if not user.is_authenticated:
             return None
         return Principal(scheme="django_session", subject=str(user.pk), user=user)

@@ -45,11 +45,12 @@ TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 class IntrospectionAuthentication(ClaimsAuthentication):
     """Accepts access tokens of which the introspection endpoint ``url`` says that they are active.
 
-    Tokens that no authenticator before this one has accepted are sent there: list it last. A token
-    must have an audience and a subject.
+    Tokens that no authenticator before this one has accepted are sent there, but no personal access
+    tokens: list it last. A token must have an audience and a subject.
     """
 
     name = "introspection"
+    sends_tokens = True
     url: str
     client_id = ""
     client_secret = ""

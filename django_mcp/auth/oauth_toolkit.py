@@ -19,6 +19,7 @@ from django_mcp.auth.base import (
     Principal,
     Scope,
     bearer_token,
+    in_time,
 )
 from django_mcp.auth.cache import PrincipalCache
 from django_mcp.auth.resource import addressed, base_url, is_for
@@ -58,18 +59,17 @@ class OAuthToolkitAuthentication(BaseAuthentication):
         endpoint = addressed(scope).url(scope)
         if (known := self._cache.get(digest, endpoint)) is not None:
             return known
-        mark = await self._cache.watch()
-        found = await (
-            self._model.objects.select_related("user", "application")
-            .filter(token_checksum=digest)
-            .afirst()
-        )
-        if found is None:
-            return None
-        principal = await self._principal(scope, found)
-        if principal is None:
-            return INVALID_TOKEN
-        self._cache.put(digest, principal, found.expires.timestamp(), endpoint, mark=mark)
+        async with self._cache.look_up(digest, endpoint) as look_up:
+            if look_up.found is not None:
+                return look_up.found
+            rows = self._model.objects.select_related("user", "application")
+            found = await in_time(rows.filter(token_checksum=digest).afirst())
+            if found is None:
+                return None
+            principal = await self._principal(scope, found)
+            if principal is None:
+                return INVALID_TOKEN
+            look_up.keep(principal, found.expires.timestamp())
         return principal
 
     async def _principal(self, scope: Scope, token: Any) -> Principal | None:

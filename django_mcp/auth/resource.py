@@ -19,6 +19,9 @@ logger = logging.getLogger("django_mcp")
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
+PATH_KEY = "django_mcp.path"
+"""The key under which the ASGI scope has the requested path of an endpoint that captures values."""
+
 SCOPE_KEY = "django_mcp.resource"
 """The key under which the ASGI scope has the Resource that a request addresses."""
 
@@ -34,7 +37,8 @@ class Resource:
 
     def url(self, scope: Scope) -> str:
         """Return the URL of the endpoint, as clients have it: no slash is added at its end."""
-        return base_url(scope) + self.path
+        path: str = scope.get(PATH_KEY, self.path)
+        return base_url(scope) + path
 
     def metadata_url(self, scope: Scope) -> str:
         """Return the URL of its metadata, with the well-known path before that of the endpoint."""
@@ -112,22 +116,22 @@ def request_origin(scope: Scope) -> str:
 
 def site_prefix(scope: Scope) -> str:
     """Return the path before all paths of the site, as Django determines it, without a slash."""
-    prefix: str = django_settings.FORCE_SCRIPT_NAME or scope.get("root_path", "")
+    prefix: str = conf.proxy().script_name or scope.get("root_path", "")
     return prefix.rstrip("/")
 
 
 def _scheme(scope: Scope) -> str:
-    trusted = django_settings.SECURE_PROXY_SSL_HEADER
+    trusted = conf.proxy().secure_header
     if trusted:
         name, secure = trusted
-        value = header(scope, name.removeprefix("HTTP_").replace("_", "-").lower().encode())
+        value = header(scope, name)
         if value is not None:
             return "https" if value.partition(",")[0].strip() == secure else "http"
     return "https" if scope.get("scheme") == "https" else "http"
 
 
 def _host(scope: Scope) -> str:
-    if django_settings.USE_X_FORWARDED_HOST:
+    if conf.proxy().uses_forwarded_host:
         forwarded = header(scope, b"x-forwarded-host")
         # Unlike the Host, it was not checked before.
         if forwarded and origins.host_allowed(forwarded, conf.allowed_hosts()):

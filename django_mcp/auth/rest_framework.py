@@ -1,6 +1,6 @@
 """Authentication by the authentication classes of Django REST framework.
 
-It needs the extra ``rest-framework`` of this package.
+It needs the extra ``rest`` of this package.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from django_mcp.auth.base import (
     Principal,
     Scope,
     header,
+    in_time,
 )
 
 try:
@@ -31,7 +32,7 @@ try:
 except ImportError:
     raise ImproperlyConfigured(
         "RESTFrameworkAuthentication needs Django REST framework: "
-        "pip install 'django-mcp-channels[rest-framework]'"
+        "pip install 'django-mcp-channels[rest]'"
     ) from None
 
 MAX_MESSAGE = 100
@@ -81,9 +82,8 @@ class RESTFrameworkAuthentication(BaseAuthentication):
                 return CROSS_ORIGIN
             headers = [(name, value) for name, value in headers if name != b"cookie"]
         # A token in the query would be in logs, and is never read (RFC 6750, section 2.3).
-        return await sync_to_async(self._authenticate)(
-            {**scope, "headers": headers, "query_string": b""}
-        )
+        read = {**scope, "headers": headers, "query_string": b""}
+        return await in_time(sync_to_async(self._authenticate)(read))
 
     def _authenticate(self, scope: Scope) -> Principal | Challenge | None:
         request = Request(ASGIRequest(scope, io.BytesIO()))

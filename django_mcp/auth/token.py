@@ -18,16 +18,18 @@ from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.auth.base import (
     INVALID_TOKEN,
+    PERSONAL_TOKEN_PREFIX,
     BaseAuthentication,
     Challenge,
     Principal,
     Scope,
     bearer_token,
+    in_time,
 )
 from django_mcp.auth.cache import PrincipalCache
 from django_mcp.auth.resource import addressed
 
-PREFIX = "djmcp_"
+PREFIX = PERSONAL_TOKEN_PREFIX
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 RANDOM_LENGTH = 43
 """Characters of 256 bits: 62 ** 43 > 2 ** 256."""
@@ -95,17 +97,19 @@ class TokenAuthentication(BaseAuthentication):
         return await self._authenticate(digest, server) or INVALID_TOKEN
 
     async def _authenticate(self, digest: str, server: str) -> Principal | None:
-        mark = await self._cache.watch()
         tokens: Any = apps.get_model("django_mcp_tokens", "PersonalAccessToken").objects
-        row = await tokens.find_valid(digest, server)
-        if row is None:
-            return None
-        principal = Principal(
-            scheme="token",
-            user=row.owner,
-            scopes=frozenset(row.scopes),
-            claims={"token_id": row.pk, "token_name": row.name},
-        )
-        expires_at = None if row.expires_at is None else row.expires_at.timestamp()
-        self._cache.put(digest, principal, expires_at, server, mark=mark)
+        async with self._cache.look_up(digest, server) as look_up:
+            if look_up.found is not None:
+                return look_up.found
+            row = await in_time(tokens.find_valid(digest, server))
+            if row is None:
+                return None
+            principal = Principal(
+                scheme="token",
+                user=row.owner,
+                scopes=frozenset(row.scopes),
+                claims={"token_id": row.pk, "token_name": row.name},
+            )
+            expires_at = None if row.expires_at is None else row.expires_at.timestamp()
+            look_up.keep(principal, expires_at)
         return principal

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+
 from django.apps import AppConfig
+
+WITH_SECRETS = ("oauthlib", "oauth2_provider")
+"""Loggers whose debug messages contain tokens and codes."""
 
 
 class OAuthConfig(AppConfig):
@@ -13,3 +18,16 @@ class OAuthConfig(AppConfig):
 
     def ready(self) -> None:
         from django_mcp.oauth import checks  # noqa: F401 - the import registers them
+
+        for name in WITH_SECRETS:
+            logger = logging.getLogger(name)
+            # A site that logs everything at the level DEBUG does not mean secrets. One that names
+            # this logger does.
+            if logger.level == logging.NOTSET:
+                logger.setLevel(logging.INFO)
+
+    def prune_mcp(self) -> str:
+        """Delete what ``mcp_prune`` deletes of this app, and return a sentence about it."""
+        from django_mcp.oauth import registrations
+
+        return f"Deleted {registrations.prune()} clients that were never used."

@@ -68,6 +68,13 @@ def is_acceptable(uri: str) -> bool:
     return parts.scheme in oauth2_settings.ALLOWED_REDIRECT_URI_SCHEMES and not uri.split()[1:]
 
 
+def host_of(application: Any) -> str:
+    """Return the host at which a client publishes its metadata, or "" for one that registered."""
+    if application.registration_source != "cimd":
+        return ""
+    return str(urlsplit(application.client_id).netloc)
+
+
 def is_loopback(uri: str) -> bool:
     """Whether ``uri`` leads to a program on the user's computer."""
     parts = urlsplit(uri)

@@ -12,10 +12,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
-from django.utils.cache import add_never_cache_headers
 from django.utils.decorators import method_decorator
-from django.views.decorators.clickjacking import xframe_options_deny
-from django.views.decorators.csrf import csrf_protect
 from django.views.generic import TemplateView
 from oauth2_provider import views
 from oauth2_provider.exceptions import OAuthToolkitError
@@ -27,21 +24,7 @@ from django_mcp.auth.oauth_toolkit import issuer
 from django_mcp.oauth import clients, resources
 from django_mcp.oauth.models import Consent
 from django_mcp.oauth.validators import check_resources
-
-SECURITY_POLICY = "frame-ancestors 'none'; base-uri 'none'"
-"""No ``form-action``: browsers apply it to the redirect, whose scheme may be a program's own."""
-
-
-@method_decorator([xframe_options_deny, csrf_protect], name="dispatch")
-class ProtectedPage:
-    """A page which no other site may show in a frame or post to, and which is not cached."""
-
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        response: HttpResponseBase = super().dispatch(request, *args, **kwargs)  # type: ignore[misc]
-        response.headers["Content-Security-Policy"] = SECURITY_POLICY
-        response.headers["Referrer-Policy"] = "same-origin"
-        add_never_cache_headers(response)
-        return response
+from django_mcp.runtime.pages import ProtectedPage
 
 
 @method_decorator(login_not_required, name="dispatch")  # It redirects to the login itself.
@@ -136,7 +119,7 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
             resource, redirect_uri = context.get("resource", ""), context["redirect_uri"]
             parts = urlsplit(redirect_uri)
             context |= {
-                "client_host": _client_host(application),
+                "client_host": clients.host_of(application),
                 "redirect_host": parts.netloc or parts.scheme,
                 "redirect_scheme": parts.scheme,
                 "is_loopback": clients.is_loopback(redirect_uri),
@@ -164,13 +147,13 @@ class AccessView(ProtectedPage, LoginRequiredMixin, TemplateView):
     template_name = "django_mcp_oauth/access.html"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        found = Consent.objects.filter(user=self.request.user).select_related("application")
+        found = Consent.objects.filter(user=self.request.user.pk).select_related("application")
         base = resources.base_url(self.request)
         described = [
             {
                 "consent": each,
                 "application": each.application,
-                "client_host": _client_host(each.application),
+                "client_host": clients.host_of(each.application),
                 "server_title": resources.title(base, each.resource),
                 "scopes": in_words(each.scopes),
             }
@@ -203,10 +186,3 @@ def _application(client_id: str) -> Any:
     """Return the application, or None. Some databases cannot search for a NUL."""
     known = get_application_model().objects
     return None if "\0" in client_id else known.filter(client_id=client_id).first()
-
-
-def _client_host(application: Any) -> str:
-    """The host at which a client publishes its metadata, or "" for one that registered."""
-    if application.registration_source != "cimd":
-        return ""
-    return str(urlsplit(application.client_id).netloc)

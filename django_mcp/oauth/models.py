@@ -50,7 +50,7 @@ class Consent(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["user", "application", "resource"], name="django_mcp_oauth_consent"
+                fields=["user", "application", "resource"], name="django_mcp_oauth_unique_consent"
             )
         ]
 

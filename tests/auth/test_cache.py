@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
@@ -106,6 +107,62 @@ async def test_what_was_read_before_a_revocation_is_not_kept() -> None:
     mark = await cache.watch()
     forget(digest="another")
     cache.put("a", principal(), None, mark=mark)
+    assert cache.get("a") is None
+
+
+async def looked_up(cache: PrincipalCache, reads: list[str], seconds: float = 0.05) -> str:
+    async with cache.look_up("a", "shop") as look_up:
+        if look_up.found is not None:
+            return "cached"
+        reads.append("a")
+        await asyncio.sleep(seconds)
+        look_up.keep(principal(), None)
+    return "read"
+
+
+async def test_one_of_the_requests_with_a_token_reads_it() -> None:
+    cache, reads = PrincipalCache(), list[str]()
+    results = await asyncio.gather(*(looked_up(cache, reads) for _ in range(16)))
+    assert sorted(results) == ["cached"] * 15 + ["read"]
+    assert reads == ["a"]
+    assert cache.get("a", "shop") is not None
+    assert not cache._looked_up
+
+
+async def test_requests_read_the_token_when_the_one_they_wait_for_is_cancelled() -> None:
+    cache, reads = PrincipalCache(), list[str]()
+    first = asyncio.ensure_future(looked_up(cache, reads, 60))
+    await asyncio.sleep(0.01)
+    others = [asyncio.ensure_future(looked_up(cache, reads)) for _ in range(3)]
+    await asyncio.sleep(0.01)
+    first.cancel()
+    assert await asyncio.gather(*others) == ["read"] * 3
+    assert not cache._looked_up
+
+
+async def test_request_does_not_wait_long_for_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_module, "WAIT_TIMEOUT", 0.02)
+    cache, reads = PrincipalCache(), list[str]()
+    first = asyncio.ensure_future(looked_up(cache, reads, 60))
+    await asyncio.sleep(0.01)
+    assert await looked_up(cache, reads, 0.0) == "read"
+    first.cancel()
+    await asyncio.wait([first])
+    assert not cache._looked_up
+
+
+async def test_requests_do_not_wait_where_nothing_is_kept(configure: Any) -> None:
+    configure(TOKEN_CACHE_TTL=None)
+    cache, reads = PrincipalCache(), list[str]()
+    results = await asyncio.gather(*(looked_up(cache, reads) for _ in range(3)))
+    assert (results, len(reads)) == (["read"] * 3, 3)
+
+
+async def test_revocation_during_a_look_up_is_not_overwritten() -> None:
+    cache = PrincipalCache()
+    async with cache.look_up("a") as look_up:
+        forget(digest="a")
+        look_up.keep(principal(), None)
     assert cache.get("a") is None
 
 

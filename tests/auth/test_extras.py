@@ -14,7 +14,8 @@ from django.core.exceptions import ImproperlyConfigured
     [
         ("django_mcp.auth.jwt", "jwt", "jwt"),
         ("django_mcp.auth.jwt", "cryptography", "jwt"),
-        ("django_mcp.auth.rest_framework", "rest_framework.request", "rest-framework"),
+        ("django_mcp.auth.rest_framework", "rest_framework.request", "rest"),
+        ("django_mcp.rest", "rest_framework", "rest"),
     ],
 )
 def test_missing_extra_is_named(

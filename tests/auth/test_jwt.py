@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jwt
@@ -21,6 +21,7 @@ from django_mcp.auth.bearer import NO_ACCOUNT, Claims
 from django_mcp.auth.jwt import JWTAuthentication
 from tests.auth.issuer import (
     ENDPOINT,
+    Answer,
     Issuer,
     authenticated,
     ec_key,
@@ -644,6 +645,27 @@ def test_tokens_are_not_logged(
 
     assert "answers 500" in caplog.text
     assert token not in caplog.text
+
+
+async def test_token_is_sent_to_nobody_not_even_its_issuer(
+    issuer: Issuer, authenticator: JWTAuthentication
+) -> None:
+    forms: list[Any] = []
+
+    def noting(answer: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
+        def note(form: Any) -> Answer:
+            forms.append(form)
+            return answer(form)
+
+        return note
+
+    issuer.answers = {path: noting(answer) for path, answer in issuer.answers.items()}
+
+    assert isinstance(await authenticated(authenticator, issuer.token()), Principal)
+
+    assert issuer.requests == ["/.well-known/oauth-authorization-server", "/keys"]
+    assert issuer.authorizations == [None, None]
+    assert forms == [{}, {}]
 
 
 # Users.

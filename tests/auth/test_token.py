@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import pprint
+import time
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +20,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django import Settings
 
-from django_mcp import Frame, Server
+from django_mcp import Frame, Server, stores
 from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.auth.base import INVALID_TOKEN
 from django_mcp.auth.token import (
@@ -163,6 +166,28 @@ async def test_only_the_digest_is_stored_and_queried(server: Server, ann: User) 
     assert not any(token in each for each in shown)
 
 
+async def test_token_is_in_no_session_and_no_event(server: Server, ann: User) -> None:
+    @server.tool
+    async def remember(frame: Frame) -> Frame:
+        await frame.client.alog("info", "remembering")
+        return frame.assign("seen", "what was assigned")
+
+    _, token = await issue(ann)
+    headers = {"Authorization": f"Bearer {token}"}
+    async with Client(server, transport="http", version="2025-11-25", headers=headers) as client:
+        assert "isError" not in await client.call_tool("remember")
+        stored = contents(stores.sessions()) + contents(stores.events())
+    assert f"token:{ann.pk}" in stored
+    assert "what was assigned" in stored
+    assert "remembering" in stored
+    assert token not in stored
+
+
+def contents(store: Any) -> str:
+    """All that a store in memory holds, as text."""
+    return pprint.pformat(vars(store), width=10_000)
+
+
 async def rejected(reply: Reply) -> tuple[int, Any, bytes]:
     return reply.status, {**reply.headers}, reply.body
 
@@ -285,9 +310,10 @@ async def test_change_of_scopes_takes_effect_at_the_next_call(server: Server, an
 
 
 async def test_cached_token_costs_no_query_and_expires_on_time(
-    server: Server, ann: User, monkeypatch: pytest.MonkeyPatch
+    server: Server, ann: User, configure: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, token = await issue(ann, expires_at=timezone.now() + timedelta(seconds=0.4))
+    configure(TOKEN_CACHE_TTL=600)
+    _, token = await issue(ann, expires_at=timezone.now() + timedelta(seconds=120))
     assert (await ask(server, token)).status == 200
     find = PersonalAccessToken.objects.find_valid
     queried: list[str] = []
@@ -299,7 +325,13 @@ async def test_cached_token_costs_no_query_and_expires_on_time(
     monkeypatch.setattr(PersonalAccessToken.objects, "find_valid", counted)
     assert (await ask(server, token)).status == 200
     assert queried == []
-    await asyncio.sleep(0.5)
+    later = {
+        "time": lambda: time.time() + 130,
+        "monotonic": lambda: time.monotonic() + 130,
+        "now": lambda: timezone.now() + timedelta(seconds=130),
+    }
+    monkeypatch.setattr("django_mcp.auth.cache.time", SimpleNamespace(**later))
+    monkeypatch.setattr("django_mcp.tokens.models.timezone", SimpleNamespace(**later))
     assert (await ask(server, token)).status == 401
     assert queried == ["shop"]
 

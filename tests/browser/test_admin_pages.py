@@ -5,44 +5,17 @@ Screenshots are stored in pytest's temporary folder for review.
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.expected_conditions import staleness_of
-from selenium.webdriver.support.ui import Select, WebDriverWait
+from selenium.webdriver.support.ui import Select
 
+from tests.browser.chromium import TIMEOUT, Visitor, chromium, needs_chromium
 from tests.running_site import RunningSite, running_site
 
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
-DRIVER = shutil.which("chromedriver")
-
-pytestmark = pytest.mark.skipif(
-    not (BROWSER and DRIVER),
-    reason="needs chromium and chromedriver (Debian: apt-get install chromium chromium-driver)",
-)
-
-FLAGS = (
-    "--headless",
-    "--no-sandbox",  # Chromium refuses to run as root without it.
-    "--disable-gpu",
-    "--disable-quic",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-    "--window-size=1500,1000",
-)
-TIMEOUT = 20.0
+pytestmark = needs_chromium
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -57,61 +30,6 @@ INITIALIZE = {
 PING = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
 
 
-class Visitor:
-    """A user of the admin of a running site."""
-
-    def __init__(self, driver: webdriver.Chrome, site: RunningSite, screenshots: Path) -> None:
-        self.driver = driver
-        self.site = site
-        self._screenshots = screenshots
-
-    def open(self, path: str) -> None:
-        self.driver.get(self.site.url(path))
-
-    def one(self, selector: str) -> WebElement:
-        return self.driver.find_element(By.CSS_SELECTOR, selector)
-
-    def texts(self, selector: str) -> list[str]:
-        return [each.text for each in self.driver.find_elements(By.CSS_SELECTOR, selector)]
-
-    def follow(self, selector: str) -> None:
-        """Click on a link, and wait for the next page."""
-        self._leave(self.one(selector).click)
-
-    def search(self, text: str) -> None:
-        self._leave(partial(self.one("#searchbar").send_keys, text, Keys.ENTER))
-
-    def _leave(self, go: Callable[[], None]) -> None:
-        here = self.one("html")
-        go()
-        WebDriverWait(self.driver, TIMEOUT).until(staleness_of(here))
-
-    def log_in(self, name: str, password: str) -> None:
-        self.open("/admin/login/?next=/admin/")
-        self.one("#id_username").send_keys(name)
-        self.one("#id_password").send_keys(password)
-        self.follow("input[type=submit]")
-
-    def screenshot(self, name: str) -> None:
-        assert self.driver.save_screenshot(str(self._screenshots / f"{name}.png"))
-
-    def console_errors(self) -> list[str]:
-        """The errors on the browser's console, without those for the favicon."""
-        return [
-            entry["message"]
-            for entry in self.driver.get_log("browser")  # type: ignore[no-untyped-call]
-            if entry["level"] == "SEVERE" and "/favicon.ico" not in entry["message"]
-        ]
-
-    def overflow(self, selector: str = "html") -> int:
-        """The pixels by which the content exceeds the width of the page."""
-        widths = "return arguments[0].scrollWidth - arguments[0].clientWidth"
-        return int(self.run(widths, self.one(selector)))
-
-    def run(self, script: str, *arguments: Any) -> Any:
-        return self.driver.execute_script(script, *arguments)
-
-
 @pytest.fixture(scope="module")
 def site() -> Iterator[RunningSite]:
     with running_site(demo_data=True) as site:
@@ -121,19 +39,10 @@ def site() -> Iterator[RunningSite]:
 @pytest.fixture
 def visitor(site: RunningSite, tmp_path: Path) -> Iterator[Visitor]:
     """The superuser, logged in with a new browser."""
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(BROWSER)
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path / 'profile'}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
-    try:
-        driver.set_page_load_timeout(TIMEOUT)
+    with chromium(tmp_path / "profile") as driver:
         visitor = Visitor(driver, site, tmp_path)
         visitor.log_in("admin", "admin")
         yield visitor
-    finally:
-        driver.quit()
 
 
 def test_components_are_listed_filtered_and_shown(visitor: Visitor) -> None:

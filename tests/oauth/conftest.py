@@ -1,7 +1,4 @@
-"""A site with an MCP server, and the authorization server for it.
-
-The example site does not have it, so that its apps are installed for these tests only.
-"""
+"""A site with an MCP server, and the authorization server for it."""
 
 from __future__ import annotations
 
@@ -13,38 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import urllib3
-from django.apps import apps
 from django.contrib.auth.models import User
 from django.core.cache import cache
-from django.db import connection
 
 from django_mcp import Frame, Server, registry
 from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.oauth import provider_settings
-from tests.installed_apps import installed
 from tests.memory_stores import MEMORY
 from tests.oauth.flow import CALLBACK, Flow, document
 
 if TYPE_CHECKING:
     from pytest_django import Settings
 
-APPS = ["oauth2_provider", "django_mcp.oauth"]
-LABELS = ("oauth2_provider", "django_mcp_oauth")
 SCOPES = {"mcp": "Use the shop", "write": "Change the prices"}
-
-
-@pytest.fixture(scope="module")
-def tables(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
-    """The tables of the apps."""
-    with installed(*APPS), django_db_blocker.unblock():
-        models = [model for label in LABELS for model in apps.get_app_config(label).get_models()]
-        with connection.schema_editor() as editor:
-            for model in models:
-                editor.create_model(model)
-        yield
-        with connection.schema_editor() as editor:
-            for model in reversed(models):
-                editor.delete_model(model)
 
 
 @pytest.fixture
@@ -71,7 +49,7 @@ def shop() -> Server:
 
 @pytest.fixture(autouse=True)
 def site(
-    tables: None, db: None, settings: Settings, monkeypatch: pytest.MonkeyPatch, request: Any
+    db: None, settings: Settings, monkeypatch: pytest.MonkeyPatch, request: Any
 ) -> Iterator[None]:
     """The settings of the site, and its servers: the shop, and one for everybody."""
     settings.ROOT_URLCONF = "tests.oauth.urls"

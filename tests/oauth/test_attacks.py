@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import pytest
+from django.apps import apps
 from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.test import Client as Browser
@@ -319,6 +321,44 @@ def test_unknown_token_is_rejected(token: str) -> None:
     reply = call(token)
     assert reply.status == 401
     assert 'error="invalid_token"' in reply.headers["www-authenticate"]
+
+
+def test_tokens_are_stored_as_digests_alone(flow: Flow) -> None:
+    from oauth2_provider.models import AccessToken, RefreshToken
+
+    tokens = flow.tokens()
+    assert call(tokens["access_token"]).status == 200
+    rows = [*AccessToken.objects.values(), *RefreshToken.objects.values()]
+    assert len(rows) == 2
+    for name in ("access_token", "refresh_token"):
+        assert tokens[name] not in str(rows)
+
+
+def test_tokens_are_not_logged(flow: Flow, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("DEBUG"):
+        tokens = flow.tokens()
+        assert call(tokens["access_token"]).status == 200
+        assert call(tokens["access_token"] + "x").status == 401
+        newer = flow.refresh(tokens["refresh_token"]).json()  # type: ignore[attr-defined]
+        flow.revoke(newer["refresh_token"])
+    for found in (tokens, newer):
+        assert found["access_token"] not in caplog.text
+        assert found["refresh_token"] not in caplog.text
+
+
+def test_level_that_the_site_sets_for_the_loggers_of_the_toolkit_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    levels = {}
+    for set_by_the_site in (logging.NOTSET, logging.DEBUG, logging.ERROR):
+        monkeypatch.setattr(logging.getLogger("oauthlib"), "level", set_by_the_site)
+        apps.get_app_config("django_mcp_oauth").ready()
+        levels[set_by_the_site] = logging.getLogger("oauthlib").level
+    assert levels == {
+        logging.NOTSET: logging.INFO,
+        logging.DEBUG: logging.DEBUG,
+        logging.ERROR: logging.ERROR,
+    }
 
 
 def test_registration_token_is_no_access_token() -> None:

@@ -1,6 +1,8 @@
 """Published clients go through the whole flow: register, authorize, token, call, step-up, refresh.
 
-The documents are those which the vendors publish, the registrations what the clients send.
+The documents are those which the vendors publish, as servers that fetched them between July and
+October 2026 quote them; that of Codex is written from its properties there. The registrations are
+what users report that the clients send.
 """
 
 from __future__ import annotations
@@ -17,18 +19,20 @@ if TYPE_CHECKING:
 
 PUBLISHED = [
     ("claude_ai", "https://claude.ai/api/mcp/auth_callback"),
-    ("claude_ai", "https://claude.com/api/mcp/auth_callback"),
     ("claude_code", "http://localhost:3118/callback"),
     ("claude_code", "http://localhost:50123/callback"),
     ("vs_code", "http://127.0.0.1:33418/"),
     ("vs_code", "http://127.0.0.1:50123/"),
     ("vs_code", "https://vscode.dev/redirect"),
     ("chatgpt", "https://chatgpt.com/connector_platform_oauth_redirect"),
+    ("chatgpt_connector", "https://chatgpt.com/connector/oauth/j0wKlDBsmsUM"),
+    ("codex", "http://127.0.0.1:1455/callback"),
     ("opencode", "http://127.0.0.1:19876/callback"),
 ]
 REGISTERED = [
     *(("cursor", uri) for uri in document("cursor.registration")["redirect_uris"]),
     *(("vs_code", uri) for uri in document("vs_code.registration")["redirect_uris"]),
+    *(("codex", uri) for uri in document("codex.registration")["redirect_uris"]),
 ]
 
 

@@ -83,7 +83,7 @@ def test_issuer_is_where_a_site_includes_the_toolkit_itself(settings: Settings) 
 
     assert issuer(SITE) == f"{SITE}/o"
     assert get(f"/o{WELL_KNOWN}").json()["issuer"] == f"{SITE}/o"
-    settings.ROOT_URLCONF = "example_site.urls"
+    settings.ROOT_URLCONF = "tests.oauth.urls_of_nothing"
     assert issuer(SITE) == SITE
 
 
@@ -180,7 +180,7 @@ def test_check_finds_a_validator_which_knows_no_resources(settings: Settings) ->
     assert problems() == ["django_mcp_oauth.E001"]
 
 
-@pytest.mark.parametrize("urlconf", ["example_site.urls", "tests.oauth.urls_below"])
+@pytest.mark.parametrize("urlconf", ["tests.oauth.urls_of_nothing", "tests.oauth.urls_below"])
 def test_check_finds_urls_which_are_not_at_the_root(urlconf: str, settings: Settings) -> None:
     settings.ROOT_URLCONF = urlconf
     assert problems() == ["django_mcp_oauth.E002"]

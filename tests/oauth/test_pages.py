@@ -108,6 +108,14 @@ def test_consent_of_one_user_does_not_count_for_another(flow: Flow) -> None:
     assert Flow(flow.client_id, CALLBACK, other).open().status_code == 200
 
 
+def test_consent_for_one_registered_client_does_not_count_for_another(user: User) -> None:
+    uri = "https://www.cursor.com/agents/mcp/oauth/callback"
+    first, second = registered(user, uri), registered(user, uri)
+    first.tokens()
+    assert first.open().status_code == 302
+    assert second.open().status_code == 200
+
+
 def test_access_page_lists_what_the_user_allowed(flow: Flow) -> None:
     assert "There are none" in access(flow).content.decode()
     flow.tokens()

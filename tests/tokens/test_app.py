@@ -16,7 +16,7 @@ from django.db import transaction
 from django_mcp.auth import cache as caches
 from django_mcp.auth.base import Principal
 from django_mcp.auth.cache import PrincipalCache
-from django_mcp.pubsub import bus, revocations
+from django_mcp.pubsub import bus, channel_layer, revocations
 from django_mcp.tokens.models import PersonalAccessToken
 from tests.memory_stores import configure
 
@@ -55,7 +55,7 @@ def published(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     class Layer:
         async def group_send(self, group: str, message: Any) -> None:
-            messages.append((group, message["message"]))
+            messages.extend(map(tuple, message["hints"]))
 
         async def group_add(self, group: str, channel: str) -> None:
             pass
@@ -69,7 +69,7 @@ def published(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         async def receive(self, channel: str) -> Any:
             await asyncio.Event().wait()
 
-    monkeypatch.setattr(bus, "shared_layer", lambda: Layer())
+    monkeypatch.setattr(channel_layer, "shared", lambda: Layer())
     return messages
 
 

@@ -62,7 +62,7 @@ def test_pages_need_a_login(ann: User) -> None:
     for url in (PAGE, f"{PAGE}{row.pk}/revoke/"):
         for response in (stranger.get(url), stranger.post(url, fields())):
             assert response.status_code == 302
-            assert response.headers["location"].startswith("/admin/login/")
+            assert response.headers["location"].startswith("/login/")
     assert PersonalAccessToken.objects.count() == 1
 
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
-from tests.databases import why_not
+from tests.databases import REDIS_URL, why_not_redis
 from tests.running_site import RunningSite, two_workers
 
-REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379")
-redis = urlsplit(REDIS_URL)
-why_not_redis = why_not("channels_redis", redis.hostname or "127.0.0.1", redis.port or 6379)
-pytestmark = pytest.mark.skipif(why_not_redis is not None, reason=str(why_not_redis))
+NO_LAYER = why_not_redis("channels_redis")
+pytestmark = pytest.mark.skipif(NO_LAYER is not None, reason=str(NO_LAYER))
 
 ISSUE = """
 from django.contrib.auth.models import User

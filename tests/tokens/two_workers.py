@@ -4,5 +4,6 @@ from tests.transports.two_workers import *  # noqa: F403 - settings are extended
 from tests.transports.two_workers import DJANGO_MCP
 
 DJANGO_MCP["AUTHENTICATORS"] = ["django_mcp.auth.token.TokenAuthentication"]
+DJANGO_MCP["SCOPES"] = []
 # Longer than the test: only a message of another process empties the caches.
 DJANGO_MCP["TOKEN_CACHE_TTL"] = 600

@@ -46,7 +46,8 @@ class Migration(migrations.Migration):
             options={
                 "constraints": [
                     models.UniqueConstraint(
-                        fields=("user", "application", "resource"), name="django_mcp_oauth_consent"
+                        fields=("user", "application", "resource"),
+                        name="django_mcp_oauth_unique_consent",
                     )
                 ],
             },

@@ -1,0 +1,66 @@
+"""The screenshots of the documentation: python -m tests.browser.screenshots
+
+They show the example site, as if it were served at another host.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from urllib.parse import urlencode
+
+from tests.browser.chromium import Visitor, chromium
+from tests.clients.oauth import flow
+from tests.clients.oauth.pages import CLIENT_ID, WEB_REDIRECT_URI, client_pages
+from tests.clients.oauth.users import NAME, PASSWORD
+from tests.running_site import ROOT
+
+FOLDER = ROOT / "docs" / "images"
+NAMES = ("consent.png", "allowed.png", "tokens.png", "new-token.png")
+SITE = "https://helpdesk.example"
+WINDOW = (760, 1100)
+REQUEST = {
+    "response_type": "code",
+    "client_id": CLIENT_ID,
+    "redirect_uri": WEB_REDIRECT_URI,
+    "resource": f"{SITE}/mcp",
+    "scope": "helpdesk helpdesk:write",
+    "state": "1",
+    "code_challenge": "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
+    "code_challenge_method": "S256",
+}
+
+
+def take(folder: Path) -> None:
+    """Write the files into ``folder``."""
+    with (
+        tempfile.TemporaryDirectory() as profile,
+        client_pages() as pages,
+        flow.site_for(pages, BASE_URL=SITE) as site,
+        chromium(Path(profile)) as driver,
+    ):
+        driver.set_window_size(*WINDOW)
+        visitor = Visitor(driver, site, folder)
+        visitor.open(f"/o/authorize?{urlencode(REQUEST)}")
+        visitor.submit_login(NAME, PASSWORD)
+        _save(visitor, folder / "consent.png")
+        visitor.follow("button[name=allow]")
+        visitor.open("/o/access")
+        _save(visitor, folder / "allowed.png")
+        visitor.open("/tokens/")
+        visitor.one("#id_name").send_keys("Laptop")
+        visitor.one("input[value=helpdesk]").click()
+        visitor.follow("main > form button")
+        _save(visitor, folder / "new-token.png")
+        visitor.open("/tokens/")
+        _save(visitor, folder / "tokens.png")
+
+
+def _save(visitor: Visitor, file: Path) -> None:
+    """Save what the page shows, without its margins."""
+    assert visitor.one("main").screenshot(str(file)), file
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    take(FOLDER)

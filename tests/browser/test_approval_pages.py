@@ -1,0 +1,111 @@
+"""A refund of the helpdesk, from the call of an agent to the approval of the superuser.
+
+Screenshots are stored in pytest's temporary folder; those of the documentation are made here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import Select
+
+from tests.browser.chromium import TIMEOUT, Visitor
+from tests.browser.test_admin_pages import pytestmark, site, visitor
+from tests.running_site import RunningSite
+
+__all__ = ["pytestmark", "site", "visitor"]
+
+ISSUE = """
+from django.contrib.auth.models import User
+from django_mcp.tokens.models import PersonalAccessToken
+agent = User.objects.get(username="agent")
+open({path!r}, "w").write(PersonalAccessToken.objects.issue(agent, "test", scopes=["helpdesk"])[1])
+"""
+META = {
+    "protocolVersion": "2026-07-28",
+    "clientCapabilities": {},
+    "clientInfo": {"name": "Desk assistant", "version": "2.1"},
+}
+
+
+@pytest.fixture
+def token(site: RunningSite, tmp_path: Path) -> str:
+    """A token of the agent."""
+    path = tmp_path / "token"
+    site.manage("shell", "--verbosity", "0", "--command", ISSUE.format(path=str(path)))
+    return path.read_text()
+
+
+def call(site: RunningSite, token: str, name: str, **arguments: Any) -> str:
+    """The text of a tool's result, as the agent's program receives it."""
+    meta = {f"io.modelcontextprotocol/{key}": value for key, value in META.items()}
+    params = {"name": name, "arguments": arguments, "_meta": meta}
+    response = httpx.post(
+        site.url("/mcp"),
+        json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params},
+        headers={
+            "Accept": "application/json, text/event-stream",
+            "Authorization": f"Bearer {token}",
+            "MCP-Protocol-Version": "2026-07-28",
+            "Mcp-Method": "tools/call",
+            "Mcp-Name": name,
+        },
+        timeout=TIMEOUT,
+    )
+    return str(response.json()["result"]["content"][0]["text"])
+
+
+def test_refund_is_approved_on_the_page(visitor: Visitor, site: RunningSite, token: str) -> None:
+    reason = "The printer was charged twice <b>in March</b>."
+    waiting = call(site, token, "refund", number=3, amount="49.90", reason=reason)
+    key = waiting.partition('id="')[2].partition('"')[0]
+    assert "Nothing was done yet" in waiting
+
+    visitor.driver.set_window_size(820, 1000)
+    visitor.open("/approvals/")
+    visitor.screenshot("approvals")
+    visitor.follow(f'table a[href*="{key}"]')
+    assert visitor.one("h1").text == "Refund a customer"
+    cells = visitor.texts("table td")
+    assert cells == ["3", "49.90", reason]
+    assert "agent" in visitor.one("dl").text
+    assert "refund of Example site" in visitor.one("dl").text
+    assert "Desk assistant 2.1" in visitor.one("dl").text
+    assert visitor.overflow() == 0
+    visitor.screenshot("approval-page")
+    visitor.driver.set_window_size(420, 900)
+    assert visitor.overflow() == 0
+    visitor.screenshot("approval-page-narrow")
+
+    visitor.one("textarea").send_keys("The invoice is right.")
+    visitor.follow("button[value=approve]")
+    assert "carried out" in visitor.one("dl").text
+    assert visitor.driver.find_elements(By.CSS_SELECTOR, "form") == []
+    assert "Refunded 49.90" in call(site, token, "approval_status", id=key)
+    assert visitor.console_errors() == []
+
+
+def test_refunds_are_decided_in_the_admin(visitor: Visitor, site: RunningSite, token: str) -> None:
+    for number in (4, 5):
+        call(site, token, "refund", number=number, amount="5", reason="Late answer")
+    visitor.driver.set_window_size(1500, 800)
+    visitor.open("/admin/django_mcp_approvals/approval/")
+    assert set(visitor.texts("#result_list .field-caller_name")) == {"agent"}
+    visitor.one("#result_list .action-select").click()
+    Select(visitor.one("select[name=action]")).select_by_visible_text("Decline selected calls")
+    visitor.one("input[name=comment]").send_keys("Not agreed")
+    visitor.follow("button[name=index]")
+    assert "1 call was decided." in visitor.one(".messagelist").text
+    assert visitor.texts("#result_list .field-status").count("declined") == 1
+    visitor.screenshot("approvals-admin")
+
+    visitor.follow("#result_list .field-title a")
+    assert "Not agreed" in visitor.one(".field-comment").text
+    assert "Late answer" in visitor.one(".field-arguments_table").text
+    assert visitor.texts("input[type=submit], .deletelink") == []
+    visitor.screenshot("approval-admin")
+    assert visitor.console_errors() == []
