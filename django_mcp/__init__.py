@@ -13,7 +13,9 @@ The names below are public. Importing them requires neither settings nor loaded 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from django_mcp.components.arguments import Lookup
 from django_mcp.components.base import CacheHint, ConfigurationError
+from django_mcp.components.converters import register_serializer
 from django_mcp.components.prompt import Prompt
 from django_mcp.components.resource import Resource, ResourceTemplate
 from django_mcp.components.responses import Response
@@ -44,6 +46,7 @@ from django_mcp.protocol.errors import (
     ToolError,
     UrlElicitationRequired,
 )
+from django_mcp.server.failures import register_exception
 from django_mcp.server.server import Server
 
 if TYPE_CHECKING:
@@ -73,6 +76,7 @@ __all__ = [
     "ImageContent",
     "InsufficientScope",
     "InvalidParams",
+    "Lookup",
     "McpDeprecationWarning",
     "McpError",
     "Message",
@@ -89,6 +93,8 @@ __all__ = [
     "UrlElicitationRequired",
     "prompt",
     "input_requests",
+    "register_exception",
+    "register_serializer",
     "resource",
     "tool",
 ]

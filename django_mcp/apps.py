@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
 from django.apps import AppConfig, apps
+from django.conf import settings
 
 
 class SimpleMcpConfig(AppConfig):
@@ -14,23 +17,64 @@ class SimpleMcpConfig(AppConfig):
 
     def ready(self) -> None:
         # These modules import models, so that they can be imported only now.
-        from django_mcp import checks  # noqa: F401 - the import registers them
+        from django_mcp import checks, log  # noqa: F401 - the import registers the checks
         from django_mcp.auth.cache import PrincipalCache
-        from django_mcp.components import stored
+        from django_mcp.components import arguments, converters, responses, stored
+        from django_mcp.dispatch import invocation
         from django_mcp.frame.client import input_requests
-        from django_mcp.pubsub import revocations
+        from django_mcp.frame.frame import Frame
+        from django_mcp.pubsub import model_changes, revocations
         from django_mcp.pubsub.publisher import ChannelsPublisher
-        from django_mcp.runtime import django_forms
+        from django_mcp.runtime import (
+            atomic_requests,
+            django_arguments,
+            django_exceptions,
+            django_forms,
+            django_requests,
+            django_values,
+        )
+        from django_mcp.server import failures
         from django_mcp.server.in_process import InProcessCalls
         from django_mcp.server.notifications import Notifications
+        from django_mcp.server.tasks import Tasks
+        from django_mcp.tasks.port import DjangoTasks
+        from django_mcp.transports.http import not_mounted
         from django_mcp.transports.in_process import DjangoInProcessCaller
 
         PrincipalCache.subscribe = staticmethod(revocations.subscribe)
         revocations.connect_toolkit()
         stored.MODULE_CHECKS[:] = [_is_installed]
+        # The adapter of bytes stays the first.
+        arguments.ADAPTERS[1:] = django_arguments.ADAPTERS
+        converters.BUILT_IN.update(django_values.TABLE)
+        converters.SITE_TABLES[:] = [django_values.site_table]
+        converters.clear_cache()
+        responses.TEMPLATE_RENDERERS[:] = [django_values.render]
+        failures.BUILT_IN.update(django_exceptions.FAILURES)
+        invocation.QUERY_RUNNERS[:] = [django_values.run_queries]
         input_requests.FORM_READERS[:] = [django_forms.input_schema_of]
         Notifications.publisher = ChannelsPublisher()
+        Frame.django_request_of = staticmethod(django_requests.of_frame)
+        if atomic_requests.aliases():
+            invocation.TRANSACTIONS[:] = [atomic_requests.AtomicRequests()]
+        not_mounted.install()
+        if settings.DEBUG and sys.argv[1:2] == ["runserver"]:
+            log.print_calls()
         InProcessCalls.caller = DjangoInProcessCaller()
+        model_changes.observe_models()
+        Tasks.port = DjangoTasks()
+        _delete_what_expires()
+
+
+def _delete_what_expires() -> None:
+    from django_mcp import stores
+    from django_mcp.pubsub import publisher
+    from django_mcp.runtime import housekeeping
+    from django_mcp.tasks import store as tasks
+
+    steps = publisher.renew_logs, stores.prune_sessions, stores.prune_events, tasks.prune
+    housekeeping.STEPS[:] = steps
+    housekeeping.CLAIMS[:] = [stores.claim]
 
 
 def _is_installed(module: str) -> bool:

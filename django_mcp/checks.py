@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib import metadata
+from itertools import dropwhile
 from types import CodeType
 from typing import Any
 
@@ -17,13 +19,16 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import get_commands
+from django.db import DatabaseError, connections
 from django.utils.module_loading import import_string
 
 from django_mcp import conf, registry, stores
 from django_mcp.auth.anonymous import AnonymousAuthentication
+from django_mcp.auth.authentication import BEARER
 from django_mcp.auth.base import Authenticator
 from django_mcp.auth.django_session import DjangoSessionAuthentication
-from django_mcp.components.base import Component
+from django_mcp.auth.token import TokenAuthentication
+from django_mcp.components.base import USER_CHECKS, Component
 from django_mcp.components.tool import ToolComponent
 from django_mcp.conf import Backend, Settings
 from django_mcp.dispatch import visibility
@@ -31,6 +36,7 @@ from django_mcp.protocol.revisions import BY_VERSION, Structured
 from django_mcp.protocol.schema.compiler import to_object_root
 from django_mcp.registry import entries
 from django_mcp.server.server import Server
+from django_mcp.tasks import runners
 
 TAG = "django_mcp"
 DISTRIBUTION = "django-mcp-channels"
@@ -38,6 +44,8 @@ FILE_LISTS = ("RECORD", "SOURCES.txt")
 WSGI_ONLY = ("django.core", "django.contrib.staticfiles")
 """Apps whose ``runserver`` is a WSGI server, which cannot serve MCP."""
 
+REDIS_LAYER = "channels_redis."
+"""The package of the usual layer, which has the same name in the index of packages."""
 IN_MEMORY_LAYER = "channels.layers.InMemoryChannelLayer"
 
 Found = Iterator[CheckMessage]
@@ -49,13 +57,15 @@ def check(find: Callable[..., Found], *, deploy: bool = False) -> Callable[..., 
 
     @register(TAG, deploy=deploy)
     def run(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
-        if not needs_settings:
-            return list(find())
         try:
-            site = conf.get()
+            arguments = [conf.get()] if needs_settings else []
         except ImproperlyConfigured:
             return []  # ``check_settings`` reports it.
-        return list(find(site))
+        try:
+            return list(find(*arguments))
+        except DatabaseError:
+            # Checks run before migrations, and the serializer of a view may read a table.
+            return []
 
     return run
 
@@ -96,6 +106,17 @@ def check_stores(site: Settings) -> Found:
 
 
 @check
+def check_task_runner(site: Settings) -> Found:
+    has_task_tools = any(server.capabilities.has("tasks") for server in registry.servers())
+    if not has_task_tools:
+        return
+    try:
+        runners.get()
+    except ImproperlyConfigured as error:
+        yield Error(str(error), id="django_mcp.E012")
+
+
+@check
 def check_frame_processors(site: Settings) -> Found:
     for path in site.frame_processors:
         try:
@@ -104,6 +125,18 @@ def check_frame_processors(site: Settings) -> Found:
             yield Error(
                 f'DJANGO_MCP["FRAME_PROCESSORS"] names {path!r}, which cannot be imported: {error}',
                 id="django_mcp.E004",
+            )
+
+
+@check
+def check_serializers(site: Settings) -> Found:
+    for path in (*site.serializers, *site.serializers.values()):
+        try:
+            import_string(path)
+        except ImportError as error:
+            yield Error(
+                f'DJANGO_MCP["SERIALIZERS"] names {path!r}, which cannot be imported: {error}',
+                id="django_mcp.E010",
             )
 
 
@@ -122,6 +155,60 @@ def check_authenticators(site: Settings) -> Found:
                 f"An authenticator of the MCP server {server.name!r} cannot be created: {error}",
                 hint="Use the dotted path of a class, or pass an instance in authenticators=[…].",
                 id="django_mcp.E006",
+            )
+
+
+@register(TAG)
+def check_modules(
+    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **_: Any
+) -> list[CheckMessage]:
+    # An error would stop migrate, which may be what the module needs. The commands that look at
+    # databases name them; from Django 6.1 on, all are named for the others as well.
+    is_check = sys.argv[1:2] == ["check"]
+    level: type[Warning | Error] = Warning if databases and not is_check else Error
+    hint = "Correct it: until then, neither mount nor the commands of MCP servers work."
+    return [level(str(each), hint=hint, id="django_mcp.E021") for each in registry.broken()]
+
+
+@check
+def check_mount(site: Settings) -> Found:
+    path = getattr(settings, "ASGI_APPLICATION", None)
+    if not path or not any(entries()) or registry.broken():
+        return
+    try:
+        import_string(path)
+    except Exception as error:
+        yield Warning(
+            f"ASGI_APPLICATION is {path!r}, which cannot be imported: "
+            f"{type(error).__name__}: {error}",
+            hint="Without it, no ASGI server can serve the site.",
+            id="django_mcp.W021",
+        )
+        return
+    missing = [each for each in registry.mountable() if not registry.is_mounted(each)]
+    if missing:
+        names = ", ".join(repr(registry.path(each)) for each in missing)
+        yield Warning(
+            f"{path} answers 404 at {names}: it does not mount the MCP servers.",
+            hint=(
+                "In that module: from django_mcp.routing import mount, and "
+                "application = mount(get_asgi_application()). Silence this check for a site that "
+                "uses stdio alone."
+            ),
+            id="django_mcp.W022",
+        )
+
+
+@check
+def check_middleware(site: Settings) -> Found:
+    for path in () if site.django_middleware == "all" else site.django_middleware:
+        try:
+            import_string(path)
+        except ImportError as error:
+            yield Error(
+                f'DJANGO_MCP["DJANGO_MIDDLEWARE"] names {path!r}, which cannot be imported: '
+                f"{error}",
+                id="django_mcp.E022",
             )
 
 
@@ -148,6 +235,47 @@ def check_channel_layer(site: Settings) -> Found:
             "of CHANNEL_LAYERS.",
             hint=f"CHANNEL_LAYERS has: {', '.join(_channel_layers()) or 'nothing'}.",
             id="django_mcp.E008",
+        )
+
+
+@check
+def check_connection_pools() -> Found:
+    for alias, database in connections.settings.items():
+        pool = database.get("OPTIONS", {}).get("pool")
+        if pool and database.get("CONN_MAX_AGE", 0) != 0:
+            yield Error(
+                f"The database {alias!r} has a connection pool, and so must not have CONN_MAX_AGE.",
+                hint="Remove CONN_MAX_AGE: a pool keeps connections open by itself.",
+                id="django_mcp.E024",
+            )
+        if isinstance(pool, dict) and _most(pool) == 1:
+            yield Warning(
+                f"The connection pool of the database {alias!r} has one connection. A handler that "
+                "has it cannot wait for a store, which needs another one.",
+                hint="Set max_size to at least 2.",
+                id="django_mcp.W015",
+            )
+
+
+def _most(pool: dict[str, Any]) -> Any:
+    """How many connections a pool of psycopg has at most."""
+    return pool.get("min_size", 4) if pool.get("max_size") is None else pool["max_size"]
+
+
+@check
+def check_channel_layer_backend(site: Settings) -> Found:
+    path = _channel_layers().get(site.channel_layer, {}).get("BACKEND")
+    if not isinstance(path, str):
+        return
+    try:
+        import_string(path)
+    except ImportError as error:
+        is_usual = path.startswith(REDIS_LAYER)
+        yield Error(
+            f"CHANNEL_LAYERS[{site.channel_layer!r}] names the BACKEND {path!r}, which cannot be "
+            f"imported: {error}",
+            hint="Run: pip install channels_redis" if is_usual else "Correct the dotted path.",
+            id="django_mcp.E023",
         )
 
 
@@ -202,12 +330,28 @@ def check_permissions() -> Found:
     labels = {config.label for config in apps.get_app_configs()}
     for entry in entries():
         permission = entry.component.permission
+        if permission in USER_CHECKS:
+            continue
         if isinstance(permission, str) and permission.partition(".")[0] not in labels:
             yield Warning(
                 f"The {entry.kind} {entry.component.name!r} at {entry.component.source} needs the "
                 f"permission {permission!r}, but no installed app has that label.",
                 hint='Write "app_label.codename", for instance "auth.view_user".',
                 id="django_mcp.W004",
+            )
+
+
+@check
+def check_approvals() -> Found:
+    if apps.is_installed("django_mcp.approvals"):
+        return
+    for entry in entries():
+        if getattr(entry.component, "approval", None) is not None:
+            yield Error(
+                f"Calls of the tool {entry.component.name!r} at {entry.component.source} need an "
+                "approval, but the app that stores them is not installed: every call fails.",
+                hint='Add "django_mcp.approvals" to INSTALLED_APPS, and run migrate.',
+                id="django_mcp.E011",
             )
 
 
@@ -229,12 +373,22 @@ def check_output_schemas(site: Settings) -> Found:
             )
 
 
+def _is_task_at_once(component: Component) -> bool:
+    """Whether it runs as a task wherever an input request would end the call."""
+    if not isinstance(component, ToolComponent):
+        return False
+    return component.task_support == "required" and not component.task_after
+
+
 @check
 def check_input_requests() -> Found:
     # An undeclared one works as well, unless it writes to the database before an input request:
     # such writes are rolled back only where it is declared.
     for entry in entries():
-        if not entry.component.requests_input and _requests_input(entry.component.handler):
+        component = entry.component
+        if component.requests_input or _is_task_at_once(component):
+            continue
+        if _requests_input(component.handler):
             yield Warning(
                 f"The {entry.kind} {entry.component.name!r} at {entry.component.source} seems to "
                 "request input from the client, which it does not declare.",
@@ -339,6 +493,31 @@ def _missing_login(component: Component, authenticators: Sequence[Authenticator]
     if component.scopes and all(isinstance(item, without_scopes) for item in authenticators):
         return "no authenticator gives scopes to a caller"
     return None
+
+
+@check
+def check_sent_tokens(site: Settings) -> Found:
+    for server in registry.servers():
+        found = [*dropwhile(_sends_no_tokens, _authenticators(server))]
+        if names := [type(item).__name__ for item in found if _takes_own_tokens(item)]:
+            sender = type(found[0]).__name__
+            yield Warning(
+                f"{sender} is listed before {', '.join(names)} at the MCP server {server.name!r}, "
+                "so that it sends tokens which are for the latter to another service.",
+                hint=f"List {sender} last.",
+                id="django_mcp.W014",
+            )
+
+
+def _sends_no_tokens(item: Authenticator) -> bool:
+    return not getattr(item, "sends_tokens", False)
+
+
+def _takes_own_tokens(item: Authenticator) -> bool:
+    """Whether it accepts bearer tokens that an authenticator before it could take for its own."""
+    if isinstance(item, TokenAuthentication):
+        return False  # Personal access tokens are known by their prefix, and are not sent.
+    return getattr(item, "scheme", None) == BEARER and _sends_no_tokens(item)
 
 
 @partial(check, deploy=True)

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from functools import cache
 from math import isfinite
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
@@ -82,6 +82,10 @@ def _dotted_path(value: Any) -> str:
     return value
 
 
+def _middleware(value: Any) -> tuple[str, ...] | str:
+    return "all" if value == "all" else _several(_dotted_path)(value)
+
+
 def _at_least(least: int) -> Check:
     return _expect(
         f"a whole number of at least {least}",
@@ -94,6 +98,10 @@ def _seconds(value: Any) -> float:
     if not number or value <= 0 or not isfinite(value):
         raise ValueError("a number of seconds greater than 0")
     return float(value)
+
+
+def _seconds_or_zero(value: Any) -> float:
+    return 0.0 if value == 0 and not isinstance(value, bool) else _seconds(value)
 
 
 def _one_of(*choices: str) -> Check:
@@ -136,11 +144,11 @@ def _hierarchy(value: Any) -> Mapping[str, tuple[str, ...]]:
     return MappingProxyType({name: included(scopes) for name, scopes in value.items()})
 
 
-def _stores(value: Any) -> Mapping[str, Backend]:
-    if not isinstance(value, Mapping) or not set(value) <= set(DEFAULT_STORES):
-        raise ValueError(f"a dict with some of the keys {', '.join(map(repr, DEFAULT_STORES))}")
-    named = {name: _backend(entry) for name, entry in value.items()}
-    return MappingProxyType({**DEFAULT_STORES, **named})
+def _paths_by_path(value: Any) -> Mapping[str, str]:
+    if not isinstance(value, Mapping):
+        raise ValueError('a dict such as {"shop.money.Money": "shop.mcp.money_to_json"}')
+    checked = {_dotted_path(name): _dotted_path(path) for name, path in value.items()}
+    return MappingProxyType(checked)
 
 
 def _backend(value: Any) -> Backend:
@@ -149,6 +157,20 @@ def _backend(value: Any) -> Backend:
     if not isinstance(options, Mapping):
         raise ValueError('a dict of entries such as {"BACKEND": "dotted.path", "OPTIONS": {…}}')
     return Backend(_dotted_path(value["BACKEND"]), MappingProxyType(dict(options)))
+
+
+def _runner(value: Any) -> Backend:
+    try:
+        return _backend(value)
+    except ValueError as error:
+        raise ValueError('a dict such as {"BACKEND": "dotted.path", "OPTIONS": {…}}') from error
+
+
+def _stores(value: Any) -> Mapping[str, Backend]:
+    if not isinstance(value, Mapping) or not set(value) <= set(DEFAULT_STORES):
+        raise ValueError(f"a dict with some of the keys {', '.join(map(repr, DEFAULT_STORES))}")
+    named = {name: _backend(entry) for name, entry in value.items()}
+    return MappingProxyType({**DEFAULT_STORES, **named})
 
 
 def _key(check: Check, default: Any = MISSING) -> Any:
@@ -212,6 +234,11 @@ class Settings:
     """Dotted paths of functions whose results are added to the assigns of each Frame, as context
     processors add to a template's context."""
 
+    serializers: Mapping[str, str] = field(
+        default_factory=lambda: MappingProxyType({}), metadata={"check": _paths_by_path}
+    )
+    """Dotted paths of functions that serialize values, by the dotted path of their class."""
+
     page_size: int = _key(_at_least(1), 50)
     """Entries per page of a list."""
 
@@ -226,9 +253,16 @@ class Settings:
     log_rate_limit: int | None = _key(_optional(_at_least(1)), None)
     """Log messages per second to one client; the rest is dropped. None: no limit."""
 
-    notify_lists_on_initialize: bool = _key(_boolean, True)
+    notify_lists_on_initialize: bool = _key(_boolean, False)
     """Whether each new session receives list-changed notifications for tools, resources and
-    prompts: clients which list them before they are ready then list them again."""
+    prompts: clients which list them before they are ready then list them again. Off: some print
+    a traceback if their session ends while they do."""
+
+    # Django around a handler.
+
+    django_middleware: tuple[str, ...] | Literal["all"] = _key(_middleware, ())
+    """Dotted paths of Django middleware that runs around HTTP requests, outermost first; "all":
+    that in MIDDLEWARE. None by default: most of it is for pages."""
 
     # Limits per client.
 
@@ -258,6 +292,9 @@ class Settings:
     max_subscriptions: int = _key(_at_least(1), 1000)
     """Resource subscriptions of one session or one listen stream."""
 
+    max_waiting_approvals: int = _key(_at_least(1), 50)
+    """Calls of one principal that wait for an approval. Further ones are tool errors."""
+
     max_events_per_stream: int = _key(_at_least(1), 1000)
     """Stored events of one stream, for a client that reconnects."""
 
@@ -275,8 +312,9 @@ class Settings:
     handler_timeout: float | None = _key(_optional(_seconds), 15 * 60.0)
     """Time limit of one call, input requests included; None for no limit."""
 
-    shutdown_grace: float = _key(_seconds, 1.0)
-    """How long running calls may go on when the process is told to stop."""
+    shutdown_timeout: float = _key(_seconds, 20.0)
+    """How long running calls may go on when the process is told to stop: less than the 30 seconds
+    after which gunicorn and Kubernetes kill it."""
 
     request_state_lifetime: float = _key(_seconds, 10 * 60.0)
     """How long a client may take to retry a call with the requested input."""
@@ -284,9 +322,44 @@ class Settings:
     request_state_single_use: bool = _key(_boolean, False)
     """Whether such a call can be retried only once. It requires a cache shared by all workers."""
 
+    approval_lifetime: float = _key(_seconds, 7 * 24 * 3600.0)
+    """How long a call waits for its approval, and an approved one for its run."""
+
+    approval_retention: float | None = _key(_optional(_seconds), None)
+    """How long approvals are stored after they were decided or have expired. None: for ever."""
+
     sse_ping_interval: float | None = _key(_optional(_seconds), 15.0)
     """Interval of keepalive comments on an idle stream: proxies disconnect after 30 or 60.
     None: no comments."""
+
+    # Tasks.
+
+    task_runner: Backend = _key(
+        _runner, Backend("django_mcp.tasks.runners.in_process.InProcessRunner")
+    )
+    """Where tasks run: the dotted path of the runner and its options. By default in the process
+    that received the call."""
+
+    task_after: float = _key(_seconds_or_zero, 5.0)
+    """Seconds after which a running call is continued as a task, for clients of the tasks
+    extension and tools that support tasks. 0: each such call is a task."""
+
+    task_ttl: float = _key(_seconds, 60 * 60.0)
+    """Seconds from the creation of a task until it and its result are deleted, unless the client
+    requests another time."""
+
+    task_max_ttl: float = _key(_seconds, 24 * 60 * 60.0)
+    """The longest time that a client can request."""
+
+    task_poll_interval: float = _key(_seconds, 1.0)
+    """Seconds between two requests of a client for the status of a task, as it is suggested."""
+
+    task_lease: float = _key(_seconds, 9.0)
+    """Seconds after which a task has failed whose process died."""
+
+    max_tasks_per_principal: int = _key(_at_least(1), 1000)
+    """Tasks of one principal or, on each server, of one IP address of anonymous callers, that are
+    not deleted yet. Further ones are rejected (429)."""
 
     # Transports.
 
@@ -302,8 +375,20 @@ class Settings:
     """The backends of ``sessions`` and ``events``. By default the database, which all workers
     share without further configuration."""
 
+    store_timeout: float = _key(_seconds, 5.0)
+    """How long a request waits for a store. It is then answered with 503 and Retry-After: the
+    server of the store is away, or hangs."""
+
+    housekeeping_interval: float | None = _key(_optional(_seconds), 60.0)
+    """Interval at which one of the workers deletes some of what has expired. None: only
+    ``manage.py mcp_prune`` does."""
+
     channel_layer: str = _key(_string, "default")
     """The alias of the channel layer which connects the workers."""
+
+    channel_layer_timeout: float = _key(_seconds, 5.0)
+    """How long a request waits for the channel layer, where it has to. For a notification, which
+    is stored as well, nothing waits."""
 
     sync_execution: Literal["threads", "thread_sensitive"] = _key(
         _one_of("threads", "thread_sensitive"), "threads"
@@ -315,9 +400,18 @@ class Settings:
     """Threads for synchronous handlers of one process; the default of asyncio's own pool. Hooks,
     permission functions and frame processors have as many of their own, and so have the stores."""
 
+    gc_freeze: bool = _key(_boolean, True)
+    """Whether what exists when a process begins to serve HTTP is exempt from garbage collections
+    (``gc.freeze``): looking at it takes 45 ms several times a second, and finds nothing."""
+
+    async_orm_threads: int = _key(_at_least(1), min(32, (os.cpu_count() or 1) + 4))
+    """Threads for the ORM calls of asynchronous code in one process, each with a connection. A
+    request has one from its first ORM call to its end."""
+
     sync_start_timeout: float = _key(_seconds, 10.0)
-    """How long a synchronous handler, hook or permission function may wait for a free thread. Its
-    request is then rejected (503): less than SSE_PING_INTERVAL, at which the stream opens."""
+    """How long a synchronous handler, hook or permission function, or the first ORM call of a
+    request, may wait for a free thread. The request is then rejected (503): less than
+    SSE_PING_INTERVAL, at which the stream opens."""
 
 
 @cache
@@ -331,7 +425,13 @@ def get() -> Settings:
     values["name"] = values.get("name") or urlconf.partition(".")[0]
     strictness = "strict" if django_settings.DEBUG else "off"
     values["validate_output"] = values.get("validate_output") or strictness
-    return Settings(**values)
+    site = Settings(**values)
+    if site.django_middleware and site.sync_execution == "thread_sensitive":
+        raise ImproperlyConfigured(
+            'DJANGO_MCP["DJANGO_MIDDLEWARE"] needs DJANGO_MCP["SYNC_EXECUTION"] to be "threads": '
+            "middleware that waits on the only thread would stop all other requests."
+        )
+    return site
 
 
 def _field(key: Any) -> Field[Any]:
@@ -363,6 +463,7 @@ RENAMED: Mapping[str, str] = {
     "KEEPALIVE_INTERVAL": "SSE_PING_INTERVAL",
     "SYNC_HANDLERS": "SYNC_EXECUTION",
     "SYNC_THREADS": "SYNC_THREAD_POOL_SIZE",
+    "SHUTDOWN_GRACE": "SHUTDOWN_TIMEOUT",
 }
 """Keys by their former names."""
 
@@ -376,9 +477,35 @@ def allowed_hosts() -> tuple[str, ...]:
     return tuple(django_settings.ALLOWED_HOSTS) or default
 
 
+class ProxySettings(NamedTuple):
+    """Django's settings for sites behind a proxy."""
+
+    secure_header: tuple[bytes, str] | None
+    """The header that says whether the client uses https, in lower case, and its value then."""
+    uses_forwarded_host: bool
+    script_name: str | None
+
+
+@cache
+def proxy() -> ProxySettings:
+    """Return them read once: Django's own object takes half a microsecond for each."""
+    header = None
+    if trusted := django_settings.SECURE_PROXY_SSL_HEADER:
+        name = trusted[0].removeprefix("HTTP_").replace("_", "-").lower()
+        header = name.encode(), trusted[1]
+    uses_host = django_settings.USE_X_FORWARDED_HOST
+    return ProxySettings(header, uses_host, django_settings.FORCE_SCRIPT_NAME)
+
+
+READ_OF_PROXY = frozenset({"SECURE_PROXY_SSL_HEADER", "USE_X_FORWARDED_HOST", "FORCE_SCRIPT_NAME"})
+"""The Django settings which ``proxy`` reads."""
+
+
 def _clear_cache(*, setting: str, **_: Any) -> None:
     if setting in READ:
         get.cache_clear()
+    if setting in READ_OF_PROXY:
+        proxy.cache_clear()
 
 
 setting_changed.connect(_clear_cache, dispatch_uid="django_mcp.conf")

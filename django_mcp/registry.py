@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
+from inspect import ismethod
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 from django.apps import apps
 from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.autoreload import autoreload_started
 from django.utils.module_loading import import_string, module_has_submodule
 
 from django_mcp import conf
 from django_mcp.auth.authentication import Authentication
 from django_mcp.auth.base import Authenticator
 from django_mcp.auth.resource import Resource
-from django_mcp.components.base import Component
+from django_mcp.components import signature
+from django_mcp.components.base import Component, ConfigurationError
 from django_mcp.protocol.revisions import NEWEST
 from django_mcp.runtime.signing import DjangoSigner
 from django_mcp.server.options import ServerOptions
@@ -31,20 +36,103 @@ resource = default.resource
 prompt = default.prompt
 
 _servers: dict[str, Server] = {default.name: default}
+_registrants: list[object] = []
+
+
+class Registrant(Protocol):
+    """An object, or a class with a class method, that registers components of its own."""
+
+    def __mcp_register__(self, server: Server, /) -> None:
+        """Register components on ``server``, the default one, or on another that it names."""
+
+
+_mounted: set[str] = set()
+"""The names of the servers of which this process has an endpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A module ``mcp`` that cannot be imported, and why."""
+
+    module: str
+    error: Exception
+
+    def __str__(self) -> str:
+        return f"{self.module} cannot be imported: {type(self.error).__name__}: {self.error}"
+
+
+_broken: list[Broken] = []
 
 
 def discover() -> None:
-    """Register the servers in the ``mcp`` module of every app; exceptions in it are raised."""
+    """Register the servers in the ``mcp`` module of every app.
+
+    A module that cannot be imported stops what uses the servers (``raise_broken``), and not the
+    commands that do not, such as ``migrate``.
+    """
+    _broken.clear()
     for app in apps.get_app_configs():
         if app.module is not None and module_has_submodule(app.module, "mcp"):
-            register_module(import_module(f"{app.name}.mcp"))
+            name = f"{app.name}.mcp"
+            try:
+                register_module(import_module(name))
+                for server in servers():
+                    check_decorators(server)
+            except Exception as error:
+                _broken.append(Broken(name, error))
+                watch_dir = functools.partial(_watch, app.path)
+                autoreload_started.connect(watch_dir, weak=False, dispatch_uid=f"{name} is broken")
+
+
+def _watch(folder: str, sender: Any, **_: Any) -> None:
+    """Let ``runserver`` reload when a module is corrected that could not be imported."""
+    sender.watch_dir(folder, "mcp.py")
+
+
+def broken() -> tuple[Broken, ...]:
+    return tuple(_broken)
+
+
+def raise_broken() -> None:
+    """Raise ImproperlyConfigured if a module ``mcp`` could not be imported."""
+    if _broken:
+        raise ImproperlyConfigured(str(_broken[0])) from _broken[0].error
+
+
+def note_mounted(server: Server) -> None:
+    _mounted.add(server.name)
+
+
+def is_mounted(server: Server) -> bool:
+    """Whether this process has an endpoint of ``server``."""
+    return server.name in _mounted
 
 
 def register_module(module: ModuleType) -> None:
-    """Register every Server that ``module`` has at its top level."""
-    for value in vars(module).values():
+    """Register what ``module`` has at its top level: each Server, and each Registrant once."""
+    for value in list(vars(module).values()):
         if isinstance(value, Server):
             add(value)
+        elif _is_registrant(value):
+            register(value)
+
+
+def register(registrant: Registrant) -> None:
+    """Let an object register its components; nothing happens if it has done so before."""
+    if not any(registrant is each for each in _registrants):
+        _registrants.append(registrant)
+        registrant.__mcp_register__(default)
+
+
+def _is_registrant(value: Any) -> bool:
+    """Whether ``value`` has the method, bound: a class needs a class method for that.
+
+    The classes are examined first, since some objects have every attribute that is read.
+    """
+    kind = type(value)
+    owner = value if issubclass(kind, type) else kind
+    is_declared = any("__mcp_register__" in vars(each) for each in (*owner.__mro__, *kind.__mro__))
+    return is_declared and ismethod(value.__mcp_register__)
 
 
 def add(server: Server) -> None:
@@ -75,6 +163,22 @@ def get(name: str) -> Server:
         raise LookupError(f"There is no MCP server {name!r}; there are: {known}") from None
 
 
+def check_decorators(server: Server) -> None:
+    """Raise ConfigurationError for a decorator above ``@tool``, which the tool runs without."""
+    for component in server.components.registered():
+        handler = component.handler
+        name = getattr(handler, "__name__", "")
+        value = getattr(sys.modules.get(component.module), name, handler)
+        if handler is None or not signature.replaces(value, handler):
+            continue
+        raise ConfigurationError(
+            f"{component.source} registers {name}, which a decorator above the registration "
+            f"replaces: calls of the {component.kind} bypass the decorator. Write the registration "
+            f"as the first decorator or, instead of a decorator of views, "
+            f"{signature.PERMISSIONS}"
+        )
+
+
 def make_ready(server: Server) -> None:
     if not server.is_configured:
         configure(server)
@@ -94,10 +198,12 @@ def configure(server: Server) -> Server:
         strict=site.validate_output == "strict",
         subscriptions=site.max_subscriptions,
         notify_lists_on_initialize=site.notify_lists_on_initialize,
+        task_after=site.task_after,
         scopes=site.scopes,
         scope_hierarchy=site.scope_hierarchy,
         debug=django_settings.DEBUG,
     )
+    check_decorators(server)
     server.configure(options, DjangoSigner())
     if server is default:
         server.path = site.path

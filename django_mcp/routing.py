@@ -8,27 +8,34 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import signal
-import threading
-from collections.abc import Awaitable, Callable
 from typing import Any
 
+from django.apps import apps
+from django.core.exceptions import ImproperlyConfigured
 from django.urls import URLPattern, re_path
+from django.urls.resolvers import RoutePattern
 
 from django_mcp import conf, registry
 from django_mcp.auth.authentication import Authentication
 from django_mcp.auth.resource import WELL_KNOWN, site_prefix
 from django_mcp.pubsub import bus
 from django_mcp.runtime import lifespan
+from django_mcp.runtime.process import asgi_servers, garbage_collector, stop_signals
+from django_mcp.runtime.process.asgi_servers import AsgiServer
 from django_mcp.server.server import Server
-from django_mcp.transports.http import http_sse, monitor, sse_stream, well_known
+from django_mcp.transports.http import health, http_sse, shutdown, well_known
 from django_mcp.transports.http.consumer import StreamableHttpConsumer
 from django_mcp.transports.http.http_sse import HttpSseConsumer
+from django_mcp.transports.http.paths import Paths
+from django_mcp.transports.http.request import Asgi
 from django_mcp.transports.wrapped_lifespan import WrappedLifespan
 
 logger = logging.getLogger("django_mcp")
 
-Asgi = Callable[[Any, Any, Any], Awaitable[None]]
+NOT_INSTALLED = (
+    "django_mcp is not in INSTALLED_APPS, so that no mcp.py is imported and no server has "
+    'components. Add "django_mcp" to INSTALLED_APPS, and run manage.py migrate.'
+)
 
 
 def endpoint(server: Server, authentication: Authentication | None = None) -> Asgi:
@@ -44,6 +51,7 @@ def endpoints(server: Server, authentication: Authentication | None = None) -> d
     """Return the ASGI applications of ``server`` by path: one, with HTTP_SSE two more."""
     registry.configure(server)
     authentication = authentication or registry.authentication(server)
+    registry.note_mounted(server)
     path = authentication.resource.path
     applications = {path: endpoint(server, authentication)}
     if conf.get().http_sse:
@@ -59,51 +67,107 @@ def urlpatterns() -> list[URLPattern]:
     applications, metadata = _applications()
     below = rf"^{re.escape(WELL_KNOWN.strip('/'))}(?:/.*)?$"
     return [
-        *(
-            re_path(rf"^{re.escape(path.strip('/'))}/?$", application)  # type: ignore[arg-type]
-            for path, application in applications.items()
-        ),
+        *(_url_pattern(path, application) for path, application in applications.items()),
         re_path(below, metadata),  # type: ignore[arg-type]
     ]
 
 
+def _url_pattern(path: str, application: Asgi) -> URLPattern:
+    if "<" not in path:
+        return re_path(rf"^{re.escape(path.strip('/'))}/?$", application)  # type: ignore[arg-type]
+    paths = Paths({path: application})
+
+    async def captured(scope: Any, receive: Any, send: Any) -> None:
+        if (found := paths.find(_path(scope))) is not None:
+            found.enter(scope)
+        await application(scope, receive, send)
+
+    route = path.strip("/")
+    converted = RoutePattern(route, is_endpoint=True).regex.pattern.removesuffix(r"\Z")
+    return re_path(converted + r"/?\Z", captured)  # type: ignore[arg-type]
+
+
 def _applications() -> tuple[dict[str, Asgi], Asgi]:
-    """The ASGI applications by path, and that of the well-known path and all below it."""
+    """The ASGI applications by path, and that of the well-known path and all below it.
+
+    Raises ImproperlyConfigured where no server of this site could work.
+    """
+    if not apps.is_installed("django_mcp"):
+        raise ImproperlyConfigured(NOT_INSTALLED)
+    registry.raise_broken()
     applications: dict[str, Asgi] = {}
+    below: dict[str, Asgi] = {}
     by_path: dict[str, Authentication] = {}
     for server in registry.mountable():
         registry.configure(server)
         # One for all: its authenticators may cache keys and tokens.
         authentication = registry.authentication(server)
         by_path[authentication.resource.path] = authentication
+        below |= health.below(authentication.resource.path)
         applications |= endpoints(server, authentication)
-    return {**applications, **well_known.behind(by_path)}, well_known.below(by_path)
+    every = {**applications, **well_known.behind(by_path)}
+    # Not in place of a server that has such a path itself.
+    every |= {path: each for path, each in below.items() if path not in every}
+    return every, well_known.below(by_path)
 
 
 def mount(django_application: Asgi) -> Asgi:
     """Return an ASGI application with every MCP server at its path, and Django elsewhere.
 
     It also handles the lifespan messages of the ASGI server, and passes them on, unless the
-    application rejects them as Django's does. It ends open streams properly when the ASGI server
-    stops.
+    application rejects them as Django's does. It ends open streams properly, and finishes running
+    calls, when the process is told to stop.
     """
-    mounted, metadata = _applications()
+    applications, metadata = _applications()
+    paths = Paths(applications)
+    mounted: dict[str, Asgi] = {}
+    """What is at plain paths; empty before the first request, and while the process stops."""
 
-    def find(path: str) -> Asgi | None:
-        if f"{path}/".startswith(f"{WELL_KNOWN}/") and path not in mounted:
+    def watch() -> None:
+        _prepare_process(stop)
+        mounted.update({"": django_application, **paths.plain})
+
+    def stop(asgi_server: AsgiServer | None) -> asyncio.Future[None]:
+        mounted.clear()
+        return _begin_to_stop(asgi_server)
+
+    def find(scope: Any) -> Asgi:
+        path = _path(scope)
+        if f"{path}/".startswith(f"{WELL_KNOWN}/") and path not in paths.plain:
             return metadata
-        return mounted.get(path) or mounted.get(path.rstrip("/"))
+        found = paths.find(path)
+        if found is None:
+            return django_application
+        found.enter(scope)
+        return found.value
+
+    def look_up(scope: Any) -> Asgi:
+        found = find(scope)
+        if not mounted:
+            if _is_stopping():
+                return _closing(found)
+            watch()
+        return found
 
     async def application(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
-            endpoint = mounted.get(scope["path"]) or find(_path(scope)) or django_application
+            endpoint = mounted.get(scope["path"]) or look_up(scope)
             await endpoint(scope, receive, send)
         elif scope["type"] == "lifespan":
+            watch()
             await _lifespan(WrappedLifespan(django_application, scope), receive, send)
         else:
             await django_application(scope, receive, send)
 
     return application
+
+
+def _prepare_process(stop: stop_signals.Begin) -> None:
+    """Prepare the process to serve: at its first message, since daphne sets its signal handlers
+    after it has imported the application."""
+    stop_signals.watch(stop)
+    if conf.get().gc_freeze:
+        garbage_collector.freeze()
 
 
 def _path(scope: Any) -> str:
@@ -150,38 +214,52 @@ async def _shutdown(wrapped: WrappedLifespan, message: dict[str, Any]) -> dict[s
     return failure or answer or {"type": "lifespan.shutdown.complete"}
 
 
-def _end_responses_on_signals() -> None:
-    """End open streams and running calls when the process receives a signal to stop.
-
-    ASGI servers wait until every response has ended before they send ``lifespan.shutdown``. A
-    stream ends only when its client disconnects, and a call may take as long as HANDLER_TIMEOUT.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        return
-    loop = asyncio.get_running_loop()
-    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def handle(number: int, frame: Any) -> Any:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(lambda: bus.spawn(_end_responses()))
-        return previous[number](number, frame)  # type: ignore[index,misc,operator]
-
-    for number, handler in previous.items():
-        if callable(handler):
-            signal.signal(number, handle)
-
-
 async def _start_all() -> None:
-    _end_responses_on_signals()
+    # The same event loop may have stopped before, as in a test.
+    shutdown.here(asyncio.get_running_loop()).withdraw()
     for server in registry.servers():
         await lifespan.start(server)
 
 
 async def _stop_all() -> None:
-    await _end_responses()
+    await asyncio.shield(shutdown.here(asyncio.get_running_loop()).begin())
     await lifespan.stop_all()
+    await bus.here().close()
 
 
-async def _end_responses() -> None:
-    sse_stream.end_all()
-    await monitor.end_all(conf.get().shutdown_grace)
+def _is_stopping() -> bool:
+    return shutdown.here(asyncio.get_running_loop()).has_begun
+
+
+def _begin_to_stop(asgi_server: AsgiServer | None) -> asyncio.Future[None]:
+    ending = shutdown.here(asyncio.get_running_loop()).begin()
+    return ending if asgi_server is None else bus.create_task(_stop(asgi_server, ending))
+
+
+async def _stop(asgi_server: AsgiServer, ending: asyncio.Future[None]) -> None:
+    """Prepare for the signal an ASGI server that is told of it afterwards."""
+    await asgi_server.close_listeners()
+    await asyncio.sleep(asgi_servers.ARRIVE_WITHIN)
+    if not asgi_server.finishes_requests:
+        await asyncio.shield(ending)
+        await asgi_server.wait_for_requests(conf.get().shutdown_timeout)
+        await lifespan.stop_all()
+
+
+def _closing(application: Asgi) -> Asgi:
+    """The application of a process that stops: clients open their next connection to another.
+
+    Versions after HTTP/1 have no such header (RFC 9113, section 8.2.2).
+    """
+
+    async def closing(scope: Any, receive: Any, send: Any) -> None:
+        async def send_and_close(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                headers = [*message.get("headers", ()), (b"connection", b"close")]
+                message = {**message, "headers": headers}
+            await send(message)
+
+        is_first = scope.get("http_version", "1.1").startswith("1")
+        await application(scope, receive, send_and_close if is_first else send)
+
+    return closing

@@ -12,8 +12,24 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from django_mcp.auth.resource import WELL_KNOWN
-from django_mcp.management import findings
-from django_mcp.management.findings import Answer, Finding, Json, failure, note, ok, shown
+from django_mcp.management.findings import (
+    authorization_server,
+    cross_origin,
+    endpoint,
+    registration,
+    resource,
+)
+from django_mcp.management.findings.base import (
+    Answer,
+    Finding,
+    Json,
+    failure,
+    note,
+    ok,
+    shown,
+    split,
+    warning,
+)
 from django_mcp.protocol import request_meta
 from django_mcp.protocol.revisions import NEWEST, REVISIONS, Statefulness
 
@@ -88,15 +104,17 @@ CLIENTS: Mapping[str, Client] = {
 
 def discover(client: Client, url: str) -> Playing[list[Finding]]:
     """Play the discovery of ``client`` at the endpoint ``url``; return the findings in order."""
-    found = [*findings.of_url(url, is_remote=client.is_remote)]
+    found = [*endpoint.of_url(url, is_remote=client.is_remote)]
     if client.origin is not None:
-        found += yield from _preflight("The endpoint", url, client.origin, findings.NEEDED_HEADERS)
+        found += yield from _preflight(
+            "The endpoint", url, client.origin, cross_origin.NEEDED_HEADERS
+        )
     opening = yield from _open(client, url, found)
     if opening is None:
         return found
     if opening.status == 401:
         answer = yield _initialize(url, ("authorization", f"Bearer {INVALID_TOKEN}"))
-        found += findings.of_invalid_token(answer)
+        found += endpoint.of_invalid_token(answer)
     metadata = yield from _find_resource(client, url, opening, found)
     for issuer in _issuers(metadata):
         yield from _find_authorization_server(client, issuer, found)
@@ -117,7 +135,7 @@ def _open(client: Client, url: str, found: list[Finding]) -> Playing[Answer | No
         if not is_last and answer.status and answer.json().get("jsonrpc"):
             found.append(note(f"{method} is answered {answer.status}: it goes on with initialize."))
         else:
-            found += findings.of_opening(url, answer, method)
+            found += endpoint.of_opening(url, answer, method)
             return None
     if answer.status == 401:
         found.append(ok(f"{method} without credentials: 401"))
@@ -162,7 +180,7 @@ def _find_resource(
     client: Client, url: str, opening: Answer, found: list[Finding]
 ) -> Playing[Json]:
     """Look for the metadata where the client does; return the first."""
-    stated = (findings.challenge(opening) or {}).get("resource_metadata")
+    stated = (endpoint.challenge(opening) or {}).get("resource_metadata")
     used: Json = {}
     missing: list[Finding] = []
     for place in client.places:
@@ -174,12 +192,12 @@ def _find_resource(
         document = answer.json() if answer.status == 200 else {}
         if document and not used:
             used = document
-            found += findings.of_resource(url, title, document)
+            found += resource.of_metadata(url, title, document)
             found += _of_origin(client, title, answer)
         elif not document and used and place in client.needed_places:
             missing.append(_lacks(title, answer))
         elif not document:
-            missing += findings.of_missing(title, answer)
+            missing += resource.of_missing(title, answer)
         if used and not client.needed_places:
             break
     found += missing
@@ -188,7 +206,7 @@ def _find_resource(
 
 
 def _lacks(place: str, answer: Answer) -> Finding:
-    return failure(f"{place} is answered {answer}: it ends its attempt.", findings.ROUTING_REMEDY)
+    return failure(f"{place} is answered {answer}: it ends its attempt.", resource.ROUTING_REMEDY)
 
 
 def _of_absence(
@@ -202,11 +220,11 @@ def _of_absence(
         )
     elif metadata:
         if stated is None:
-            yield findings.warning(
+            yield warning(
                 "The 401 names no resource_metadata: some clients look nowhere else.",
                 'Add WWW-Authenticate: Bearer resource_metadata="…" to the response.',
             )
-    elif client.takes_tokens and findings.challenge(opening) is not None:
+    elif client.takes_tokens and endpoint.challenge(opening) is not None:
         yield note(
             "There is no authorization server: users configure a token by hand.",
             "manage.py mcp_config --token prints how.",
@@ -221,7 +239,7 @@ def _of_absence(
 
 
 def _place(place: str, url: str) -> str:
-    parts = findings.split(url)
+    parts = split(url)
     path = parts.path.rstrip("/")
     paths = {
         "inserted": WELL_KNOWN + parts.path if path else WELL_KNOWN,
@@ -240,7 +258,7 @@ def _get(url: str, client: Client) -> Probe:
 
 def _of_origin(client: Client, place: str, answer: Answer) -> Iterator[Finding]:
     if client.origin is not None:
-        yield from findings.of_readable(place, client.origin, answer)
+        yield from cross_origin.of_readable(place, client.origin, answer)
 
 
 def _issuers(metadata: Json) -> list[str]:
@@ -261,8 +279,8 @@ def _find_authorization_server(client: Client, issuer: str, found: list[Finding]
         document = answer.json() if answer.status == 200 else {}
         if document:
             found += _of_origin(client, shown(target), answer)
-            found += findings.of_authorization_server(issuer, document)
-            found += findings.of_registration(document, client.registers_by)
+            found += authorization_server.of_metadata(issuer, document)
+            found += registration.of_metadata(document, client.registers_by)
             yield from _try_endpoints(client, document, found)
             return
     tried = "; ".join(f"{shown(target)}: {answer}" for target, answer in answers)
@@ -276,7 +294,7 @@ def _find_authorization_server(client: Client, issuer: str, found: list[Finding]
 
 def _authorization_places(issuer: str) -> list[str]:
     """RFC 8414, section 3.1, and OpenID Connect Discovery 1.0, section 4."""
-    parts = findings.split(issuer)
+    parts = split(issuer)
     if parts.scheme not in ("http", "https"):
         return []
     path = parts.path.rstrip("/")
@@ -295,18 +313,18 @@ def _try_endpoints(client: Client, metadata: Json, found: list[Finding]) -> Play
     }
     for name, probe in probes.items():
         url = metadata.get(name)
-        if not isinstance(url, str) or findings.split(url).scheme not in ("http", "https"):
+        if not isinstance(url, str) or split(url).scheme not in ("http", "https"):
             continue
         if name == "registration_endpoint" and _registers_by_document(client, metadata):
             continue
-        found += findings.of_endpoint_answer(name, (yield replace(probe, url=url)))
+        found += authorization_server.of_endpoint_answer(name, (yield replace(probe, url=url)))
         if client.origin is not None and name != "authorization_endpoint":
             found += yield from _preflight(f"The {name}", url, client.origin, ("content-type",))
 
 
 def _registers_by_document(client: Client, metadata: Json) -> bool:
-    has_none = "none" in findings.authentication_methods(metadata)
-    return "document" in client.registers_by and findings.takes_documents(metadata) and has_none
+    has_none = "none" in authorization_server.authentication_methods(metadata)
+    return "document" in client.registers_by and registration.takes_documents(metadata) and has_none
 
 
 def _preflight(place: str, url: str, origin: str, needed: Sequence[str]) -> Playing[list[Finding]]:
@@ -315,4 +333,6 @@ def _preflight(place: str, url: str, origin: str, needed: Sequence[str]) -> Play
         ("access-control-request-method", "POST"),
         ("access-control-request-headers", ",".join(needed)),
     )
-    return [*findings.of_preflight(place, origin, needed, (yield Probe("OPTIONS", url, headers)))]
+    return [
+        *cross_origin.of_preflight(place, origin, needed, (yield Probe("OPTIONS", url, headers)))
+    ]

@@ -22,10 +22,12 @@ from django.contrib.auth.models import AnonymousUser
 
 from django_mcp import registry
 from django_mcp.auth.base import Principal
+from django_mcp.frame.frame import Frame
 from django_mcp.protocol import jsonrpc, request_meta
 from django_mcp.protocol.errors import Json, McpError
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Revision, Statefulness
 from django_mcp.runtime import threads
+from django_mcp.server import failures
 from django_mcp.server.server import Server
 from django_mcp.testing import spec_schemas
 from django_mcp.testing.asgi import TIMEOUT, Message
@@ -95,7 +97,13 @@ class Client(ReceivedNotifications):
     Synchronous handlers run on the thread of the test, inside the transaction of Django's
     TestCase; ``sync_execution="threads"`` runs them in parallel, as in production. While the
     client is open, the server validates its output unless ``validation="off"``.
+
+    An unexpected exception of a handler, or of its invalid result, is raised in the test;
+    ``raise_exceptions=False`` returns what a client receives for it.
     """
+
+    raise_exceptions = True
+    """The default of the argument."""
 
     def __init__(
         self,
@@ -116,6 +124,7 @@ class Client(ReceivedNotifications):
         timeout: float = TIMEOUT,
         sync_execution: Literal["thread_sensitive", "threads"] = "thread_sensitive",
         validation: Literal["off", "strict"] = "strict",
+        raise_exceptions: bool | None = None,
     ) -> None:
         if not isinstance(server, Server):
             server = registry.default if server is None else registry.get(server)
@@ -124,12 +133,7 @@ class Client(ReceivedNotifications):
         self.notifications = []
         self.initialize_result: dict[str, Any] = {}
         """The result of ``initialize``; empty in a stateless revision."""
-        given = {
-            "elicitation/create": elicitation,
-            "sampling/createMessage": sampling,
-            "roots/list": {"roots": [*roots]} if isinstance(roots, Sequence) else roots,
-        }
-        self._answers = {method: answer for method, answer in given.items() if answer is not None}
+        self._answers = _answers(elicitation, sampling, roots)
         declared = dict(CAPABILITIES[method] for method in self._answers)
         self._capabilities = declared if capabilities is None else capabilities
         self._log_level = log_level
@@ -138,6 +142,9 @@ class Client(ReceivedNotifications):
         self._is_strict = validation == "strict"
         self._ids = count(1)
         self._violations: list[AssertionError] = []
+        if raise_exceptions is not None:
+            self.raise_exceptions = raise_exceptions
+        self._unexpected: dict[Any, BaseException] = {}
         self._is_open = False
         self._received = asyncio.Event()
         self._acknowledged = asyncio.Event()
@@ -173,6 +180,7 @@ class Client(ReceivedNotifications):
         self._is_open = True
         requested = _validation.setdefault(self.server, {None: self.server.options.strict})
         requested[self] = self._is_strict
+        failures.OBSERVERS.append(self._note_unexpected)
         _apply_validation(self.server)
         with self._threads():
             await self.connection.open()
@@ -181,6 +189,7 @@ class Client(ReceivedNotifications):
         """Close the connection, and end the session."""
         if self._is_open:
             self._is_open = False
+            failures.OBSERVERS.remove(self._note_unexpected)
             try:
                 with self._threads():
                     await self.connection.close()
@@ -306,14 +315,15 @@ class Client(ReceivedNotifications):
     # Notifications and input requests.
 
     @asynccontextmanager
-    async def listen(self, *uris: str) -> AsyncIterator[Self]:
+    async def listen(self, *uris: str, tasks: Sequence[str] = ()) -> AsyncIterator[Self]:
         """Receive change notifications within the block: of all lists, and of resources by URI.
 
-        They are sent asynchronously: use ``wait_for`` to receive one.
+        Of ``tasks``, by their ids, those of the tasks extension. They are sent asynchronously:
+        use ``wait_for`` to receive one.
         """
         await self.open()
         ready = asyncio.Event()
-        task = asyncio.ensure_future(self._listen(uris, ready))
+        task = asyncio.ensure_future(self._listen(uris, tasks, ready))
         task.add_done_callback(lambda _: ready.set())
         try:
             async with asyncio.timeout(self._timeout):
@@ -325,11 +335,15 @@ class Client(ReceivedNotifications):
             task.cancel()
             await asyncio.wait([task])
 
-    async def _listen(self, uris: Sequence[str], ready: asyncio.Event) -> None:
+    async def _listen(
+        self, uris: Sequence[str], tasks: Sequence[str], ready: asyncio.Event
+    ) -> None:
         with self._threads():
             if self.revision.has(Feature.LISTEN_STREAMS):
                 self._acknowledged = ready
                 wanted = {**LISTS, "resourceSubscriptions": [*uris]}
+                if tasks:
+                    wanted["taskIds"] = [*tasks]
                 message = self.message("subscriptions/listen", {"notifications": wanted})
                 await self.connection.request(message)
             else:
@@ -385,6 +399,9 @@ class Client(ReceivedNotifications):
             with self._threads():
                 response = await self.connection.request(message)
         self._validate(response, method)
+        unexpected = self._unexpected.pop(message["id"], None)
+        if unexpected is not None and self.raise_exceptions and _is_failure(response):
+            raise unexpected
         if "error" in response:
             raise ErrorResponse(response["error"], status=self.connection.status)
         assert response["id"] == message["id"], response
@@ -429,6 +446,11 @@ class Client(ReceivedNotifications):
         if self._violations:
             raise self._violations.pop(0)
 
+    def _note_unexpected(self, frame: Frame, error: BaseException) -> None:
+        """Store an exception of a handler until its request completes."""
+        if frame.server is self.server:
+            self._unexpected[frame.message.id] = error
+
     def _note_violation(self, message: Message, method: str | None) -> None:
         """Store a violation of the official schema until a request of the test completes."""
         try:
@@ -439,6 +461,22 @@ class Client(ReceivedNotifications):
     def _threads(self) -> AbstractContextManager[None]:
         is_sensitive = self._sync_execution == "thread_sensitive"
         return threads.thread_sensitive() if is_sensitive else nullcontext()
+
+
+def _answers(
+    elicitation: Answer | None, sampling: Answer | None, roots: Answer | Sequence[Json] | None
+) -> dict[str, Answer]:
+    """The given responses, by the method of the input request."""
+    given: dict[str, Answer | None] = {
+        "elicitation/create": elicitation,
+        "sampling/createMessage": sampling,
+        "roots/list": {"roots": [*roots]} if isinstance(roots, Sequence) else roots,
+    }
+    return {method: answer for method, answer in given.items() if answer is not None}
+
+
+def _is_failure(response: Message) -> bool:
+    return "error" in response or response["result"].get("isError") is True
 
 
 def accept(**content: Any) -> Json:

@@ -244,6 +244,46 @@ class SessionStoreContract(_StoreContract[SessionStore]):
         assert await store.update(session.id, [put("a", 1)]) is None
         assert await store.delete(session.id) is False
 
+    async def test_deletion_and_concurrent_updates_raise_no_error(
+        self, store: SessionStore, other_worker: SessionStore
+    ) -> None:
+        session = await created(store, subscriptions=frozenset({"shop://a"}))
+        deletion = asyncio.ensure_future(other_worker.delete(session.id))
+        changes = [[put("a", i), subscribe(f"shop://{i}")] for i in range(CONCURRENT_CALLS)]
+        await asyncio.gather(*(store.update(session.id, change) for change in changes))
+        assert await deletion is True
+        assert await store.load(session.id) is None
+        for i in range(CONCURRENT_CALLS):
+            assert await store.subscribers("shop", f"shop://{i}") == []
+
+    async def test_change_without_effect_returns_the_session(self, store: SessionStore) -> None:
+        session = await created(store, assigns={"a": True})
+        assert await store.update(session.id, [put("a", True)]) == session
+        updated = await store.update(session.id, [put("a", 1)])
+        assert updated is not None
+        assert updated.assigns["a"] is not True
+
+    async def test_checked_session_is_updated_and_deleted(self, store: SessionStore) -> None:
+        session = await created(store)
+        seen: list[Session] = []
+        updated = await store.update_checked(session.id, seen.append, [put("a", 1)])
+        assert updated == await store.load(session.id) == session._replace(assigns={"a": 1})
+        assert await store.delete_checked(session.id, seen.append) is True
+        assert {each.id for each in seen} == {session.id}
+        assert await store.update_checked(session.id, seen.append, [put("a", 1)]) is None
+        assert await store.delete_checked(session.id, seen.append) is False
+
+    async def test_session_which_its_check_rejects_is_unchanged(self, store: SessionStore) -> None:
+        def reject(_: Session) -> None:
+            raise PermissionError("not yours")
+
+        session = await created(store)
+        with pytest.raises(PermissionError, match="not yours"):
+            await store.update_checked(session.id, reject, [put("a", 1)])
+        with pytest.raises(PermissionError, match="not yours"):
+            await store.delete_checked(session.id, reject)
+        assert await store.load(session.id) == session
+
     async def test_idle_session_expires(self, store: SessionStore, clock: Clock) -> None:
         session = await created(store)
         clock.advance(IDLE_TIMEOUT + 1)
@@ -376,6 +416,10 @@ class SessionStoreContract(_StoreContract[SessionStore]):
         assert await store.subscribers("shop", "shop://b") == [a_session(0).address]
         assert await store.subscribers("shop", "shop://c") == []
         assert await store.subscribers("another", "shop://a") == []
+        uris = ["shop://a", "shop://b", "shop://c"]
+        of_each = await other_worker.subscribers_of_each("shop", uris)
+        assert sorted(of_each.pop("shop://a")) == expected
+        assert of_each == {"shop://b": [a_session(0).address], "shop://c": []}
 
     async def test_unsubscribed_deleted_and_expired_sessions_are_not_subscribers(
         self, store: SessionStore, clock: Clock
@@ -404,6 +448,70 @@ class EventStoreContract(_StoreContract[EventStore]):
         assert await store.append("session", "stream", ["c"]) == 3
         assert await store.after("session", "stream", 0) == events("abc")
 
+    async def test_messages_are_appended_to_the_streams_of_several_sessions(
+        self, store: EventStore, other_worker: EventStore
+    ) -> None:
+        await store.append("one", "stream", ["a", "b"])
+        await store.append("one", "another", ["z"])
+        numbers = [str(number) for number in range(LIMIT + 2)]
+        messages = {"one": ["c", "d"], "two": ["a"], "three": numbers}
+        assert await other_worker.append_to_each("stream", messages) == []
+        assert await store.after("one", "stream", 0) == events("abcd")
+        assert await store.after("one", "another", 0) == events("z")
+        assert await store.after("two", "stream", 0) == events("a")
+        assert (await store.after("three", "stream", 0) or [])[0] == Event(3, "2")
+        assert await store.last("three", "stream") == LIMIT + 2
+        assert await store.append_to_each("stream", {"two": ["b"]}) == []
+        assert await store.append("two", "stream", ["c"]) == 3
+        assert await store.after("two", "stream", 0) == events("abc")
+        assert await store.append_to_each("stream", {}) == []
+
+    async def test_sessions_with_too_many_streams_get_no_message_of_those_for_several(
+        self, store: EventStore, clock: Clock
+    ) -> None:
+        for session in ("full", "closed"):
+            for name in ("one", "two", "three"):
+                await store.append(session, name, [name])
+        await store.close("closed", "two")
+        clock.advance(1)
+        messages = {"full": ["a"], "closed": ["b"], "free": ["c"]}
+        assert await store.append_to_each("four", messages) == ["full"]
+        assert await store.last("full", "four") is None
+        assert await store.after("closed", "four", 0) == [Event(1, "b")]
+        assert await store.last("closed", "two") is None
+        assert await store.after("free", "four", 0) == [Event(1, "c")]
+        await store.append_to_each("one", {"full": ["an open one goes on"]})
+        assert await store.last("full", "one") == 2
+
+    async def test_concurrent_appends_to_several_sessions_lose_nothing(
+        self, store: EventStore, other_worker: EventStore
+    ) -> None:
+        sessions = ["one", "two", "three"]
+        both = [store, other_worker] * 4
+        every = [
+            worker.append_to_each("outbox", dict.fromkeys(reversed(sessions[i % 2 :]), [str(i)]))
+            for i, worker in enumerate(both)
+        ]
+        single = [worker.append("two", "outbox", [f"s{i}"]) for i, worker in enumerate(both)]
+        moves = [worker.move("two", "outbox", "target") for worker in both]
+        results: list[Any] = await asyncio.gather(*every, *single, *moves)
+        assert await store.last("one", "outbox") == 4
+        assert await store.last("three", "outbox") == 8
+        rest = await store.move("two", "outbox", "target")
+        moved: list[Event] = sum([*results[16:], rest], [])
+        sent = [*map(str, range(8)), *(f"s{i}" for i in range(8))]
+        assert sorted(event.data for event in moved) == sorted(sent)
+        assert sorted(event.number for event in moved) == list(range(1, 17))
+
+    async def test_event_numbers_start_with_the_number_that_the_first_append_gives(
+        self, store: EventStore, other_worker: EventStore
+    ) -> None:
+        assert await store.append("session", "empty", [], first=10**12) == 10**12 - 1
+        assert await store.append("session", "stream", ["a", "b"], first=10**12) == 10**12 + 1
+        assert await store.append("session", "stream", ["c"], first=7) == 10**12 + 2
+        assert await other_worker.last("session", "stream") == 10**12 + 2
+        assert await store.after("session", "stream", 0) == events("abc", first=10**12)
+
     async def test_after_returns_only_later_events(
         self, store: EventStore, other_worker: EventStore
     ) -> None:
@@ -429,6 +537,23 @@ class EventStoreContract(_StoreContract[EventStore]):
         assert await store.last("session", "stream") == 2
         await store.forget("session")
         assert await store.last("session", "stream") is None
+
+    async def test_last_numbers_of_several_streams_are_those_of_each(
+        self, store: EventStore, clock: Clock
+    ) -> None:
+        await store.append("one", "a", ["1", "2"])
+        await store.append("one", "b", ())
+        await store.append("two", "a", ["1"])
+        await store.append("two", "closed", ["1", "2", "3"])
+        await store.close("two", "closed")
+        requested = [("one", "a"), ("one", "b"), ("two", "a"), ("two", "b"), ("two", "closed")]
+        found = {("one", "a"): 2, ("one", "b"): 0, ("two", "a"): 1, ("two", "closed"): 3}
+        assert await store.last_of_each(requested) == found
+        many = [("one", f"unknown {number}") for number in range(1200)]
+        assert await store.last_of_each([*many, ("one", "a")]) == {("one", "a"): 2}
+        assert await store.last_of_each([]) == {}
+        clock.advance(LIFETIME)
+        assert ("two", "closed") not in await store.last_of_each(requested)
 
     async def test_streams_are_isolated_by_session_and_case_sensitive_name(
         self, store: EventStore
@@ -616,6 +741,60 @@ class EventStoreContract(_StoreContract[EventStore]):
         assert await store.after("another", "stream", 0) == [Event(1, "b")]
         assert await store.append("session", "stream", ["c"]) == 1
         assert await store.after("session", "stream", 0) == [Event(1, "c")]
+
+    async def test_append_does_not_create_a_stream_that_was_deleted(
+        self, store: EventStore, other_worker: EventStore
+    ) -> None:
+        assert await store.append("session", "stream", ["early"], create=False) == 0
+        assert await store.last("session", "stream") is None
+        await store.append("session", "stream", ["a"])
+        assert await other_worker.append("session", "stream", ["b"], create=False) == 2
+        await other_worker.forget("session")
+        assert await store.append("session", "stream", ["late"], create=False) == 0
+        assert await store.last("session", "stream") is None
+
+    async def test_forget_and_concurrent_appends_raise_no_error(
+        self, store: EventStore, other_worker: EventStore
+    ) -> None:
+        for name in ("one", "two", "three"):
+            await store.append("session", name, [name])
+        late = [
+            store.append("session", ("one", "two", "three")[i % 3], ["late"], create=False)
+            for i in range(CONCURRENT_CALLS)
+        ]
+        moves = [store.move("session", "one", "two") for _ in range(3)]
+        closes = [store.close("session", name) for name in ("one", "two", "three")]
+        await asyncio.gather(*late[:10], other_worker.forget("session"), *closes, *late[10:])
+        await asyncio.gather(*moves)
+        for name in ("one", "two", "three"):
+            assert await store.last("session", name) is None
+
+    async def test_open_stream_expires_after_the_time_that_the_store_was_given(
+        self, clock: Clock
+    ) -> None:
+        store = self.make_store(
+            limit=5, lifetime=LIFETIME, streams=3, abandoned_after=2 * LIFETIME, now=clock
+        )
+        await store.append("session", "stream", ["a"])
+        clock.advance(2 * LIFETIME - 1)
+        assert await store.last("session", "stream") == 1
+        await store.append("session", "stream", [])
+        clock.advance(2 * LIFETIME - 1)
+        assert await store.last("session", "stream") == 1
+        clock.advance(2)
+        assert await store.last("session", "stream") is None
+
+    async def test_name_is_claimed_by_one_worker_at_a_time(
+        self, store: EventStore, other_worker: EventStore, clock: Clock
+    ) -> None:
+        claims = [worker.claim("work", 60) for worker in [store, other_worker] * 5]
+        assert sorted(await asyncio.gather(*claims)) == [False] * 9 + [True]
+        assert await store.claim("other work", 60) is True
+        clock.advance(59)
+        assert await other_worker.claim("work", 60) is False
+        clock.advance(2)
+        claims = [worker.claim("work", 60) for worker in [store, other_worker] * 5]
+        assert sorted(await asyncio.gather(*claims)) == [False] * 9 + [True]
 
     async def test_prune_deletes_only_expired_events_and_streams(
         self, store: EventStore, clock: Clock

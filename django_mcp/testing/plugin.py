@@ -8,7 +8,7 @@ import pytest
 
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.server.server import Server
-from django_mcp.testing.client import Client, Transport
+from django_mcp.testing.client import Client, SyncClient, Transport
 
 TRANSPORTS: tuple[Transport, ...] = ("memory", "http", "stdio")
 
@@ -43,3 +43,24 @@ def client_for(mcp_version: str, mcp_transport: Transport) -> ClientFor:
         return Client(server, **{"version": mcp_version, "transport": mcp_transport, **options})
 
     return make
+
+
+@pytest.fixture
+def mcp_client(transactional_db: None) -> type[Client]:
+    """The client for async tests with a database; it needs pytest-django.
+
+    Async code runs on another thread than the fixtures, so that it would wait for the locks of a
+    transaction that the fixture ``db`` holds.
+
+    ``async with mcp_client(user=user) as client: …``
+    """
+    return Client
+
+
+@pytest.fixture
+def sync_mcp_client(db: None) -> type[SyncClient]:
+    """The client for synchronous tests with a database, which is rolled back.
+
+    ``with sync_mcp_client(user=user) as client: …``
+    """
+    return SyncClient

@@ -17,7 +17,7 @@ from typing import Any
 from jsonschema.protocols import Validator
 from jsonschema.validators import validator_for
 
-from django_mcp.protocol.revisions import Revision
+from django_mcp.protocol.revisions import Revision, Statefulness
 
 FOLDER = "DJANGO_MCP_SPEC_SCHEMAS"
 
@@ -35,13 +35,43 @@ def check(revision: Revision, message: Mapping[str, Any], method: str | None = N
     is_custom = not str(message.get("method", "notifications/")).startswith("notifications/")
     if is_custom and "id" not in message:
         return  # A notification of the application, which no schema describes.
-    if folder:
+    if not folder:
+        return
+    described = _of_tasks(revision, message, method)
+    if described is None:
         _schema(folder, revision.version).check(message, method)
+    else:
+        _schema(folder, TASKS).validate(*described)
 
 
 @cache
-def _schema(folder: str, version: str) -> _Schema:
-    return _Schema(json.loads((Path(folder) / f"{version}.json").read_bytes()))
+def _schema(folder: str, name: str) -> _Schema:
+    return _Schema(json.loads((Path(folder) / f"{name}.json").read_bytes()))
+
+
+TASKS = "tasks-extension"
+"""The schema of the extension ``io.modelcontextprotocol/tasks``, which is a file of its own."""
+TASK_RESULTS = {
+    "tasks/get": "GetTaskResult",
+    "tasks/update": "UpdateTaskResult",
+    "tasks/cancel": "CancelTaskResult",
+}
+
+
+def _of_tasks(
+    revision: Revision, message: Mapping[str, Any], method: str | None
+) -> tuple[str, Any] | None:
+    """The definition of the extension for a message, and what it validates; None: it has none."""
+    if revision.statefulness is not Statefulness.STATELESS:
+        return None
+    if message.get("method") == "notifications/tasks":
+        return "TaskStatusNotification", message
+    result = message.get("result")
+    if result is None:
+        return None
+    if result.get("resultType") == "task":
+        return "CreateTaskResult", result
+    return (TASK_RESULTS[method], result) if method in TASK_RESULTS else None
 
 
 class _Schema:
@@ -54,11 +84,13 @@ class _Schema:
         self._validators: dict[str, Validator] = {}
 
     def check(self, message: Mapping[str, Any], method: str | None) -> None:
-        name, value = self._definition(message, method)
+        self.validate(*self._definition(message, method))
+
+    def validate(self, name: str, value: Any) -> None:
         errors = [*islice(self._validator(name).iter_errors(value), 3)]
         if errors:
             described = "; ".join(f"{error.json_path}: {error.message}" for error in errors)
-            raise SchemaMismatch(f"Invalid {name}: {described}\n{json.dumps(message)[:2000]}")
+            raise SchemaMismatch(f"Invalid {name}: {described}\n{json.dumps(value)[:2000]}")
 
     def _definition(self, message: Mapping[str, Any], method: str | None) -> tuple[str, Any]:
         """The definition for a message, and the part of the message that it validates."""
@@ -74,6 +106,8 @@ class _Schema:
     def _result(self, message: Mapping[str, Any], method: str | None) -> tuple[str, Any]:
         if method not in self._requests:
             raise SchemaMismatch(f"This revision has no result for {method}")
+        if "task" in message["result"] and "CreateTaskResult" in self._definitions:
+            return "CreateTaskResult", message["result"]
         stem = self._requests[method].removesuffix("Request")
         if f"{stem}ResultResponse" in self._definitions:
             return f"{stem}ResultResponse", message

@@ -29,6 +29,7 @@ LEVELS = {0: None, 1: "info"}
 
 class Command(BaseCommand):
     help = "Calls a tool, gets a prompt or reads a resource, as nobody or as a user."
+    requires_system_checks: list[str] = []  # Nobody has to authenticate: it needs no authenticator.
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="name of a tool or a prompt, or the URI of a resource")
@@ -40,6 +41,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> str:
+        registry.raise_broken()
         server = addresses.get_server(options["server"])
         request = _request(server, options["name"], _arguments(options["arguments"]))
         caller = frames.RequestOrigin(

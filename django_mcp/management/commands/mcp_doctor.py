@@ -1,4 +1,4 @@
-"""manage.py mcp_doctor: plays the discovery of MCP clients against a running server."""
+"""manage.py mcp_doctor: sends a running server the requests of MCP clients, and prints findings."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandl
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp import registry
-from django_mcp.management import addresses, findings
+from django_mcp.management import addresses
 from django_mcp.management.discovery import CLIENTS, Client, Probe, discover
-from django_mcp.management.findings import Answer, Finding, Level
+from django_mcp.management.findings.base import Answer, Finding, Level, shown, split
 
 MAX_BODY = 256 * 1024
 """Bytes of one answer that are read."""
@@ -37,7 +37,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         url = options["url"] or addresses.url_of(addresses.get_server(options["server"]))
-        if findings.split(url).scheme not in ("http", "https") or not findings.split(url).hostname:
+        if split(url).scheme not in ("http", "https") or not split(url).hostname:
             raise CommandError(f"{url!r} is no http or https URL")
         http = Http(options["timeout"], self._shows(options["verbosity"]))
         chosen = [CLIENTS[options["client"]]] if options["client"] else [*CLIENTS.values()]
@@ -93,7 +93,7 @@ class Http:
         """Return the answer; an earlier one, if the same probe was sent before."""
         if probe not in self._answers:
             answer = self._send(probe, probe.url)
-            self._show(f"  {probe}: {findings.shown(str(answer))}")
+            self._show(f"  {probe}: {shown(str(answer))}")
             self._answers[probe] = answer
         return self._answers[probe]
 
@@ -107,8 +107,8 @@ class Http:
 
     def _send_once(self, probe: Probe, url: str) -> Answer:
         """Send a request in a thread: the timeout of a socket is for each of its reads."""
-        if findings.split(url).scheme not in ("http", "https"):
-            return Answer(0, error=f"{findings.shown(url)} is no http or https URL")
+        if split(url).scheme not in ("http", "https"):
+            return Answer(0, error=f"{shown(url)} is no http or https URL")
         answers = [Answer(0, error=f"timed out after {self._timeout:g} s")]
         thread = Thread(target=lambda: answers.append(self._request(probe, url)), daemon=True)
         thread.start()

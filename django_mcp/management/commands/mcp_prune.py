@@ -1,19 +1,35 @@
-"""manage.py mcp_prune: deletes expired sessions and events."""
+"""manage.py mcp_prune: deletes expired sessions, events and tasks, and what apps no longer need.
+
+An app which has more to delete has a method ``prune_mcp`` of its configuration. It returns a
+sentence about what it has deleted.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from asgiref.sync import async_to_sync
+from django.apps import apps
 from django.core.management.base import BaseCommand
 
 from django_mcp import stores
+from django_mcp.runtime import threads
+from django_mcp.tasks import store
 
 
 class Command(BaseCommand):
-    help = "Deletes expired MCP sessions and events. Run it regularly, for example by cron."
+    help = (
+        "Deletes expired MCP sessions, events and tasks, and OAuth clients that were never used. "
+        "Run it regularly, for example by cron."
+    )
 
     def handle(self, *args: Any, **options: Any) -> None:
         sessions = async_to_sync(stores.sessions().prune)()
         events = async_to_sync(stores.events().prune)()
-        self.stdout.write(f"Deleted {sessions} sessions and {events} events.")
+        # On this thread, which may be in the transaction of a test.
+        with threads.thread_sensitive():
+            tasks = async_to_sync(store.get().prune)()
+        self.stdout.write(f"Deleted {sessions} sessions, {events} events and {tasks} tasks.")
+        for config in apps.get_app_configs():
+            if (prune := getattr(config, "prune_mcp", None)) is not None:
+                self.stdout.write(prune())

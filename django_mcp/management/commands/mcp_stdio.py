@@ -13,11 +13,11 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import close_old_connections
 
-from django_mcp import conf, registry
+from django_mcp import registry
 from django_mcp.auth.base import Principal
 from django_mcp.management import addresses, callers
 from django_mcp.server.server import Server
-from django_mcp.transports.connection import stdio
+from django_mcp.transports.connection import connection, stdio
 
 EXIT_WITHIN = 5.0
 """Seconds after the grace of running calls, in which everything else has to end."""
@@ -34,8 +34,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         server = addresses.get_server(options["server"])
         principal = callers.principal("stdio", options["user"], options["scope"])
-        close_old_connections()  # This process may live for days, the thread that asked idle.
         is_process = getattr(self, "_called_from_command_line", False)
+        if is_process:  # It may live for days, and this thread is idle.
+            close_old_connections()
         ended = _exit_soon if is_process else lambda: None
         asyncio.run(_serve(server, principal, ended))
 
@@ -60,6 +61,6 @@ async def _serve(server: Server, principal: Principal, ended: Callable[[], objec
 
 def _exit_soon() -> None:
     """End the process within a bound, whatever handlers, hooks and their threads do."""
-    timer = threading.Timer(conf.get().shutdown_grace + EXIT_WITHIN, os._exit, (0,))
+    timer = threading.Timer(connection.grace_period() + EXIT_WITHIN, os._exit, (0,))
     timer.daemon = True
     timer.start()

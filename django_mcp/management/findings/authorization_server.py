@@ -1,0 +1,84 @@
+"""The authorization server: its metadata (RFC 8414) and its endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from django_mcp.management.findings.base import (
+    Answer,
+    Finding,
+    Json,
+    connection_remedy,
+    difference_remedy,
+    failure,
+    is_local,
+    is_url,
+    list_of,
+    ok,
+    shown,
+    split,
+)
+
+
+def of_metadata(issuer: str, metadata: Json) -> Iterator[Finding]:
+    """Yield what is wrong with the metadata of an issuer (RFC 8414, section 3.3)."""
+    stated = metadata.get("issuer")
+    if stated == issuer:
+        yield ok(f"The issuer is {shown(issuer)}")
+    else:
+        yield failure(
+            f"The metadata of the issuer {shown(issuer)} states the issuer {shown(stated)}: they "
+            "must be equal character by character.",
+            difference_remedy(issuer, stated, "name that issuer in the resource's metadata"),
+        )
+    for name in ("authorization_endpoint", "token_endpoint"):
+        yield from of_endpoint(name, metadata.get(name))
+    if "S256" not in list_of(metadata, "code_challenge_methods_supported"):
+        yield failure(
+            "code_challenge_methods_supported lacks S256: clients refuse a server without PKCE.",
+            "Support PKCE, and state it: COMPLIANT_BCP_RFC9700_PKCE_METHOD of the toolkit.",
+        )
+    else:
+        yield ok("PKCE with S256")
+
+
+def of_endpoint(name: str, url: Any) -> Iterator[Finding]:
+    if not is_url(url):
+        yield failure(f"The metadata has no {name}.", f"State the {name}.")
+    elif split(url).scheme != "https" and not is_local(url):
+        yield failure(
+            f"The {name} is {shown(url)}: clients refuse http.",
+            difference_remedy(split(url)._replace(scheme="https").geturl(), url, ""),
+        )
+
+
+def authentication_methods(metadata: Json) -> Sequence[str]:
+    """Return the methods of the token endpoint; there is a default (RFC 8414, section 2)."""
+    found = metadata.get("token_endpoint_auth_methods_supported")
+    return found if isinstance(found, list) else ("client_secret_basic",)
+
+
+def of_endpoint_answer(name: str, answer: Answer) -> Iterator[Finding]:
+    """Yield what is wrong with the answer to an invalid request to an endpoint."""
+    remedies = {
+        401: "Let everybody register: DCR_REGISTRATION_PERMISSION_CLASSES of the toolkit.",
+        403: "Let everybody register: DCR_REGISTRATION_PERMISSION_CLASSES of the toolkit.",
+        404: f"Correct the {name} of the metadata, or serve it.",
+        405: f"Correct the {name} of the metadata: it does not accept the method.",
+    }
+    if not answer.status:
+        yield failure(f"{name}: {shown(answer.error)}", connection_remedy(answer.error))
+    elif answer.status == 403 and answer.is_page:
+        yield failure(
+            f"The {name} is answered {answer}.", "Exempt it from the CSRF check, or from the proxy."
+        )
+    elif answer.status >= 500:
+        yield failure(f"The {name} is answered {answer}.", "See the logs of the site.")
+    elif answer.status in ((401, 403, 404, 405) if "registration" in name else (404, 405)):
+        yield failure(f"The {name} is answered {answer}.", remedies[answer.status])
+    elif 300 <= answer.status < 400 and name != "authorization_endpoint":
+        yield failure(
+            f"The {name} is redirected to {shown(answer.header('location'))}.",
+            f"State the URL of the {name} as it is served: clients do not send a request again.",
+        )
