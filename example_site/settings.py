@@ -1,12 +1,14 @@
 """Settings of the example site, for local use and not for production.
 
-The environment variables EXAMPLE_DATABASE, SECRET_KEY, DEBUG, ALLOWED_HOSTS and REDIS_URL
+The environment variables EXAMPLE_DATABASE, EXAMPLE_REDIS_URL, SECRET_KEY, DEBUG and ALLOWED_HOSTS
 override what differs between machines.
 """
 
 import os
 from pathlib import Path
 from typing import Any
+
+from django_mcp.oauth import provider_settings
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -33,8 +35,13 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "oauth2_provider",
     "django_mcp",
     "django_mcp.tokens",
+    "django_mcp.oauth",
+    "rest_framework",
+    "django_mcp.elicitation",
+    "django_mcp.approvals",
     "example_site.helpdesk",
     "example_site.desk",
     "example_site.conformance",
@@ -50,17 +57,30 @@ DJANGO_MCP = {
     # Tried in this order. Without the last one, only authenticated users may connect.
     "AUTHENTICATORS": [
         "django_mcp.auth.token.TokenAuthentication",
+        "django_mcp.auth.oauth_toolkit.OAuthToolkitAuthentication",
         "django_mcp.auth.django_session.DjangoSessionAuthentication",
         "django_mcp.auth.anonymous.AnonymousAuthentication",
     ],
+    # Every access token needs it, so that clients ask for it and for no more.
+    "SCOPES": ["helpdesk"],
     # Clients of revision 2024-11-05 read from /mcp/sse, and post to /mcp/messages.
     "HTTP_SSE": True,
 }
 
+# The site is an authorization server, whose scopes users see in these words.
+OAUTH2_PROVIDER = provider_settings(
+    {
+        "helpdesk": "Use the helpdesk and the desk",
+        "helpdesk:write": "Change the priority of tickets",
+    }
+)
+
 ASGI_APPLICATION = "example_site.asgi.application"
 WSGI_APPLICATION = "example_site.wsgi.application"
 ROOT_URLCONF = "example_site.urls"
-LOGIN_URL = "admin:login"
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "home"
+LOGOUT_REDIRECT_URL = "home"
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
@@ -104,7 +124,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # The channel layer sends notifications between processes. The in-memory layer suffices for
 # a single process.
-REDIS_URL = os.environ.get("REDIS_URL")
+REDIS_URL = os.environ.get("EXAMPLE_REDIS_URL")
 CHANNEL_LAYERS: dict[str, Any] = {
     "default": (
         {

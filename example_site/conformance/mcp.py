@@ -3,7 +3,15 @@
 The conformance suite prescribes the names, texts and schemas: they are no examples of good style.
 """
 
-from example_site.conformance import input_requests, notifications, prompts, resources, tools
+from example_site.conformance import input_requests, notifications, prompts, resources, tasks, tools
 from example_site.conformance.server import conformance
 
-__all__ = ["conformance", "input_requests", "notifications", "prompts", "resources", "tools"]
+__all__ = [
+    "conformance",
+    "input_requests",
+    "notifications",
+    "prompts",
+    "resources",
+    "tasks",
+    "tools",
+]

@@ -15,7 +15,7 @@ conformance = Server(
             "io.modelcontextprotocol/ui": {},
             "com.example/conformance": {
                 "nested": {"enabled": True, "limit": 3},
-                "values": [None, "b", 4],
+                "values": [True, "b", 4],
             },
             "com.example/empty": {},
         }

@@ -2,7 +2,7 @@
 
 from django.contrib import admin
 
-from example_site.helpdesk.models import Comment, Customer, Ticket
+from example_site.helpdesk.models import Comment, Customer, Refund, Ticket
 
 
 @admin.register(Customer)
@@ -31,3 +31,11 @@ class TicketAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for myp
     autocomplete_fields = ["customer"]
     date_hierarchy = "created"
     inlines = [CommentInline]
+
+
+@admin.register(Refund)
+class RefundAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for mypy only.
+    """Refunds that were approved."""
+
+    list_display = ["__str__", "amount", "requested_by", "created"]
+    list_select_related = ["ticket", "requested_by"]

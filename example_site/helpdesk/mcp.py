@@ -11,17 +11,18 @@ from django.db.models import Min, Q
 from django.utils import timezone
 from pydantic import BaseModel, Field
 
-from django_mcp import Frame, ResourceNotFound, Response, ToolError, prompt, resource, tool
-from example_site.helpdesk import input_requests, notifications
+from django_mcp import Frame, ResourceNotFound, Response, prompt, resource, tool
+from example_site.helpdesk import guarded, imports, input_requests, notifications, refunds
 from example_site.helpdesk.models import Comment, Ticket
+from example_site.helpdesk.numbers import Number, no_ticket
+from example_site.helpdesk.rest import server as api
 from example_site.helpdesk.summaries import TicketSummary
+from example_site.helpdesk.toolsets import Customers
 
-# Imported because these modules register components and signal receivers.
-__all__ = ["input_requests", "notifications"]
+# Imported because these modules register servers, components and signal receivers.
+__all__ = ["Customers", "api", "guarded", "imports", "input_requests", "notifications", "refunds"]
 
 REPORT_EVERY = 10  # Tickets per progress notification.
-
-Number = Annotated[int, Field(description="The number of a ticket")]
 
 
 class LateAnswer(BaseModel):
@@ -143,6 +144,8 @@ def ticket_numbers(typed: str) -> list[str]:
     title="Ticket",
     mime_type="text/markdown",
     complete={"pk": ticket_numbers},
+    # Subscribers are notified when a ticket is saved or deleted.
+    model=Ticket,
 )
 def read_ticket(pk: int) -> str:
     """A ticket with its comments."""
@@ -152,7 +155,7 @@ def read_ticket(pk: int) -> str:
     return as_markdown(ticket)
 
 
-@resource("tickets://open", title="Open tickets", mime_type="application/json")
+@resource("tickets://open", title="Open tickets", mime_type="application/json", model=Ticket)
 def open_tickets() -> list[TicketSummary]:
     """The open tickets that need an answer, newest first."""
     found = Ticket.objects.select_related("customer", "assignee").filter(status=Ticket.Status.OPEN)
@@ -174,11 +177,6 @@ def summarise_ticket(number: Number, length: Literal["short", "full"] = "short")
 
 
 # Helpers.
-
-
-def no_ticket(number: int) -> ToolError:
-    """The error for an unknown number; it tells the model what to do instead."""
-    return ToolError(f"There is no ticket {number}. Use search_tickets to find its number.")
 
 
 def late_answer(ticket: Ticket, answered: datetime) -> LateAnswer:

@@ -1,4 +1,4 @@
-"""Models of the helpdesk: customers, their tickets and comments."""
+"""Models of the helpdesk: customers, their tickets, comments and refunds."""
 
 from datetime import timedelta
 
@@ -95,3 +95,26 @@ class Comment(models.Model):
     def author_name(self) -> str:
         """Return the name of the author."""
         return self.author.get_username() if self.author else "a guest"
+
+
+class Refund(models.Model):
+    """Money that a customer got back."""
+
+    ticket = models.ForeignKey(Ticket, on_delete=models.CASCADE, related_name="refunds")
+    amount = models.DecimalField(max_digits=8, decimal_places=2)
+    reason = models.TextField()
+    requested_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.SET_NULL,
+        related_name="refunds",
+        null=True,
+        blank=True,
+    )
+    created = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["-created", "-pk"]
+        permissions = [("approve_refund", "Can approve refunds that others request")]
+
+    def __str__(self) -> str:
+        return f"{self.amount} for {self.ticket}"

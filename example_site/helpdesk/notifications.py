@@ -1,4 +1,7 @@
-"""Notifications of changed tickets, whether a tool, the admin or a script changed them."""
+"""Notifications of tickets with new comments, whoever added them.
+
+Changes of the tickets themselves need no code: their resource names its model.
+"""
 
 from functools import partial
 from typing import Any
@@ -8,21 +11,11 @@ from django.db.models.signals import post_save
 from django.dispatch import receiver
 
 from django_mcp.registry import default
-from example_site.helpdesk.models import Comment, Ticket
-
-
-@receiver(post_save, sender=Ticket)
-def ticket_saved(instance: Ticket, **_: Any) -> None:
-    """Notify when a ticket was created or edited."""
-    notify_subscribers(instance.pk)
+from example_site.helpdesk.models import Comment
 
 
 @receiver(post_save, sender=Comment)
 def comment_saved(instance: Comment, **_: Any) -> None:
     """Notify when a comment was added."""
-    notify_subscribers(instance.ticket_id)
-
-
-def notify_subscribers(number: int) -> None:
-    """Notify the subscribers of the ticket after the transaction commits."""
-    transaction.on_commit(partial(default.notify_resource_updated, f"ticket://{number}"))
+    uri = f"ticket://{instance.ticket_id}"
+    transaction.on_commit(partial(default.notify_resource_updated, uri))

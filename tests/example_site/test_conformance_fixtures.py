@@ -101,7 +101,7 @@ async def test_extensions_of_both_sides_are_exchanged(client_for: ClientFor) -> 
         "io.modelcontextprotocol/ui": {},
         "com.example/conformance": {
             "nested": {"enabled": True, "limit": 3},
-            "values": [None, "b", 4],
+            "values": [True, "b", 4],
         },
         "com.example/empty": {},
     }

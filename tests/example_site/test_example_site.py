@@ -2,12 +2,14 @@
 
 import json
 import re
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any, cast
 
 import httpx
 import pytest
+from asgiref.sync import sync_to_async
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.test import Client as Browser
@@ -16,6 +18,7 @@ from django_mcp import Frame
 from django_mcp.frame.cancellation import Cancellation
 from django_mcp.frame.client.base import Client
 from django_mcp.protocol.errors import Cancelled
+from django_mcp.testing import Client as McpClient
 from example_site.helpdesk.mcp import check_answer_times
 from example_site.helpdesk.models import Comment, Customer, Ticket
 from tests.running_site import ROOT, RunningSite, running_site
@@ -277,6 +280,97 @@ def names(caller: Caller) -> list[str]:
     return [tool["name"] for tool in caller.result("tools/list")["tools"]]
 
 
+# Tools that not everybody may use.
+
+
+def call_response(caller: Caller, tool: str, **arguments: Any) -> httpx.Response:
+    params = {"name": tool, "arguments": arguments}
+    headers = request_headers("tools/call", params)
+    return caller.post("tools/call", with_request_meta(params), headers)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "scope"),
+    [
+        ("my_tickets", {}, "helpdesk"),
+        ("set_priority", {"number": 5, "priority": "low"}, "helpdesk helpdesk:write"),
+    ],
+)
+def test_tool_that_needs_more_is_listed_and_its_challenge_names_the_scopes(
+    caller: Caller, tool: str, arguments: dict[str, Any], scope: str
+) -> None:
+    assert tool in names(caller)
+    response = call_response(caller, tool, **arguments)
+    challenge = response.headers["www-authenticate"]
+    metadata = caller.site.url("/.well-known/oauth-protected-resource/mcp")
+    assert response.status_code == 401
+    assert f'resource_metadata="{metadata}"' in challenge
+    assert f'scope="{scope}"' in challenge
+
+
+def test_ticket_is_deleted_only_by_who_has_the_permission(connect: Connect) -> None:
+    agent, admin = connect(), connect()
+    agent.log_in("agent")
+    admin.log_in("admin")
+    words = {"customer": "Foxglove", "subject": "Weeds", "description": "Everywhere."}
+    number = agent.call("open_ticket", **words)["structuredContent"]["number"]
+    assert "delete_ticket" not in names(agent)
+    assert f"#{number} Weeds" in admin.call("delete_ticket", number=number)["content"][0]["text"]
+    assert admin.call("delete_ticket", number=number)["isError"]
+
+
+def test_user_lists_their_own_unfinished_tickets(caller: Caller) -> None:
+    caller.log_in("agent")
+    mine = caller.call("my_tickets", limit=50)["structuredContent"]
+    assert {ticket["assignee"] for ticket in mine} == {"agent"}
+    assert "closed" not in {ticket["status"] for ticket in mine}
+
+
+def welcome(site: RunningSite) -> str:
+    """What scripts/serve prints before it starts the server."""
+    here = {"HOST": "127.0.0.1", "PORT": "0"}
+    done = subprocess.run(
+        [site.python, "scripts/welcome.py"],
+        cwd=ROOT,
+        env={**site.environment, **here},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_token_that_serve_prints_works_until_the_next_start(
+    connect: Connect, site: RunningSite
+) -> None:
+    first, second = connect(), connect()
+    for caller in (first, second):
+        text = welcome(site)
+        (token,) = set(re.findall(r"djmcp_\w{49}", text))
+        caller.http.headers["Authorization"] = f"Bearer {token}"
+    assert "claude mcp add --transport http mcp http://127.0.0.1:0/mcp\n" in text
+    assert f"--header 'Authorization: Bearer {token}'" in text
+    number = second.call("my_tickets", limit=1)["structuredContent"][0]["number"]
+    changed = second.call("set_priority", number=number, priority="urgent")
+    assert changed["structuredContent"]["priority"] == "urgent"
+    assert second.call("set_priority", number=100_000, priority="low")["isError"]
+    assert call_response(first, "my_tickets").status_code == 401
+
+
+def test_login_page_leads_back_to_the_front_page(site: RunningSite) -> None:
+    with httpx.Client(follow_redirects=True) as http:
+        login = http.get(site.url("/tokens/"))
+        assert str(login.url) == site.url("/login/?next=/tokens/")
+        fields = {"username": "agent", "password": "agent", "next": "/"}
+        token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', login.text)
+        assert token is not None
+        home = http.post(login.url, data={**fields, "csrfmiddlewaretoken": token[1]})
+    assert str(home.url) == site.url("/")
+    assert "logged in as agent" in home.text
+    for path in ("/tokens/", "/o/access"):
+        assert f'href="{path}"' in home.text
+
+
 def test_progress_and_log_messages_come_before_the_result(caller: Caller) -> None:
     messages = caller.request(
         "tools/call",
@@ -397,3 +491,25 @@ def test_admin_css_is_served(site: RunningSite) -> None:
     response = httpx.get(site.url("/static/admin/css/base.css"))
     assert response.status_code == 200
     assert response.headers["content-type"].startswith("text/css")
+
+
+# The customers, which are a model toolset.
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_customers_are_tools_for_users_with_the_permission() -> None:
+    await sync_to_async(call_command)("demo_data", verbosity=0)
+    users = get_user_model().objects
+    admin, agent = await users.aget(username="admin"), await users.acreate(username="guest")
+    async with McpClient(user=admin) as client:
+        page = await client.call_tool("list_customers", {"city__icontains": "y", "limit": 2})
+        items = page["structuredContent"]["items"]
+        assert [set(item) for item in items] == [{"pk", "name", "city"}] * 2
+        contents = await client.read_resource(f"customer://{items[0]['pk']}")
+        assert items[0]["name"] in contents["contents"][0]["text"]
+        changed = {"pk": items[0]["pk"], "city": "Bath"}
+        updated = await client.call_tool("update_customer", changed)
+        assert updated["structuredContent"] == {**items[0], "city": "Bath"}
+    async with McpClient(user=agent) as client:
+        names = [tool["name"] for tool in await client.list_tools()]
+        assert not [name for name in names if "customer" in name]

@@ -9,7 +9,14 @@ from django.db import transaction
 from example_site.helpdesk import demo
 from example_site.helpdesk.models import Customer
 
-PERMISSIONS = ["view_customer", "view_ticket", "change_ticket", "view_comment", "add_comment"]
+PERMISSIONS = [
+    "view_customer",
+    "view_ticket",
+    "change_ticket",
+    "view_comment",
+    "add_comment",
+    "add_refund",
+]
 
 
 class Command(BaseCommand):
@@ -35,7 +42,7 @@ def _admin() -> User:
 
 
 def _agent() -> User:
-    """A helpdesk agent: may answer and close tickets, and nothing else."""
+    """A helpdesk agent: may answer and close tickets, and request refunds."""
     found = User.objects.filter(username="agent").first()
     return found or _new_agent()
 

@@ -1,0 +1,32 @@
+"""A tool that needs the approval of a second person: it refunds money."""
+
+from decimal import Decimal
+from typing import Annotated
+
+from pydantic import Field
+
+from django_mcp import Frame, ToolError, tool
+from example_site.helpdesk.models import Refund, Ticket
+
+
+@tool(
+    title="Refund a customer",
+    destructive=True,
+    # Who may call it, and who may approve the call.
+    permission="helpdesk.add_refund",
+    approval="helpdesk.approve_refund",
+    # The approver is somebody else than the caller.
+    four_eyes=True,
+)
+def refund(
+    number: Annotated[int, Field(description="The number of the ticket")],
+    amount: Annotated[Decimal, Field(gt=0, max_digits=8, decimal_places=2)],
+    reason: Annotated[str, Field(min_length=1, max_length=500)],
+    frame: Frame,
+) -> str:
+    """Refund money to the customer of a ticket. A person approves it before it is done."""
+    ticket = Ticket.objects.select_related("customer").filter(pk=number).first()
+    if ticket is None:
+        raise ToolError(f"There is no ticket {number}. Use search_tickets to find its number.")
+    Refund.objects.create(ticket=ticket, amount=amount, reason=reason, requested_by=frame.user)
+    return f"Refunded {amount} to {ticket.customer}."
