@@ -126,6 +126,124 @@ ISOLATION = (
     ),
 )
 
+IDENTITY = (
+    Attempt(
+        "Send a token for another audience",
+        "401, `invalid_token`",
+        "oauth/test_attacks.py::test_token_for_no_resource_a_prefix_or_another_one_is_rejected",
+    ),
+    Attempt(
+        "Send a token for another server of the same project",
+        "401, `invalid_token`",
+        "oauth/test_attacks.py::test_token_for_another_server_of_the_project_is_rejected",
+    ),
+    Attempt(
+        "Send an expired token",
+        "401",
+        "oauth/test_attacks.py::test_expired_token_is_rejected",
+    ),
+    Attempt(
+        "Send a token that was revoked a moment ago",
+        "401",
+        "auth/test_token.py::test_revocation_takes_effect_at_the_next_call",
+    ),
+    Attempt(
+        "Learn from a rejection whether a token is unknown, expired or revoked",
+        "The responses are the same",
+        "auth/test_token.py::test_every_rejection_of_a_token_is_the_same",
+    ),
+    Attempt(
+        "Send a token without a signature (`alg: none`)",
+        "401, `invalid_token`",
+        "auth/test_jwt.py::test_unsigned_token_is_invalid",
+    ),
+    Attempt(
+        "Sign a token with the public key as a shared secret",
+        "401, `invalid_token`",
+        "auth/test_jwt.py::test_public_key_is_no_shared_secret",
+    ),
+    Attempt(
+        "Sign a token with a key that the token brings",
+        "401, `invalid_token`",
+        "auth/test_jwt.py::test_key_that_a_token_brings_is_ignored",
+    ),
+    Attempt(
+        "Send a token of another issuer",
+        "401, `invalid_token`",
+        "auth/test_jwt.py::test_token_of_another_issuer_is_left_to_other_authenticators",
+    ),
+    Attempt(
+        "Publish a huge or invalid key set",
+        "503; the document is not read beyond its bound",
+        "auth/test_jwt.py::test_unusable_key_set_is_503",
+    ),
+    Attempt(
+        "Let the issuer answer slowly",
+        "Only its tokens wait",
+        "auth/test_jwt.py::test_slow_issuer_delays_only_its_tokens",
+    ),
+    Attempt(
+        "Send tokens with unknown keys, so that the issuer is asked",
+        "One request in 10 seconds",
+        "auth/test_jwt.py::test_unknown_keys_cause_few_requests",
+    ),
+    Attempt(
+        "Make a site send a personal access token to an introspection endpoint",
+        "It is not sent",
+        "auth/test_introspection.py::test_personal_access_token_is_not_sent",
+    ),
+    Attempt(
+        "Send a token in the query",
+        "It is not read",
+        "auth/test_authentication.py::test_token_in_the_query_is_not_read",
+    ),
+    Attempt(
+        "Use a refresh token twice",
+        "All tokens of its family end",
+        "oauth/test_attacks.py::test_reused_refresh_token_ends_all_tokens_of_its_family",
+    ),
+    Attempt(
+        "Request a code without PKCE",
+        "`invalid_request`",
+        "oauth/test_attacks.py::test_code_without_pkce_is_not_issued",
+    ),
+    Attempt(
+        "Have a code redirected to another host",
+        "400, on a page without a redirect",
+        "oauth/test_attacks.py::test_redirect_that_the_client_did_not_publish_is_rejected_on_a_page",
+    ),
+    Attempt(
+        "Consent in the name of a user, by a page of another site",
+        "403",
+        "oauth/test_attacks.py::test_consent_posted_by_a_foreign_page_is_rejected",
+    ),
+    Attempt(
+        "Use a consent for one client as another client",
+        "The user is asked",
+        "oauth/test_pages.py::test_consent_for_one_registered_client_does_not_count_for_another",
+    ),
+    Attempt(
+        "Publish client metadata at an address within the network",
+        "It is not fetched",
+        "oauth/test_attacks.py::test_metadata_document_of_a_private_address_is_not_fetched",
+    ),
+    Attempt(
+        "Call a tool with the cookie of a user, by a page of another site",
+        "403",
+        "auth/test_django_session.py::test_foreign_page_is_rejected",
+    ),
+    Attempt(
+        "Find tokens in the database or in the log",
+        "There are digests only",
+        "oauth/test_attacks.py::test_tokens_are_stored_as_digests_alone",
+    ),
+    Attempt(
+        "Tell a hidden component from a missing one, by any method",
+        "Status, headers and body are the same",
+        "dispatch/test_hidden_or_challenged.py::test_guarded_component_is_used_hidden_or_challenged",
+    ),
+)
+
 COST = (
     Attempt(
         "Send integers of one hash for a set",
@@ -228,6 +346,16 @@ COST = (
         "robustness/test_bounded_cost.py::test_silent_reader_costs_a_bounded_amount_of_memory",
     ),
     Attempt(
+        "Call synchronous tools that report much, and do not read it",
+        "No thread waits for the client",
+        "transports/http/test_silent_readers.py::test_silent_clients_of_sync_handlers_hold_up_nobody",
+    ),
+    Attempt(
+        "Occupy all threads of the async ORM with long calls",
+        "Others are authenticated",
+        "transports/http/test_database_connections.py::test_long_calls_hold_up_no_authentication_of_others",
+    ),
+    Attempt(
         "Send mutated messages of all revisions",
         "No fault of the server, and the next request works",
         "fuzz/test_corpus.py::test_input_of_the_corpus_causes_no_fault",
@@ -252,18 +380,19 @@ ANSWERS = (
     ),
     Attempt(
         "Resume a call whose worker died",
-        "-32603 within a minute",
+        "-32603 within ten seconds",
         "robustness/test_answers.py::test_resumed_stream_of_a_dead_worker_ends_with_an_error",
     ),
     Attempt(
         "Respond to an input request at a worker that cannot pass it on",
-        "503",
-        "robustness/test_answers.py::test_answer_that_cannot_be_delivered_is_rejected",
+        "202, and the call receives it from the store",
+        "robustness/test_answers.py::"
+        "test_answer_reaches_the_call_on_another_worker_without_a_channel_layer",
     ),
     Attempt(
         "Respond when the channel of the other worker is full",
-        "503",
-        "robustness/test_bounded_cost.py::test_answer_for_a_full_channel_is_answered_503",
+        "202, and the call receives it from the store",
+        "robustness/test_bounded_cost.py::test_answer_is_stored_for_a_call_whose_channel_is_full",
     ),
     Attempt(
         "Read the client's messages from a program that a handler starts (stdio)",
@@ -307,8 +436,63 @@ ANSWERS = (
     ),
 )
 
+VIEWS = (
+    Attempt(
+        "Pass a path, a query or an encoded slash as an argument of a URL",
+        "*Not found.*; no other URL is requested",
+        "rest/test_rest_tools.py::test_argument_of_the_path_leads_to_no_other_url",
+    ),
+    Attempt(
+        "Read a row that the queryset of the view hides",
+        "The answer for an unknown row",
+        "rest/test_rest_tools.py::test_hidden_row_is_answered_as_an_unknown_one",
+    ),
+    Attempt(
+        "Read a field that the serializer does not have, by filter, search or ordering",
+        "It is in no answer, and does not change one",
+        "rest/test_rest_tools.py::test_response_has_no_field_outside_the_serializer",
+    ),
+    Attempt(
+        "Become another user by an authenticator of the view",
+        "It is not called",
+        "rest/test_rest_tools.py::test_cookie_of_a_request_does_not_choose_the_user",
+    ),
+    Attempt(
+        "Send credentials or other headers to the view",
+        "They do not reach it",
+        "rest/test_rest_tool.py::test_credentials_of_an_http_request_do_not_reach_the_view",
+    ),
+    Attempt(
+        "Exceed the throttle of a view by calling its tool",
+        "Calls and requests are counted together",
+        "rest/test_rest_tools.py::test_throttle_counts_calls_and_requests_together",
+    ),
+    Attempt(
+        "Break the ordinary endpoint by making it a tool",
+        "It answers as before",
+        "rest/test_rest_tools.py::test_published_view_still_answers_over_http",
+    ),
+    Attempt(
+        "Read the traceback or the response of a view that fails",
+        "The error of any failed tool",
+        "rest/test_rest_tool.py::test_failure_of_the_view_is_not_described",
+    ),
+    Attempt(
+        "Choose an object that a form does not offer this user",
+        "An error of the field",
+        "forms/test_form_tool.py::test_form_kwargs_restrict_choices_by_user",
+    ),
+    Attempt(
+        "Upload a file to another directory by its name",
+        "The name has no directory",
+        "forms/test_form_tool.py::test_file_is_uploaded_without_its_directory",
+    ),
+)
+
 ATTEMPTS: Mapping[str, tuple[Attempt, ...]] = {
     "isolation": ISOLATION,
+    "identity": IDENTITY,
     "cost": COST,
     "answers": ANSWERS,
+    "views": VIEWS,
 }

@@ -3,17 +3,79 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
+# Imported before a site calls gc.freeze(): later, Hypothesis cannot see what trio refers to.
+import hypothesis as hypothesis
 import pytest
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Processes that tests start are not measured: it would make them slow.
+    os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
 
 pytest_plugins = ["django_mcp.testing.plugin"]
 
-SCHEMAS = Path(__file__).resolve().parents[2] / "shared" / "spec" / "schema"
+TESTS = Path(__file__).resolve().parent
+SCHEMAS = TESTS.parents[1] / "shared" / "spec" / "schema"
 
 if SCHEMAS.is_dir():
     os.environ.setdefault("DJANGO_MCP_SPEC_SCHEMAS", str(SCHEMAS))
+
+
+GROUPS = {
+    # They share servers and workers, which they kill.
+    "services": ("services",),
+    # They share what is costly to start: a site with each client, and a browser.
+    "clients": ("clients",),
+    # PostgreSQL creates one database at a time.
+    "databases": ("stores", "toolsets", "tasks", "approvals", "forms"),
+    "browser": ("browser",),
+}
+"""Folders whose tests run in one process, the longest first; elsewhere those of one file do."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Say which tests pytest-xdist keeps together, and begin with what takes longest."""
+    group_of = {folder: group for group, folders in GROUPS.items() for folder in folders}
+    rank = {group: number for number, group in enumerate(GROUPS)}
+
+    def group(item: pytest.Item) -> str:
+        path = item.path.relative_to(TESTS)
+        return group_of.get(path.parts[0], str(path))
+
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(group(item)))
+    items.sort(key=lambda item: rank.get(group(item), len(rank)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With SERVICES_REQUIRED, a test of services that is skipped has failed."""
+    report = yield
+    is_required = os.environ.get("SERVICES_REQUIRED") == "1" and item.get_closest_marker("services")
+    if is_required and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"A required service is missing: {report.longrepr}"
+    return report
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix: None, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Keep the database of tests in a file, as sites do, so that readers do not wait for a writer.
+
+    Connections to a database in memory share a cache. While one writes a table, reads of the others
+    fail at once, whatever their time limit is.
+    """
+    from django.db import connections
+
+    file = tmp_path_factory.mktemp("database") / "test.sqlite3"
+    connections["default"].settings_dict["TEST"]["NAME"] = str(file)
 
 
 @pytest.fixture(autouse=True)
@@ -26,10 +88,45 @@ def _handlers_of_tests_may_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
+def _clients_receive_errors(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Let the test client return what is sent for an unexpected exception: it is what we test.
+
+    The examples of the documentation have the default of their readers.
+    """
+    if "docs" in request.path.parts:
+        return
+    from django_mcp.testing import Client
+
+    monkeypatch.setattr(Client, "raise_exceptions", False)
+
+
+@pytest.fixture(autouse=True)
+def _outages_end_with_their_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leases are not judged for some time after an outage."""
+    from django_mcp.stores import base
+
+    monkeypatch.setattr(base, "_outages", base._Outages())
+
+
+@pytest.fixture(autouse=True)
 def _no_thread_outlives_its_test() -> Iterator[None]:
     """Close the connections of our threads, which outlive the test otherwise."""
     yield
     # Imported late: this file is read before django.setup().
+    from asgiref.sync import SyncToAsync
+
     from django_mcp.runtime import threads
 
     threads.shutdown()
+    # A query that a cancelled task has left would lock a table while the database is emptied.
+    SyncToAsync.single_thread_executor.submit(lambda: None).result()
+
+
+@pytest.fixture(autouse=True)
+def _messages_of_other_tests_are_no_repetitions() -> None:
+    """Log what is logged once a minute in each test again."""
+    from django_mcp import log
+
+    log.repeated.forget()

@@ -1,7 +1,8 @@
-"""Database servers that tests use if they are available; and SQLite in a file.
+"""Database servers and Redis, which tests use if they are available; and SQLite in a file.
 
-The environment variables PGHOST, MYSQL_HOST and so on name the servers; the default is this
-machine. With DRIVERS_REQUIRED, tests fail without a driver, and are skipped without a server.
+The environment variables DATABASE_URL (PostgreSQL), MYSQL_URL and REDIS_URL name the servers, or
+PGHOST, MYSQL_HOST and so on; the default is this machine. With DRIVERS_REQUIRED, tests fail without
+a driver, and with SERVICES_REQUIRED without a server; otherwise they are skipped.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
 
 import pytest
 from django.db import OperationalError, connections
@@ -22,25 +24,40 @@ from django_mcp.runtime import threads
 
 SCRATCH = (f"django_mcp_scratch_{os.getpid()}_{number}" for number in count())
 
+
+def _server(url: str, prefix: str, **defaults: str) -> Mapping[str, Any]:
+    """An entry of DATABASES, of the variable ``url``, or else of those with a prefix."""
+    given = urlsplit(os.environ.get(url, ""))
+    parts = {
+        "HOST": given.hostname or "",
+        "PORT": str(given.port or ""),
+        "USER": given.username or "",
+        "PASSWORD": given.password or "",
+    }
+    return {
+        "NAME": defaults["NAME"],
+        **{
+            key: value or os.environ.get(f"{prefix}{key}", defaults.get(key, ""))
+            for key, value in parts.items()
+        },
+    }
+
+
 SERVERS: Mapping[str, Mapping[str, Any]] = {
-    "postgresql": {
-        "NAME": "postgres",
-        "HOST": os.environ.get("PGHOST", "127.0.0.1"),
-        "PORT": os.environ.get("PGPORT", "5432"),
-        "USER": os.environ.get("PGUSER", "postgres"),
-        "PASSWORD": os.environ.get("PGPASSWORD", ""),
-    },
-    "mysql": {
-        "NAME": "mysql",
-        "HOST": os.environ.get("MYSQL_HOST", "127.0.0.1"),
-        "PORT": os.environ.get("MYSQL_PORT", "3306"),
-        "USER": os.environ.get("MYSQL_USER", "root"),
-        "PASSWORD": os.environ.get("MYSQL_PASSWORD", ""),
-    },
+    "postgresql": _server(
+        "DATABASE_URL", "PG", NAME="postgres", HOST="127.0.0.1", PORT="5432", USER="postgres"
+    ),
+    "mysql": _server(
+        "MYSQL_URL", "MYSQL_", NAME="mysql", HOST="127.0.0.1", PORT="3306", USER="root"
+    ),
 }
 DRIVERS = {"postgresql": "psycopg", "mysql": "MySQLdb"}
 
 KINDS = ("sqlite3", *SERVERS)
+
+IS_REQUIRED = os.environ.get("SERVICES_REQUIRED") == "1"
+
+REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379")
 
 
 def why_not(driver: str, host: str, port: int) -> str | None:
@@ -51,8 +68,22 @@ def why_not(driver: str, host: str, port: int) -> str | None:
     try:
         socket.create_connection((host, port), timeout=1).close()
     except OSError:
-        return f"no server listens at {host}:{port}"
+        # What is required is used, and fails.
+        return None if IS_REQUIRED else f"no server listens at {host}:{port}"
     return None
+
+
+def skip(reason: str) -> NoReturn:
+    """Skip the test, or let it fail if services are required."""
+    if IS_REQUIRED:
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def why_not_redis(driver: str) -> str | None:
+    """Return why Redis cannot be used with this package, or None."""
+    found = urlsplit(REDIS_URL)
+    return why_not(driver, found.hostname or "127.0.0.1", found.port or 6379)
 
 
 def why_not_database(kind: str) -> str | None:
@@ -88,7 +119,7 @@ def _migrated(alias: str) -> Iterator[None]:
     try:
         connection.ensure_connection()
     except OperationalError as error:
-        pytest.skip(f"The server does not let us in: {error}")
+        skip(f"The server does not let us in: {error}")
     connection.creation.create_test_db(verbosity=0, autoclobber=True)
     try:
         yield

@@ -5,8 +5,8 @@ of the revision, and its heading), the requirement in a sentence, and the tests 
 pytest names them below this folder, or the reason why there is none. CLIENT marks requirements
 for clients; a server may rely on them and has to handle violations.
 
-Topics with an issue of their own are excluded: tasks, and the official extensions. AUTHORIZATION
-has the requirements for resource servers, of all revisions; those for authorization servers are
+The requirements of tasks are in ``task_requirements``; other official extensions are excluded.
+AUTHORIZATION has all requirements for resource servers, of all revisions; those for authorization servers are
 excluded.
 ``tests/architecture/test_requirements.py`` checks this table.
 """
@@ -45,7 +45,6 @@ MUST, SHOULD, MAY, CLIENT, PRACTICE = map(Level, ("MUST", "SHOULD", "MAY", "CLIE
 
 DUTY = "The client's duty; there is nothing that a server could do about it."
 AUTHORS = "The author's decision; a framework cannot make it, and the documentation names it."
-TASKS = "Tasks have an issue of their own."
 NOT_OFFERED = "Not offered."
 SEE = "conversations/test_conversations.py::test_server_messages_match_the_transcript"
 
@@ -965,7 +964,7 @@ SESSION: Mapping[str, Requirement] = {
     "CANC-03": MUST(
         "basic/utilities/cancellation#behavior-requirements",
         "A task is cancelled with tasks/cancel, not with notifications/cancelled (2025-11-25).",
-        because=TASKS,
+        "dispatch/methods/test_tasks.py::test_cancelled_task_stops_its_handler",
     ),
     "CANC-04": SHOULD(
         "basic/utilities/cancellation#behavior-requirements",
@@ -1087,12 +1086,12 @@ SESSION: Mapping[str, Requirement] = {
     "PROG-12": MUST(
         "basic/utilities/progress#behavior-requirements",
         "A task uses the progress token of its original request until it ends (2025-11-25).",
-        because=TASKS,
+        "dispatch/methods/test_tasks.py::test_messages_of_a_task_are_sent_on_the_stream_of_its_result",
     ),
     "PROG-13": MUST(
         "basic/utilities/progress#behavior-requirements",
         "The server sends no progress for a task that has ended (2025-11-25).",
-        because=TASKS,
+        "dispatch/methods/test_tasks.py::test_messages_of_a_task_are_sent_on_the_stream_of_its_result",
     ),
     # 8. Ping
     "PING-01": MUST(
@@ -1313,7 +1312,7 @@ SESSION: Mapping[str, Requirement] = {
     "TOOL-34": MAY(
         "server/tools#tool",
         "A tool may declare its task support in execution.taskSupport (2025-11-25).",
-        because=TASKS,
+        "dispatch/methods/test_tasks.py::test_task_support_of_tools_is_listed_in_sessions_alone",
     ),
     "TOOL-35": MAY(
         "server/tools#tool",
@@ -1881,6 +1880,7 @@ SESSION: Mapping[str, Requirement] = {
         "client/elicitation#completion-notifications-for-url-mode-elicitation",
         "The server may send notifications/elicitation/complete after the user has completed the URL step (2025-11-25).",
         "transports/http/session/test_stream_choice.py::test_elicitation_complete_is_sent_only_to_its_session",
+        "elicitation/test_pages.py::test_completion_is_sent_to_the_client_with_the_id_of_the_elicitation",
     ),
     "ELIC-18": MUST(
         "client/elicitation#completion-notifications-for-url-mode-elicitation",
@@ -1925,6 +1925,7 @@ SESSION: Mapping[str, Requirement] = {
         "Stored state is protected against unauthorized access (2025-11-25).",
         "transports/http/test_consumer.py::test_session_of_another_principal_is_not_found",
         "stores/test_database.py::test_tables_do_not_contain_the_session_id",
+        "elicitation/test_pages.py::test_answer_is_read_by_its_user_only",
     ),
     "ELIC-26": MUST(
         "client/elicitation#statefulness",
@@ -1944,7 +1945,8 @@ SESSION: Mapping[str, Requirement] = {
     "ELIC-29": MUST(
         "client/elicitation#understanding-the-distinction",
         "Third-party credentials never pass through the MCP client (2025-11-25).",
-        because="The page belongs to the author; the framework receives no data of it.",
+        "elicitation/test_pages.py::test_handler_receives_what_the_user_entered",
+        because="What the user enters on a page of django_mcp.elicitation is sent to the site only.",
     ),
     "ELIC-30": MUST(
         "client/elicitation#understanding-the-distinction",
@@ -1959,12 +1961,14 @@ SESSION: Mapping[str, Requirement] = {
     "ELIC-32": MUST(
         "client/elicitation#safe-url-handling",
         "The URL contains no sensitive information about the user (2025-11-25).",
-        because="The author chooses the URL; the framework adds nothing to it.",
+        "elicitation/test_pages.py::test_link_contains_nothing_readable",
+        because="The author chooses any other URL; the framework adds nothing to it.",
     ),
     "ELIC-33": MUST(
         "client/elicitation#safe-url-handling",
         "The URL gives no pre-authenticated access (2025-11-25).",
-        because="The author chooses the URL; the framework adds nothing to it.",
+        "elicitation/test_pages.py::test_page_needs_a_login",
+        "approvals/test_pages.py::test_pages_need_a_login",
     ),
     "ELIC-34": SHOULD(
         "client/elicitation#safe-url-handling",
@@ -1979,17 +1983,21 @@ SESSION: Mapping[str, Requirement] = {
     "ELIC-36": MUST(
         "client/elicitation#phishing",
         "The server verifies who opens the URL before it accepts any data (2025-11-25).",
-        because="The page is a view of the site, where Django's login identifies the user.",
+        "elicitation/test_pages.py::test_page_needs_a_login",
+        "elicitation/test_pages.py::test_link_is_not_valid_for_a_deactivated_user",
+        "approvals/test_pages.py::test_pages_need_a_login",
     ),
     "ELIC-37": MUST(
         "client/elicitation#phishing",
         "The user who opens the URL is the user who started the elicitation (2025-11-25).",
-        because="The page is a view of the site, where Django's login identifies the user; frame.user is the caller.",
+        "elicitation/test_pages.py::test_link_is_not_valid_for_another_user",
+        "approvals/test_pages.py::test_page_of_a_client_is_for_its_own_user_only",
     ),
     "ELIC-38": MUST(
         "client/elicitation#phishing",
         "The identity check resists changes to the URL (2025-11-25).",
-        because="The page is a view of the site, where Django's login, not the URL, identifies the user.",
+        "elicitation/test_pages.py::test_changed_link_is_not_valid",
+        "elicitation/test_pages.py::test_link_of_one_page_is_not_valid_for_another",
     ),
     "ELIC-39": CLIENT(
         "client/elicitation#error-handling",
@@ -2600,7 +2608,7 @@ STATELESS: Mapping[str, Requirement] = {
         "basic/transports/streamable-http#server-validation",
         "The server rejects a request without a required Mcp-Method or Mcp-Name with 400 and -32020.",
         "transports/http/test_consumer.py::test_headers_that_do_not_match_the_body_are_rejected",
-        "protocol/test_headers.py::test_name_header_sources_are_defined_for_three_methods",
+        "protocol/test_headers.py::test_name_header_sources_are_defined_for_the_methods_of_the_specification",
     ),
     "HDR-02": MUST(
         "basic/transports/streamable-http#server-validation",
@@ -3280,12 +3288,16 @@ STATELESS: Mapping[str, Requirement] = {
     "ELI-07": MUST(
         "client/elicitation#safe-url-handling",
         "The URL contains no sensitive data and gives no pre-authenticated access.",
-        because="The author chooses the URL; the framework adds nothing to it.",
+        "elicitation/test_pages.py::test_link_contains_nothing_readable",
+        "elicitation/test_pages.py::test_page_needs_a_login",
+        because="The author chooses any other URL; the framework adds nothing to it.",
     ),
     "ELI-08": MUST(
         "client/elicitation#phishing",
         "The server verifies that the user who opens the URL started the elicitation.",
-        because="The page is a view of the site, where Django's login, not the URL, identifies the user.",
+        "elicitation/test_pages.py::test_link_is_not_valid_for_another_user",
+        "elicitation/test_pages.py::test_changed_link_is_not_valid",
+        "approvals/test_pages.py::test_page_of_a_client_is_for_its_own_user_only",
     ),
     "ELI-09": MUST(
         "client/elicitation#url-mode-elicitation-for-oauth-flows",
@@ -3301,6 +3313,7 @@ STATELESS: Mapping[str, Requirement] = {
         "client/elicitation#statefulness",
         "Stored elicitation state is protected and belongs to one user.",
         "frame/client/test_request_state.py::test_request_state_is_rejected_for_another_caller_or_request",
+        "elicitation/test_pages.py::test_answer_is_read_by_its_user_only",
     ),
     "SMP-01": MUST(
         "client/sampling#tools-in-sampling",
@@ -3325,6 +3338,11 @@ STATELESS: Mapping[str, Requirement] = {
         "frame/client/test_input_requests.py::test_roots_request_is_repeated_when_a_root_is_not_a_file_uri",
         "frame/client/test_multi_round_trip.py::TestInputRequest::test_missing_client_capability_can_be_caught_by_the_handler",
         because="The author decides how roots are used; authors are warned once that roots are deprecated.",
+    ),
+    "DEP-01": PRACTICE(
+        "community SDK tiers, and deprecated#deprecated",
+        "A DeprecationWarning says that roots, sampling and log messages are deprecated.",
+        "frame/client/test_deprecations.py::test_handler_that_uses_a_deprecated_feature_is_warned_of_once",
     ),
 }
 
@@ -3398,6 +3416,16 @@ AUTHORIZATION: Mapping[str, Requirement] = {
         "The scopes of challenges are determined consistently.",
         "dispatch/test_hidden_or_challenged.py::test_guarded_component_is_used_hidden_or_challenged",
     ),
+    "AUTH-RS-13": MUST(
+        "basic/authorization#token-handling",
+        "Access tokens are validated as OAuth 2.1, section 5.2 says: signature or introspection, expiry, issuer.",
+        "auth/test_jwt.py::test_signature_of_another_key_is_invalid",
+        "auth/test_jwt.py::test_claims_that_do_not_fit_are_invalid",
+        "auth/test_introspection.py::test_active_token_that_does_not_fit_is_invalid",
+        "auth/test_token.py::test_every_rejection_of_a_token_is_the_same",
+        "oauth/test_attacks.py::test_expired_token_is_rejected",
+        "oauth/test_attacks.py::test_unknown_token_is_rejected",
+    ),
     "AUTH-RS-14": MUST(
         "basic/authorization#token-handling",
         "An invalid or expired token is answered with 401.",
@@ -3436,7 +3464,10 @@ AUTHORIZATION: Mapping[str, Requirement] = {
     "AUTH-RS-1A": MUST(
         "basic/authorization#access-token-privilege-restriction",
         "The token of a client is never forwarded.",
-        because="Nothing in the package sends requests with the token of a client. The rest is the author's decision.",
+        "auth/test_jwt.py::test_token_is_sent_to_nobody_not_even_its_issuer",
+        "auth/test_introspection.py::test_jwt_of_another_issuer_is_not_sent",
+        "auth/test_introspection.py::test_personal_access_token_is_not_sent",
+        because="What a handler sends is the author's decision.",
     ),
     "AUTH-RS-20": MUST(
         "basic/authorization#token-requirements",
@@ -3477,11 +3508,41 @@ AUTHORIZATION: Mapping[str, Requirement] = {
         "transports/http/test_well_known.py::test_metadata_is_at_all_three_places",
         "auth/test_resource.py::test_metadata_names_the_scopes_of_every_call_and_the_title",
     ),
+    "AUTH-RS-27": MUST(
+        "basic/authorization#token-theft",
+        "Tokens are stored securely, also in caches and logs.",
+        "auth/test_token.py::test_only_the_digest_is_stored_and_queried",
+        "auth/test_token.py::test_token_is_in_no_session_and_no_event",
+        "auth/test_token.py::test_token_is_in_no_log_and_in_no_text_of_the_principal",
+        "auth/test_cache.py::test_digests_and_principals_are_not_in_its_text",
+        "auth/test_introspection.py::test_kept_answers_do_not_contain_their_tokens",
+        "auth/test_jwt.py::test_tokens_are_not_logged",
+        "oauth/test_attacks.py::test_tokens_are_stored_as_digests_alone",
+        "oauth/test_attacks.py::test_tokens_are_not_logged",
+    ),
     "AUTH-RS-28": SHOULD(
         "basic/authorization#canonical-server-uri",
         "The case of scheme and host is ignored, and no slash is added to the URI.",
         "auth/test_resource.py::test_token_is_accepted_if_its_audience_is_the_url_of_the_endpoint",
         "auth/test_resource.py::test_url_is_that_of_the_request",
+    ),
+    "AUTH-RS-29": SHOULD(
+        "basic/authorization#security-considerations",
+        "Tokens expire, and refresh tokens are rotated.",
+        "auth/test_token.py::test_cached_token_costs_no_query_and_expires_on_time",
+        "oauth/test_attacks.py::test_expired_token_is_rejected",
+        "oauth/test_attacks.py::test_reused_refresh_token_ends_all_tokens_of_its_family",
+        "oauth/test_clients.py::test_published_client_goes_through_the_whole_flow",
+    ),
+    "AUTH-RS-30": MUST(
+        "basic/authorization#security-considerations",
+        "The security best practice of OAuth 2.1 is followed.",
+        "oauth/test_attacks.py::test_redirect_that_the_client_did_not_publish_is_rejected_on_a_page",
+        "oauth/test_attacks.py::test_code_without_pkce_is_not_issued",
+        "oauth/test_attacks.py::test_code_is_redeemed_once",
+        "oauth/test_attacks.py::test_reused_refresh_token_ends_all_tokens_of_its_family",
+        "oauth/test_attacks.py::test_consent_posted_by_a_foreign_page_is_rejected",
+        "oauth/test_endpoints.py::test_check_warns_of_protection_that_is_off",
     ),
     "AUTH-RS-31": MUST(
         "basic/authorization#canonical-server-uri",
@@ -3496,6 +3557,26 @@ AUTHORIZATION: Mapping[str, Requirement] = {
         "auth/test_authentication.py::test_challenge_has_the_parameters_that_are_needed_and_no_others",
         "transports/http/test_challenge_responses.py::test_every_request_of_a_session_needs_the_token",
         "auth/test_authentication.py::test_challenge_is_well_formed_with_any_message_and_scope",
+    ),
+    "AUTH-RS-33": MUST(
+        "basic/authorization#communication-security",
+        "Communication is encrypted, except on one machine (OAuth 2.1, section 1.5).",
+        "test_checks.py::test_tokens_over_http_are_reported",
+        "auth/test_issuers.py::test_only_encrypted_or_local_urls_are_secure",
+        "auth/test_issuers.py::test_certificates_are_verified",
+        "auth/test_jwt.py::test_insecure_configuration_is_rejected",
+        "auth/test_introspection.py::test_insecure_configuration_is_rejected",
+        "oauth/test_attacks.py::test_client_with_an_unsafe_redirect_alone_is_not_registered",
+        "management/test_discovery.py::test_http_url_is_a_failure_unless_it_is_local",
+        because="The web server encrypts; the package sends credentials to https URLs only, and reports a site that may be served without.",
+    ),
+    "AUTH-01": SHOULD(
+        "basic/authorization/index",
+        "HTTP servers follow these pages; stdio takes credentials from its environment.",
+        "transports/http/test_challenge_responses.py::test_anonymous_call_of_a_challenged_tool_gets_401",
+        "management/test_mcp_stdio.py::test_named_user_is_the_caller_and_has_their_permissions",
+        "management/test_mcp_stdio.py::test_scopes_of_the_option_are_those_of_the_caller",
+        "transports/connection/test_stdio.py::test_process_id_and_environment_are_available_to_handlers",
     ),
     "AUTH-02": MUST(
         "basic/authorization/authorization-server-discovery",
@@ -3552,6 +3633,24 @@ AUTHORIZATION: Mapping[str, Requirement] = {
         "The URI of the resource has no slash at its end; scheme and host may be in upper case.",
         "auth/test_resource.py::test_token_is_accepted_if_its_audience_is_the_url_of_the_endpoint",
         "auth/test_resource.py::test_url_is_that_of_the_request",
+    ),
+    "AUTH-11": MUST(
+        "basic/authorization/security-considerations",
+        "A proxy with one static client id asks the user to consent to each client that registered dynamically.",
+        "oauth/test_pages.py::test_consent_for_one_registered_client_does_not_count_for_another",
+        because="There is no proxy to the authorization servers of others. The own one asks for each client.",
+    ),
+    "AUTH-12": MUST(
+        "basic/authorization/security-considerations",
+        "The endpoints are served over HTTPS, tokens are stored securely, and the best practice of OAuth 2.1 is followed.",
+        "test_checks.py::test_tokens_over_http_are_reported",
+        "auth/test_token.py::test_only_the_digest_is_stored_and_queried",
+        "oauth/test_attacks.py::test_tokens_are_stored_as_digests_alone",
+        "oauth/test_attacks.py::test_tokens_are_not_logged",
+        "oauth/test_attacks.py::test_reused_refresh_token_ends_all_tokens_of_its_family",
+        "oauth/test_attacks.py::test_code_is_worth_nothing_without_its_verifier",
+        "oauth/test_endpoints.py::test_check_warns_of_protection_that_is_off",
+        because="The web server encrypts.",
     ),
     "AUTH-13": MAY(
         "basic/index",

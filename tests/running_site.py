@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,6 +28,12 @@ class RunningSite:
     folder: Path
     environment: Mapping[str, str] = field(repr=False)
     log: list[str] = field(repr=False)
+    process: subprocess.Popen[str] | None = field(default=None, repr=False)
+
+    def kill(self) -> None:
+        """End the process at once, as a crash does."""
+        assert self.process is not None
+        self.process.kill()
 
     def url(self, path: str) -> str:
         # The official suite compares Host and Origin with localhost, so the URL contains that name.
@@ -61,7 +68,7 @@ def two_workers(settings_module: str, redis_url: str) -> Iterator[tuple[RunningS
         environment = os.environ | {
             "DJANGO_SETTINGS_MODULE": settings_module,
             "EXAMPLE_DATABASE": str(Path(folder) / "db.sqlite3"),
-            "REDIS_URL": redis_url,
+            "EXAMPLE_REDIS_URL": redis_url,
             "LAYER_PREFIX": f"test-{uuid4().hex}",
         }
         python = Path(sys.executable)
@@ -87,7 +94,8 @@ def serving(
             stderr=subprocess.PIPE,
             text=True,
         )
-    site = RunningSite(port=port, python=python, folder=folder, environment=environment, log=log)
+    facts: dict[str, Any] = {"port": port, "python": python, "folder": folder}
+    site = RunningSite(**facts, environment=environment, log=log, process=process)
     with process, _terminated(process, log):
         _wait_for_answer(site)
         yield site

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,15 @@ from typing import Any
 import pytest
 from django.core import checks
 from django.core.management import get_commands
+from django.db import connections
 from pytest_django import Settings
 
 from django_mcp import Frame, Server, Tool, registry
 from django_mcp import checks as ours
 from django_mcp.auth.base import BaseAuthentication
+from django_mcp.auth.introspection import IntrospectionAuthentication
+from django_mcp.auth.token import TokenAuthentication as PersonalTokenAuthentication
+from example_site import settings as example_settings
 
 ROOT = Path(__file__).resolve().parents[1]
 PUBLIC = "django_mcp.auth.anonymous.AnonymousAuthentication"
@@ -51,6 +56,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
         return len(item)
 
     monkeypatch.setattr(registry, "_servers", {"shop": server})
+    monkeypatch.setattr(registry, "is_mounted", lambda server: True)
     return server
 
 
@@ -59,7 +65,7 @@ def _valid_site(settings: Settings) -> None:
     settings.DEBUG = True
     settings.DJANGO_MCP = {}
     settings.ASGI_APPLICATION = "example_site.asgi.application"
-    settings.CHANNEL_LAYERS = {"default": {"BACKEND": "a.layer.of.a.Server"}}
+    settings.CHANNEL_LAYERS = {"default": {"BACKEND": "channels_redis.core.RedisChannelLayer"}}
 
 
 @pytest.fixture
@@ -77,8 +83,44 @@ def test_valid_site_has_no_findings() -> None:
 
 def test_example_site_has_no_findings(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    settings.DJANGO_MCP = {"AUTHENTICATORS": [PUBLIC]}
+    settings.DJANGO_MCP = example_settings.DJANGO_MCP
+    # Its module is imported again, as in a process of its own.
+    monkeypatch.delitem(sys.modules, "example_site.asgi", raising=False)
     assert get_findings() == {}
+
+
+def test_application_that_does_not_mount_the_servers_is_reported(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.ASGI_APPLICATION = "django.core.asgi.get_asgi_application"
+    monkeypatch.setattr(registry, "is_mounted", lambda server: False)
+    finding = get_findings()["W022"]
+    assert "answers 404 at '/shop'" in finding.msg
+    assert "mount(get_asgi_application())" in str(finding.hint)
+
+
+def test_application_that_cannot_be_imported_is_reported(settings: Settings) -> None:
+    settings.ASGI_APPLICATION = "nowhere.asgi.application"
+    assert "'nowhere.asgi.application', which cannot be imported" in get_findings()["W021"].msg
+
+
+@pytest.mark.parametrize(("databases", "expected"), [(None, "E"), (["default"], "W")])
+def test_module_that_cannot_be_imported_is_an_error_except_for_migrate(
+    monkeypatch: pytest.MonkeyPatch, databases: list[str] | None, expected: str
+) -> None:
+    broken = registry.Broken("shop.mcp", ImportError("No module named 'tea'"))
+    monkeypatch.setattr(registry, "_broken", [broken])
+    monkeypatch.setattr(sys, "argv", ["manage.py", "migrate" if databases else "check"])
+    found = checks.run_checks(tags=[ours.TAG], databases=databases)
+    message = next(each for each in found if each.id == "django_mcp." + "E021")
+    assert message.msg == "shop.mcp cannot be imported: ImportError: No module named 'tea'"
+    assert message.is_serious(checks.ERROR) == (expected == "E")
+    assert set(get_findings()) == {"E021"}
+
+
+def test_missing_django_middleware_is_reported(settings: Settings) -> None:
+    settings.DJANGO_MCP = {"DJANGO_MIDDLEWARE": ["nowhere.Middleware"]}
+    assert "'nowhere.Middleware'" in get_findings()["E022"].msg
 
 
 def test_foreign_package_of_the_same_name_is_reported(
@@ -107,9 +149,30 @@ def test_store_that_cannot_be_created_is_reported(settings: Settings) -> None:
     assert 'DJANGO_MCP["STORES"]["events"]' in get_findings()["E003"].msg
 
 
+def test_missing_task_runner_is_reported_where_a_tool_supports_tasks(
+    server: Server, settings: Settings
+) -> None:
+    settings.DJANGO_MCP = {"TASK_RUNNER": {"BACKEND": "nowhere.Runner"}}
+    before = get_findings()
+
+    @server.tool(task_support="optional")
+    def work() -> None:
+        """Works."""
+
+    assert "E012" not in before
+    assert 'DJANGO_MCP["TASK_RUNNER"]' in get_findings()["E012"].msg
+
+
 def test_missing_frame_processor_is_reported(settings: Settings) -> None:
     settings.DJANGO_MCP = {"FRAME_PROCESSORS": ["example_site.nothing"]}
     assert "'example_site.nothing'" in get_findings()["E004"].msg
+
+
+def test_missing_serializer_is_reported(settings: Settings) -> None:
+    settings.DJANGO_MCP = {"SERIALIZERS": {"decimal.Decimal": "example_site.nothing"}}
+    assert "'example_site.nothing'" in get_findings()["E010"].msg
+    settings.DJANGO_MCP = {"SERIALIZERS": {"decimal.Decimal": "builtins.float"}}
+    assert "E010" not in get_findings()
 
 
 def test_server_without_authenticators_is_reported(server: Server) -> None:
@@ -142,6 +205,28 @@ def test_two_servers_at_one_path_are_reported(path: str) -> None:
 def test_missing_channel_layer_is_reported(settings: Settings) -> None:
     settings.DJANGO_MCP = {"CHANNEL_LAYER": "mcp"}
     assert get_findings()["E008"].hint == "CHANNEL_LAYERS has: default."
+
+
+def test_channel_layer_that_is_not_installed_is_reported(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("channels_redis", "channels_redis.core"):
+        monkeypatch.setitem(sys.modules, name, None)
+    backend = "channels_redis.core.RedisChannelLayer"
+    settings.CHANNEL_LAYERS = {"default": {"BACKEND": backend}}
+    found = get_findings()["E023"]
+    assert f"names the BACKEND {backend!r}, which cannot be imported" in found.msg
+    assert found.hint == "Run: pip install channels_redis"
+
+
+def test_misspelt_channel_layer_is_reported(settings: Settings) -> None:
+    settings.CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.RedisLayer"}}
+    assert get_findings()["E023"].hint == "Correct the dotted path."
+
+
+def test_channel_layer_that_is_installed_is_not_reported(settings: Settings) -> None:
+    settings.CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+    assert "E023" not in get_findings()
 
 
 @pytest.mark.parametrize(
@@ -398,6 +483,39 @@ def test_challenge_that_no_login_satisfies_is_reported(
     assert (found is None) == (reason is None)
 
 
+class SendingAuthentication(BaseAuthentication):
+    """Asks another service about every token."""
+
+    scheme = "Bearer"
+    sends_tokens = True
+
+
+COMPANY = IntrospectionAuthentication("https://login.example.org/introspect", "shop", "secret")
+
+
+@pytest.mark.parametrize(
+    ("authenticators", "is_reported"),
+    [
+        ([COMPANY, TokenAuthentication()], True),
+        ([SendingAuthentication(), TokenAuthentication(), TokenAuthentication()], True),
+        ([TokenAuthentication(), COMPANY], False),
+        ([COMPANY, PersonalTokenAuthentication()], False),
+        ([COMPANY, SESSION, PUBLIC], False),
+        ([COMPANY, SendingAuthentication()], False),
+        ([TokenAuthentication(), PUBLIC], False),
+    ],
+)
+def test_tokens_that_are_sent_to_another_service_are_reported(
+    server: Server, authenticators: Any, is_reported: bool
+) -> None:
+    server.authenticators = authenticators
+    found = get_findings().get("W014")
+    assert (found is not None) == is_reported
+    if found is not None:
+        assert "is listed before TokenAuthentication" in found.msg
+        assert found.hint == f"List {type(authenticators[0]).__name__} last."
+
+
 @pytest.mark.parametrize(
     ("name", "value", "is_reported"),
     [
@@ -416,6 +534,14 @@ def test_tokens_over_http_are_reported(
     server.authenticators = [TokenAuthentication()]
     assert ("W011" in get_findings(deploy=True)) == is_reported
     assert get_findings() == {}
+
+
+def test_approval_without_its_app_is_reported(server: Server, settings: Settings) -> None:
+    server.tool(name="refund", description="Refund.", approval="auth.change_user")(lambda: None)
+    assert get_findings() == {}
+    apps = [name for name in settings.INSTALLED_APPS if name != "django_mcp.approvals"]
+    settings.INSTALLED_APPS = apps
+    assert "E011" in get_findings()
 
 
 def test_https_url_without_the_header_of_a_proxy_is_reported(settings: Settings) -> None:
@@ -446,3 +572,26 @@ def test_every_finding_has_a_test() -> None:
     code = (ROOT / "django_mcp" / "checks.py").read_text(encoding="utf-8")
     tests = Path(__file__).read_text(encoding="utf-8")
     assert set(ID.findall(code)) == set(re.findall(r'"([EW]\d{3})"', tests))
+
+
+POSTGRESQL = {"ENGINE": "django.db.backends.postgresql", "NAME": "shop"}
+
+
+@pytest.mark.parametrize(
+    ("database", "expected"),
+    [
+        ({"OPTIONS": {"pool": {"max_size": 4}}}, set()),
+        ({"OPTIONS": {"pool": True}, "CONN_MAX_AGE": 0}, set()),
+        ({"OPTIONS": {}, "CONN_MAX_AGE": 60}, set()),
+        ({"OPTIONS": {"pool": True}, "CONN_MAX_AGE": 60}, {"E024"}),
+        ({"OPTIONS": {"pool": {"max_size": 4}}, "CONN_MAX_AGE": None}, {"E024"}),
+        ({"OPTIONS": {"pool": {"max_size": 1}}}, {"W015"}),
+        ({"OPTIONS": {"pool": {"min_size": 1}}}, {"W015"}),
+        ({"OPTIONS": {"pool": {"min_size": 2}}}, set()),
+    ],
+)
+def test_connection_pool_that_cannot_work_is_reported(
+    monkeypatch: pytest.MonkeyPatch, database: dict[str, Any], expected: set[str]
+) -> None:
+    monkeypatch.setitem(connections.settings, "pooled", {**POSTGRESQL, **database})
+    assert set(get_findings()) == expected

@@ -43,6 +43,7 @@ def test_every_default_is_a_valid_setting(settings: Settings) -> None:
     values["STORES"] = {
         name: {"BACKEND": backend.path} for name, backend in by_default.stores.items()
     }
+    values["TASK_RUNNER"] = {"BACKEND": by_default.task_runner.path}
     settings.DJANGO_MCP = values
     assert conf.get() == by_default
 
@@ -131,6 +132,9 @@ def test_renamed_key_is_rejected_with_its_new_name(
         ("PROTOCOL_VERSIONS", ["1999-01-01"], "some of '2024-11-05', '2025-03-26'"),
         ("PROTOCOL_VERSIONS", [["2024-11-05"]], "some of '2024-11-05', '2025-03-26'"),
         ("PROTOCOL_VERSIONS", [], "at least one of '2024-11-05'"),
+        ("SERIALIZERS", ["shop.Money"], 'such as {"shop.money.Money": "shop.mcp.money_to_json"}'),
+        ("SERIALIZERS", {"shop.Money": str}, "a dotted path"),
+        ("SERIALIZERS", {"Money": "shop.to_json"}, "a dotted path with the module"),
         ("PAGE_SIZE", 0, "a whole number of at least 1"),
         ("PAGE_SIZE", True, "a whole number of at least 1"),
         ("PAGE_SIZE", 2.5, "a whole number of at least 1"),

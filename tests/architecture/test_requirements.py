@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.requirements import AUTHORIZATION, SESSION, STATELESS, Requirement
+from tests.task_requirements import EXTENSION_TASKS, SESSION_TASKS
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
@@ -23,6 +24,8 @@ ALL = [
         ("session", SESSION),
         ("stateless", STATELESS),
         ("authorization", AUTHORIZATION),
+        ("session tasks", SESSION_TASKS),
+        ("extension tasks", EXTENSION_TASKS),
     )
     for identity, requirement in checklist.items()
 ]
@@ -59,13 +62,14 @@ def test_at_most_a_tenth_of_must_requirements_lack_a_test() -> None:
     assert len(unshown) < len(musts) / 10
 
 
-@pytest.mark.parametrize(
-    ("name", "pattern", "left_out", "ends", "listed"),
-    [
-        ("session-revisions.md", ROW, {"18", "19", "20"}, "## (a)", SESSION),
-        ("2026-07-28.md", ITEM, {"2.18"}, "# 3.", STATELESS),
-    ],
+CHECKLISTS: Sequence[tuple[str, re.Pattern[str], set[str], str, Mapping[str, Requirement]]] = (
+    ("session-revisions.md", ROW, {"18", "20"}, "## (a)", SESSION),
+    ("2026-07-28.md", ITEM, set(), "# 3.", STATELESS),
 )
+"""Each checklist, without the sections on tasks and authorization servers."""
+
+
+@pytest.mark.parametrize(("name", "pattern", "left_out", "ends", "listed"), CHECKLISTS)
 def test_requirements_match_the_rows_of_the_checklists(
     name: str,
     pattern: re.Pattern[str],
@@ -77,10 +81,37 @@ def test_requirements_match_the_rows_of_the_checklists(
         pytest.skip("the checklists are not part of the repository, and are not beside it here")
 
     demanded = dict(rows(SPEC / name, pattern, left_out, ends))
+    of_topic = {i: each for i, each in AUTHORIZATION.items() if i in demanded}
+    listed = {**listed, **of_topic}
 
     assert sorted(listed.keys() - demanded.keys()) == []
     assert sorted(demanded.keys() - listed.keys()) == []
     assert {i: listed[i].level for i in listed} == {i: demanded[i] for i in listed}
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "heading", "ends", "listed"),
+    [
+        ("session-revisions.md", ROW, "## 18. ", "## 19. ", SESSION_TASKS),
+        ("2026-07-28.md", ITEM, "## 3.1 ", "## 3.2 ", EXTENSION_TASKS),
+    ],
+)
+def test_requirements_of_tasks_match_the_rows_of_the_checklists(
+    name: str,
+    pattern: re.Pattern[str],
+    heading: str,
+    ends: str,
+    listed: Mapping[str, Requirement],
+) -> None:
+    if not SPEC.is_dir():
+        pytest.skip("the checklists are not part of the repository, and are not beside it here")
+
+    lines = (SPEC / name).read_text(encoding="utf-8").partition(f"\n{heading}")[2]
+    found = filter(None, map(pattern.match, lines.partition(f"\n{ends}")[0].splitlines()))
+
+    assert {row["id"]: level(row["level"]) for row in found} == {
+        identity: each.level for identity, each in listed.items()
+    }
 
 
 def test_requirements_of_authorization_are_rows_of_the_checklists() -> None:
@@ -88,12 +119,12 @@ def test_requirements_of_authorization_are_rows_of_the_checklists() -> None:
         pytest.skip("the checklists are not part of the repository, and are not beside it here")
 
     every = {
-        **dict(rows(SPEC / "session-revisions.md", ROW, set(), "## (a)")),
-        **dict(rows(SPEC / "2026-07-28.md", ITEM, set(), "# 3.")),
+        identity
+        for name, pattern, left_out, ends, _ in CHECKLISTS
+        for identity, _ in rows(SPEC / name, pattern, left_out, ends)
     }
 
-    listed = {identity: each.level for identity, each in AUTHORIZATION.items()}
-    assert listed == {identity: every.get(identity) for identity in AUTHORIZATION}
+    assert sorted(AUTHORIZATION.keys() - every) == []
 
 
 def rows(

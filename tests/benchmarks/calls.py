@@ -22,8 +22,15 @@ MANY_ROWS = 1200
 LINES = 2500
 """A text of about 200 kB."""
 STEPS = 50
+PAGE = 50
+"""Rows of a table on one page."""
+TABLE_ROWS = 920
+"""Rows of five small fields, about 100 kB as JSON."""
 TOKEN = f"djmcp_{'0' * 43}1Xt5FX"
 """A personal access token with a valid checksum, which the measured project accepts."""
+TOOLKIT_TOKEN = "0" * 30
+"""An access token of django-oauth-toolkit for this audience."""
+AUDIENCE = "https://bench.example/mcp"
 
 Json = dict[str, Any]
 Check = Callable[[list[Json]], bool]
@@ -126,12 +133,40 @@ def tool(name: str, is_expected: Check, version: str = STATELESS, **arguments: A
     return Call(method="tools/call", params=params, is_expected=is_expected, version=version)
 
 
+def page_of_rows(messages: list[Json]) -> bool:
+    """Expect a page of rows, as a list or among the members of an object."""
+    structured = result(messages).get("structuredContent", {})
+    rows = (
+        structured.get("items", structured.get("result"))
+        if isinstance(structured, dict)
+        else (structured)
+    )
+    return len(rows or ()) == PAGE
+
+
+def typed_rows(messages: list[Json]) -> bool:
+    """Expect rows of five fields, as structured content and as text."""
+    found = result(messages)
+    structured, content = found.get("structuredContent", {}), found.get("content", ())
+    as_text = json.loads(content[0]["text"]) if content else None
+    rows = structured.get("rows", ())
+    return as_text == structured and len(rows) == TABLE_ROWS and {*map(len, rows)} == {5}
+
+
 ADD = tool("add", text("3"), a=1, b=2)
 ADD_WITH_TOKEN = replace(ADD, headers={"authorization": f"Bearer {TOKEN}"})
+ADD_WITH_TOOLKIT_TOKEN = replace(ADD, headers={"authorization": f"Bearer {TOOLKIT_TOKEN}"})
 ADD_SYNC = tool("add_sync", text("3"), a=1, b=2)
 ADD_IN_SESSION = tool("add", text("3"), SESSIONS, a=1, b=2)
 READ_ROW = tool("group_name", text("readers"), pk=1)
+LIST_ROWS = tool("list_users", page_of_rows)
 LIST = Call(method="tools/list", params={}, is_expected=lists(50))
+LIST_20 = Call(method="tools/list", params={}, is_expected=lists(20))
+LIST_1000 = Call(method="tools/list", params={}, is_expected=lists(1000))
+TYPED_DICTS = tool("typed_dicts", typed_rows)
+DATACLASSES = tool("dataclasses", typed_rows)
+MODELS = tool("models", typed_rows)
+VALUES = tool("values", typed_rows)
 STRUCTURE = tool("tickets", structure(ROWS))
 FINE_STRUCTURE = tool("prices", structure(MANY_ROWS))
 ARGUMENTS = tool("count", text(str(LINES)), lines=["x" * 76] * LINES)

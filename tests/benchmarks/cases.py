@@ -15,29 +15,42 @@ from tests.benchmarks.calls import (
     ADD_IN_SESSION,
     ADD_SYNC,
     ADD_WITH_TOKEN,
+    ADD_WITH_TOOLKIT_TOKEN,
     ARGUMENTS,
+    DATACLASSES,
     FINE_STRUCTURE,
     LIST,
+    LIST_20,
+    LIST_1000,
+    LIST_ROWS,
     LISTEN,
+    MODELS,
     PROGRESS,
     READ_ROW,
     STRUCTURE,
+    TYPED_DICTS,
+    VALUES,
+    Call,
 )
 from tests.benchmarks.contestants import (
     BARE_PROJECT,
     EXAMPLE_SITE,
     OURS_OVER_STDIO,
+    POSTGRESQL,
     SDK_OVER_STDIO,
     Contestant,
     bare,
     django_peers,
     everyone,
     fastmcp,
+    mcpz,
     ours,
     sdk,
 )
 from tests.benchmarks.meters import load, sessions, starts, stdio, streams
-from tests.benchmarks.samples import Meter, Ratio, cost, tail, value
+from tests.benchmarks.samples import Meter, Ratio, cost, spread, tail, value
+
+Beside = Literal["baseline", "best peer", "itself"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +60,8 @@ class Bar:
     limit: float
     direction: Literal["at least", "at most"]
     of: Ratio = value
-    beside_peers: bool = False
-    """Whether the limit refers to the best peer instead of the baseline."""
+    beside: Beside = "baseline"
+    """What the subject is compared with: "best peer" is the fastest one, on its best server."""
 
     def holds(self, ratio: float) -> bool:
         """Whether the ratio is within the limit."""
@@ -86,10 +99,109 @@ def at_most(limit: float, of: Ratio = value) -> Bar:
 
 def best_peer(limit: float) -> Bar:
     """At least this multiple of the best peer."""
-    return Bar(limit=limit, direction="at least", beside_peers=True)
+    return Bar(limit=limit, direction="at least", beside="best peer")
+
+
+TAIL_OF_PEER = Bar(limit=1, direction="at most", of=tail, beside="best peer")
+"""A 99th percentile that is not above that of the best peer."""
+
+
+def own_spread(limit: float) -> Bar:
+    """A 99th percentile of at most this multiple of the median."""
+    return Bar(limit=limit, direction="at most", of=spread, beside="itself")
 
 
 REDIS = "REDIS_URL"
+CLOSED, KEPT, POOLED = (
+    {"BENCH_CONNECTIONS": connections} for connections in ("closed", "kept", "pooled")
+)
+"""Database connections: closed after each request, which is Django's default, kept, and pooled."""
+
+
+def typed(name: str, title: str, call: Call, *more: Contestant) -> Case:
+    """Return a case of 920 rows of five small fields, beside django-mcpz with the same type."""
+    return Case(
+        name=name,
+        title=f"100 kB of 920 small rows: {title}",
+        subject=ours(call),
+        baseline=bare(call),
+        peers=(mcpz(call), mcpz(call, server="gunicorn"), *more),
+        bars=(best_peer(1.3),),
+    )
+
+
+def tools_list(name: str, call: Call, bars: tuple[Bar, ...], **settings: str) -> Case:
+    """Return a case of all tools in one page."""
+    return Case(
+        name=name,
+        title=f"tools/list, {settings['BENCH_TOOLS']} tools in one page",
+        subject=ours(call, BENCH_PAGE_SIZE="1000", **settings),
+        baseline=bare(call),
+        peers=(
+            sdk(call, **settings),
+            fastmcp(call, **settings),
+            mcpz(call, **settings),
+            mcpz(call, server="gunicorn", **settings),
+        ),
+        bars=bars,
+    )
+
+
+def row_by_key(name: str, title: str, limit: float, connections: Mapping[str, str]) -> Case:
+    """Return a case of one row by its primary key on SQLite."""
+    return Case(
+        name=name,
+        title=f"sync tool, one row by primary key, {title}",
+        subject=ours(READ_ROW, **connections),
+        baseline=bare(READ_ROW),
+        peers=django_peers(READ_ROW, **connections),
+        bars=(best_peer(limit), TAIL_OF_PEER),
+    )
+
+
+def row_on_postgresql(name: str, title: str, connections: Mapping[str, str]) -> Case:
+    """Return a case of one row by its primary key on PostgreSQL."""
+    return Case(
+        name=name,
+        title=f"one row by primary key, PostgreSQL, {title}",
+        subject=ours(READ_ROW, database="postgresql", **connections),
+        baseline=bare(READ_ROW),
+        peers=django_peers(READ_ROW, database="postgresql", **connections),
+        bars=(best_peer(1.5),),
+        needs=POSTGRESQL,
+    )
+
+
+def async_row(
+    name: str,
+    title: str,
+    connections: Mapping[str, str],
+    database: str = "sqlite",
+    needs: str | None = None,
+) -> Case:
+    """Return a case of one row that an async handler reads, beside a sync one."""
+    return Case(
+        name=name,
+        title=f"one row by aget(), beside get(), {title}",
+        subject=ours(READ_ROW, database=database, BENCH_READS="async", **connections),
+        baseline=ours(READ_ROW, database=database, **connections),
+        bars=(at_least(1),),
+        needs=needs,
+    )
+
+
+def sessions_in(name: str, title: str, limit: float, needs: str | None, store: Contestant) -> Case:
+    """Return a case of sessions in a store, beside the memory store."""
+    return Case(
+        name=name,
+        title=f"session of ten calls, {title} beside memory",
+        subject=store,
+        baseline=ours(ADD_IN_SESSION, BENCH_STORE="memory"),
+        meter=sessions.METER,
+        bars=(at_least(limit),),
+        needs=needs,
+    )
+
 
 CASES: tuple[Case, ...] = (
     Case(
@@ -98,7 +210,7 @@ CASES: tuple[Case, ...] = (
         subject=ours(ADD),
         baseline=bare(ADD),
         peers=everyone(ADD),
-        bars=(at_least(0.5), at_most(3, of=tail), best_peer(5)),
+        bars=(at_least(0.48), at_most(3, of=tail), best_peer(4.5)),
     ),
     Case(
         name="sync",
@@ -106,15 +218,21 @@ CASES: tuple[Case, ...] = (
         subject=ours(ADD_SYNC),
         baseline=bare(ADD_SYNC),
         peers=everyone(ADD_SYNC),
-        bars=(at_least(0.28), best_peer(2.5)),
+        bars=(at_least(0.32), own_spread(4), best_peer(3), TAIL_OF_PEER),
     ),
+    row_by_key("orm", "connections kept", 1.7, KEPT),
+    row_by_key("orm-closed", "connections closed", 1.5, CLOSED),
+    row_on_postgresql("orm-postgresql", "connections kept", KEPT),
+    row_on_postgresql("orm-postgresql-pool", "connections pooled", POOLED),
+    async_row("orm-async", "connections closed", CLOSED),
+    async_row("orm-async-kept", "connections kept", KEPT),
+    async_row("orm-async-pool", "PostgreSQL, pooled", POOLED, "postgresql", POSTGRESQL),
     Case(
-        name="orm",
-        title="sync tool, one row by primary key",
-        subject=ours(READ_ROW),
-        baseline=bare(READ_ROW),
-        peers=django_peers(READ_ROW),
-        bars=(best_peer(1.5),),
+        name="toolset",
+        title="50 rows by a toolset, beside values()",
+        subject=ours(LIST_ROWS, BENCH_ROWS="toolset"),
+        baseline=ours(LIST_ROWS, BENCH_ROWS="values"),
+        bars=(at_most(1.3, of=cost),),
     ),
     Case(
         name="daphne",
@@ -123,6 +241,8 @@ CASES: tuple[Case, ...] = (
         baseline=bare(ADD, server="daphne"),
         bars=(at_least(0.6),),
     ),
+    tools_list("list-20", LIST_20, (at_least(0.45), best_peer(3)), BENCH_TOOLS="20"),
+    tools_list("list-1000-page", LIST_1000, (best_peer(3),), BENCH_TOOLS="1000"),
     Case(
         name="list-1000",
         title="tools/list, a page of 50 of 1,000",
@@ -140,17 +260,31 @@ CASES: tuple[Case, ...] = (
     Case(
         name="token",
         title="tools/call with a personal access token",
-        subject=ours(ADD_WITH_TOKEN, BENCH_AUTHENTICATOR="token.TokenAuthentication"),
+        subject=ours(ADD_WITH_TOKEN, BENCH_AUTHENTICATORS="token.TokenAuthentication"),
+        baseline=ours(ADD),
+        bars=(at_most(1.15, of=cost),),
+    ),
+    Case(
+        name="toolkit-token",
+        title="tools/call with a token of django-oauth-toolkit",
+        subject=ours(
+            ADD_WITH_TOOLKIT_TOKEN,
+            BENCH_AUTHENTICATORS="oauth_toolkit.OAuthToolkitAuthentication",
+        ),
         baseline=ours(ADD),
         bars=(at_most(1.15, of=cost),),
     ),
     Case(
         name="structure",
-        title="structured result of 100 kB",
+        title="structured result of 100 kB of text",
         subject=ours(STRUCTURE),
         baseline=bare(STRUCTURE),
         bars=(at_least(0.25),),
     ),
+    typed("typed-dicts", "TypedDict", TYPED_DICTS, sdk(TYPED_DICTS), fastmcp(TYPED_DICTS)),
+    typed("dataclasses", "dataclass", DATACLASSES, sdk(DATACLASSES), fastmcp(DATACLASSES)),
+    typed("models", "pydantic model", MODELS, sdk(MODELS), fastmcp(MODELS)),
+    typed("values", ".values()", VALUES),
     Case(
         name="arguments",
         title="200 kB of arguments",
@@ -196,15 +330,24 @@ CASES: tuple[Case, ...] = (
         subject=ours(ADD_IN_SESSION, BENCH_STORE="memory"),
         peers=(sdk(ADD_IN_SESSION, BENCH_SESSIONS="1"),),
         meter=sessions.METER,
-        bars=(best_peer(5),),
+        bars=(best_peer(4.5),),
     ),
-    Case(
-        name="sessions-database",
-        title="the same, SQLite beside memory",
-        subject=ours(ADD_IN_SESSION, BENCH_STORE="database"),
-        baseline=ours(ADD_IN_SESSION, BENCH_STORE="memory"),
-        meter=sessions.METER,
-        bars=(at_least(0.4),),
+    sessions_in(
+        "sessions-database", "SQLite", 0.45, None, ours(ADD_IN_SESSION, BENCH_STORE="database")
+    ),
+    sessions_in(
+        "sessions-postgresql",
+        "PostgreSQL",
+        0.35,
+        POSTGRESQL,
+        ours(ADD_IN_SESSION, database="postgresql", BENCH_STORE="database"),
+    ),
+    sessions_in(
+        "sessions-redis",
+        "cache on Redis",
+        0.35,
+        REDIS,
+        ours(ADD_IN_SESSION, BENCH_STORE="cache", BENCH_REDIS=os.environ.get(REDIS, "")),
     ),
     Case(
         name="start",
@@ -250,14 +393,6 @@ CASES: tuple[Case, ...] = (
         title="sync tool, thread-sensitive beside threads",
         subject=ours(ADD_SYNC, BENCH_SYNC_HANDLERS="thread_sensitive"),
         baseline=ours(ADD_SYNC),
-    ),
-    Case(
-        name="sessions-redis",
-        title="session of ten calls, cache on Redis beside memory",
-        subject=ours(ADD_IN_SESSION, BENCH_STORE="cache", BENCH_REDIS=os.environ.get(REDIS, "")),
-        baseline=ours(ADD_IN_SESSION, BENCH_STORE="memory"),
-        meter=sessions.METER,
-        needs=REDIS,
     ),
     Case(
         name="fan-out-redis",

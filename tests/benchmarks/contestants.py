@@ -43,6 +43,10 @@ SERVERS: Mapping[str, tuple[str, ...]] = {
 """The arguments for Python; one process for each list."""
 
 
+POSTGRESQL = "DATABASE_URL"
+"""The variable that names the server of the cases on PostgreSQL."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contestant:
     """An application on a server, and its request."""
@@ -60,6 +64,8 @@ class Contestant:
     """The arguments for Python, for a contestant over stdio."""
     answer: Answer | None = None
     """The response that the bare application repeats."""
+    database: str = "sqlite"
+    """Or "postgresql"."""
     checkout: Path | None = None
     """Another checkout of this project to run, instead of this one."""
 
@@ -76,7 +82,9 @@ class Contestant:
 SITE = {"DJANGO_SETTINGS_MODULE": "tests.benchmarks.site.settings"}
 
 
-def ours(call: Call, *, server: str = "uvicorn", **settings: str) -> Contestant:
+def ours(
+    call: Call, *, server: str = "uvicorn", database: str = "sqlite", **settings: str
+) -> Contestant:
     """Return the measured project."""
     return Contestant(
         name="django_mcp",
@@ -84,6 +92,7 @@ def ours(call: Call, *, server: str = "uvicorn", **settings: str) -> Contestant:
         application="tests.benchmarks.site.asgi:application",
         server=server,
         call=call,
+        database=database,
         settings=SITE | settings,
     )
 
@@ -121,18 +130,26 @@ def fastmcp(call: Call, **settings: str) -> Contestant:
     )
 
 
-def mcpz(call: Call) -> Contestant:
+def mcpz(
+    call: Call,
+    *,
+    server: str = "gunicorn-sync",
+    database: str = "sqlite",
+    **settings: str,
+) -> Contestant:
     """Return django-mcpz, a synchronous Django view."""
     return Contestant(
         name="django-mcpz",
         environment="mcpz",
         application="tests.benchmarks.peers.mcpz:application",
-        server="gunicorn-sync",
+        server=server,
         call=call,
+        database=database,
+        settings=settings,
     )
 
 
-def django_mcp_server(call: Call) -> Contestant:
+def django_mcp_server(call: Call, *, database: str = "sqlite", **settings: str) -> Contestant:
     """Return django-mcp-server, a Django view around version 1 of the SDK."""
     return Contestant(
         name="django-mcp-server",
@@ -140,17 +157,25 @@ def django_mcp_server(call: Call) -> Contestant:
         application="tests.benchmarks.peers.django_mcp_server:application",
         server="gunicorn-sync",
         call=replace(call, version=SESSIONS),
+        database=database,
+        settings=settings,
     )
 
 
-def everyone(call: Call) -> tuple[Contestant, ...]:
+def everyone(call: Call, **settings: str) -> tuple[Contestant, ...]:
     """Return every peer."""
-    return sdk(call), fastmcp(call), *django_peers(call)
+    return sdk(call, **settings), fastmcp(call, **settings), *django_peers(call, **settings)
 
 
-def django_peers(call: Call) -> tuple[Contestant, ...]:
-    """Return the peers that run in a Django project."""
-    return mcpz(call), django_mcp_server(call)
+def django_peers(
+    call: Call, *, database: str = "sqlite", **settings: str
+) -> tuple[Contestant, ...]:
+    """Return the peers that run in a Django project, django-mcpz on both kinds of workers."""
+    return (
+        mcpz(call, database=database, **settings),
+        mcpz(call, server="gunicorn", database=database, **settings),
+        django_mcp_server(call, database=database, **settings),
+    )
 
 
 OURS_OVER_STDIO = Contestant(

@@ -17,18 +17,29 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 ENVIRONMENTS = ROOT / ".bench"
 
 UVICORN = ("uvicorn", "uvloop", "httptools")
+PSYCOPG = "psycopg[binary,pool]"
 REQUIREMENTS: Mapping[str, tuple[str, ...]] = {
-    "site": ("--editable", str(ROOT), *UVICORN, "granian", "daphne", "channels_redis"),
+    "site": (
+        "--editable",
+        f"{ROOT}[oauth,rest]",
+        *UVICORN,
+        "granian",
+        "daphne",
+        "channels_redis",
+        PSYCOPG,
+    ),
     "sdk": ("mcp==2.3.0", *UVICORN),
     "fastmcp": ("fastmcp==4.1.2", *UVICORN),
-    "mcpz": ("django-mcpz==1.2.0", "gunicorn"),
-    "django_mcp_server": ("django-mcp-server==0.5.7", "mcp==1.30.0", "gunicorn"),
+    "mcpz": ("django-mcpz==1.2.0", "gunicorn", PSYCOPG, "pydantic"),
+    "django_mcp_server": ("django-mcp-server==0.5.7", "mcp==1.30.0", "gunicorn", PSYCOPG),
 }
 
 NAMED = frozenset(
     {
         "channels", "daphne", "django", "django-mcp-channels", "django-mcp-server", "django-mcpz",
-        "fastmcp", "granian", "gunicorn", "httptools", "mcp", "pydantic", "pydantic-core",
+        "django-oauth-toolkit",
+        "fastmcp", "granian", "gunicorn", "httptools", "mcp", "psycopg", "pydantic",
+        "pydantic-core",
         "uvicorn", "uvloop",
     }
 )  # fmt: skip

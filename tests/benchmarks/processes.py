@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import socket
 import subprocess
@@ -12,11 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tests.benchmarks import environments, machine
 from tests.benchmarks.answers import TIMEOUT, MeasurementError
-from tests.benchmarks.calls import TOKEN
-from tests.benchmarks.contestants import SERVERS, SITE, Contestant
+from tests.benchmarks.calls import AUDIENCE, TABLE_ROWS, TOKEN, TOOLKIT_TOKEN
+from tests.benchmarks.contestants import POSTGRESQL, SERVERS, SITE, Contestant
 
 PAUSE = 0.002
 """Seconds between two attempts to connect to a starting server."""
@@ -82,15 +84,14 @@ def environment(contestant: Contestant, folder: Path) -> dict[str, str]:
         answer.write_bytes(contestant.answer.to_json())
     ours = {
         "PYTHONPATH": str(contestant.checkout or environments.ROOT),
-        "BENCH_DATABASE": str(database()),
-        "EXAMPLE_DATABASE": str(database()),
         "BENCH_ANSWER": str(answer),
     }
-    return inherited | ours | dict(contestant.settings)
+    return inherited | ours | dict(database(contestant.database)) | dict(contestant.settings)
 
 
 HIDDEN = frozenset(
     {
+        "DATABASE_URL",
         "DEBUG",
         "DJANGO_SETTINGS_MODULE",
         "PYTHONDONTWRITEBYTECODE",
@@ -102,31 +103,71 @@ HIDDEN = frozenset(
 
 
 @cache
-def database() -> Path:
-    """Create the SQLite file with the tables, a group, and a user with a token."""
-    folder = Path(tempfile.mkdtemp(prefix="bench-"))
-    path = folder / "db.sqlite3"
-    run = [str(environments.python("site")), "-m", "django"]
-    ours = {"BENCH_DATABASE": str(path), "BENCH_AUTHENTICATOR": "token.TokenAuthentication"}
-    variables: Mapping[str, str] = {**os.environ, **SITE, **ours}
+def database(kind: str) -> Mapping[str, str]:
+    """Create a database with the tables, a group, and a user with a token of each kind.
+
+    Returns the variables that name it.
+    """
+    named = {"sqlite": _sqlite_file, "postgresql": _postgresql_database}[kind]()
+    both = "token.TokenAuthentication oauth_toolkit.OAuthToolkitAuthentication"
     for arguments in (("migrate", "--verbosity", "0"), ("shell", "--command", FIRST_ROWS)):
-        subprocess.run(
-            [*run, *arguments],
-            cwd=environments.ROOT,
-            env={**variables, "PYTHONPATH": str(environments.ROOT)},
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-    return path
+        _run_python("-m", "django", *arguments, **SITE, **named, BENCH_AUTHENTICATORS=both)
+    return named
+
+
+def _sqlite_file() -> Mapping[str, str]:
+    path = str(Path(tempfile.mkdtemp(prefix="bench-")) / "db.sqlite3")
+    return {"BENCH_DATABASE": path, "EXAMPLE_DATABASE": path}
+
+
+def _postgresql_database() -> Mapping[str, str]:
+    """Create a database of this run, which is dropped at its end, on the server of DATABASE_URL."""
+    server, name = urlsplit(os.environ[POSTGRESQL]), f"bench_{os.getpid()}"
+    admin = server._replace(path="/postgres").geturl()
+    _run_python("-c", STATEMENT, admin, f"CREATE DATABASE {name}")
+    atexit.register(_run_python, "-c", STATEMENT, admin, f"DROP DATABASE {name} WITH (FORCE)")
+    return {"BENCH_POSTGRESQL": server._replace(path=f"/{name}").geturl()}
+
+
+STATEMENT = """
+import sys
+import psycopg
+with psycopg.connect(sys.argv[1], autocommit=True) as connection:
+    connection.execute(sys.argv[2])
+"""
+
+
+def _run_python(*arguments: str, **variables: str) -> None:
+    subprocess.run(
+        [str(environments.python("site")), *arguments],
+        cwd=environments.ROOT,
+        env={**os.environ, **variables, "PYTHONPATH": str(environments.ROOT)},
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
 
 
 FIRST_ROWS = f"""
+from datetime import timedelta
 from django.contrib.auth.models import Group, User
+from django.utils import timezone
+from oauth2_provider.models import AccessToken, Application
 from django_mcp.auth.token import digest_of
 from django_mcp.tokens.models import PersonalAccessToken
 Group.objects.create(pk=1, name="readers")
 user = User.objects.create(username="ann")
+User.objects.bulk_create(
+    User(username=f"user{{n}}", first_name="Ann", last_name="Example", email=f"{{n}}@example.com")
+    for n in range({TABLE_ROWS})
+)
 PersonalAccessToken.objects.create(owner=user, name="bench", digest=digest_of({TOKEN!r}))
+AccessToken.objects.create(
+    user=user,
+    application=Application.objects.create(client_id="bench"),
+    token={TOOLKIT_TOKEN!r},
+    resource=[{AUDIENCE!r}],
+    expires=timezone.now() + timedelta(days=1),
+)
 """
 
 

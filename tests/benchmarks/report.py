@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.benchmarks.cases import Bar
 from tests.benchmarks.measuring import Measured, Outcome
-from tests.benchmarks.samples import cost, middle, ratio, tail, value
+from tests.benchmarks.samples import cost, middle, ratio, spread, tail, value
 
 HEADINGS = ("case", "", "django_mcp", "beside", "", "ratio", "by processor", "bar", "")
 NUMERIC = (2, 4, 5, 6)
@@ -58,7 +58,7 @@ class Row:
             f"{case.title}, p99" if self._is_tail else case.title,
             self._text(self.outcome.subject),
             self._beside(),
-            self._text(self.other),
+            self._text_of_other(),
             NOT_MEASURED if self.ratio is None else f"{self.ratio:.2f}",
             "" if self.by_processor is None else f"{self.by_processor:.2f}",
             str(self.bar or ""),
@@ -70,13 +70,20 @@ class Row:
 
     @property
     def _is_tail(self) -> bool:
-        return self.bar is not None and self.bar.of is tail
+        return self.bar is not None and self.bar.of in (tail, spread)
 
     def _beside(self) -> str:
         if self.other is None:
             return "peers, not measured"
-        best = self.bar is not None and self.bar.beside_peers
+        if self.bar is not None and self.bar.beside == "itself":
+            return "its own p50"
+        best = self.bar is not None and self.bar.beside == "best peer"
         return f"{self.other.contestant.label}{', the best peer' if best else ''}"
+
+    def _text_of_other(self) -> str:
+        if self.bar is not None and self.bar.beside == "itself":
+            return f"{middle(self.outcome.subject.samples).p50:.2f} ms"
+        return self._text(self.other)
 
     def _text(self, measured: Measured | None) -> str:
         if measured is None:
@@ -94,15 +101,19 @@ class Row:
 def rows(outcome: Outcome) -> Iterator[Row]:
     """The lines of a case: one for each limit, and one for each peer that is not the best."""
     bars = outcome.case.bars
-    beside_baseline = [bar for bar in bars if not bar.beside_peers]
+    of_baseline, of_itself, of_peer = (
+        [bar for bar in bars if bar.beside == beside]
+        for beside in ("baseline", "itself", "best peer")
+    )
     if outcome.baseline is not None:
-        for bar in beside_baseline or NO_BAR:
+        for bar in of_baseline or NO_BAR:
             yield Row(outcome=outcome, other=outcome.baseline, bar=bar)
+    for bar in of_itself:
+        yield Row(outcome=outcome, other=outcome.subject, bar=bar)
     if outcome.before is not None:
         yield Row(outcome=outcome, other=outcome.before, bar=None)
-    for bar in bars:
-        if bar.beside_peers:
-            yield Row(outcome=outcome, other=outcome.best_peer, bar=bar)
+    for bar in of_peer:
+        yield Row(outcome=outcome, other=outcome.best_peer, bar=bar)
     for peer in outcome.peers:
         if peer is not outcome.best_peer:
             yield Row(outcome=outcome, other=peer, bar=None)

@@ -79,6 +79,13 @@ def tail(subject: Sample, other: Sample) -> float:
     return subject.p99 / other.p99
 
 
+def spread(subject: Sample, other: Sample) -> float:
+    """The 99th percentile as a multiple of the other's median: of a contestant and itself."""
+    assert subject.p99 is not None
+    assert other.p50 is not None
+    return subject.p99 / other.p50
+
+
 def ratio(of: Ratio, subject: Sequence[Sample], other: Sequence[Sample]) -> float:
     """The median of the ratios of all rounds, in each of which both were measured."""
     return median(of(mine, theirs) for mine, theirs in zip(subject, other, strict=True))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, User
 
 from django_mcp import Server
 from django_mcp.auth.anonymous import AnonymousAuthentication
@@ -15,7 +15,7 @@ from django_mcp.testing.asgi import Application, Exchange, Reply, http_scope, pe
 from tests.benchmarks.answers import Answer, MeasurementError, checked
 from tests.benchmarks.bare import PUBLISH as BARE_PUBLISH
 from tests.benchmarks.bare import answering
-from tests.benchmarks.calls import ADD, LISTEN, PROGRESS, PUBLISH, STRUCTURE, Call
+from tests.benchmarks.calls import ADD, LISTEN, PROGRESS, PUBLISH, STRUCTURE, TABLE_ROWS, Call
 from tests.benchmarks.cases import CASES, Case
 from tests.benchmarks.contestants import SERVERS, Contestant
 from tests.benchmarks.environments import REQUIREMENTS
@@ -33,6 +33,7 @@ OURS = {
 @pytest.fixture
 def reader(transactional_db: None) -> Group:
     """The row that a case reads."""
+    User.objects.bulk_create(User(username=f"user{number}") for number in range(TABLE_ROWS))
     return Group.objects.create(pk=1, name="readers")
 
 
@@ -43,7 +44,11 @@ def contestants_of(case: Case) -> tuple[Contestant, ...]:
 
 def application(contestant: Contestant) -> Application:
     server = Server("bench", authenticators=[AnonymousAuthentication()])
-    return endpoint(register(server, int(contestant.settings.get("BENCH_TOOLS", "0"))))
+    given = contestant.settings
+    server.page_size = int(given.get("BENCH_PAGE_SIZE", "50"))
+    rows_by, reads = given.get("BENCH_ROWS", "values"), given.get("BENCH_READS", "sync")
+    further = int(given.get("BENCH_TOOLS", "0"))
+    return endpoint(register(server, further, rows_by=rows_by, reads=reads))
 
 
 def scope(call: Call, path: str = "/mcp") -> dict[str, Any]:
@@ -75,7 +80,8 @@ def test_each_contestant_has_an_environment_and_a_server(case: Case) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_each_bar_has_a_baseline_or_a_peer(case: Case) -> None:
-    assert all(case.peers if bar.beside_peers else case.baseline for bar in case.bars)
+    others = {"baseline": case.baseline, "best peer": case.peers, "itself": case.subject}
+    assert all(others[bar.beside] for bar in case.bars)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -56,6 +56,18 @@ def test_only_the_row_of_the_best_peer_has_a_bar() -> None:
     assert "the best peer" in rows[2].cells()[3]
 
 
+def test_p99_is_compared_with_the_own_median_and_with_the_p99_of_the_best_peer() -> None:
+    case = BY_NAME["sync"]
+    samples = (Sample(value=10, p50=2.0, p99=6.0),)
+    slower = (Sample(value=5, p50=3.0, p99=5.0),)
+    mine = Measured(contestant=case.subject, samples=samples)
+    peer = Measured(contestant=case.peers[0], samples=slower)
+    rows = list(report.rows(Outcome(case=case, subject=mine, baseline=None, peers=(peer,))))
+    assert [(row.ratio, row.holds) for row in rows] == [(3, True), (2, False), (1.2, False)]
+    assert rows[0].cells()[2:5] == ("6.00 ms", "its own p50", "2.00 ms")
+    assert rows[2].cells()[4] == "5.00 ms"
+
+
 def test_unmeasured_peers_are_listed_as_not_measured() -> None:
     assert report.NOT_MEASURED in list(report.rows(outcome()))[2].cells()
 

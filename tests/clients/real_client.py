@@ -83,6 +83,10 @@ class RealClient:
             self._notifications.remove(line)
         return line
 
+    def received_notifications(self) -> list[str]:
+        """Return the methods of what was received outside of requests, and not read yet."""
+        return [line["notification"] for line in self._notifications]
+
     def until_done(self, *request_ids: int) -> list[Json]:
         """Return all lines until these requests are complete; an error raises `SdkError`."""
         waiting = set(request_ids)
@@ -104,12 +108,13 @@ class RealClient:
         return self.request("tools/call", name=tool, arguments=arguments)
 
     def _until(self, is_last: Callable[[Json], bool]) -> list[Json]:
-        lines = [self._next()]
+        lines = [self.next_line()]
         while not is_last(lines[-1]):
-            lines.append(self._next())
+            lines.append(self.next_line())
         return lines
 
-    def _next(self) -> Json:
+    def next_line(self) -> Json:
+        """Return the next line of any kind."""
         line = self._lines.get(timeout=TIMEOUT)
         if "ended" in line:
             raise RuntimeError("The client has exited")
@@ -156,7 +161,7 @@ def real_client(
     with process:
         reader.start()
         try:
-            client.connected = client._next()
+            client.connected = client.next_line()
             yield client
             assert process.stdin is not None
             process.stdin.close()

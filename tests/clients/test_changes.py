@@ -1,16 +1,18 @@
 """Change notifications with real clients: by subscription or by a listen stream."""
 
-from tests.clients.conftest import KINDS, connected, stateless, with_sessions
+from tests.clients.conftest import KINDS, Kind, connected, stateless, with_sessions
 from tests.clients.real_client import RealClient
 from tests.running_site import RunningSite
 
-LISTS = ["tools", "resources", "prompts"]
-
 
 @with_sessions
-def test_session_receives_initial_list_changed_notifications(client: RealClient) -> None:
-    for name in LISTS:
-        client.next_notification(f"notifications/{name}/list_changed")
+def test_session_begins_without_list_changed_notifications(kind: Kind, site: RunningSite) -> None:
+    with connected(kind, site) as client:
+        client.request("resources/subscribe", uri="ticket://20")
+        client.call("add_comment", number=20, text="Something new.")
+
+        assert updated(client) == "ticket://20"
+        assert client.received_notifications() == []
 
 
 @with_sessions

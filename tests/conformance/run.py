@@ -1,32 +1,29 @@
-"""Runs the official conformance suite against the example site and compares with our lists.
+"""Runs the official conformance suite and compares its results with our lists.
+
+The requirement sets of the protocol run against the example site; "authorization" has the suite's
+scenarios for authorization servers, which run against a site of their own.
 
 extra_<set>.txt lists scenarios that the suite runs as optional, and that we require;
 not_yet_<set>.txt lists those with known failures. One name per line; # starts a comment.
 """
 
 import argparse
-import json
 import re
-import subprocess
 import sys
 import tempfile
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-from tests.running_site import ROOT, RunningSite, running_site
+from tests.conformance import authorization, suite
+from tests.conformance.suite import PACKAGE, Outcome, nothing
+from tests.running_site import RunningSite, running_site
 
 HERE = Path(__file__).resolve().parent
-MODULES = ROOT / ".conformance" / "node_modules"
-NODE = MODULES / ".bin" / "node"
-PACKAGE = MODULES / "@modelcontextprotocol" / "conformance"
-SUITE = PACKAGE / "dist" / "index.js"
 REQUIREMENT_SETS = ("2025-11-25", "2026-07-28")
+AUTHORIZATION = "authorization"
 ENDPOINT = "/conformance"
-MINUTES = 10
 
 # (is it required, is it a known failure, does it pass): the outcome.
 VERDICTS = {
@@ -42,34 +39,26 @@ VERDICTS = {
 GOOD = {"pass", "not yet", "unscored, passes", "unscored, fails"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """The suite's result of one scenario."""
-
-    scenario: str
-    successes: int
-    failures: tuple[str, ...]
-    warnings: tuple[str, ...]
-    notes: tuple[str, ...]
-
-    @property
-    def passes(self) -> bool:
-        # A scenario that skipped all its checks has verified nothing.
-        return not self.failures and self.successes > 0
-
-
 def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
-    with running_site() as site:
-        good = [_run_set(site, name, options) for name in options.sets or REQUIREMENT_SETS]
-        if not all(good) and options.verbose:
-            print("The site's log:\n", *site.log, sep="")
+    chosen = options.sets or [*REQUIREMENT_SETS, AUTHORIZATION]
+    good = [_run_at_site(name, options) for name in chosen]
     return 0 if all(good) else 1
+
+
+def _run_at_site(name: str, options: argparse.Namespace) -> bool:
+    is_authorization = name == AUTHORIZATION
+    with authorization.running_site() if is_authorization else running_site() as site:
+        run = _run_authorization if is_authorization else _run_set
+        is_good = run(site, name, options)
+        if not is_good and options.verbose:
+            print("The site's log:\n", *site.log, sep="")
+    return is_good
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/conformance", description=__doc__)
-    sets = " and ".join(REQUIREMENT_SETS)
+    sets = ", ".join([*REQUIREMENT_SETS, AUTHORIZATION])
     parser.add_argument("sets", nargs="*", metavar="requirement-set", help=f"default: {sets}")
     parser.add_argument("--only", metavar="SCENARIO", action="append", help="run no other")
     parser.add_argument("--verbose", action="store_true", help="print every message, and the log")
@@ -85,6 +74,26 @@ def _run_set(site: RunningSite, name: str, options: argparse.Namespace) -> bool:
         not_yet &= set(options.only)
     else:
         outcomes = _run_together(site, name, counted | not_yet)
+    return _report_set(name, outcomes, counted, not_yet, options)
+
+
+def _run_authorization(site: RunningSite, name: str, options: argparse.Namespace) -> bool:
+    """Run the scenarios for authorization servers, all of which we require."""
+    outcomes = authorization.run(site)
+    if options.only:
+        outcomes = [outcome for outcome in outcomes if outcome.scenario in options.only]
+    counted = {outcome.scenario for outcome in outcomes}
+    not_yet = _listed(f"not_yet_{name}.txt") & counted
+    return _report_set(name, outcomes, counted, not_yet, options)
+
+
+def _report_set(
+    name: str,
+    outcomes: Sequence[Outcome],
+    counted: set[str],
+    not_yet: set[str],
+    options: argparse.Namespace,
+) -> bool:
     print(f"\n{name}")
     verdicts = [_report(outcome, counted, not_yet, options) for outcome in outcomes]
     counts = (f"{count} {verdict}" for verdict, count in Counter(verdicts).most_common())
@@ -132,7 +141,7 @@ def _listed(filename: str) -> set[str]:
 def _run_together(site: RunningSite, name: str, expected: set[str]) -> list[Outcome]:
     with tempfile.TemporaryDirectory() as folder:
         _suite(site, "--requirements", name, output=folder)
-        outcomes = _read(Path(folder))
+        outcomes = suite.read(Path(folder))
     missing = sorted(expected - {outcome.scenario for outcome in outcomes})
     return outcomes + _run_singly(site, name, missing)
 
@@ -145,60 +154,13 @@ def _run_singly(site: RunningSite, name: str, scenarios: Iterable[str]) -> list[
             output = _suite(
                 site, "--scenario", scenario, "--spec-version", name, "--force", output=folder
             )
-            outcomes += _read(Path(folder)) or [_nothing(scenario, output)]
+            outcomes += suite.read(Path(folder)) or [nothing(scenario, output)]
     return outcomes
 
 
 def _suite(site: RunningSite, *options: str, output: str) -> str:
-    """Run the suite's server tests. Its exit status is less precise than its result files."""
-    command: list[str | Path] = [
-        NODE,
-        SUITE,
-        "server",
-        "--url",
-        site.url(ENDPOINT),
-        "--output-dir",
-        output,
-        *options,
-    ]
-    done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=MINUTES * 60
-    )
-    return done.stdout
-
-
-def _read(folder: Path) -> list[Outcome]:
-    """Read the results; each scenario has a folder named server-<scenario>-<time>."""
-    paths = sorted(folder.glob("server-*/checks.json"), key=lambda path: path.stat().st_mtime_ns)
-    return [_outcome(path) for path in paths]
-
-
-def _outcome(path: Path) -> Outcome:
-    named = re.fullmatch(r"server-(.+)-\d{4}-\d\d-\d\dT[\d-]+Z", path.parent.name)
-    checks: list[Mapping[str, Any]] = json.loads(path.read_text())
-    return Outcome(
-        scenario=named[1] if named else path.parent.name,
-        successes=sum(check["status"] == "SUCCESS" for check in checks),
-        failures=_messages(checks, "FAILURE"),
-        warnings=_messages(checks, "WARNING"),
-        notes=_messages(checks, "INFO", "SKIPPED"),
-    )
-
-
-def _messages(checks: Iterable[Mapping[str, Any]], *statuses: str) -> tuple[str, ...]:
-    return tuple(
-        f"{check['id']}: {_message(check)}" for check in checks if check["status"] in statuses
-    )
-
-
-def _message(check: Mapping[str, Any]) -> str:
-    details = check.get("details") or {}
-    return str(check.get("errorMessage") or details.get("message") or check.get("description"))
-
-
-def _nothing(scenario: str, output: str) -> Outcome:
-    message = "the suite wrote no result; its output:\n" + output
-    return Outcome(scenario=scenario, successes=0, failures=(message,), warnings=(), notes=())
+    """Run the suite's server tests."""
+    return suite.run("server", "--url", site.url(ENDPOINT), "--output-dir", output, *options)
 
 
 if __name__ == "__main__":

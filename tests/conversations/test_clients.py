@@ -52,6 +52,7 @@ class OAuthAuthentication(BaseAuthentication):
         return Principal(scheme="oauth", subject="7", scopes=frozenset(TOKENS[token]))
 
 
+PUBLIC = ["django_mcp.auth.anonymous.AnonymousAuthentication"]
 PROTECTED = [f"{__name__}.{OAuthAuthentication.__name__}"]
 
 
@@ -86,6 +87,7 @@ def site(
     """The example site, as the recording needs it."""
     options: dict[str, Any] = {**django_settings.DJANGO_MCP, "STORES": MEMORY, "BASE_URL": SITE}
     options["ALLOWED_ORIGINS"] = ["http://localhost:6274"]
+    options |= {"AUTHENTICATORS": PUBLIC, "SCOPES": []}
     if recording.server == "protected":
         options |= {"AUTHENTICATORS": PROTECTED, "SCOPES": ["mcp"]}
         monkeypatch.setitem(registry._servers, office.name, office)

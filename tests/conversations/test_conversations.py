@@ -20,6 +20,7 @@ import pytest
 
 from django_mcp import registry
 from django_mcp.protocol.revisions import BY_VERSION
+from django_mcp.pubsub import coalescing
 from django_mcp.testing import spec_schemas
 from django_mcp.testing.asgi import TIMEOUT
 from django_mcp.transports.connection import stdio
@@ -109,6 +110,12 @@ class Placeholders:
             self.values.setdefault(written, received)
 
 
+@pytest.fixture(autouse=True)
+def _notifications_are_not_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send each notification at once, also if it repeats one of the last moment."""
+    monkeypatch.setattr(coalescing, "INTERVAL", 0.0)
+
+
 async def replay(path: Path) -> None:
     """Write the client's messages, and compare those of the server."""
     pipes, known = Pipes(), Placeholders()
@@ -147,7 +154,7 @@ def _check_schema(version: str, received: Any, methods: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 async def test_server_messages_match_the_transcript(path: Path, settings: Settings) -> None:
-    settings.DJANGO_MCP = {"STORES": MEMORY}
+    settings.DJANGO_MCP = {"STORES": MEMORY, "NOTIFY_LISTS_ON_INITIALIZE": True}
 
     await replay(path)
 

@@ -2,8 +2,8 @@
 
 A page runs from top to bottom. A Python block belongs to the file that its first line names
 (``# shop/mcp.py``), or else to that of the previous block; several blocks of a file are
-concatenated. ``mcp.py`` registers with an empty registry, ``settings.py`` applies to the rest of
-the page, and the tests in ``tests.py`` run. A command runs if its output is shown.
+concatenated. ``mcp.py`` registers with an empty registry, ``settings.py`` and ``urls.py`` apply to
+the rest of the page, and the tests in ``tests.py`` run. A command runs if its output is shown.
 """
 
 from __future__ import annotations
@@ -24,12 +24,17 @@ from os import environ, pathsep
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 from asgiref.sync import async_to_sync
+from django.apps import AppConfig
 from django.core.management import CommandError, call_command, get_commands
+from django.db import connections
+from django.db.utils import load_backend
 
 from django_mcp import registry, stores
-from django_mcp.testing import Client
+from django_mcp.testing import Client, SyncClient
+from tests.databases import SERVERS, why_not_database
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = Path(__file__).resolve().parent / "project"
@@ -44,7 +49,11 @@ MEMORY = {
     "sessions": {"BACKEND": "django_mcp.stores.memory.MemorySessionStore"},
     "events": {"BACKEND": "django_mcp.stores.memory.MemoryEventStore"},
 }
-GIVEN: Mapping[str, Any] = {"client_for": Client}
+GIVEN: Mapping[str, Any] = {
+    "client_for": Client,
+    "mcp_client": Client,
+    "sync_mcp_client": SyncClient,
+}
 """Replacements for the fixtures of pytest."""
 
 
@@ -131,10 +140,21 @@ class Project:
             if name == "DJANGO_MCP":
                 # Another thread would not see the rows that a test has written.
                 self.settings.DJANGO_MCP = {"STORES": MEMORY, **value}
+            elif name == "DATABASES":
+                _connect(value)
             elif name.isupper() and name != "INSTALLED_APPS":
                 setattr(self.settings, name, value)
         stores.sessions()
         stores.events()
+
+    def _route(self, module: ModuleType, new: Mapping[str, Any]) -> None:
+        self.settings.ROOT_URLCONF = module.__name__
+
+    def _get_ready(self, module: ModuleType, new: Mapping[str, Any]) -> None:
+        for name, config in new.items():
+            is_own = isinstance(config, type) and config.__module__ == module.__name__
+            if is_own and issubclass(config, AppConfig):
+                config(f"{module.__name__}.{name}", sys.modules[config.name]).ready()
 
     def _register(self, module: ModuleType, new: Mapping[str, Any]) -> None:
         registry.register_module(module)
@@ -143,7 +163,9 @@ class Project:
         for name, test in new.items():
             if isinstance(test, type) and issubclass(test, unittest.TestCase):
                 result = unittest.TestResult()
-                unittest.defaultTestLoader.loadTestsFromTestCase(test).run(result)
+                # At its end it closes the connection, whose transaction is that of our own test.
+                with mock.patch.object(connections["default"], "close"):
+                    unittest.defaultTestLoader.loadTestsFromTestCase(test).run(result)
                 assert result.wasSuccessful(), result.errors + result.failures
             elif name.startswith("test_"):
                 given = {each: GIVEN[each] for each in inspect.signature(test).parameters}
@@ -157,6 +179,12 @@ class Project:
             elif words[0] != "source" and not shutil.which(Path(words[0]).name, path=PROGRAMS):
                 raise block.fail(f"there is no program {words[0]}: name one that readers have")
 
+    def diff(self, block: Block) -> None:
+        """Run the file as it is after the change."""
+        kept = [line for line in block.text.splitlines() if not line.startswith("-")]
+        after = "\n".join(line if line[:1] == "#" else line[1:] for line in kept)
+        self.python(Block(block.location, "python", after + "\n"))
+
     def json(self, block: Block) -> None:
         """Check that it is JSON."""
         json.loads(block.text)
@@ -167,15 +195,38 @@ class Project:
 
 TAKE: Mapping[str, Callable[[Project, Block], None]] = {
     "python": Project.python,
+    "diff": Project.diff,
     "console": Project.console,
     "json": Project.json,
-    **dict.fromkeys(("", "nginx", "text"), Project.text),
+    # ``tests/services/test_rolling_restarts.py`` runs them.
+    **dict.fromkeys(("nginx", "caddyfile", "yaml", "ini"), Project.text),
+    **dict.fromkeys(("", "text"), Project.text),
 }
 TAKE_FILE: Mapping[str, Callable[[Project, ModuleType, Mapping[str, Any]], None]] = {
+    "apps": Project._get_ready,
     "settings": Project._apply,
     "mcp": Project._register,
+    "urls": Project._route,
     "tests": Project._test,
 }
+
+
+def _connect(databases: Mapping[str, Any]) -> None:
+    """Check that servers which are available accept the options; the test has another database."""
+    described = connections.configure_settings({**databases})
+    for alias, entry in described.items():
+        kind = entry["ENGINE"].rpartition(".")[2]
+        if kind in SERVERS and why_not_database(kind) is None:
+            wrapper = load_backend(entry["ENGINE"]).DatabaseWrapper(
+                {**entry, **SERVERS[kind]}, alias
+            )
+            try:
+                with wrapper.cursor() as cursor:
+                    cursor.execute("SELECT 1")
+            finally:
+                wrapper.close()
+                if entry["OPTIONS"].get("pool"):
+                    wrapper.close_pool()
 
 
 def _manage(block: Block, words: list[str], shown: str) -> None:
@@ -187,5 +238,20 @@ def _manage(block: Block, words: list[str], shown: str) -> None:
             call_command(*words, stdout=out, stderr=out, no_color=True)
         except CommandError as error:
             out.write(f"CommandError: {error}")
-        if out.getvalue().strip() != shown:
-            raise block.fail(f"show what {words[0]} prints:\n{out.getvalue()}")
+        printed = _with_paths_of_readers(out.getvalue()).strip()
+        if printed != shown:
+            raise block.fail(f"show what {words[0]} prints:\n{printed}")
+
+
+def _with_paths_of_readers(printed: str) -> str:
+    """Replace what is different on each machine, as the pages show it."""
+    for ours, theirs in READERS.items():
+        printed = printed.replace(ours, theirs)
+    return printed
+
+
+READERS: Mapping[str, str] = {
+    sys.executable: "/path/to/the/environment/bin/python",
+    str(ROOT): "/path/to/the/project",
+    "example_site.settings": "mysite.settings",
+}

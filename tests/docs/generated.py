@@ -17,9 +17,12 @@ from typing import Any
 
 import django
 
+from django_mcp.management.findings.base import Level
 from django_mcp.protocol.revisions import REVISIONS, Feature, Revision
 from tests.attempts import ATTEMPTS
 from tests.conversations.recorded import table
+from tests.first_steps.steps import STEPS
+from tests.management.simulated_site import FAULTS, findings_of
 
 PART = re.compile(r"(<!-- generated: (\w+) ([\w.\s]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -148,11 +151,47 @@ def clients(name: str) -> str:
     return table()
 
 
+def steps(_: str) -> str:
+    """The forgotten or wrong steps that the tests try, and the words that a developer gets."""
+    lines = ["| what was done | where it shows | words |", "|---|---|---|"]
+    lines += [f"| {it.mistake} | {it.noticed} | {_verbatim(it.words)} |" for it in STEPS]
+    return "\n".join(lines)
+
+
+def _verbatim(text: str) -> str:
+    return f"`{text}`"
+
+
+def snippets(group: str) -> str:
+    """Snippets of tools, and their outcomes."""
+    from tests.docs.snippets import table  # It needs Django's settings.
+
+    return table(group)
+
+
+# What mcp_doctor says.
+
+
+def doctor(client: str) -> str:
+    """A table of common faults: what ``mcp_doctor`` says of each for a client, and the remedy."""
+    lines = ["| fault | `mcp_doctor` says | remedy |", "|---|---|---|"]
+    for fault in FAULTS:
+        found = findings_of(client.replace("_", "-"), fault)
+        wrong = [each for each in found if each.level is not Level.OK]
+        if wrong:
+            worst = next((each for each in wrong if each.level is Level.FAILURE), wrong[0])
+            lines.append(f"| {fault} | {worst.text} | {worst.remedy} |")
+    return "\n".join(lines)
+
+
 WRITE: Mapping[str, Callable[..., str]] = {
     "revisions": revisions,
     "api": api,
     "attempts": attempts,
     "clients": clients,
+    "steps": steps,
+    "snippets": snippets,
+    "doctor": doctor,
 }
 
 

@@ -14,11 +14,12 @@ from django.db import connection
 
 import django_mcp
 from django_mcp import conf, registry
+from django_mcp.components import converters
 from django_mcp.components.prompt import PromptOptions
 from django_mcp.components.resource import ResourceOptions
 from django_mcp.components.tool import ToolOptions
 from django_mcp.protocol.schema import compiler
-from django_mcp.server import Server
+from django_mcp.server import Server, failures
 from django_mcp.server.hooks import HOOKS
 from tests.docs.examples import MEMORY, PAGES, PROJECT, ROOT, Project
 from tests.docs.generated import PART, current
@@ -43,9 +44,6 @@ PRODUCTS: Sequence[Mapping[str, Any]] = (
 )
 """The products of the examples."""
 
-OPTIONAL = ("oauth2_provider", "django_mcp.oauth")
-"""Apps of examples, without their tables."""
-
 every_page = pytest.mark.parametrize("page", PAGES, ids=title)
 
 
@@ -53,7 +51,7 @@ every_page = pytest.mark.parametrize("page", PAGES, ids=title)
 def shop(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     """The app of the examples, installed and migrated."""
     sys.path.insert(0, str(PROJECT))
-    with installed(*OPTIONAL, "shop"), django_db_blocker.unblock():
+    with installed("shop"), django_db_blocker.unblock():
         product = importlib.import_module("shop.models").Product
         with connection.schema_editor() as editor:
             editor.create_model(product)
@@ -78,8 +76,11 @@ def project(
     product = importlib.import_module("shop.models").Product
     for number, fields in enumerate(PRODUCTS, start=1):
         product.objects.create(pk=number, **fields)
+    for table in (converters, failures):
+        monkeypatch.setattr(table, "_registered", {})
     project = Project(settings)
     yield project
+    converters.clear_cache()
     for name in project.written:
         sys.modules.pop(name, None)
 
@@ -139,8 +140,11 @@ COMPUTED_DEFAULTS = {
     "PROTOCOL_VERSIONS": "all of them",
     "VALIDATE_OUTPUT": '"strict" under DEBUG, else "off"',
     "STORES": "the database",
+    "TASK_RUNNER": "in the process",
     "SCOPE_HIERARCHY": "{}",
+    "SERIALIZERS": "{}",
     "SYNC_THREAD_POOL_SIZE": "processors + 4, at most 32",
+    "ASYNC_ORM_THREADS": "processors + 4, at most 32",
 }
 """Defaults that are computed or too long to be shown."""
 
@@ -149,7 +153,7 @@ def test_api_reference_lists_every_public_name() -> None:
     shown = {part[3].split()[0] for part in PART.finditer(reference("api"))}
     named = {f"django_mcp.{name}" for name in django_mcp.__all__ if name != "questions"}
     assert named <= shown, (
-        f"docs/reference/api.md lacks {sorted(named - shown)}: give each <!-- generated: api … --> "
+        f"docs/reference/api lacks {sorted(named - shown)}: give each <!-- generated: api … --> "
         "and <!-- end -->, then run python -m tests.docs.generated"
     )
 
@@ -158,7 +162,7 @@ def test_api_reference_lists_every_public_name() -> None:
 def test_api_reference_lists_every_option_and_hook(options: Any) -> None:
     text = reference("api")
     missing = [each for each in (*options.__annotations__, *HOOKS) if f"`{each}" not in text]
-    assert not missing, f"docs/reference/api.md does not name {missing}: add them"
+    assert not missing, f"docs/reference/api does not name {missing}: add them"
 
 
 def test_api_reference_lists_exactly_the_supported_json_schema_dialects() -> None:
@@ -178,4 +182,7 @@ def test_command_reference_has_a_heading_for_every_command() -> None:
 
 
 def reference(name: str) -> str:
-    return (DOCS / "reference" / f"{name}.md").read_text()
+    """The text of a page of the reference, and of the pages in its folder."""
+    folder = DOCS / "reference"
+    pages = (folder / f"{name}.md", *sorted((folder / name).glob("*.md")))
+    return "\n".join(page.read_text() for page in pages)

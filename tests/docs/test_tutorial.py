@@ -13,9 +13,9 @@ import pytest
 
 from tests.clients import environments
 from tests.docs.examples import ROOT, Block, blocks, commands
-from tests.running_site import serving
+from tests.running_site import RunningSite, serving
 
-SETUP_COMMANDS = ("source", "env/bin/python", "-m pip", "-m venv")
+SETUP_COMMANDS = ("source", "env/bin/python", "-m pip", "pip install", "-m venv")
 """Environments exist already."""
 
 
@@ -33,19 +33,24 @@ def test_tutorial_commands_produce_the_documented_output(reader: Reader) -> None
 class Reader:
     """A reader who follows the page."""
 
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
+    def __init__(self, folder: Path, stack: ExitStack, **environment: str) -> None:
         self.folder = folder
         self.file = folder
         self.port = "8000"
+        self.site: RunningSite | None = None
+        self.written: set[Path] = set()
         self._stack = stack
         ours = ("DJANGO_SETTINGS_MODULE", "PYTHONPATH")
-        self._environment = {name: it for name, it in os.environ.items() if name not in ours}
+        given = {name: it for name, it in os.environ.items() if name not in ours}
+        self._environment = {**given, **environment}
 
     def write(self, block: Block) -> None:
-        """Write a file; a block of settings, or one without a file name, is appended."""
+        """Write a file; a block of settings, or another block of the same file, is appended."""
         if block.file is not None:
             self.file = self.folder / f"{block.file.replace('.', '/')}.py"
-        goes_on = block.file is None or self.file.name == "settings.py"
+        is_known = self.file in self.written
+        goes_on = block.file is None or is_known or self.file.name == "settings.py"
+        self.written.add(self.file)
         present = self.file.read_text() if goes_on else ""
         text = block.text.replace(":8000/mcp", f":{self.port}/mcp")
         self.file.write_text(f"{present}\n{text}")
@@ -57,13 +62,15 @@ class Reader:
             if line.endswith("runserver"):
                 self._serve()
             elif not any(each in line for each in SETUP_COMMANDS):
+                words += ["--noinput"] if line.endswith("createsuperuser") else []
                 printed = self._run(words)
                 assert not shown or printed.strip() == shown, f"{block.location}: {line}: {printed}"
 
     def _serve(self) -> None:
         python = Path(sys.executable)
         site = serving("mysite.asgi:application", python, self.folder, self._environment)
-        self.port = str(self._stack.enter_context(site).port)
+        self.site = self._stack.enter_context(site)
+        self.port = str(self.site.port)
 
     def _run(self, words: list[str]) -> str:
         done = subprocess.run(

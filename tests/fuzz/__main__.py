@@ -15,6 +15,7 @@ import os
 import random
 import resource
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -25,10 +26,15 @@ import django
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as seeded
 
+FOLDER = tempfile.TemporaryDirectory()
+"""Of the database, which has no rows at first; it is deleted at the end."""
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "example_site.settings")
+os.environ["EXAMPLE_DATABASE"] = f"{FOLDER.name}/fuzz.sqlite3"
 django.setup()
 
-from django.test import override_settings  # noqa: E402 - Django is set up first.
+from django.core.management import call_command  # noqa: E402 - Django is set up first.
+from django.test import override_settings  # noqa: E402
 
 from tests.fuzz import corpus  # noqa: E402
 from tests.fuzz.inputs import STRATEGIES  # noqa: E402
@@ -133,6 +139,7 @@ def main(arguments: Sequence[str]) -> int:
         logging.getLogger(name).handlers.clear()  # Faults are printed.
         logging.getLogger(name).propagate = True
     print(f"Seed {seed}", flush=True)
+    call_command("migrate", verbosity=0)
     with override_settings(DJANGO_MCP=SETTINGS), asyncio.Runner() as runner:
         site = runner.run(Site().__aenter__())
         gc.freeze()

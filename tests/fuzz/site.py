@@ -22,7 +22,7 @@ SETTINGS = {
     # Handlers that wait for their client are part of the servers.
     "CLIENT_RESPONSE_TIMEOUT": 0.2,
     "HANDLER_TIMEOUT": 2,
-    "SHUTDOWN_GRACE": 0.01,
+    "SHUTDOWN_TIMEOUT": 0.01,
 }
 SCHEMA = {
     "type": "object",

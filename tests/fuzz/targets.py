@@ -8,7 +8,6 @@ stand for values that the server has given to this client.
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import logging
 import time
@@ -284,20 +283,7 @@ def _accepts(site: Site, register: Callable[[], None]) -> bool:
 
 async def _request(site: Site, method: str, params: Any, body: bytes | None = None) -> None:
     message = site.attacker.request(method, params)
-    scope = site.attacker.scope(message=message, without=["mcp-name"])
-    target = params.get("name", params.get("uri"))
-    if target is not None:
-        scope["headers"].append((b"mcp-name", header_value(target)))
-    body = body or json.dumps(message).encode()
-    async with Exchange(site.application, scope, body) as exchange:
-        site.check(await exchange.whole(TIMEOUT))
-
-
-def header_value(text: str) -> bytes:
-    """As the specification has it for what a header cannot contain."""
-    if text.isascii() and text.isprintable() and text == text.strip():
-        return text.encode()
-    return b"=?base64?" + base64.b64encode(text.encode(errors="replace")) + b"?="
+    site.check(await site.attacker.send(message, body=body, timeout=TIMEOUT))
 
 
 TARGETS = {"http": http, "stdio": stdio, "uri": uri, "schema": schema}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_mcp import Frame
-from django_mcp.server import Server
+from django_mcp.server.components import ComponentCollection
 from tests.fuzz.site import SETTINGS
 from tests.fuzz.targets import Fault, Input, Site
 
@@ -72,11 +72,10 @@ async def test_request_that_holds_the_event_loop_is_a_fault(given: Input) -> Non
 async def test_request_after_which_others_fail_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Site() as site:
 
-        def broken(self: Server, name: str) -> bool:
+        def broken(self: ComponentCollection, kind: str, key: str) -> None:
             site.server.components.remove("tool", "add")
-            return False
 
-        monkeypatch.setattr(Server, "has_hook", broken)
+        monkeypatch.setattr(ComponentCollection, "find", broken)
 
         with pytest.raises(Fault):
             await site.play(OVER_STDIO)

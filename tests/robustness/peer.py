@@ -6,6 +6,7 @@ It imports nothing of the package but the endpoint, so that a fault is seen as a
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
@@ -252,7 +253,7 @@ class Peer:
                 usual["mcp-method"] = message["method"]
                 named = message["params"].get(NAMED.get(message["method"], ""))
                 if named is not None:
-                    usual["mcp-name"] = named
+                    usual["mcp-name"] = header_value(named)
         elif self.session is not None:
             usual["mcp-session-id"] = self.session
         pairs = [(name, value) for name, value in usual.items() if name not in without]
@@ -273,9 +274,17 @@ class Peer:
             "server": ("testserver", 80),
         }
 
-    def open(self, message: Any = None, method: str = "POST", **changes: Any) -> Exchange:
-        """A request whose response is read piece by piece."""
-        body = b"" if message is None else encoded(message)
+    def open(
+        self,
+        message: Any = None,
+        method: str = "POST",
+        *,
+        body: bytes | None = None,
+        **changes: Any,
+    ) -> Exchange:
+        """A request whose response is read piece by piece; a ``body`` replaces the message's."""
+        if body is None:
+            body = b"" if message is None else encoded(message)
         return Exchange(self.application, self.scope(method, message, **changes), body)
 
     async def send(
@@ -307,6 +316,13 @@ class Peer:
         if ready:
             await self.notify("notifications/initialized")
         return response
+
+
+def header_value(text: str) -> str:
+    """As the specification has it for what a header cannot contain."""
+    if text.isascii() and text.isprintable() and text == text.strip():
+        return text
+    return f"=?base64?{base64.b64encode(text.encode(errors='replace')).decode()}?="
 
 
 def encoded(message: Any) -> bytes:

@@ -28,6 +28,8 @@ from tests.robustness.peer import (
 
 ROOT = Path(__file__).resolve().parents[2]
 START = 10.0
+ANSWER = 30.0
+"""Seconds for a line of a process, which may have to start first, on a busy machine."""
 
 
 def environment(
@@ -63,7 +65,7 @@ class Stdio:
         for message in messages:
             self.process.stdin.write(json.dumps(message).encode() + b"\n")
 
-    async def read(self, timeout: float = TIMEOUT) -> Message:
+    async def read(self, timeout: float = ANSWER) -> Message:
         assert self.process.stdout is not None
         async with asyncio.timeout(timeout):
             line = await self.process.stdout.readline()
@@ -74,7 +76,7 @@ class Stdio:
 
     async def until(self, *, id: Any = None, method: str | None = None) -> Message:
         """The next answer with this id, or notification of this method."""
-        async with asyncio.timeout(TIMEOUT):
+        async with asyncio.timeout(ANSWER):
             while True:
                 message = await self.read()
                 if method is not None and message.get("method") == method:

@@ -286,13 +286,13 @@ async def test_resumed_stream_of_a_dead_worker_ends_with_an_error(
 
     assert answer is not None
     assert answer["id"] == 7
-    assert "error" in answer
+    assert answer["error"]["code"] == -32603
 
 
-# Row 5. An answer which reaches a worker that cannot pass it on.
+# Row 5. An answer which reaches another worker than the one that waits.
 
 
-async def test_answer_that_cannot_be_delivered_is_rejected(
+async def test_answer_reaches_the_call_on_another_worker_without_a_channel_layer(
     tmp_path: Path, database: dict[str, Any]
 ) -> None:
     async with (
@@ -304,17 +304,15 @@ async def test_answer_that_cannot_be_delivered_is_rejected(
             sent = await stream.message()
             assert sent is not None
             assert sent["method"] == "elicitation/create"
-            answer = {"jsonrpc": "2.0", "id": sent["id"], "result": {"action": "accept"}}
+            answer = {"jsonrpc": "2.0", "id": sent["id"], "result": {"action": "decline"}}
             response = await other.post(answer, session)
-            while (failed := await stream.message()) is not None and "id" not in failed:
+            while (done := await stream.message()) is not None and "id" not in done:
                 pass
 
-        assert response.status == 503
-        assert "deliver" in other.log
-        assert failed is not None
-        assert failed["id"] == 7
-        assert failed["result"]["isError"] is True
-        assert "deliver" in first.log
+    assert response.status == 202
+    assert done is not None
+    assert done["id"] == 7
+    assert "isError" not in done["result"]
 
 
 # Row 6. Handlers that end the process, or hold it up.
@@ -379,7 +377,7 @@ async def test_stdio_process_ends_while_a_handler_ignores_its_cancellation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ROBUSTNESS_EXIT_WITHIN", "1")
-    async with stdio(SHUTDOWN_GRACE=0.1) as server:
+    async with stdio(SHUTDOWN_TIMEOUT=0.1) as server:
         await server.initialize()
         server.write(call(1, "go_on", {"seconds": 20}))
         await server.until(method="notifications/message")
@@ -414,7 +412,7 @@ async def test_handler_finds_an_empty_standard_input_over_stdio() -> None:
 
 @pytest.mark.parametrize("tool", ["block", "wait"])
 async def test_http_worker_ends_while_a_handler_runs(tmp_path: Path, tool: str) -> None:
-    async with worker(tmp_path) as site:
+    async with worker(tmp_path, SHUTDOWN_TIMEOUT=1) as site:
         session = await site.initialize()
         async with site.stream(call(1, tool, {"seconds": 8}), session) as stream:
             await stream.message()
@@ -431,7 +429,7 @@ async def test_running_call_is_cancelled_when_the_lifespan_ends(
 ) -> None:
     monkeypatch.setattr(registry, "_servers", {})
     monkeypatch.setattr(signal, "signal", lambda *args: None)
-    configure(SHUTDOWN_GRACE=0.05)
+    configure(SHUTDOWN_TIMEOUT=0.05)
     server, go_on = Server("shop"), threading.Event()
     ended: list[str | None] = []
 
@@ -477,7 +475,7 @@ async def test_running_call_is_cancelled_when_the_lifespan_ends(
 
 
 async def test_short_call_is_answered_when_the_http_worker_stops(tmp_path: Path) -> None:
-    async with worker(tmp_path, SHUTDOWN_GRACE=3) as site:
+    async with worker(tmp_path, SHUTDOWN_TIMEOUT=3) as site:
         session = await site.initialize()
         async with site.stream(call(1, "wait", {"seconds": 0.5}), session) as stream:
             await stream.message()
@@ -907,7 +905,6 @@ async def test_session_ended_in_the_admin_ends_its_streams_and_sends_the_signal(
         async with peer.open(method="GET") as stream, peer.open(peer.call("wait")) as running:
             assert await stream.status() == 200
             await running.message()
-            await asyncio.sleep(0.2)  # SQLite in memory is locked while it is written to.
             keys = [str(key) async for key in McpSession.objects.values_list("pk", flat=True)]
             page = "/admin/django_mcp/mcpsession/"
             form = {"action": "delete_selected", "_selected_action": keys, "post": "yes"}

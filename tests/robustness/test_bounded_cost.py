@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 import threading
 import tracemalloc
 from collections.abc import Iterator
@@ -175,7 +176,7 @@ async def test_more_json_values_than_a_message_may_have_are_rejected() -> None:
     async with unblocked(0.2):
         response = await peer.send(peer.call("take", {"a": [0] * 100_001}))
 
-    assert response.error["code"] in (-32600, -32700, -32602)
+    assert response.error["code"] == -32600
 
 
 async def test_integer_beyond_64_bits_is_rejected() -> None:
@@ -183,7 +184,7 @@ async def test_integer_beyond_64_bits_is_rejected() -> None:
 
     for number in (2**63, -(2**63) - 1):
         response = await peer.send(peer.call("take", {"a": number}))
-        assert "error" in response.answer or response.result.get("isError")
+        assert response.error["code"] == -32600
 
 
 async def session(version: str = BATCHES, **facts: Any) -> Peer:
@@ -261,7 +262,7 @@ async def test_many_cancellations_with_several_workers_write_little(settings: Se
 
     await peer.send(encoded(many))
 
-    assert stores.NotingSessionStore.updates - before <= 20
+    assert stores.NotingSessionStore.updates - before == 1
 
 
 # Row 19. What is remembered.
@@ -351,7 +352,8 @@ async def test_what_is_longer_than_it_may_be_is_rejected(version: str, what: str
 
     response = await peer.send(message)
 
-    assert response.error["code"] in (-32600, -32602, -32002)
+    assert response.error["code"] in (-32600, -32602)
+    assert re.search(r"at most \d+ ", response.error["message"])
     assert len(response.body) < 2000, "The error repeats what is too long"
 
 
@@ -361,6 +363,7 @@ async def test_client_info_that_is_too_large_is_rejected() -> None:
     response = await peer.initialize(ready=False)
 
     assert response.error["code"] == -32602
+    assert re.search(r"at most \d+ ", response.error["message"])
 
 
 @pytest.mark.parametrize("version", [STATELESS, NEWEST_SESSION])
@@ -432,8 +435,10 @@ async def test_stateless_calls_in_flight_of_one_caller_are_bounded(configure: Co
     go_on.set()
     responses = await asyncio.gather(*calls)
 
-    assert most <= 5
-    assert sum("error" in response.answer for response in responses) == 7
+    assert most == 5
+    assert sorted(response.status for response in responses if response.status) == (
+        [200] * 5 + [429] * 7
+    )
 
 
 async def test_slow_sync_handlers_hold_up_no_permission_function(configure: Configure) -> None:
@@ -641,7 +646,7 @@ async def test_body_that_arrives_late_is_answered() -> None:
     assert response.status == 200
 
 
-async def test_answer_for_a_full_channel_is_answered_503(tmp_path: Path) -> None:
+async def test_answer_is_stored_for_a_call_whose_channel_is_full(tmp_path: Path) -> None:
     database = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(tmp_path / "db.sqlite3")}
     await migrate(database)
     full: dict[str, Any] = {"database": database, "layer": "tests.robustness.layers.FullLayer"}
@@ -650,10 +655,14 @@ async def test_answer_for_a_full_channel_is_answered_503(tmp_path: Path) -> None
         async with first.stream(call(7, "confirm"), opened) as stream:
             sent = await stream.message()
             assert sent is not None
-            answer = {"jsonrpc": "2.0", "id": sent["id"], "result": {"action": "accept"}}
+            answer = {"jsonrpc": "2.0", "id": sent["id"], "result": {"action": "decline"}}
             response = await other.post(answer, opened)
+            done = await stream.message()
 
-    assert response.status == 503
+    assert response.status == 202
+    assert done is not None
+    assert done["id"] == 7
+    assert "isError" not in done["result"]
 
 
 @pytest.mark.parametrize("version", [STATELESS, NEWEST_SESSION])
@@ -686,7 +695,7 @@ async def test_silent_reader_costs_a_bounded_amount_of_memory(version: str) -> N
     finally:
         tracemalloc.stop()
 
-    assert grown < 5 * MEGABYTE, f"{grown} bytes wait for a client that does not read"
+    assert grown < 3 * MEGABYTE, f"{grown} bytes wait for a client that does not read"
 
 
 @pytest.mark.usefixtures("noting")

@@ -14,7 +14,7 @@ import pytest
 
 from django_mcp import Server
 from django_mcp.auth.base import Principal
-from tests.databases import SERVERS, why_not_database
+from tests.databases import SERVERS, skip, why_not_database
 from tests.memory_stores import Configure
 from tests.robustness.peer import (
     META,
@@ -126,7 +126,7 @@ def database() -> Iterator[Database]:
     try:
         database = Database(f"django_mcp_robustness_{os.getpid()}")
     except OperationalError as error:
-        pytest.skip(f"The server does not let us in: {error}")
+        skip(f"The server does not let us in: {error}")
     database.administrator.execute(f"CREATE DATABASE {database.name}")
     try:
         done = subprocess.run(

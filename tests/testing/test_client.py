@@ -9,8 +9,10 @@ import weakref
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 
-from django_mcp import Frame, McpError, Server, registry
+from django_mcp import Frame, McpError, Server, ToolError, registry
+from django_mcp.components.base import UnserializableResult
 from django_mcp.protocol.revisions import Revision
 from django_mcp.testing import (
     Client,
@@ -447,3 +449,69 @@ def test_event_loops_of_sync_calls_are_released(
 
 def _greet(name: str) -> str:
     return name
+
+
+class TestRaiseExceptions:
+    @pytest.fixture
+    def server(self) -> Server:
+        server = Server("desk", notify_lists_on_initialize=False)
+
+        @server.tool
+        def broken() -> str:
+            raise LookupError("inside")
+
+        @server.tool
+        def faulty() -> object:
+            return object()
+
+        @server.resource("desk://broken")
+        async def read() -> str:
+            raise LookupError("inside")
+
+        @server.prompt(complete={"topic": lambda value: 1 / 0})
+        def prompt(topic: str = "") -> str:
+            raise LookupError("inside")
+
+        @server.tool
+        def expected() -> str:
+            raise ToolError("Try again")
+
+        return server
+
+    @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+    @pytest.mark.parametrize("transport", ["memory", "http"])
+    @pytest.mark.django_db(transaction=True)
+    async def test_unexpected_exception_is_raised_in_the_test(
+        self, server: Server, version: str, transport: Any
+    ) -> None:
+        options: Any = {"version": version, "transport": transport, "user": User(pk=1)}
+        async with Client(server, **options, raise_exceptions=True) as client:
+            for call in (
+                client.call_tool("broken"),
+                client.read_resource("desk://broken"),
+                client.get_prompt("prompt"),
+            ):
+                with pytest.raises(LookupError, match="inside"):
+                    await call
+            with pytest.raises(UnserializableResult, match="not JSON serializable"):
+                await client.call_tool("faulty")
+            with pytest.raises(ZeroDivisionError):
+                await client.complete("prompt", "topic", "a")
+            assert (await client.call_tool("expected"))["isError"]
+
+    async def test_client_may_receive_the_error_instead(self, server: Server) -> None:
+        async with Client(server, raise_exceptions=False) as client:
+            assert (await client.call_tool("broken"))["isError"]
+            with pytest.raises(ErrorResponse, match="could not be read"):
+                await client.read_resource("desk://broken")
+
+    async def test_exception_of_another_server_is_not_raised(self, server: Server) -> None:
+        other = Server("other")
+
+        @other.tool
+        async def call() -> str:
+            result = await server.acall_tool("broken")
+            return str(result["isError"])
+
+        async with Client(other, raise_exceptions=True) as client:
+            assert (await client.call_tool("call"))["content"][0]["text"] == "True"

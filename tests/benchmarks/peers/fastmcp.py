@@ -4,6 +4,8 @@ import os
 
 from fastmcp import Context, FastMCP
 
+from tests.benchmarks.site import rows
+
 server = FastMCP("bench", version="1.0")
 
 
@@ -24,8 +26,27 @@ async def progress(steps: int, ctx: Context) -> str:
     return "done"
 
 
-for tool in (add, add_sync, progress):
+async def typed_dicts() -> rows.DictPage:
+    """Return about 100 kB of dicts with known keys."""
+    return rows.DICT_PAGE
+
+
+async def dataclasses() -> rows.DataPage:
+    """Return the same as dataclasses."""
+    return rows.DATA_PAGE
+
+
+async def models() -> rows.ModelPage:
+    """Return the same as pydantic models."""
+    return rows.MODEL_PAGE
+
+
+TOOLS = (add, add_sync, progress, typed_dicts, dataclasses, models)
+FURTHER = int(os.environ.get("BENCH_TOOLS", "0"))
+for tool in TOOLS if not FURTHER else TOOLS[:1]:
     server.tool(tool)
+for number in range(1, FURTHER):
+    server.tool(add, name=f"tool_{number:04}")
 
 # Plain JSON is faster, but excludes notifications.
 application = server.http_app(

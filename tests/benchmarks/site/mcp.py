@@ -5,4 +5,9 @@ import os
 from django_mcp import registry
 from tests.benchmarks.site.tools import register
 
-register(registry.default, int(os.environ.get("BENCH_TOOLS", "0")))
+register(
+    registry.default,
+    int(os.environ.get("BENCH_TOOLS", "0")),
+    rows_by=os.environ.get("BENCH_ROWS", "values"),
+    reads=os.environ.get("BENCH_READS", "sync"),
+)

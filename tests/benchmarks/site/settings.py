@@ -3,6 +3,7 @@
 import os
 from typing import Any
 
+from tests.benchmarks.calls import AUDIENCE
 from tests.benchmarks.site.database import DATABASES as DATABASES
 
 SECRET_KEY = "only for measuring"
@@ -16,9 +17,12 @@ INSTALLED_APPS = [
     "tests.benchmarks.site",
 ]
 
-AUTHENTICATOR = os.environ.get("BENCH_AUTHENTICATOR", "anonymous.AnonymousAuthentication")
-if "token" in AUTHENTICATOR:
-    INSTALLED_APPS.append("django_mcp.tokens")
+AUTHENTICATORS = os.environ.get("BENCH_AUTHENTICATORS", "anonymous.AnonymousAuthentication").split()
+NEEDED_APPS = {
+    "token.TokenAuthentication": "django_mcp.tokens",
+    "oauth_toolkit.OAuthToolkitAuthentication": "oauth2_provider",
+}
+INSTALLED_APPS += [NEEDED_APPS[each] for each in AUTHENTICATORS if each in NEEDED_APPS]
 
 STORES = {
     "memory": ("memory.MemorySessionStore", "memory.MemoryEventStore"),
@@ -28,12 +32,15 @@ STORES = {
 _sessions, _events = STORES[os.environ.get("BENCH_STORE", "database")]
 
 DJANGO_MCP = {
-    "AUTHENTICATORS": [f"django_mcp.auth.{AUTHENTICATOR}"],
+    "AUTHENTICATORS": [f"django_mcp.auth.{each}" for each in AUTHENTICATORS],
+    # The port, and with it the URL of the endpoint, differs in each run.
+    "AUDIENCES": [AUDIENCE],
     "STORES": {
         "sessions": {"BACKEND": f"django_mcp.stores.{_sessions}"},
         "events": {"BACKEND": f"django_mcp.stores.{_events}"},
     },
     "SYNC_EXECUTION": os.environ.get("BENCH_SYNC_HANDLERS", "threads"),
+    "PAGE_SIZE": int(os.environ.get("BENCH_PAGE_SIZE", "50")),
 }
 
 REDIS_URL = os.environ.get("BENCH_REDIS")

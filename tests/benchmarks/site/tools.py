@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, User
 
 from django_mcp import Frame, Server
-from tests.benchmarks.calls import MANY_ROWS, ROWS
+from django_mcp.toolsets import ModelToolset
+from tests.benchmarks.calls import MANY_ROWS, PAGE, ROWS, TABLE_ROWS
+from tests.benchmarks.site.rows import (
+    DATA_PAGE,
+    DICT_PAGE,
+    MODEL_PAGE,
+    USER_COLUMNS,
+    DataPage,
+    DictPage,
+    ModelPage,
+)
 
 TICKETS: list[dict[str, Any]] = [
     {
@@ -46,6 +56,29 @@ def group_name(pk: int) -> str:
     return Group.objects.get(pk=pk).name
 
 
+async def group_name_async(pk: int) -> str:
+    """Read the same row in an async handler."""
+    return (await Group.objects.aget(pk=pk)).name
+
+
+COLUMNS = ("pk", "username", "first_name", "last_name", "email", "is_active", "date_joined")
+
+
+class Users(ModelToolset):
+    """A page of rows, by a toolset."""
+
+    model = User
+    fields = COLUMNS
+    operations = ("list",)
+    permissions = None
+    page_size = PAGE
+
+
+def list_users() -> Any:
+    """Return the same rows by a query that is written by hand."""
+    return User.objects.order_by("pk").values(*COLUMNS)[:PAGE]
+
+
 async def tickets() -> list[dict[str, Any]]:
     """Return about 100 kB of rows which are mostly text."""
     return TICKETS
@@ -54,6 +87,26 @@ async def tickets() -> list[dict[str, Any]]:
 async def prices() -> list[dict[str, Any]]:
     """Return about 100 kB of rows which are mostly numbers and names of columns."""
     return PRICES
+
+
+async def typed_dicts() -> DictPage:
+    """Return about 100 kB of dicts with known keys."""
+    return DICT_PAGE
+
+
+async def dataclasses() -> DataPage:
+    """Return the same as dataclasses."""
+    return DATA_PAGE
+
+
+async def models() -> ModelPage:
+    """Return the same as pydantic models."""
+    return MODEL_PAGE
+
+
+def values() -> dict[str, Any]:
+    """Return as much from the database."""
+    return {"rows": User.objects.order_by("pk").values(*USER_COLUMNS)[:TABLE_ROWS]}
 
 
 async def count(lines: list[str]) -> int:
@@ -74,13 +127,33 @@ async def publish(frame: Frame) -> str:
     return "said"
 
 
-TOOLS = (add, add_sync, group_name, tickets, prices, count, progress)
+READERS = {"sync": group_name, "async": group_name_async}
+TOOLS = (
+    add,
+    add_sync,
+    tickets,
+    prices,
+    typed_dicts,
+    dataclasses,
+    models,
+    values,
+    count,
+    progress,
+)
 
 
-def register(server: Server, further: int = 0) -> Server:
+def register(
+    server: Server, further: int = 0, *, rows_by: str = "values", reads: str = "sync"
+) -> Server:
     """Register every tool, or only `add` and the given number of `further` ones."""
     for tool in TOOLS if not further else TOOLS[:1]:
         server.tool(tool)
+    if not further:
+        server.tool(name="group_name")(READERS[reads])
+    if rows_by == "toolset":
+        Users().register(server)
+    elif not further:
+        server.tool(list_users)
     if not further:
         server.tool(name="announce")(publish)
     for number in range(1, further):

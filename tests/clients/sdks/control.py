@@ -43,8 +43,12 @@ async def ask(method: str, params: Any) -> Json:
     """Write a request of the server, and wait for the answer."""
     number = next(_numbers)
     _answers[number] = asyncio.get_running_loop().create_future()
-    write_line(request=number, method=method, params=as_json(params) if params else {})
+    write_line(request=number, method=method, params=_plain(params))
     return await _answers[number]
+
+
+def _plain(params: Any) -> Any:
+    return as_json(params) if hasattr(params, "model_dump") else params or {}
 
 
 async def run_commands(methods: Mapping[str, Callable[..., Awaitable[Any]]]) -> None:
@@ -72,9 +76,7 @@ async def _do(method: Callable[..., Awaitable[Any]], command: Json) -> None:
     except Exception as raised:
         write_line(id=command["id"], error=_described(raised))
     else:
-        write_line(
-            id=command["id"], result=as_json(result) if hasattr(result, "model_dump") else result
-        )
+        write_line(id=command["id"], result=_plain(result))
 
 
 def _described(raised: Exception) -> Json:

@@ -14,10 +14,12 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import (
+    CallToolResult,
     CreateMessageRequestParams,
     CreateMessageResult,
     ElicitRequestParams,
     ElicitResult,
+    GetTaskResult,
     ListRootsResult,
     LoggingMessageNotificationParams,
     PaginatedRequestParams,
@@ -91,7 +93,24 @@ def methods(client: ClientSession) -> dict[str, Any]:
         "prompts/list": lambda _, cursor=None: client.list_prompts(params=page(cursor)),
         "prompts/get": lambda _, name, arguments: client.get_prompt(name, arguments),
         "completion/complete": lambda _, **params: complete(client, **params),
+        "task": lambda _, name, arguments, ttl: client.experimental.call_tool_as_task(
+            name, arguments, ttl=ttl
+        ),
+        "tasks/poll": lambda _, taskId: poll(client, taskId),
+        "tasks/result": lambda _, taskId: client.experimental.get_task_result(
+            taskId, CallToolResult
+        ),
+        "tasks/list": lambda _, cursor=None: client.experimental.list_tasks(cursor),
+        "tasks/cancel": lambda _, taskId: client.experimental.cancel_task(taskId),
     }
+
+
+async def poll(client: ClientSession, task_id: str) -> GetTaskResult:
+    """Poll as the SDK does, until the task has ended or requires input."""
+    async for status in client.experimental.poll_task(task_id):
+        if status.status == "input_required":
+            break
+    return status
 
 
 def page(cursor: str | None) -> PaginatedRequestParams:

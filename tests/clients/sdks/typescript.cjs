@@ -44,13 +44,13 @@ function handle({ method, params = {} }) {
   return new Promise((resolve) => answers.set(request, resolve));
 }
 
-async function run(client, { id, method, params }) {
+async function run(client, { id, method, params }, methods = METHODS) {
   const onprogress = (params) => write({ id, notification: "notifications/progress", params });
   const abort = new AbortController();
   running.set(id, abort);
   try {
     const options = { onprogress, signal: abort.signal };
-    write({ id, result: await METHODS[method](client, params, options) });
+    write({ id, result: await methods[method](client, params, options) });
   } catch (error) {
     write({ id, error: described(error) });
   }
@@ -61,6 +61,16 @@ function described(error) {
   // The SDK puts the code before the message of the server.
   const message = error.message.replace(`MCP error ${error.code}: `, "");
   return { code: error.code, message, data: error.data };
+}
+
+// Executes lines until the input ends.
+async function runCommands(execute) {
+  for await (const line of createInterface({ input: process.stdin })) {
+    const command = JSON.parse(line);
+    if ("answer" in command) answers.get(command.answer)(command.result);
+    else if ("cancel" in command) running.get(command.cancel).abort();
+    else execute(command);
+  }
 }
 
 async function main(url) {
@@ -78,14 +88,11 @@ async function main(url) {
     capabilities: client.getServerCapabilities(),
     instructions: client.getInstructions(),
   });
-  for await (const line of createInterface({ input: process.stdin })) {
-    const command = JSON.parse(line);
-    if ("answer" in command) answers.get(command.answer)(command.result);
-    else if ("cancel" in command) running.get(command.cancel).abort();
-    else run(client, command);
-  }
+  await runCommands((command) => run(client, command));
   await transport.terminateSession();
   await client.close();
 }
 
-main(...process.argv.slice(2));
+module.exports = { METHODS, handle, run, runCommands, write };
+
+if (require.main === module) main(...process.argv.slice(2));

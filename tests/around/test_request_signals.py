@@ -1,0 +1,77 @@
+"""Django's request_started and request_finished around HTTP requests to MCP servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core import signals
+from django.db import close_old_connections
+
+from django_mcp import Server
+from django_mcp.runtime import request_signals
+from django_mcp.transports.http.consumer import StreamableHttpConsumer
+from tests.around.requests import call
+
+
+@pytest.fixture
+def server() -> Server:
+    """A server with one tool."""
+    server = Server("shop", authenticators=["django_mcp.auth.anonymous.AnonymousAuthentication"])
+
+    @server.tool
+    async def ping() -> str:
+        return "pong"
+
+    return server
+
+
+@pytest.fixture
+def received() -> Iterator[list[tuple[str, Any, Any]]]:
+    """What a receiver of a site receives."""
+    received: list[tuple[str, Any, Any]] = []
+
+    def started(sender: Any, scope: Any = None, **_: Any) -> None:
+        received.append(("started", sender, scope["path"]))
+
+    async def finished(sender: Any, **_: Any) -> None:
+        received.append(("finished", sender, None))
+
+    signals.request_started.connect(started)
+    signals.request_finished.connect(finished)
+    yield received
+    signals.request_started.disconnect(started)
+    signals.request_finished.disconnect(finished)
+
+
+async def test_signals_are_sent_with_the_scope_as_django_does(
+    server: Server, received: list[tuple[str, Any, Any]]
+) -> None:
+    assert await call(server, "ping") == "pong"
+    sender = StreamableHttpConsumer
+    assert received == [("started", sender, "/"), ("finished", sender, None)]
+
+
+async def test_receivers_that_have_disconnected_are_not_called(server: Server) -> None:
+    received = []
+
+    def started(**_: Any) -> None:
+        received.append(1)
+
+    signals.request_started.connect(started)
+    await call(server, "ping")
+    signals.request_started.disconnect(started)
+    await call(server, "ping")
+    assert received == [1]
+    assert not request_signals.OTHERS.are_any
+
+
+async def test_connections_of_a_test_are_left_to_it(
+    server: Server, received: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receivers = [each[1]() for each in signals.request_started.receivers]
+    assert close_old_connections in receivers
+    # The database is not allowed in this test: Django's own receivers would ask for it.
+    assert await call(server, "ping") == "pong"
+    assert len(received) == 2

@@ -1,0 +1,300 @@
+"""Steps that are easily forgotten or done wrong, and the words that a developer gets.
+
+``docs/how-to/troubleshooting.md`` shows them. Each is tried as a project in a process of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PROBE = str(Path(__file__).with_name("probe.py"))
+NEW_CLIENT = (PROBE, "asgi", "POST", "/mcp")
+
+SETTINGS, ASGI, MCP = "mysite/settings.py", "mysite/asgi.py", "shop/mcp.py"
+PUBLIC = '"django_mcp.auth.anonymous.AnonymousAuthentication"'
+MOUNTED = "mount(get_asgi_application())"
+UNMOUNTED = "get_asgi_application()"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One mistake in the project of the README."""
+
+    mistake: str
+    """What the developer did."""
+    noticed: str
+    """What they run then."""
+    command: Sequence[str]
+    """The same as arguments of Python."""
+    words: str
+    """What they read."""
+    edits: Sequence[tuple[str, str, str]] = ()
+    """A file, the text that is replaced in it, and its replacement."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Other files."""
+
+
+def check(*more: str) -> tuple[str, ...]:
+    return ("manage.py", "check", *more)
+
+
+STEPS: Sequence[Step] = (
+    Step(
+        mistake='`"django_mcp"` is not in `INSTALLED_APPS`',
+        noticed="start of the server",
+        edits=[(SETTINGS, '    "django_mcp",\n', "")],
+        command=NEW_CLIENT,
+        words=(
+            "django_mcp is not in INSTALLED_APPS, so that no mcp.py is imported and no server has "
+            'components. Add "django_mcp" to INSTALLED_APPS, and run manage.py migrate.'
+        ),
+    ),
+    Step(
+        mistake="`asgi.py` is that of `startproject`, without `mount`",
+        noticed="`manage.py check`",
+        edits=[(ASGI, MOUNTED, UNMOUNTED)],
+        command=check(),
+        words=("mysite.asgi.application answers 404 at '/mcp': it does not mount the MCP servers."),
+    ),
+    Step(
+        mistake="the same, and the server was started all the same",
+        noticed="a client, under `DEBUG`",
+        edits=[(ASGI, MOUNTED, UNMOUNTED)],
+        command=NEW_CLIENT,
+        words=(
+            "This is the path of the MCP server 'mcp', but the request reached Django: the ASGI "
+            "application does not mount the server. In asgi.py, write: from django_mcp.routing "
+            "import mount, and application = mount(get_asgi_application())."
+        ),
+    ),
+    Step(
+        mistake="a WSGI server serves the site (`gunicorn mysite.wsgi`)",
+        noticed="a client, under `DEBUG`",
+        command=(PROBE, "wsgi", "POST", "/mcp"),
+        words=(
+            "This is the path of the MCP server 'mcp', but a WSGI server has answered, which "
+            "cannot serve MCP. Run an ASGI server, such as: daphne mysite.asgi:application."
+        ),
+    ),
+    Step(
+        mistake='`"daphne"` is not in `INSTALLED_APPS`',
+        noticed="`manage.py check`",
+        edits=[(SETTINGS, '    "daphne",\n', "")],
+        command=check(),
+        words=("This runserver is a WSGI server: it responds with 404 at every MCP endpoint."),
+    ),
+    Step(
+        mistake='`"daphne"` is behind `"django.contrib.staticfiles"`',
+        noticed="`manage.py check`",
+        edits=[
+            (SETTINGS, '    "daphne",\n', ""),
+            (SETTINGS, '"django.contrib.staticfiles",', '"django.contrib.staticfiles", "daphne",'),
+            (SETTINGS, "'django.contrib.staticfiles',", "'django.contrib.staticfiles', 'daphne',"),
+        ],
+        command=check(),
+        words="Daphne must be listed before django.contrib.staticfiles in INSTALLED_APPS.",
+    ),
+    Step(
+        mistake="`ASGI_APPLICATION` is not set",
+        noticed="`manage.py check`",
+        edits=[(SETTINGS, 'ASGI_APPLICATION = "mysite.asgi.application"', "")],
+        command=check(),
+        words="ASGI_APPLICATION is not set, so that runserver has no application to serve.",
+    ),
+    Step(
+        mistake="`ASGI_APPLICATION` names no module",
+        noticed="`manage.py check`",
+        edits=[(SETTINGS, '"mysite.asgi.application"', '"mysit.asgi.application"')],
+        command=check(),
+        words="ASGI_APPLICATION is 'mysit.asgi.application', which cannot be imported:",
+    ),
+    Step(
+        mistake="no `AUTHENTICATORS`",
+        noticed="`manage.py check`",
+        edits=[(SETTINGS, f'"AUTHENTICATORS": [{PUBLIC}],', "")],
+        command=check(),
+        words=(
+            "The MCP server 'mcp' names no authenticator. Set DJANGO_MCP[\"AUTHENTICATORS\"], or "
+            "authenticators=[…] on the Server; for a server that everyone may call, use "
+            '"django_mcp.auth.anonymous.AnonymousAuthentication".'
+        ),
+    ),
+    Step(
+        mistake="the same",
+        noticed="`manage.py mcp_call`, which needs none",
+        edits=[(SETTINGS, f'"AUTHENTICATORS": [{PUBLIC}],', "")],
+        command=("manage.py", "mcp_call", "add", '{"a": 40, "b": 2}'),
+        words="42",
+    ),
+    Step(
+        mistake="an authenticator by its former name",
+        noticed="start of the server",
+        edits=[(SETTINGS, PUBLIC, '"django_mcp.auth.public.Public"')],
+        command=NEW_CLIENT,
+        words=(
+            "'django_mcp.auth.public.Public' is now "
+            "'django_mcp.auth.anonymous.AnonymousAuthentication'."
+        ),
+    ),
+    Step(
+        mistake="a key of `DJANGO_MCP` is misspelled",
+        noticed="`manage.py check`",
+        edits=[(SETTINGS, "DJANGO_MCP = {", 'DJANGO_MCP = {"TITEL": "Shop",')],
+        command=check(),
+        words="DJANGO_MCP has no key 'TITEL'. Did you mean 'TITLE'?",
+    ),
+    Step(
+        mistake="a syntax error in `mcp.py`",
+        noticed="`manage.py check`",
+        edits=[(MCP, "return a + b", "return a +")],
+        command=check(),
+        words="shop.mcp cannot be imported: SyntaxError: invalid syntax (mcp.py, line 7)",
+    ),
+    Step(
+        mistake="`mcp.py` imports what does not exist",
+        noticed="`manage.py migrate`, which goes on",
+        edits=[(MCP, "from django_mcp import tool", "from django_mcp import tool\nimport tea")],
+        command=("manage.py", "migrate"),
+        words="Applying django_mcp.0001_initial... OK",
+    ),
+    Step(
+        mistake="the same",
+        noticed="start of the server",
+        edits=[(MCP, "from django_mcp import tool", "from django_mcp import tool\nimport tea")],
+        command=NEW_CLIENT,
+        words=(
+            "django.core.exceptions.ImproperlyConfigured: shop.mcp cannot be imported: "
+            "ModuleNotFoundError: No module named 'tea'"
+        ),
+    ),
+    Step(
+        mistake="two tools of one name",
+        noticed="`manage.py check`",
+        edits=[
+            (
+                MCP,
+                "return a + b",
+                "return a + b\n\n\n@tool(name='add')\ndef plus() -> int:\n"
+                '    "Add."\n    return 1',
+            )
+        ],
+        command=check(),
+        words="The tool 'add' is registered twice: at shop.mcp:4 and at shop.mcp:10.",
+    ),
+    Step(
+        mistake="a tool without a docstring",
+        noticed="`manage.py check`",
+        edits=[(MCP, '    """Add two numbers."""\n', "")],
+        command=check(),
+        words="The tool 'add' at shop.mcp:4 has no description.",
+    ),
+    Step(
+        mistake="`mcp.py` is in a package that is no app",
+        noticed="a client",
+        edits=[(SETTINGS, '    "shop",\n', "")],
+        command=NEW_CLIENT,
+        words="Method not found: tools/list, since there are no tools",
+    ),
+    Step(
+        mistake="two servers with one path",
+        noticed="`manage.py check`",
+        edits=[
+            (
+                MCP,
+                "from django_mcp import tool",
+                'from django_mcp import Server, tool\n\nother = Server("other", path="/mcp")',
+            )
+        ],
+        command=check(),
+        words=(
+            "The MCP servers 'mcp' and 'other' share the path '/mcp', so that only one of them "
+            "can be reached."
+        ),
+    ),
+    Step(
+        mistake="a path with an unknown converter",
+        noticed="start of the server",
+        edits=[(SETTINGS, "DJANGO_MCP = {", 'DJANGO_MCP = {"PATH": "/orgs/<sluk:org>/mcp",')],
+        command=NEW_CLIENT,
+        words="URL route 'orgs/<sluk:org>/mcp' uses invalid converter 'sluk'.",
+    ),
+    Step(
+        mistake="the app label of a permission is misspelled",
+        noticed="`manage.py check`",
+        edits=[(MCP, "read_only=True", 'permission="shopp.view_product"')],
+        command=check(),
+        words=(
+            "The tool 'add' at shop.mcp:4 needs the permission 'shopp.view_product', but no "
+            "installed app has that label."
+        ),
+    ),
+    Step(
+        mistake="a tool needs a permission",
+        noticed="`manage.py mcp_call` without `--user`",
+        edits=[(MCP, "read_only=True", 'permission="auth.view_user"')],
+        command=("manage.py", "mcp_call", "add", '{"a": 1, "b": 2}'),
+        words="(It is not for everybody: see --user and --scope)",
+    ),
+    Step(
+        mistake="a middleware in `DJANGO_MIDDLEWARE` is misspelled",
+        noticed="`manage.py check`",
+        edits=[(SETTINGS, "DJANGO_MCP = {", 'DJANGO_MCP = {"DJANGO_MIDDLEWARE": ["shop.Locale"],')],
+        command=check(),
+        words="DJANGO_MCP[\"DJANGO_MIDDLEWARE\"] names 'shop.Locale', which cannot be imported:",
+    ),
+    Step(
+        mistake="`migrate` was not run",
+        noticed="the log, at the first client with a session",
+        command=(*NEW_CLIENT, "method=initialize"),
+        words="no such table: django_mcp_",
+    ),
+    Step(
+        mistake="a browser opens the endpoint, under `DEBUG`",
+        noticed="the page",
+        command=(PROBE, "asgi", "GET", "/mcp", "accept=text/html"),
+        words="200 MCP server mysite This is an MCP server",
+    ),
+    Step(
+        mistake="a browser opens the endpoint, without `DEBUG`",
+        noticed="the page",
+        edits=[
+            (SETTINGS, "DEBUG = True", "DEBUG = False"),
+            (SETTINGS, "ALLOWED_HOSTS = []", 'ALLOWED_HOSTS = ["127.0.0.1"]'),
+        ],
+        command=(PROBE, "asgi", "GET", "/mcp", "accept=text/html,*/*;q=0.8"),
+        words="Open a session with initialize, and send its Mcp-Session-Id",
+    ),
+    Step(
+        mistake="a client that accepts no JSON",
+        noticed="a client",
+        command=(*NEW_CLIENT, "accept=text/html"),
+        words="Accept application/json and text/event-stream",
+    ),
+    Step(
+        mistake="the host of the URL is not in `ALLOWED_HOSTS`",
+        noticed="a client",
+        command=(*NEW_CLIENT, "host=shop.example.com"),
+        words="This Host is not served here: see ALLOWED_HOSTS",
+    ),
+    Step(
+        mistake="a web page of another site calls the server",
+        noticed="a client",
+        command=(*NEW_CLIENT, "origin=https://app.example.com"),
+        words="This Origin may not talk to this server: see ALLOWED_ORIGINS",
+    ),
+    Step(
+        mistake="a client without credentials",
+        noticed="a client",
+        edits=[(SETTINGS, PUBLIC, '"django_mcp.auth.django_session.DjangoSessionAuthentication"')],
+        command=NEW_CLIENT,
+        words="Authentication required",
+    ),
+    Step(
+        mistake="a tool that does not exist, or that the caller may not see",
+        noticed="a client",
+        command=(*NEW_CLIENT, "method=tools/call", "name=subtract"),
+        words="Unknown tool",
+    ),
+)

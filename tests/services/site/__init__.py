@@ -1,0 +1,1 @@
+"""A site for several workers, whose tools answer with what they were given."""

@@ -1,0 +1,147 @@
+"""Tools whose answers show which request they belong to, and where it was handled."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import threading
+from pathlib import Path
+
+from django.contrib.auth.models import Group
+
+from django_mcp import Frame, resource, tool
+from tests.conversations.sample_server import desk
+
+FORM = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
+
+desk_server = desk()
+
+
+@tool
+def echo(token: str) -> str:
+    """Answers with the token, from a thread."""
+    return token
+
+
+@tool
+async def echo_async(token: str) -> str:
+    """Answers with the token, from the event loop."""
+    return token
+
+
+@tool
+def save(token: str) -> str:
+    """Writes a row."""
+    Group.objects.create(name=token)
+    return token
+
+
+@tool
+async def save_async(token: str) -> str:
+    """Writes a row, from the event loop."""
+    await Group.objects.acreate(name=token)
+    return token
+
+
+@tool
+def saved() -> str:
+    """The rows that were written, as a JSON list."""
+    return json.dumps(list(Group.objects.values_list("name", flat=True)))
+
+
+@tool
+def remember(token: str, frame: Frame) -> tuple[str, Frame]:
+    """Keeps the token in the session."""
+    return token, frame.assign({f"kept-{token}": True})
+
+
+@tool
+def recall(frame: Frame) -> str:
+    """The tokens that the session keeps, as a JSON list."""
+    kept = [name for name in frame.assigns if str(name).startswith("kept-")]
+    return json.dumps([str(name).removeprefix("kept-") for name in kept])
+
+
+@tool
+async def count(token: str, seconds: float, frame: Frame) -> str:
+    """Reports its progress every tenth of a second."""
+    steps = max(1, round(seconds * 10))
+    for step in range(1, steps + 1):
+        await frame.client.aprogress(step, steps, token)
+        await asyncio.sleep(0.1)
+    return token
+
+
+@tool(requests_input=True)
+async def ask(token: str, frame: Frame) -> str:
+    """Asks the client for a word."""
+    answer = await frame.client.aelicit(f"A word for {token}", FORM, key="word")
+    return f"{token} {answer.content['word']}" if answer.accepted else f"{token} declined"
+
+
+@tool
+async def notify_change(uri: str, frame: Frame) -> str:
+    """Announces that a resource has changed."""
+    await frame.server.anotify_resource_updated(uri)
+    return uri
+
+
+@tool
+async def notify_tools(token: str, frame: Frame) -> str:
+    """Announces that the list of tools has changed."""
+    await frame.server.anotify_tools_list_changed()
+    return token
+
+
+@tool
+async def large(token: str, size: int) -> str:
+    """Answers with much."""
+    return token + "x" * size
+
+
+@tool
+async def usage() -> dict[str, int]:
+    """What this worker uses."""
+    gc.collect()
+    statistics = Path("/proc/self/statm").read_text().split()
+    return {
+        "worker": os.getpid(),
+        "memory": int(statistics[1]) * os.sysconf("SC_PAGE_SIZE"),
+        "threads": threading.active_count(),
+        "descriptors": len(os.listdir("/proc/self/fd")),
+        "tasks": len(asyncio.all_tasks()),
+    }
+
+
+@resource("note://{name}")
+def note(name: str) -> str:
+    """A note."""
+    return f"The note {name}"
+
+
+@tool
+def read_and_ask(token: str, frame: Frame) -> str:
+    """Reads a row, and asks the client for a word."""
+    Group.objects.exists()
+    answer = frame.client.elicit(f"A word for {token}", FORM, key="word")
+    Group.objects.create(name=token)
+    return f"{token} {answer.content['word']}"
+
+
+@tool
+async def read_and_ask_async(token: str, frame: Frame) -> str:
+    """Reads a row, and asks the client for a word."""
+    await Group.objects.aexists()
+    answer = await frame.client.aelicit(f"A word for {token}", FORM, key="word")
+    await Group.objects.acreate(name=token)
+    return f"{token} {answer.content['word']}"
+
+
+@tool
+def report(token: str, steps: int, frame: Frame) -> str:
+    """Reports its progress without a pause."""
+    for step in range(steps):
+        frame.client.progress(step, steps, "x" * 1000)
+    return token

@@ -1,0 +1,3 @@
+"""The site has no pages."""
+
+urlpatterns: list[object] = []

@@ -1,0 +1,255 @@
+"""Workers of the site behind nginx, which chooses one of them for each request at random."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.services.instances import Instance, PostgreSQL, Redis, running
+
+ROOT = Path(__file__).resolve().parents[2]
+SITE = "tests.services.site"
+
+CACHE_STORES = {
+    "sessions": {"BACKEND": "django_mcp.stores.cache.CacheSessionStore"},
+    "events": {"BACKEND": "django_mcp.stores.cache.CacheEventStore"},
+}
+NGINX = """
+daemon off;
+worker_processes 1;
+pid nginx.pid;
+error_log log warn;
+{user}
+events {{ worker_connections 4096; }}
+http {{
+    access_log off;
+    client_body_temp_path body;
+    proxy_temp_path proxy;
+    fastcgi_temp_path fastcgi;
+    uwsgi_temp_path uwsgi;
+    scgi_temp_path scgi;
+    {sites}
+}}
+"""
+"""What a Debian package configures around the sites, with all files in the folder of nginx."""
+BALANCER = """upstream workers {{
+        random;
+        {workers}
+    }}
+    server {{
+        listen 127.0.0.1:{port};
+        location / {{
+            proxy_pass http://workers;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_set_header Host $host:$server_port;
+            proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+            proxy_buffering off;
+            proxy_read_timeout 1h;
+            client_max_body_size 4m;
+        }}
+    }}"""
+
+
+def nginx_around(sites: str) -> str:
+    """The whole configuration of nginx, with some sites in it."""
+    return NGINX.format(user="user root;" if os.getuid() == 0 else "", sites=sites)
+
+
+class Worker(Instance):
+    """A process of uvicorn."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        super().__init__(folder)
+        self._environment = environment
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def _command(self) -> list[str]:
+        listen = ["--host", "127.0.0.1", "--port", str(self.port)]
+        quiet = ["--no-access-log", "--log-level", "warning"]
+        return [sys.executable, "-m", "uvicorn", f"{SITE}.asgi:application", *listen, *quiet]
+
+    def _answers(self) -> bool:
+        return answers(self.port)
+
+    def _identity(self) -> dict[str, Any]:
+        return {"env": self._environment}
+
+
+class Nginx(Instance):
+    """A balancer for workers. One that refuses a connection is tried again for the next request."""
+
+    def __init__(self, folder: Path, workers: Sequence[Worker]) -> None:
+        super().__init__(folder)
+        servers = (f"server 127.0.0.1:{each.port} max_fails=0;" for each in workers)
+        balancer = BALANCER.format(workers="\n        ".join(servers), port=self.port)
+        (folder / "nginx.conf").write_text(nginx_around(balancer))
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def _command(self) -> list[str]:
+        binary = nginx_binary()
+        assert binary is not None
+        return [binary, "-p", str(self.folder), "-c", "nginx.conf", "-e", "log"]
+
+    def _answers(self) -> bool:
+        return answers(self.port)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """The workers, their balancer, and what they share."""
+
+    workers: Sequence[Worker]
+    nginx: Nginx
+    environment: Mapping[str, str]
+    redis: Redis | None = None
+    postgresql: PostgreSQL | None = None
+    database: str = ""
+
+    @property
+    def url(self) -> str:
+        """The endpoint behind the balancer."""
+        return f"{self.nginx.url}/mcp"
+
+    @property
+    def log(self) -> str:
+        """What all workers have logged."""
+        return "".join(each.log for each in self.workers)
+
+    def manage(self, *arguments: str) -> str:
+        """The output of a management command of the site."""
+        return manage(self.environment, *arguments)
+
+
+@contextmanager
+def cluster(
+    number: int = 3,
+    *,
+    redis: Redis | None = None,
+    postgresql: PostgreSQL | None = None,
+    cache: bool = False,
+    options: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Iterator[Cluster]:
+    """Run workers with a new database: on ``postgresql``, or else SQLite in a file.
+
+    ``cache`` keeps sessions and events in ``redis``, which has the channel layer in any case;
+    ``options`` are entries of ``DATABASES``, and ``settings`` of ``DJANGO_MCP``.
+    """
+    if nginx_binary() is None:
+        pytest.skip("nginx is not installed")
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="workers-")))
+        name = "" if postgresql is None else postgresql.create_database()
+        database = sqlite(folder) if postgresql is None else postgresql.settings(name)
+        stores = {"STORES": CACHE_STORES} if cache else {}
+        environment = {
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": f"{SITE}.settings",
+            "PYTHONPATH": str(ROOT),
+            "SERVICES_SITE": json.dumps(
+                {
+                    "database": {**database, **(options or {})},
+                    "layer": layer(redis),
+                    "cache": cache_of(redis if cache else None),
+                    "settings": {**stores, **settings},
+                }
+            ),
+        }
+        manage(environment, "migrate", "--verbosity", "0")
+        folders = [Path(tempfile.mkdtemp(dir=folder)) for _ in range(number + 1)]
+        # They are started at once, since each takes seconds.
+        workers = [Worker(each, environment) for each in folders[1:]]
+        for worker in workers:
+            stack.callback(worker.kill)
+            worker.begin()
+        for worker in workers:
+            worker.start()
+        nginx = stack.enter_context(running(Nginx(folders[0], workers)))
+        yield Cluster(
+            workers=workers,
+            nginx=nginx,
+            environment=environment,
+            redis=redis,
+            postgresql=postgresql,
+            database=name,
+        )
+
+
+def layer(redis: Redis | None) -> dict[str, Any]:
+    if redis is None:
+        return {"BACKEND": "channels.layers.InMemoryChannelLayer"}
+    config = {"hosts": [redis.url], "prefix": f"layer-{uuid4().hex}"}
+    return {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": config}
+
+
+def cache_of(redis: Redis | None) -> dict[str, Any]:
+    if redis is None:
+        return {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+    location = redis.url.replace("/0", "/1")
+    return {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": location}
+
+
+def sqlite(folder: Path) -> dict[str, Any]:
+    """As the example site has it."""
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": str(folder / "db.sqlite3"),
+        "OPTIONS": {
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL",
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 20,
+        },
+    }
+
+
+def manage(environment: Mapping[str, str], *arguments: str) -> str:
+    """The output of a management command, which is raised if it fails."""
+    done = subprocess.run(
+        [sys.executable, "-m", "django", *arguments],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(arguments)} failed:\n{done.stdout}")
+    return done.stdout
+
+
+def nginx_binary() -> str | None:
+    aside = Path("/usr/sbin/nginx")
+    return shutil.which("nginx") or (str(aside) if aside.exists() else None)
+
+
+def answers(port: int) -> bool:
+    """Whether an HTTP server answers there."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=2)
+    try:
+        connection.request("GET", "/nothing")
+        connection.getresponse().read()
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()
+    return True
