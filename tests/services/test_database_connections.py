@@ -109,7 +109,7 @@ async def test_clients_that_do_not_read_hold_up_no_call_of_others(
     with ExitStack() as stack:
         for number in range(12):
             stack.enter_context(
-                silent(pooled.workers[0], "report", token=str(number), steps=20_000)
+                silent(pooled.workers[0], "report", token=str(number), steps=4_000)
             )
         peer = Peer(http, pooled.url)
         for number in range(10):
