@@ -11,6 +11,7 @@ import asyncio
 import os
 import select
 import socket
+import struct
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -47,16 +48,17 @@ class Uvicorn(AsgiServer):
         loop, servers = asyncio.get_running_loop(), getattr(self._server, "servers", ())
         # In asyncio, a connection that is accepted needs two iterations of the loop, and fails if
         # its listening socket is closed by then.
-        for descriptor in [sock.fileno() for each in servers for sock in each.sockets]:
+        descriptors = [sock.fileno() for each in servers for sock in each.sockets]
+        for descriptor in descriptors:
             loop.remove_reader(descriptor)
         await asyncio.sleep(TICK)
-        for listening in servers:
-            found = [each for sock in listening.sockets for each in _accepted(sock.fileno())]
-            listening.close()
-            for connection in found:
-                task = asyncio.ensure_future(self._serve(connection))
-                self._serving.add(task)
-                task.add_done_callback(self._serving.discard)
+        listeners = [socket.socket(fileno=os.dup(descriptor)) for descriptor in descriptors]
+        for each in servers:
+            each.close()
+        for connection in [each for listener in listeners for each in _close(listener)]:
+            task = asyncio.ensure_future(self._serve(connection))
+            self._serving.add(task)
+            task.add_done_callback(self._serving.discard)
 
     async def _serve(self, connection: socket.socket) -> None:
         """Serve a connection, as uvicorn does one that it has accepted itself."""
@@ -94,9 +96,11 @@ class Daphne(AsgiServer):
 
         done = Failure(ConnectionDone())  # type: ignore[no-untyped-call]
         for port in self._ports:
-            while _has_connections(port.fileno()):
+            port.stopReading()
+            while _has_connections(port.socket):
                 port.doRead()
             # ``stopListening`` closes the socket in the next iteration of the reactor.
+            port.socket.close()
             port.connectionLost(done)
 
     async def wait_for_requests(self, seconds: float) -> None:
@@ -104,29 +108,44 @@ class Daphne(AsgiServer):
         deadline = loop.time() + seconds
         while loop.time() < deadline and any(map(self._is_busy, self._servers)):
             await asyncio.sleep(TICK)
+        # What the last of them has written is sent in the next iterations of the reactor.
+        await asyncio.sleep(TICK)
 
     def _is_busy(self, server: Any) -> bool:
         running = (each.get("application_instance") for each in server.connections.values())
         return any(task is not None and not task.done() for task in running)
 
 
-def _accepted(descriptor: int) -> list[socket.socket]:
-    """The connections that wait at a listening socket."""
+def _close(listener: socket.socket) -> list[socket.socket]:
+    """Close a listening socket; return the connections that waited at it."""
     found = []
-    with socket.socket(fileno=os.dup(descriptor)) as listener:
-        while _has_connections(descriptor):
-            try:
-                connection, _ = listener.accept()
-            except OSError:  # Another process was faster, or the client has gone.
-                continue
-            connection.setblocking(False)
-            found.append(connection)
+    while _has_connections(listener):
+        try:
+            connection, _ = listener.accept()
+        except OSError:  # Another process was faster, or the client has gone.
+            continue
+        connection.setblocking(False)
+        found.append(connection)
+    listener.close()
     return found
 
 
-def _has_connections(descriptor: int) -> bool:
-    readable, _, _ = select.select([descriptor], [], [], 0)
+def _has_connections(listener: socket.socket) -> bool:
+    """Whether connections wait at a listening socket, which is closed next if there are none.
+
+    ``select`` lets other threads run, which may last for milliseconds; a connection that is made
+    meanwhile would be reset. Asking Linux for the length of the queue does not.
+    """
+    if listener.family in (socket.AF_INET, socket.AF_INET6) and sys.platform == "linux":
+        info = listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, QUEUE_LENGTH.size)
+        (waiting,) = QUEUE_LENGTH.unpack(info)
+        return bool(waiting)
+    readable, _, _ = select.select([listener], [], [], 0)
     return bool(readable)
+
+
+QUEUE_LENGTH = struct.Struct("24xI")
+"""``tcpi_unacked`` of ``struct tcp_info``: for a listening socket, its connections that wait."""
 
 
 def find(handler: Callable[..., Any]) -> AsgiServer | None:
