@@ -34,6 +34,8 @@ LOOP_EVERY = 500
 """After so many messages a handler's thread waits for the event loop, but not for the client."""
 LARGE = 64 * 1024
 """Bytes of one message after which it waits as well."""
+TOGETHER = 0.001
+"""Seconds in which events that follow others are sent together, once the event loop is reached."""
 YIELD_EVERY = 8
 """After so many flushes a handler yields to the event loop, even if the network takes all."""
 
@@ -69,6 +71,7 @@ class HttpExchange(LoopExchange):
     _is_scheduled = False
     _has_dropped = False
     _flushes = 0
+    _drained_at = 0.0
     _scope: threads.Scope | None = None
     """That of a handler which waits for the client."""
     _written_by_threads = 0
@@ -96,20 +99,32 @@ class HttpExchange(LoopExchange):
                 self._write_from_thread(self._enqueue, event)
 
     async def flush(self) -> None:
+        """Wait until the stream has room again.
+
+        Events which follow others at once are sent with them, when the handler next waits.
+        """
+        if self._pump is None and self._waiting:
+            self._flushes += 1
+            yields, now = self._flushes % YIELD_EVERY == 0, self.loop.time()
+            if yields or now > self._drained_at + TOGETHER or len(self._waiting) > LARGE:
+                self._drained_at = now
+                self._pump = self._start_draining()
+            if yields:
+                await asyncio.sleep(0)
+        if self._pump is not None:
+            await self._until_drained()
+
+    async def _send_waiting(self) -> None:
         """Wait until everything written so far has been passed to the ASGI server."""
         if self._pump is None and self._waiting:
             self._pump = self._start_draining()
-            self._flushes += 1
-            if self._flushes % YIELD_EVERY == 0:
-                await asyncio.sleep(0)
-        if self._pump is not None:
-            self._scope = threads.scope()
-            await self._until_drained()
-            self._scope = None
+        await self._until_drained()
 
     async def _until_drained(self) -> None:
+        self._scope = threads.scope()
         while self._pump is not None:
             await asyncio.shield(self._pump)
+        self._scope = None
 
     async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         raise ConnectionError("Requests to this client need a session")
@@ -189,7 +204,7 @@ class HttpExchange(LoopExchange):
             scope.lend()
         try:
             async with asyncio.timeout(STALLED):
-                await HttpExchange.flush(self)
+                await self._send_waiting()
         except TimeoutError:
             self.cut_off()
 

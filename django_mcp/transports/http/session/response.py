@@ -59,7 +59,7 @@ class SessionExchange(HttpExchange):
                 self._write_from_thread(self._write_event, text)
 
     async def flush(self) -> None:
-        """Wait until all events have been passed to the ASGI server, or are in the event store."""
+        """Wait until the stream has room again, or all events are in the event store."""
         await super().flush()
         if self.gone and self._log is not None:
             await self._log.flush()
@@ -140,7 +140,7 @@ class SessionExchange(HttpExchange):
         A stream ends without an answer (CANC-06). A response that has not begun is ``message``,
         because HTTP cannot leave a request unanswered.
         """
-        await super().flush()
+        await self._send_waiting()
         if self._log is None and not self.streaming:
             await self.finish(message)
             return
@@ -213,7 +213,7 @@ class SessionExchange(HttpExchange):
 
     async def _close_connection(self) -> None:
         """End the response, but not the stream: later events are only logged."""
-        await super().flush()
+        await self._send_waiting()
         if self.gone:
             return
         # From here on nothing is enqueued, so that the end is sent last.

@@ -1,0 +1,103 @@
+"""When the events of a stream that answers a request are passed to the ASGI server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from django_mcp.transports.http import response
+from django_mcp.transports.http.response import YIELD_EVERY, HttpExchange
+
+
+class Recorder:
+    """An ASGI server: the events of each body that it was sent."""
+
+    def __init__(self) -> None:
+        self.bodies: list[list[Any]] = []
+
+    async def send(self, message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.body":
+            events = message["body"].decode().split("\n\n")[:-1]
+            self.bodies.append([json.loads(event.removeprefix("data: ")) for event in events])
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a test writes follows at once, also on a slow machine."""
+    monkeypatch.setattr(response, "TOGETHER", 60.0)
+
+
+async def _report(exchange: HttpExchange, steps: range) -> None:
+    for step in steps:
+        exchange.write({"step": step})
+        await exchange.flush()
+
+
+def _steps(*numbers: int) -> list[dict[str, int]]:
+    return [{"step": number} for number in numbers]
+
+
+async def test_first_event_is_sent_before_flush_returns(at_once: None) -> None:
+    server = Recorder()
+
+    await _report(HttpExchange(server.send, may_stream=True), range(1))
+
+    assert server.bodies == [_steps(0)]
+
+
+async def test_events_which_follow_at_once_are_sent_together_when_the_handler_waits(
+    at_once: None,
+) -> None:
+    server = Recorder()
+
+    await _report(HttpExchange(server.send, may_stream=True), range(4))
+    before = list(server.bodies)
+    async with asyncio.timeout(10):
+        while len(server.bodies) < 2:
+            await asyncio.sleep(0)
+
+    assert before == [_steps(0)]
+    assert server.bodies == [_steps(0), _steps(1, 2, 3)]
+
+
+async def test_event_after_a_pause_is_sent_before_flush_returns() -> None:
+    server = Recorder()
+    exchange = HttpExchange(server.send, may_stream=True)
+
+    await _report(exchange, range(1))
+    await asyncio.sleep(4 * response.TOGETHER)
+    await _report(exchange, range(1, 2))
+
+    assert server.bodies == [_steps(0), _steps(1)]
+
+
+async def test_handler_that_never_waits_sends_every_so_many_events(at_once: None) -> None:
+    server = Recorder()
+
+    await _report(HttpExchange(server.send, may_stream=True), range(2 * YIELD_EVERY))
+
+    assert [len(body) for body in server.bodies] == [1, YIELD_EVERY - 1, YIELD_EVERY]
+
+
+async def test_large_event_is_sent_before_flush_returns(at_once: None) -> None:
+    server = Recorder()
+    exchange = HttpExchange(server.send, may_stream=True)
+
+    await _report(exchange, range(1))
+    exchange.write({"text": "x" * response.LARGE})
+    await exchange.flush()
+
+    assert len(server.bodies) == 2
+
+
+async def test_events_which_wait_are_sent_before_the_result(at_once: None) -> None:
+    server = Recorder()
+    exchange = HttpExchange(server.send, may_stream=True)
+
+    await _report(exchange, range(3))
+    await exchange.finish({"result": {}})
+
+    assert server.bodies == [_steps(0), _steps(1, 2), [{"result": {}}]]
