@@ -20,7 +20,7 @@ from django_mcp.components.responses import (
     Response,
     ToolResponse,
 )
-from django_mcp.components.serialization import compact, encoded, jsonable
+from django_mcp.components.serialization import SCALARS, compact, encoded, jsonable
 from django_mcp.protocol.content import CONTENT, Content, EmbeddedResource, Message, block
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.texts import is_text
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 AnyResponse = TypeVar("AnyResponse", bound=Response)
 
-SCALARS = frozenset({type(None), bool, int, float, str})
-"""Types whose values are neither responses nor content."""
 BYTES = (bytes, bytearray, memoryview)
 UNSTRUCTURED = (str, int, float, *BYTES)
 CONTAINERS = frozenset({dict, list})

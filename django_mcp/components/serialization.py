@@ -39,8 +39,14 @@ def encoded(value: Any) -> bytes:
         raise not_serializable(value, error) from error
 
 
+SCALARS = frozenset({type(None), bool, int, float, str})
+"""Types of values that hold no others."""
+
+
 def copied(value: Any) -> Any:
     """A copy of a JSON-compatible ``value``, whose objects and lists may be changed."""
+    if type(value) in SCALARS:  # Whether something is a Mapping takes 0.3 µs to find out.
+        return value
     if isinstance(value, Mapping):
         return {name: copied(member) for name, member in value.items()}
     if isinstance(value, list | tuple):

@@ -8,7 +8,7 @@ anubis_mcp's Frame. This module does not import Django.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict
 
@@ -157,7 +157,7 @@ class Frame:
         puts = [Change("assigns", "put", name, item) for name, item in new.items()]
         assigns, changes = {**self.assigns, **new}, (*self.changes, *puts)
         client = self.client.with_assigns(new)
-        return replace(self, assigns=assigns, changes=changes, client=client)
+        return self._with(assigns=assigns, changes=changes, client=client)
 
     def assign_new(self, key: str, make: Callable[[], Any]) -> Frame:
         """Assign ``make()`` to ``key``, unless the key exists, even with the value None."""
@@ -209,7 +209,7 @@ class Frame:
         kind = TRANSPORTS[new.get("type", present.type)]
         names = fields(kind) if isinstance(present, kind) else ()
         known = {item.name: getattr(present, item.name) for item in names}
-        return replace(self, transport=kind(**{**known, **new}))
+        return self._with(transport=kind(**{**known, **new}))
 
     @property
     def trace(self) -> dict[str, str]:
@@ -220,11 +220,11 @@ class Frame:
         """Set the message being answered: id, method and raw parameters."""
         if not isinstance(request, RequestInfo):
             request = RequestInfo(request.get("id"), request["method"], request.get("params", {}))
-        return replace(self, request=request)
+        return self._with(request=request)
 
     def clear_request(self) -> Frame:
         """Remove the message."""
-        return replace(self, request=None)
+        return self._with(request=None)
 
     def get_client_info(self) -> Json | None:
         """Return the name and version that the client states; they are not authenticated."""
@@ -262,14 +262,14 @@ class Frame:
             if name not in present or present[name] != item
         ]
         private: Any = {**present, **new}
-        return replace(self, private=private).record(*changes)
+        return self._with(private=private).record(*changes)
 
     def clear_session(self) -> Frame:
         """Clear ``private``, and with it the runtime components and the pagination limit.
 
         Assigns, transport, request and ``initialized`` are kept, also in the session.
         """
-        cleared = replace(self.clear_components(), private=Private())
+        cleared = self.clear_components()._with(private=Private())
         return cleared.record(Change("pagination_limit", "set"), Change("private", "clear"))
 
     def put_pagination_limit(self, limit: int) -> Frame:
@@ -331,11 +331,16 @@ class Frame:
 
     def with_request_assigns(self, values: Mapping[str, Any]) -> Frame:
         """Return a Frame with assigns for this message only, which the session does not store."""
-        return replace(self, assigns={**self.assigns, **values})
+        return self._with(assigns={**self.assigns, **values})
 
     def record(self, *changes: Change) -> Frame:
         """Return a Frame with further ``changes`` for the session to store."""
-        return replace(self, changes=(*self.changes, *changes))
+        return self._with(changes=(*self.changes, *changes)) if changes else self
+
+    def _with(self, **changes: Any) -> Frame:
+        """Like ``dataclasses.replace``, which takes three times as long."""
+        known = self.__dict__
+        return type(self)(**{name: known[name] for name in FIELDS} | changes)
 
     # These three are read so often that ``__init__`` sets them, where they are known.
 
@@ -370,6 +375,7 @@ class Frame:
         return self.auth
 
 
+FIELDS = [each.name for each in fields(Frame)]
 CLASSES = (ToolComponent, PromptComponent, ResourceComponent, TemplateComponent)
 KINDS: Mapping[str, Any] = {component.kind: component for component in CLASSES}
 

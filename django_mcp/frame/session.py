@@ -90,11 +90,15 @@ class Session(NamedTuple):
         return session
 
     def to_json(self) -> dict[str, Any]:
-        values = {
-            name: dict(value) if type(value) is MappingProxyType else value
-            for name, value in self._asdict().items()
-        }
-        return {**values, "subscriptions": sorted(self.subscriptions)}
+        """Its values as JSON has them, but for those which every new session has."""
+        values: dict[str, Any] = {}
+        for name, value in zip(self._fields, self, strict=True):
+            default = self._field_defaults.get(name)
+            if value is not default and value != default:
+                values[name] = dict(value) if type(value) is MappingProxyType else value
+        if self.subscriptions:
+            values["subscriptions"] = sorted(self.subscriptions)
+        return values
 
     @classmethod
     def from_json(cls, value: Json) -> Session:

@@ -434,10 +434,9 @@ async def in_steps(step: Callable[[], Coroutine[Any, Any, int]], pause: float) -
 def pack(session: Session) -> str:
     """The session as JSON without its id; raises TypeError for an unserializable value.
 
-    Default values are left out, because each request parses the JSON. Runtime components are
-    signed, because they name the functions that this site runs.
+    Runtime components are signed, because they name the functions that this site runs.
     """
-    values = {name: value for name, value in session.to_json().items() if value != _NEW.get(name)}
+    values = session.to_json()
     del values["id"]
     if "components" in values:
         values["signature"] = signing.signature(*_signed(session.address, values["components"]))
@@ -489,5 +488,4 @@ def _to_dict(value: Any) -> dict[str, Any]:
     )
 
 
-_NEW = Session(id="", server="", principal="", version="").to_json()
 _ENCODER = json.JSONEncoder(default=_to_dict, separators=(",", ":"))

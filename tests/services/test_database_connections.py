@@ -108,9 +108,7 @@ async def test_clients_that_do_not_read_hold_up_no_call_of_others(
     """More of them than there are threads for synchronous handlers."""
     with ExitStack() as stack:
         for number in range(12):
-            stack.enter_context(
-                silent(pooled.workers[0], "report", token=str(number), steps=4_000)
-            )
+            stack.enter_context(silent(pooled.workers[0], "report", token=str(number), steps=4_000))
         peer = Peer(http, pooled.url)
         for number in range(10):
             result = await peer.call("save", token=f"beside-{number}")

@@ -12,6 +12,7 @@ from django_mcp.components.base import (
     LargeArguments,
     UnserializableResult,
 )
+from django_mcp.components.serialization import SCALARS
 from django_mcp.components.tool import ToolComponent
 from django_mcp.dispatch import approval, invocation, task_calls, visibility
 from django_mcp.protocol import headers
@@ -89,7 +90,7 @@ def _error_result(text: str) -> dict[str, Any]:
 
 def _read_encoded(revision: Revision, tool: ToolComponent, value: Any) -> dict[str, Any]:
     """Return the result of ``_read`` with its structure already encoded as JSON."""
-    if type(value) in results.SCALARS:  # It gains nothing from being encoded early.
+    if type(value) in SCALARS:  # It gains nothing from being encoded early.
         return _revised(revision, tool, results.of_value(tool, value))
     json = None
     if revision.structured is not Structured.NOTHING:

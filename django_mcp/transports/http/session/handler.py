@@ -298,7 +298,7 @@ class SessionCall(InFlightRequest):
         self, session: Session, request_id: RequestId, frame: Frame, exchange: SessionExchange
     ) -> None:
         super().__init__(session.address, request_id)
-        self._in_flight = here()
+        self._in_flight = _in_flight.of(exchange.loop)
         self.cancelled_early = bool(session.cancelled) and self.is_noted(session)
         self.session_id = session.id
         self.exchange = exchange
@@ -334,8 +334,8 @@ class SessionCall(InFlightRequest):
         has_own = is_in_batch and not threads.is_in_request_thread()
         scope = None if has_own else threads.hand_over_scope()
         # All requests of a batch are in flight at once, whether they wait for something or not.
-        start = asyncio.create_task if is_in_batch else _start
-        task = start(self._answer(engine, receive, scope))
+        answering, loop = self._answer(engine, receive, scope), self.exchange.loop
+        task = loop.create_task(answering) if is_in_batch else _start(answering, loop)
         if not task.done():
             self.task = task
         await self.exchange.until_over(task)
@@ -381,14 +381,16 @@ class SessionCall(InFlightRequest):
         return reply
 
 
-def _start(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """Create the task of a call.
+def _start(
+    coroutine: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop
+) -> asyncio.Task[None]:
+    """Create the task of a call; ``create_task`` takes three times as long.
 
     From Python 3.12 on, one that waits for nothing is over without an iteration of the loop.
     """
     if sys.version_info >= (3, 12):  # pragma: no cover
-        return asyncio.Task(coroutine, loop=asyncio.get_running_loop(), eager_start=True)
-    return asyncio.create_task(coroutine)
+        return asyncio.Task(coroutine, loop=loop, eager_start=True)
+    return asyncio.Task(coroutine, loop=loop)
 
 
 class SessionCallMonitor(CallMonitor):
