@@ -143,6 +143,10 @@ class Redis(Instance):
         """How many keys there are."""
         return int(self.command("DBSIZE").strip().removeprefix(b":"))
 
+    def has(self, key: str) -> bool:
+        """Whether there is such a key; processes of an earlier test may write others."""
+        return self.command("EXISTS", key) == b":1\r\n"
+
     def command(self, *words: str) -> bytes:
         """The first bytes of the answer; for commands with a short one."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=START) as connection:
