@@ -165,11 +165,13 @@ def smallness_of(model: type[BaseModel]) -> Callable[[dict[str, Any]], bool]:
 def _has_few_values(arguments: Mapping[str, Any], levels: int) -> bool:
     """Whether there are at most ``MAX_LINEAR_NODES``, up to so many levels inside the arguments."""
     level, size = [*arguments.values()], len(arguments)
-    for _ in range(levels):
+    for _ in range(levels - 1):
         if size > MAX_LINEAR_NODES:
             return False
-        level = jsonrpc.inside(level)
-        size += len(level)
+        level, number = jsonrpc.inside(level)
+        size += number
+    if levels and size <= MAX_LINEAR_NODES:
+        size += jsonrpc.number_inside(level)
     return size <= MAX_LINEAR_NODES
 
 

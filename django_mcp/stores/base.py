@@ -450,7 +450,7 @@ def unpack(text: str, *, session_id: str) -> Session:
     rejects: half of a surrogate pair, and deep nesting.
     """
     try:
-        values = from_json(text)
+        values = from_json(text, cache_strings="keys")
     except ValueError:
         values = json.loads(text)
     if "components" in values:
