@@ -384,13 +384,13 @@ class SessionCall(InFlightRequest):
 def _start(
     coroutine: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop
 ) -> asyncio.Task[None]:
-    """Create the task of a call; ``create_task`` takes three times as long.
+    """Create the task of a call.
 
     From Python 3.12 on, one that waits for nothing is over without an iteration of the loop.
     """
     if sys.version_info >= (3, 12):  # pragma: no cover
         return asyncio.Task(coroutine, loop=loop, eager_start=True)
-    return asyncio.Task(coroutine, loop=loop)
+    return loop.create_task(coroutine)
 
 
 class SessionCallMonitor(CallMonitor):
