@@ -33,7 +33,7 @@ SILENT = 1.0
 LOOP_EVERY = 500
 """After so many messages a handler's thread waits for the event loop, but not for the client."""
 LARGE = 64 * 1024
-"""Bytes of one message after which it waits as well."""
+"""Bytes after which it waits as well, and after which events are not kept for later ones."""
 TOGETHER = 0.001
 """Seconds in which events that follow others are sent together, once the event loop is reached."""
 YIELD_EVERY = 8
