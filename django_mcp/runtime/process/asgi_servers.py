@@ -8,6 +8,7 @@ resets connections that it has made and nobody has accepted: they are accepted j
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import select
 import socket
@@ -122,12 +123,18 @@ def _close(listener: socket.socket) -> list[socket.socket]:
     while _has_connections(listener):
         try:
             connection, _ = listener.accept()
-        except OSError:  # Another process was faster, or the client has gone.
-            continue
+        except OSError as error:
+            if error.errno in EXHAUSTED:
+                break
+            continue  # Another process was faster, or the client has gone.
         connection.setblocking(False)
         found.append(connection)
     listener.close()
     return found
+
+
+EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+"""Errors of ``accept`` that the next attempt would raise, too: what still waits is reset."""
 
 
 def _has_connections(listener: socket.socket) -> bool:

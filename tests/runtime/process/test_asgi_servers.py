@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from typing import Any
 
+import pytest
 import uvicorn
 
 from django_mcp.runtime.process import asgi_servers
@@ -41,6 +43,33 @@ async def test_connections_that_nobody_has_accepted_are_served() -> None:
         await serving
 
     assert [b"done" in answer for answer in answers] == [True] * 5
+    assert listener.fileno() == -1
+
+
+async def test_process_without_free_descriptors_closes_its_listening_sockets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(listener: socket.socket) -> Any:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    config = uvicorn.Config(application, lifespan="off", log_level="error")
+    server = uvicorn.Server(config)
+    listener = socket.create_server(("127.0.0.1", 0))
+    serving = asyncio.ensure_future(server.serve([listener]))
+    try:
+        async with asyncio.timeout(30):
+            while not server.started:
+                await asyncio.sleep(0.01)
+        client = socket.create_connection(listener.getsockname())
+        monkeypatch.setattr(socket.socket, "accept", fail)
+        found = asgi_servers.find(server.handle_exit)
+        assert isinstance(found, Uvicorn)
+        await found.close_listeners()
+    finally:
+        server.should_exit = True
+        await serving
+    client.close()
+
     assert listener.fileno() == -1
 
 
