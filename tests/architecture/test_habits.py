@@ -1,68 +1,55 @@
-"""Rules of style that a program can check."""
+"""Rules of style that a program can check, each by one test that lists all offenders.
+
+What ruff can check is in ``pyproject.toml``. The rules of the syntax tree are in ``rules``.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from django_mcp.protocol.revisions import BY_VERSION
+from tests.architecture import rules
 from tests.architecture.test_imports import PACKAGE, sources
 
 VERSION = re.compile("|".join(map(re.escape, BY_VERSION)))
-DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+UNMENDED = tomllib.loads((Path(__file__).parent / "unmended.toml").read_text(encoding="utf-8"))
 
 
-def constants(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """The string and bytes literals of a module with their lines, without docstrings."""
-    spared = {id(node) for node in documentation(tree)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and id(node) not in spared:
-            value = node.value
-            if isinstance(value, bytes):
-                yield node.lineno, value.decode("latin-1")
-            elif isinstance(value, str):
-                yield node.lineno, value
+@pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.__name__)
+def test_module_keeps_the_rule(rule: rules.Rule) -> None:
+    unmended = UNMENDED.get(rule.__name__, [])
+    modules = {str(path.relative_to(PACKAGE)): path for path in sources()}
+
+    problems = [
+        f"{module}:{line}: {text}"
+        for module, path in modules.items()
+        if module not in unmended
+        for line, text in sorted(rule(ast.parse(path.read_text(encoding="utf-8"))))
+    ]
+
+    assert not problems, "\n".join([str(rule.__doc__), *problems])
 
 
-def documentation(tree: ast.Module) -> Iterator[ast.AST]:
-    """The docstrings of a module, including those of fields and constants."""
-    for node in ast.walk(tree):
-        if isinstance(node, DOCUMENTED):
-            for statement in node.body:
-                if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
-                    yield statement.value
+def test_unmended_modules_are_listed_by_rule() -> None:
+    assert UNMENDED.keys() <= {rule.__name__ for rule in rules.RULES}
 
 
-def path_params(paths: list[Path]) -> list[object]:
-    return [pytest.param(path, id=str(path.relative_to(PACKAGE))) for path in paths]
+def test_protocol_versions_are_written_only_under_revisions() -> None:
+    problems = [
+        f"{path.relative_to(PACKAGE)}:{line}: {text!r}"
+        for path in sources()
+        if path.parent.name != "revisions"
+        for line, text in rules.literals(ast.parse(path.read_text(encoding="utf-8")))
+        if VERSION.search(text)
+    ]
+
+    assert not problems, "Use a field or a feature of the revision instead"
 
 
-@pytest.mark.parametrize(
-    "path", path_params([path for path in sources() if path.parent.name != "revisions"])
-)
-def test_protocol_versions_are_written_only_under_revisions(path: Path) -> None:
-    tree = ast.parse(path.read_text())
-
-    found = [(line, text) for line, text in constants(tree) if VERSION.search(text)]
-
-    assert found == [], "Use a field or a feature of the revision instead"
-
-
-@pytest.mark.parametrize(
-    "path", path_params([path for path in sources() if path.parent.name != "migrations"])
-)
-def test_module_docstring_has_a_complete_first_sentence(path: Path) -> None:
-    text = path.read_text()
-
-    if text:
-        first = (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
-        assert first.endswith((".", "?", ":")), f"The module docstring starts with {first!r}"
-
-
-@pytest.mark.parametrize("path", path_params(sources()))
-def test_module_contains_no_todo_or_not_implemented_error(path: Path) -> None:
-    assert re.findall(r"TODO|FIXME|XXX|raise NotImplementedError", path.read_text()) == []
+def test_package_raises_no_not_implemented_error() -> None:
+    assert [path for path in sources() if "raise NotImplementedError" in path.read_text()] == []

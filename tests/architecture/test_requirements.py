@@ -1,34 +1,24 @@
-"""``tests/requirements.py`` lists every requirement, and cites only tests that exist."""
+"""``spec.toml`` lists every requirement, and each of its lines is shown by a test."""
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.requirements import AUTHORIZATION, SESSION, STATELESS, Requirement
-from tests.task_requirements import EXTENSION_TASKS, SESSION_TASKS
+from tests.spec import ATTEMPTS, REQUIREMENTS, marked_tests
 
-ROOT = Path(__file__).resolve().parents[2]
-TESTS = ROOT / "tests"
-SPEC = ROOT.parent / "shared" / "spec"
-CONTRACTS = ROOT / "django_mcp" / "testing" / "contracts.py"
+SPEC = Path(__file__).resolve().parents[3] / "shared" / "spec"
 
-ALL = [
-    pytest.param(requirement, id=f"{name}:{identity}")
-    for name, checklist in (
-        ("session", SESSION),
-        ("stateless", STATELESS),
-        ("authorization", AUTHORIZATION),
-        ("session tasks", SESSION_TASKS),
-        ("extension tasks", EXTENSION_TASKS),
-    )
-    for identity, requirement in checklist.items()
-]
+Requirements = Mapping[str, Mapping[str, str]]
+SESSION = REQUIREMENTS["session"]
+STATELESS = REQUIREMENTS["stateless"]
+AUTHORIZATION = REQUIREMENTS["authorization"]
+SESSION_TASKS = REQUIREMENTS["session_tasks"]
+STATELESS_TASKS = REQUIREMENTS["stateless_tasks"]
+ALL = {identity: each for group in REQUIREMENTS.values() for identity, each in group.items()}
 LEVELS = {"MUST", "SHOULD", "MAY", "CLIENT", "PRACTICE"}
 
 HEADING = re.compile(r"## (\d+(?:\.\d+)?)")
@@ -36,33 +26,40 @@ ROW = re.compile(r"\| (?P<id>[A-Z]+(?:-[A-Z]+)*-[0-9A-Z]+) \| (?P<level>[^|]+) \
 ITEM = re.compile(r"- \*\*(?P<id>[A-Z]+-\d+)\*\* (?P<level>[^·]+)·")
 
 
-@pytest.mark.parametrize("requirement", ALL)
-def test_each_requirement_has_a_test_or_a_reason(requirement: Requirement) -> None:
-    assert requirement.level in LEVELS
-    assert requirement.tests or requirement.because.strip(), "neither a test nor a reason"
-    assert not requirement.because or requirement.because.strip().endswith(".")
+def test_each_requirement_has_a_level_and_a_section() -> None:
+    assert [name for name, each in ALL.items() if each["level"] not in LEVELS] == []
+    assert [name for name, each in ALL.items() if not each["section"].strip()] == []
+    assert [name for name, each in ALL.items() if not each["text"].endswith(".")] == []
 
 
-@pytest.mark.parametrize("requirement", ALL)
-def test_each_test_named_by_a_requirement_exists(requirement: Requirement) -> None:
-    missing = [node for node in requirement.tests if not exists(node)]
+def test_each_requirement_has_a_test_or_a_reason() -> None:
+    reasons = {name: each["because"] for name, each in ALL.items() if "because" in each}
 
-    assert not missing
-    assert len(set(requirement.tests)) == len(requirement.tests)
+    assert sorted(ALL.keys() - marked_tests().keys() - reasons.keys()) == []
+    assert [name for name, reason in reasons.items() if not reason.endswith(".")] == []
+
+
+def test_each_attempt_has_one_test() -> None:
+    attempts = [identity for group in ATTEMPTS.values() for identity in group]
+
+    assert [identity for identity in attempts if len(marked_tests().get(identity, ())) != 1] == []
+
+
+def test_each_mark_of_a_test_is_listed() -> None:
+    listed = {*ALL, *(identity for group in ATTEMPTS.values() for identity in group)}
+
+    assert {name: marked_tests()[name] for name in marked_tests().keys() - listed} == {}
+    assert [name for name, tests in marked_tests().items() if len(set(tests)) < len(tests)] == []
 
 
 def test_at_most_a_tenth_of_must_requirements_lack_a_test() -> None:
-    musts = [
-        each
-        for each in (*SESSION.values(), *STATELESS.values(), *AUTHORIZATION.values())
-        if each.level == "MUST"
-    ]
-    unshown = [each for each in musts if not each.tests]
+    groups = (SESSION, STATELESS, AUTHORIZATION)
+    musts = {name for group in groups for name, each in group.items() if each["level"] == "MUST"}
 
-    assert len(unshown) < len(musts) / 10
+    assert len(musts - marked_tests().keys()) < len(musts) / 10
 
 
-CHECKLISTS: Sequence[tuple[str, re.Pattern[str], set[str], str, Mapping[str, Requirement]]] = (
+CHECKLISTS: Sequence[tuple[str, re.Pattern[str], set[str], str, Requirements]] = (
     ("session-revisions.md", ROW, {"18", "20"}, "## (a)", SESSION),
     ("2026-07-28.md", ITEM, set(), "# 3.", STATELESS),
 )
@@ -75,25 +72,25 @@ def test_requirements_match_the_rows_of_the_checklists(
     pattern: re.Pattern[str],
     left_out: set[str],
     ends: str,
-    listed: Mapping[str, Requirement],
+    listed: Requirements,
 ) -> None:
     if not SPEC.is_dir():
         pytest.skip("the checklists are not part of the repository, and are not beside it here")
 
     demanded = dict(rows(SPEC / name, pattern, left_out, ends))
     of_topic = {i: each for i, each in AUTHORIZATION.items() if i in demanded}
-    listed = {**listed, **of_topic}
+    listed = {**in_checklist(listed), **of_topic}
 
     assert sorted(listed.keys() - demanded.keys()) == []
     assert sorted(demanded.keys() - listed.keys()) == []
-    assert {i: listed[i].level for i in listed} == {i: demanded[i] for i in listed}
+    assert {i: listed[i]["level"] for i in listed} == {i: demanded[i] for i in listed}
 
 
 @pytest.mark.parametrize(
     ("name", "pattern", "heading", "ends", "listed"),
     [
         ("session-revisions.md", ROW, "## 18. ", "## 19. ", SESSION_TASKS),
-        ("2026-07-28.md", ITEM, "## 3.1 ", "## 3.2 ", EXTENSION_TASKS),
+        ("2026-07-28.md", ITEM, "## 3.1 ", "## 3.2 ", STATELESS_TASKS),
     ],
 )
 def test_requirements_of_tasks_match_the_rows_of_the_checklists(
@@ -101,7 +98,7 @@ def test_requirements_of_tasks_match_the_rows_of_the_checklists(
     pattern: re.Pattern[str],
     heading: str,
     ends: str,
-    listed: Mapping[str, Requirement],
+    listed: Requirements,
 ) -> None:
     if not SPEC.is_dir():
         pytest.skip("the checklists are not part of the repository, and are not beside it here")
@@ -110,7 +107,7 @@ def test_requirements_of_tasks_match_the_rows_of_the_checklists(
     found = filter(None, map(pattern.match, lines.partition(f"\n{ends}")[0].splitlines()))
 
     assert {row["id"]: level(row["level"]) for row in found} == {
-        identity: each.level for identity, each in listed.items()
+        identity: each["level"] for identity, each in in_checklist(listed).items()
     }
 
 
@@ -125,6 +122,11 @@ def test_requirements_of_authorization_are_rows_of_the_checklists() -> None:
     }
 
     assert sorted(AUTHORIZATION.keys() - every) == []
+
+
+def in_checklist(listed: Requirements) -> Requirements:
+    """Requirements by their ids in the checklist of the stateless revision, which says it once."""
+    return {identity.removeprefix("2026/"): each for identity, each in listed.items()}
 
 
 def rows(
@@ -151,40 +153,3 @@ def level(written: str) -> str:
         if name in words:
             return name
     return "PRACTICE"
-
-
-def exists(node: str) -> bool:
-    """Whether a file defines a test of this name, without importing it."""
-    file, _, name = node.partition("::")
-    path = TESTS / file
-    return path.is_file() and name in names(path)
-
-
-@cache
-def names(path: Path) -> frozenset[str]:
-    """The tests of a file, including those that its classes inherit from contracts."""
-    body = ast.parse(path.read_text(encoding="utf-8")).body
-    found = {*functions(body)}
-    for item in body:
-        if isinstance(item, ast.ClassDef) and item.name.startswith("Test"):
-            bases = [base.id for base in item.bases if isinstance(base, ast.Name)]
-            inherited = [method for base in bases for method in contract(base)]
-            found |= {f"{item.name}::{method}" for method in (*functions(item.body), *inherited)}
-    return frozenset(found)
-
-
-def functions(body: list[ast.stmt]) -> list[str]:
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return [item.name for item in body if isinstance(item, kinds) and item.name.startswith("test_")]
-
-
-@cache
-def contract(name: str) -> list[str]:
-    """The tests that a contract class defines."""
-    classes = ast.parse(CONTRACTS.read_text(encoding="utf-8")).body
-    return [
-        method
-        for item in classes
-        if isinstance(item, ast.ClassDef) and item.name == name
-        for method in functions(item.body)
-    ]

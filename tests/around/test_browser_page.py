@@ -6,11 +6,9 @@ import json
 import re
 
 import pytest
+from django.core import mail
 from django.core.handlers.asgi import ASGIHandler
-from django.core.handlers.wsgi import WSGIRequest
-from django.http import Http404
-from django.test import RequestFactory
-from django.views import debug
+from django.test import Client as DjangoClient
 from pytest_django import Settings
 
 from django_mcp import Server, registry
@@ -57,12 +55,35 @@ async def test_page_is_for_allowed_hosts_only(server: Server) -> None:
     assert reply.status == 403
 
 
-async def test_page_does_not_exist_without_debug(server: Server, settings: Settings) -> None:
+async def test_page_for_users_without_debug_has_the_same_steps(
+    server: Server, settings: Settings
+) -> None:
     settings.DEBUG = False
     settings.ALLOWED_HOSTS = ["testserver"]
-    reply = await perform(endpoint(server), http_scope("GET", "/", headers=BROWSER))
-    assert reply.status == 400
-    assert reply.media_type == "application/json"
+    text = await page_of(server)
+    assert "http://testserver/in/the/shop" in text
+    assert "Everybody may use this server" in text
+    assert "mcp_doctor" not in text
+
+
+async def test_page_says_where_tokens_are_made(server: Server, settings: Settings) -> None:
+    server.authenticators = ["django_mcp.auth.token.TokenAuthentication"]
+    text = await page_of(server)
+    assert '<a href="http://testserver/tokens/">' in text
+    assert "You need no account" not in text
+
+
+async def test_page_says_that_programs_log_in(server: Server, settings: Settings) -> None:
+    server.authenticators = ["django_mcp.auth.oauth_toolkit.OAuthToolkitAuthentication"]
+    text = await page_of(server)
+    assert "Log in when it asks you to" in text
+    assert '<a href="http://testserver/o/access">' in text
+
+
+async def page_of(server: Server) -> str:
+    reply = await perform(endpoint(server), http_scope("GET", "/in/the/shop", headers=BROWSER))
+    assert reply.status == 200
+    return reply.body.decode()
 
 
 async def test_client_gets_a_stream_and_no_page(server: Server) -> None:
@@ -72,29 +93,31 @@ async def test_client_gets_a_stream_and_no_page(server: Server) -> None:
     assert "initialize" in reply.json()["error"]["message"]
 
 
-@pytest.mark.parametrize(
-    ("accept", "media_type"),
-    list(zip(("text/html", "*/*"), ("text/html", "application/json"), strict=True)),
-)
-async def test_request_that_reaches_django_gets_the_remedy(
-    accept: str, media_type: str, caplog: pytest.LogCaptureFixture
+async def test_log_of_a_request_that_reaches_django_names_the_remedy(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scope = http_scope("GET", "/in/the/shop/", headers={"accept": accept})
-    reply = await perform(ASGIHandler(), scope)
+    monkeypatch.delattr(mail, "outbox")
+    reply = await perform(ASGIHandler(), http_scope("GET", "/in/the/shop/"))
     assert reply.status == 404
-    assert reply.headers["Content-Type"].startswith(media_type)
-    assert b"application = mount(get_asgi_application())" in reply.body
-    assert "does not mount the server" in caplog.text
+    assert "/in/the/shop/ is the path of the MCP server 'shop'" in caplog.text
+    assert "application = mount(get_asgi_application())" in caplog.text
 
 
-def test_request_to_a_wsgi_server_gets_the_remedy(rf: RequestFactory) -> None:
-    request = rf.post("/in/the/shop")
-    assert isinstance(request, WSGIRequest)
-    response = debug.technical_404_response(request, Http404())
-    assert response.status_code == 404
-    assert "a WSGI server has answered" in json.loads(response.content)["error"]["message"]
+def test_log_of_a_request_to_a_wsgi_server_names_the_remedy(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(mail, "outbox")
+    assert DjangoClient().post("/in/the/shop").status_code == 404
+    assert "a WSGI server has answered" in caplog.text
 
 
-def test_other_missing_pages_are_those_of_django(rf: RequestFactory) -> None:
-    response = debug.technical_404_response(rf.get("/elsewhere"), Http404())
-    assert b"mount(" not in response.content
+def test_log_of_djangos_test_client_names_that_of_this_package(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert DjangoClient().post("/in/the/shop").status_code == 404
+    assert "Use Client or SyncClient of django_mcp.testing" in caplog.text
+
+
+def test_log_of_other_missing_pages_is_that_of_django(caplog: pytest.LogCaptureFixture) -> None:
+    assert DjangoClient().get("/elsewhere").status_code == 404
+    assert caplog.messages == ["Not Found: /elsewhere"]

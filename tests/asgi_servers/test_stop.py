@@ -27,6 +27,8 @@ from tests.asgi_servers.test_asgi_servers import (
     until,
 )
 
+pytestmark = pytest.mark.nightly
+
 APPLICATION = "tests.asgi_servers.stop_site:application"
 SESSION = "2025-11-25"
 STATELESS = "2026-07-28"

@@ -49,6 +49,8 @@ class Kind:
     over: str
     version: str
     sessions: bool = True
+    is_nightly: bool = False
+    """Whether only .ci/nightly tests it: it is an older SDK."""
 
 
 KINDS = {
@@ -56,16 +58,23 @@ KINDS = {
     "python_2_stdio": Kind(command=_python_2, over="stdio", version="2026-07-28", sessions=False),
     "python_2_legacy_http": Kind(command=_python_2_legacy, over="http", version="2025-11-25"),
     "python_2_legacy_stdio": Kind(command=_python_2_legacy, over="stdio", version="2025-11-25"),
-    "python_1_http": Kind(command=_python_1, over="http", version="2025-11-25"),
-    "python_1_stdio": Kind(command=_python_1, over="stdio", version="2025-11-25"),
+    "python_1_http": Kind(command=_python_1, over="http", version="2025-11-25", is_nightly=True),
+    "python_1_stdio": Kind(command=_python_1, over="stdio", version="2025-11-25", is_nightly=True),
     "typescript_http": Kind(command=_typescript, over="http", version="2025-11-25"),
 }
-with_sessions = pytest.mark.parametrize(
-    "kind", [name for name, kind in KINDS.items() if kind.sessions], indirect=True
-)
-stateless = pytest.mark.parametrize(
-    "kind", [name for name, kind in KINDS.items() if not kind.sessions], indirect=True
-)
+
+
+def kinds(condition: Callable[[Kind], bool] = lambda kind: True) -> list[Any]:
+    """The names of clients, as parameters of a test or a fixture."""
+    return [
+        pytest.param(name, marks=pytest.mark.nightly if kind.is_nightly else ())
+        for name, kind in KINDS.items()
+        if condition(kind)
+    ]
+
+
+with_sessions = pytest.mark.parametrize("kind", kinds(lambda kind: kind.sessions), indirect=True)
+stateless = pytest.mark.parametrize("kind", kinds(lambda kind: not kind.sessions), indirect=True)
 
 OLD_KINDS = {
     "python_1_1_sse": Kind(command=_python_1_1, over="sse", version="2024-11-05"),
@@ -82,7 +91,7 @@ def site() -> Iterator[RunningSite]:
     assert "Traceback" not in logged, logged
 
 
-@pytest.fixture(scope="session", params=KINDS)
+@pytest.fixture(scope="session", params=kinds())
 def kind(request: pytest.FixtureRequest) -> Kind:
     """Each real client with each transport."""
     return KINDS[request.param]

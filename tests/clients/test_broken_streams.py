@@ -4,15 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.clients.conftest import KINDS, Kind, connected
+from tests.clients.conftest import Kind, connected, kinds
 from tests.clients.proxy import BreakableProxy, breakable_proxy
 from tests.clients.real_client import RealClient
 from tests.running_site import RunningSite
 
 with_resumable_streams = pytest.mark.parametrize(
-    "kind",
-    [name for name, kind in KINDS.items() if kind.sessions and kind.over == "http"],
-    indirect=True,
+    "kind", kinds(lambda kind: kind.sessions and kind.over == "http"), indirect=True
 )
 
 

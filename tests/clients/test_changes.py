@@ -3,6 +3,7 @@
 from tests.clients.conftest import KINDS, Kind, connected, stateless, with_sessions
 from tests.clients.real_client import RealClient
 from tests.running_site import RunningSite
+from tests.spec import spec
 
 
 @with_sessions
@@ -28,6 +29,7 @@ def test_session_receives_updates_of_a_subscribed_resource(client: RealClient) -
     client.request("resources/unsubscribe", uri="ticket://20")
 
 
+@spec("RES-06")
 @with_sessions
 def test_session_receives_no_updates_after_unsubscribe(client: RealClient) -> None:
     client.request("resources/subscribe", uri="ticket://21")

@@ -15,6 +15,8 @@ import pytest
 from tests.clients import environments
 from tests.running_site import ROOT, RunningSite
 
+pytestmark = pytest.mark.nightly
+
 FRAMEWORKS = ("langchain", "pydantic_ai", "openai_agents", "fastmcp")
 PROGRAMS = Path(__file__).resolve().parent / "frameworks"
 TIMEOUT = 60

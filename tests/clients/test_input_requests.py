@@ -7,6 +7,7 @@ of the call; without one the result lists the input requests, and the client cal
 import pytest
 
 from tests.clients.real_client import Json, RealClient
+from tests.spec import spec
 
 SCHOOLS = ["Bluewater Sailing School", "Greenfield Primary School"]
 
@@ -66,6 +67,7 @@ def test_tool_receives_the_sampling_result(suite_client: RealClient) -> None:
     assert result["content"][0]["text"] == "LLM response: Hi!"
 
 
+@spec("ROOT-01")
 def test_tool_receives_the_roots_of_the_client(suite_client: RealClient) -> None:
     call = suite_client.start(
         "tools/call", name="test_input_required_result_list_roots", arguments={}

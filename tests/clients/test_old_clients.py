@@ -6,6 +6,8 @@ import pytest
 
 from tests.clients.real_client import RealClient, SdkError
 
+pytestmark = pytest.mark.nightly
+
 INVALID_PARAMS = -32602
 RESOURCE_NOT_FOUND = -32002
 PROGRESS_TOKEN = 0

@@ -4,6 +4,7 @@ import json
 
 from tests.clients.conftest import Kind, stateless, with_sessions
 from tests.clients.real_client import Json, RealClient
+from tests.spec import spec
 
 CONCURRENT_CALLS = 50
 
@@ -46,6 +47,7 @@ def test_comment_written_by_a_tool_is_read_as_a_resource(client: RealClient) -> 
     assert "Zażółć gęślą jaźń 🐍" in ticket["contents"][0]["text"]
 
 
+@spec("T-HTTP-6A")
 def test_assigns_are_kept_in_a_session_but_not_between_stateless_requests(
     client: RealClient, kind: Kind
 ) -> None:

@@ -9,6 +9,9 @@ import pytest
 from tests.clients.conftest import KINDS, connected
 from tests.clients.real_client import Json, RealClient, SdkError
 from tests.running_site import RunningSite
+from tests.spec import spec
+
+pytestmark = pytest.mark.nightly
 
 
 @pytest.fixture(params=["python_1_http", "python_1_stdio"])
@@ -25,6 +28,7 @@ def create(client: RealClient, tool: str, **arguments: object) -> Json:
     return task
 
 
+@spec("TASK-02")
 def test_tasks_are_declared(client: RealClient) -> None:
     wanted: Json = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
     # The SDK fails if it exits while it reads the notifications of a new session.
@@ -33,6 +37,7 @@ def test_tasks_are_declared(client: RealClient) -> None:
     assert client.connected["capabilities"]["tasks"] == wanted
 
 
+@spec("TASK-12")
 def test_task_runs_and_is_polled_until_its_end(client: RealClient) -> None:
     task = create(client, "slow_compute", seconds=0.5, label="sum")
     done = client.request("tasks/poll", taskId=task["taskId"])
@@ -44,6 +49,7 @@ def test_task_runs_and_is_polled_until_its_end(client: RealClient) -> None:
     assert related == {"taskId": task["taskId"]}
 
 
+@spec("TASK-43")
 def test_result_is_awaited_while_the_task_runs(client: RealClient) -> None:
     task = create(client, "slow_compute", seconds=0.5)
     result = client.request("tasks/result", taskId=task["taskId"])
@@ -51,6 +57,7 @@ def test_result_is_awaited_while_the_task_runs(client: RealClient) -> None:
     assert result["content"][0]["text"] == "computation: done after 0.5 s"
 
 
+@spec("TASK-52")
 def test_task_requests_input_on_the_stream_of_its_result(client: RealClient) -> None:
     task = create(client, "confirm_delete", filename="notes.txt")
     polled = client.request("tasks/poll", taskId=task["taskId"])
@@ -71,6 +78,7 @@ def test_tasks_are_listed(client: RealClient) -> None:
     assert [task["taskId"] for task in listed["tasks"]] == created
 
 
+@spec("TASK-80")
 def test_task_is_cancelled(client: RealClient) -> None:
     task = create(client, "slow_compute", seconds=60)
     cancelled = client.request("tasks/cancel", taskId=task["taskId"])

@@ -21,11 +21,12 @@ import pytest
 from django_mcp import registry
 from django_mcp.protocol.revisions import BY_VERSION
 from django_mcp.pubsub import coalescing
-from django_mcp.testing import spec_schemas
 from django_mcp.testing.asgi import TIMEOUT
 from django_mcp.transports.connection import stdio
+from tests import spec_schemas
 from tests.conversations.sample_server import desk
 from tests.memory_stores import MEMORY
+from tests.spec import spec
 
 if TYPE_CHECKING:
     from pytest_django import Settings
@@ -152,6 +153,30 @@ def _check_schema(version: str, received: Any, methods: dict[str, str]) -> None:
         spec_schemas.check(BY_VERSION[version], each, methods.get(str(each.get("id"))))
 
 
+@spec(
+    "LIFE-12",
+    "LIFE-13",
+    "LIFE-32",
+    "RPC-11",
+    "RPC-12",
+    "RPC-B4",
+    "PROG-06",
+    "TOOL-18",
+    "RES-06",
+    "PROMPT-03",
+    "PROMPT-09",
+    "2026/VER-09",
+    "2026/VER-10",
+    "2026/DSC-05",
+    "2026/ERR-07",
+    "2026/META-04",
+    "2026/TR-01",
+    "2026/STD-08",
+    "2026/MRTR-13",
+    "2026/SUB-01",
+    "2026/CAN-05",
+    "2026/PRM-03",
+)
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 async def test_server_messages_match_the_transcript(path: Path, settings: Settings) -> None:
     settings.DJANGO_MCP = {"STORES": MEMORY, "NOTIFY_LISTS_ON_INITIALIZE": True}

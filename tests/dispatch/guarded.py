@@ -33,7 +33,7 @@ class Member(AnonymousUser):
         super().__init__()
         self.is_permitted = is_permitted
 
-    async def ahas_perm(self, perm: str, obj: Any = None) -> bool:
+    def has_perm(self, perm: str, obj: Any = None) -> bool:
         return self.is_permitted
 
 

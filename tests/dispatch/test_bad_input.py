@@ -18,6 +18,7 @@ from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
 from tests.memory_stores import Configure
+from tests.spec import spec
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
 INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
@@ -50,6 +51,7 @@ async def error_for(client: Client, data: Any) -> dict[str, Any]:
 # Invalid messages.
 
 
+@spec("RPC-08", "RPC-15", "RPC-16", "2026/JR-01")
 @pytest.mark.parametrize(
     "data",
     [
@@ -69,6 +71,7 @@ async def test_invalid_json_returns_parse_error(client_for: ClientFor, data: byt
     assert (error["code"], error["id"]) == (PARSE_ERROR, None)
 
 
+@spec("RPC-01", "RPC-02", "RPC-03", "RPC-15", "2026/JR-01", "2026/JR-02")
 @pytest.mark.parametrize(
     "message",
     [
@@ -92,6 +95,7 @@ async def test_invalid_jsonrpc_message_returns_invalid_request(
     assert (error["code"], error["id"]) == (INVALID_REQUEST, None)
 
 
+@spec("RPC-14", "2026/JR-07")
 @pytest.mark.parametrize(
     "message",
     [
@@ -128,6 +132,7 @@ async def test_batch_is_rejected_by_revisions_without_batches(
 # Methods and their parameters.
 
 
+@spec("RPC-15")
 @pytest.mark.parametrize("method", ["tools/forget", "", "tools", "notifications/x"])
 async def test_unknown_method_returns_method_not_found(client_for: ClientFor, method: str) -> None:
     async with client_for(shop()) as client:
@@ -140,6 +145,7 @@ async def test_unknown_method_returns_method_not_found(client_for: ClientFor, me
 REMOVED = ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"]
 
 
+@spec("2026/ERR-07")
 @pytest.mark.parametrize("mcp_version", ["2026-07-28"])
 @pytest.mark.parametrize("method", REMOVED)
 async def test_removed_method_returns_method_not_found(client_for: ClientFor, method: str) -> None:
@@ -158,6 +164,7 @@ async def test_server_discover_returns_method_not_found_before_2026_07_28(
             assert error.code == METHOD_NOT_FOUND
 
 
+@spec("RPC-15", "TOOL-25", "TOOL-26", "2026/TOOL-09")
 @pytest.mark.parametrize(
     ("params", "expected_message"),
     [
@@ -181,6 +188,7 @@ async def test_tool_call_with_invalid_name_or_arguments_returns_invalid_params(
     assert (error.code, error.message) == (INVALID_PARAMS, expected_message)
 
 
+@spec("TOOL-27", "TOOL-28", "TOOL-30", "2026/TOOL-10", "2026/TOOL-11")
 @pytest.mark.parametrize(
     ("arguments", "expected_message"),
     [
@@ -238,6 +246,7 @@ class Unserializable:
     it: object
 
 
+@spec("RPC-15", "TOOL-15", "TOOL-33", "2026/TOOL-11")
 async def test_result_violating_the_output_schema_returns_internal_error(
     client_for: ClientFor, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from django_mcp import Frame
 from django_mcp.auth.base import Principal
-from django_mcp.dispatch.handle import Call, CallsInFlight
+from django_mcp.dispatch.calls_in_flight import Call, CallsInFlight
+from django_mcp.frame.transport import HttpTransport
 from django_mcp.protocol.errors import ServerBusy, TooManyRequests
 
 
@@ -20,15 +21,13 @@ class Limits:
     max_in_flight_per_process: int = 4
 
 
-@dataclass(frozen=True)
-class Address:
-    remote_ip: str
-
-
 def call(subject: str = "", address: str = "10.0.0.1") -> Call:
-    principal, transport = Principal(scheme="token", subject=subject), Address(address)
+    principal, transport = (
+        Principal(scheme="token", subject=subject),
+        HttpTransport(remote_ip=address),
+    )
     made = Call()
-    made.frame = Frame(auth=principal, transport=transport)  # type: ignore[arg-type]
+    made.frame = Frame(auth=principal, transport=transport)
     return made
 
 
@@ -42,8 +41,10 @@ async def begin(in_flight: CallsInFlight, *calls: Call, **limits: Any) -> None:
     [
         (("ann", "10.0.0.1"), ("ann", "10.0.0.2")),
         (("", "10.0.0.1"), ("", "10.0.0.1")),
+        (("", "2001:db8:1:2::1"), ("", "2001:db8:1:2:a:b:c:d")),
+        (("", "10.0.0.1"), ("", "::ffff:10.0.0.1")),
     ],
-    ids=["principal", "address of anonymous callers"],
+    ids=["principal", "address", "IPv6 network", "IPv4 address in IPv6"],
 )
 async def test_calls_of_one_caller_are_bounded(
     present: tuple[str, str], further: tuple[str, str]
@@ -66,6 +67,11 @@ async def test_calls_of_other_callers_are_not_affected(other: tuple[str, str]) -
 async def test_anonymous_callers_of_different_addresses_are_counted_apart() -> None:
     in_flight = CallsInFlight()
     await begin(in_flight, call(), call(), call("", "10.0.0.2"), call("", "10.0.0.2"))
+
+
+async def test_anonymous_callers_of_different_ipv6_networks_are_counted_apart() -> None:
+    in_flight = CallsInFlight()
+    await begin(in_flight, *(call("", f"2001:db8:1:{net}::1") for net in (1, 1, 2, 2)))
 
 
 @pytest.mark.parametrize("per_process", [1, 4])

@@ -12,6 +12,7 @@ from django_mcp import Frame, Server
 from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
+from tests.spec import spec
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 TIMEOUT = 5.0
@@ -63,6 +64,7 @@ async def cancel_call(client: Client, desk: BlockingServer, tool: str) -> None:
         await desk.stopped.wait()
 
 
+@spec("CANC-04", "CANC-05")
 @pytest.mark.parametrize("tool", ["wait", "block"])
 async def test_cancelled_request_stops_its_handler_and_discards_its_frame(
     client_for: ClientFor, tool: str
@@ -78,6 +80,7 @@ async def test_cancelled_request_stops_its_handler_and_discards_its_frame(
     assert desk.seen == ([True] if tool == "block" else [])
 
 
+@spec("CANC-06", "2026/STD-05", "2026/CAN-02")
 @pytest.mark.parametrize("mcp_transport", ["stdio"])
 async def test_cancelled_request_over_stdio_receives_no_response(
     client_for: ClientFor,
@@ -92,6 +95,7 @@ async def test_cancelled_request_over_stdio_receives_no_response(
     assert desk.reasons == ["The client gave the request up"]
 
 
+@spec("RPC-13", "CANC-07", "CANC-11", "CANC-12", "2026/JR-08", "2026/CAN-03", "2026/CAN-04")
 @pytest.mark.parametrize("mcp_transport", ["stdio"])
 @pytest.mark.parametrize(
     "params",
@@ -109,6 +113,7 @@ async def test_cancellation_of_unknown_request_is_ignored(
     assert result["content"][0]["text"] == "{}"
 
 
+@spec("CANC-13")
 @pytest.mark.parametrize("mcp_transport", ["stdio"])
 async def test_cancellation_with_request_id_of_another_type_is_ignored(
     client_for: ClientFor,
@@ -130,6 +135,7 @@ async def test_cancellation_with_request_id_of_another_type_is_ignored(
     assert desk.stopped.is_set()
 
 
+@spec("RPC-04", "2026/JR-03")
 @pytest.mark.parametrize("mcp_transport", ["stdio"])
 async def test_request_with_id_of_running_request_is_rejected(client_for: ClientFor) -> None:
     desk = BlockingServer()
@@ -161,6 +167,7 @@ async def test_cancellation_is_not_requested_in_an_uncancelled_call(client_for: 
     assert result["content"][0]["text"] == "False None"
 
 
+@spec("LIFE-27", "2026/CAN-06")
 async def test_call_exceeding_the_handler_timeout_is_cancelled(
     client_for: ClientFor, configure: Any
 ) -> None:
@@ -175,6 +182,7 @@ async def test_call_exceeding_the_handler_timeout_is_cancelled(
     assert desk.stopped.is_set()
 
 
+@spec("CANC-10", "2026/CAN-07")
 @pytest.mark.parametrize("mcp_transport", ["http", "stdio"])
 async def test_cancellation_reason_is_logged(
     client_for: ClientFor, caplog: pytest.LogCaptureFixture

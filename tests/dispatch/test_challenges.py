@@ -15,6 +15,7 @@ from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
 from tests.memory_stores import Configure
+from tests.spec import spec
 
 MODERN = "2026-07-28"
 
@@ -29,7 +30,7 @@ class Member(AnonymousUser):
         self.pk = pk  # type: ignore[assignment]
         self.granted = permissions
 
-    async def ahas_perm(self, perm: str, obj: Any = None) -> bool:
+    def has_perm(self, perm: str, obj: Any = None) -> bool:
         return perm in self.granted
 
 
@@ -123,6 +124,7 @@ async def test_token_without_the_scope_is_answered_with_all_scopes_that_suffice(
             assert await use() is not None
 
 
+@spec("AUTH-07")
 async def test_scope_that_includes_the_needed_one_suffices(
     client_for: ClientFor, configure: Configure
 ) -> None:
@@ -178,6 +180,7 @@ async def test_policy_of_a_component_precedes_that_of_its_server(
     assert error.message == (LOGIN if expected == "challenged" else "Unknown tool: close")
 
 
+@spec("AUTH-06")
 async def test_listening_to_challenged_resources_is_challenged_with_the_scopes_of_all() -> None:
     server = Server("desk", capabilities={"resources": {"subscribe": True}})
     for name in "abc":
@@ -216,6 +219,7 @@ async def test_call_by_the_site_raises_the_challenge() -> None:
     assert anonymous.value.scopes == lacking.value.scopes == {"mcp", "tickets:read"}
 
 
+@spec("AUTH-08")
 @pytest.mark.parametrize("scope", ["two words", 'quo"ted', "back\\slash", "ü", "offline_access", 1])
 def test_scope_that_no_challenge_can_contain_is_rejected(scope: Any) -> None:
     with pytest.raises(ConfigurationError, match="has the scope"):

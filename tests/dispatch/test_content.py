@@ -20,6 +20,7 @@ from django_mcp.protocol.content import (
 )
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
+from tests.spec import spec
 
 BYTES = b"\x00\x01"
 ENCODED = base64.b64encode(BYTES).decode()
@@ -42,6 +43,8 @@ async def blocks(client_for: ClientFor, answer: ToolResponse) -> list[dict[str, 
     return content
 
 
+@spec("TOOL-20")
+@pytest.mark.every_combination
 async def test_text_and_image_blocks_are_sent_in_every_revision(client_for: ClientFor) -> None:
     answer = Response.tool().text("Hello").image(BYTES, "image/png").image(ENCODED, "image/gif")
 
@@ -52,6 +55,8 @@ async def test_text_and_image_blocks_are_sent_in_every_revision(client_for: Clie
     ]
 
 
+@spec("TOOL-22", "2026/TOOL-12")
+@pytest.mark.every_combination
 async def test_embedded_resources_are_sent_in_every_revision(client_for: ClientFor) -> None:
     answer = (
         Response.tool()
@@ -71,6 +76,7 @@ async def test_embedded_resources_are_sent_in_every_revision(client_for: ClientF
     ]
 
 
+@spec("TOOL-19")
 async def test_audio_is_sent_as_embedded_resource_in_2024_11_05(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -80,6 +86,7 @@ async def test_audio_is_sent_as_embedded_resource_in_2024_11_05(
     assert await blocks(client_for, answer) == [expected]
 
 
+@spec("TOOL-19")
 async def test_resource_link_is_sent_as_text_before_2025_06_18(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -100,6 +107,7 @@ async def test_resource_link_is_sent_as_text_before_2025_06_18(
         assert ("icons" in block) == (mcp_version != "2025-06-18")
 
 
+@spec("TOOL-24")
 async def test_last_modified_annotation_is_omitted_before_2025_06_18(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -113,6 +121,7 @@ async def test_last_modified_annotation_is_omitted_before_2025_06_18(
     assert block["annotations"] == expected
 
 
+@spec("META-08")
 async def test_block_meta_is_omitted_before_2025_06_18(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -141,6 +150,7 @@ async def test_returned_content_blocks_are_sent_unchanged(client_for: ClientFor)
     assert kinds == [["image"], ["text", "image"]]
 
 
+@spec("PROMPT-05", "PROMPT-06", "PROMPT-08", "2026/PRM-04")
 async def test_prompt_messages_are_converted_to_the_negotiated_revision(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -169,6 +179,7 @@ async def test_prompt_messages_are_converted_to_the_negotiated_revision(
     assert result["description"] == "Listens"
 
 
+@spec("PROMPT-04")
 @pytest.mark.parametrize("content", [{"type": "tool_use", "id": "1"}, {"type": "image"}])
 async def test_prompt_message_that_is_no_content_returns_internal_error(
     client_for: ClientFor, content: dict[str, Any], caplog: pytest.LogCaptureFixture
@@ -183,6 +194,7 @@ async def test_prompt_message_that_is_no_content_returns_internal_error(
     assert "A prompt returned a mapping that is no message" in caplog.text
 
 
+@spec("RPC-05")
 @pytest.mark.parametrize("mcp_version", ["2024-11-05", "2025-11-25"])
 async def test_middleware_result_without_its_members_returns_internal_error(
     client_for: ClientFor, caplog: pytest.LogCaptureFixture

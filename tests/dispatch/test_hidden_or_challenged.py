@@ -29,6 +29,7 @@ from tests.dispatch.guarded import (
     Use,
     desk,
 )
+from tests.spec import spec
 from tests.transports.wire import SESSIONS, STATELESS, Wire
 
 ALL = [*SESSIONS, STATELESS]
@@ -69,6 +70,9 @@ def in_each_revision(uses: list[Use]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("version", "use"), having, ids=ids)
 
 
+@spec(
+    "AUTH-RS-10", "AUTH-RS-12", "AUTH-RS-17", "AUTH-RS-24", "AUTH-RS-25", "AUTH-06", "identity-23"
+)
 @in_each_revision(USES)
 @settings(max_examples=8, deadline=None)
 @given(guard=GUARDS, caller=CALLERS)
@@ -163,6 +167,7 @@ async def test_session_is_opened_alike_without_the_component(
     assert replies[0][0] == 200
 
 
+@spec("AUTH-RS-17", "AUTH-04")
 @settings(max_examples=40, deadline=None)
 @given(guard=GUARDS, caller=CALLERS, version=VERSIONS)
 async def test_token_without_the_scopes_of_the_server_is_rejected_before_the_message_is_read(

@@ -13,6 +13,7 @@ from django_mcp.protocol import jsonrpc
 from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
 from tests.memory_stores import Configure
+from tests.spec import spec
 
 pytestmark = pytest.mark.usefixtures("configure")
 
@@ -36,6 +37,7 @@ async def response_to(client: Client, message: Any) -> dict[str, Any]:
     return answer
 
 
+@spec("RPC-02", "RPC-05", "RPC-06", "RPC-07", "2026/JR-02", "2026/JR-04", "2026/JR-05")
 @pytest.mark.parametrize("identity", [0, 1, -1, 2**53, 2**63 - 1, "", "1", "a b", "ü", "x" * 256])
 async def test_response_repeats_the_request_id_with_its_type(
     client_for: ClientFor, identity: Any
@@ -51,6 +53,7 @@ async def test_response_repeats_the_request_id_with_its_type(
     assert ("result" in unknown, "error" in unknown) == (False, True)
 
 
+@spec("2026/JR-03", "2026/ST-02")
 async def test_two_clients_can_use_the_same_request_id_concurrently(client_for: ClientFor) -> None:
     started, proceed = asyncio.Event(), asyncio.Event()
     server = Server("shop")
@@ -77,6 +80,7 @@ async def test_two_clients_can_use_the_same_request_id_concurrently(client_for: 
     assert texts == ["one", "other"]
 
 
+@spec("RPC-17", "2026/VER-06")
 async def test_unknown_members_and_notifications_are_ignored(client_for: ClientFor) -> None:
     async with client_for(shop()) as client:
         params = {"name": "repeat", "arguments": {"text": "a"}, "task": {"ttl": 60}, "later": []}
@@ -89,6 +93,7 @@ async def test_unknown_members_and_notifications_are_ignored(client_for: ClientF
     assert again["content"][0]["text"] == "b"
 
 
+@spec("LIFE-21")
 @in_sessions
 async def test_unknown_client_capabilities_are_accepted(
     client_for: ClientFor, mcp_version: str
@@ -99,6 +104,7 @@ async def test_unknown_client_capabilities_are_accepted(
         assert client.initialize_result["protocolVersion"] == mcp_version
 
 
+@spec("RPC-16")
 @pytest.mark.parametrize(
     "text", ["Grüße, мир, 世界 🌍", "a\nb\r\nc\u2028d\u2029e", "\x00\x1f\x7f", ""]
 )
@@ -111,6 +117,7 @@ async def test_unicode_and_control_characters_are_preserved(
     assert result["content"][0]["text"] == text
 
 
+@spec("T-STDIO-02", "2026/STD-01")
 @pytest.mark.parametrize("value", ["a\nb", {"a": ["\r\n", "\u2028"]}, 'quote " and \\'])
 def test_encoded_message_contains_no_line_breaks(value: Any) -> None:
     encoded = jsonrpc.encode(jsonrpc.result(1, {"value": value}))
@@ -120,6 +127,7 @@ def test_encoded_message_contains_no_line_breaks(value: Any) -> None:
     assert json.loads(encoded)["result"]["value"] == value
 
 
+@spec("CANC-02")
 @pytest.mark.parametrize("mcp_transport", ["stdio"])
 @in_sessions
 async def test_initialize_request_cannot_be_cancelled(
@@ -127,11 +135,14 @@ async def test_initialize_request_cannot_be_cancelled(
 ) -> None:
     hook_called, proceed = asyncio.Event(), asyncio.Event()
 
+    server = shop()
+
+    @server.hook
     async def on_initialize(info: Any, capabilities: Any, frame: Frame) -> None:
         hook_called.set()
         await proceed.wait()
 
-    client = client_for(shop(on_initialize=on_initialize))
+    client = client_for(server)
     await client.connect()
     params = {
         "protocolVersion": mcp_version,
@@ -152,6 +163,7 @@ async def test_initialize_request_cannot_be_cancelled(
     assert answer["result"]["protocolVersion"] == mcp_version
 
 
+@spec("CANC-13")
 @in_sessions
 async def test_cancellation_of_unknown_ids_does_not_affect_a_running_request(
     client_for: ClientFor, configure: Configure

@@ -9,6 +9,7 @@ import pytest
 from django_mcp import ConfigurationError, Frame, Response, Server, TextContent
 from django_mcp.components.responses import ToolResponse
 from django_mcp.testing.plugin import ClientFor
+from tests.spec import spec
 
 pytestmark = pytest.mark.usefixtures("configure")
 
@@ -16,6 +17,7 @@ PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 WITHOUT_META_ON_BLOCKS = ("2024-11-05", "2025-03-26")
 
 
+@spec("2026/META-09")
 async def test_frame_trace_contains_the_trace_context_of_the_request(client_for: ClientFor) -> None:
     server = Server("shop")
 
@@ -34,6 +36,7 @@ async def test_frame_trace_contains_the_trace_context_of_the_request(client_for:
     assert without["content"][0]["text"] == "{}"
 
 
+@spec("META-01", "2026/META-08")
 @pytest.mark.parametrize(
     "meta",
     [
@@ -60,6 +63,7 @@ async def test_unknown_request_meta_is_passed_to_the_handler(
     assert all(f'"{key}"' in result["content"][0]["text"] for key in meta)
 
 
+@spec("META-08", "TOOL-36")
 async def test_meta_of_tools_and_blocks_is_omitted_before_2025_06_18(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -80,6 +84,7 @@ async def test_meta_of_tools_and_blocks_is_omitted_before_2025_06_18(
     assert result["content"][0].get("_meta") == (mine if has_meta else None)
 
 
+@spec("META-02", "2026/META-07")
 @pytest.mark.parametrize("key", ["dev.mcp/key", "9com/key", "-key", "a b"])
 def test_invalid_or_reserved_meta_key_is_rejected(key: str) -> None:
     with pytest.raises(ConfigurationError, match="_meta"):
@@ -90,14 +95,16 @@ def test_invalid_or_reserved_meta_key_is_rejected(key: str) -> None:
         Response.tool().meta({key: 1})
 
 
+@spec("2026/VER-05")
 @pytest.mark.parametrize("identity", ["mine", "dev.mcp/x"])
 def test_invalid_extension_identifier_is_rejected(identity: str) -> None:
     with pytest.raises(ConfigurationError, match=identity):
         Server("shop", capabilities={"extensions": {identity: {}}})
     with pytest.raises(ConfigurationError, match=identity):
-        Server("shop").set_capabilities({"extensions": {identity: {}}})
+        Server("shop").capabilities.replace({"extensions": {identity: {}}})
 
 
+@spec("2026/VER-05")
 async def test_extensions_are_declared_from_2025_11_25(
     client_for: ClientFor, mcp_version: str
 ) -> None:

@@ -12,6 +12,7 @@ from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
 from tests.memory_stores import Configure
+from tests.spec import spec
 
 LISTS = {
     "tools/list": "tools",
@@ -44,6 +45,7 @@ def names(listed: list[dict[str, Any]]) -> list[str]:
     return [each.get("uri") or each.get("uriTemplate") or each["name"] for each in listed]
 
 
+@spec("TOOL-02", "2026/TOOL-03")
 async def test_list_is_sorted_by_order_and_then_by_name(client_for: ClientFor) -> None:
     server = Server("shop")
     for name, order in [("b", 0), ("z", -1), ("a", 0), ("first", -10), ("last", 5)]:
@@ -55,6 +57,7 @@ async def test_list_is_sorted_by_order_and_then_by_name(client_for: ClientFor) -
     assert names(listed) == ["first", "z", "a", "b", "last"]
 
 
+@spec("TOOL-02", "RES-02", "PROMPT-02", "PAGE-01", "PAGE-03")
 async def test_every_page_but_the_last_has_a_next_cursor(
     client_for: ClientFor,
 ) -> None:
@@ -70,6 +73,7 @@ async def test_every_page_but_the_last_has_a_next_cursor(
             assert "nextCursor" not in third
 
 
+@spec("PAGE-02", "2026/PAG-02")
 async def test_full_last_page_has_no_next_cursor(client_for: ClientFor) -> None:
     async with client_for(many(4, page_size=2)) as client:
         first = await client.request("tools/list")
@@ -89,6 +93,7 @@ async def test_page_size_setting_applies_to_servers_without_page_size(
     assert len(page["prompts"]) == 3
 
 
+@spec("PAGE-04", "2026/PAG-01")
 async def test_cursor_remains_valid_after_components_change(
     client_for: ClientFor,
 ) -> None:
@@ -104,6 +109,7 @@ async def test_cursor_remains_valid_after_components_change(
     assert names(second["tools"]) == ["tool_2", "tool_3"]
 
 
+@spec("PAGE-05", "2026/PAG-01", "2026/PAG-02")
 @pytest.mark.parametrize("cursor", ["", "forged", 7, None, {}, "x" * 5000])
 async def test_forged_or_malformed_cursor_is_rejected(client_for: ClientFor, cursor: Any) -> None:
     async with client_for(many(1)) as client:
@@ -113,6 +119,7 @@ async def test_forged_or_malformed_cursor_is_rejected(client_for: ClientFor, cur
     assert (error.code, error.message) == (-32602, "Invalid cursor")
 
 
+@spec("PAGE-06")
 async def test_cursor_of_another_list_is_rejected(client_for: ClientFor) -> None:
     async with client_for(many(2, page_size=1)) as client:
         cursor = (await client.request("tools/list"))["nextCursor"]
@@ -121,6 +128,7 @@ async def test_cursor_of_another_list_is_rejected(client_for: ClientFor) -> None
     assert error.code == -32602
 
 
+@spec("2026/PAG-03")
 async def test_cursor_of_another_server_is_rejected(client_for: ClientFor) -> None:
     other = Server("other", page_size=1)
     other.tool(name="a")(nothing)
@@ -133,6 +141,7 @@ async def test_cursor_of_another_server_is_rejected(client_for: ClientFor) -> No
     assert error.code == -32602
 
 
+@spec("LIFE-20", "TOOL-01", "PROMPT-11", "2026/DSC-03")
 async def test_empty_server_declares_only_logging_and_rejects_list_methods(
     client_for: ClientFor,
 ) -> None:
@@ -144,6 +153,7 @@ async def test_empty_server_declares_only_logging_and_rejects_list_methods(
     assert set(welcome["capabilities"]) == {"logging"}
 
 
+@spec("2026/TOOL-02", "2026/RES-02", "2026/PRM-02")
 async def test_declared_capability_without_components_returns_an_empty_list(
     client_for: ClientFor,
 ) -> None:
@@ -204,6 +214,7 @@ def common_options() -> dict[str, Any]:
     }
 
 
+@spec("ICON-02", "TOOL-04", "TOOL-13", "TOOL-35")
 async def test_listed_tool_has_exactly_the_fields_of_the_revision(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -219,6 +230,7 @@ async def test_listed_tool_has_exactly_the_fields_of_the_revision(
     assert set(tool) == fields_up_to(TOOL_FIELDS, mcp_version)
 
 
+@spec("RES-08", "2026/RES-10")
 async def test_listed_resource_has_exactly_the_fields_of_the_revision(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -242,6 +254,7 @@ async def test_listed_resource_has_exactly_the_fields_of_the_revision(
     }
 
 
+@spec("ICON-02", "PROMPT-02")
 async def test_listed_prompt_has_exactly_the_fields_of_the_revision(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -262,6 +275,7 @@ async def test_listed_prompt_has_exactly_the_fields_of_the_revision(
     assert prompt["arguments"] == [argument]
 
 
+@spec("TOOL-04")
 async def test_boolean_property_schemas_are_listed_only_in_2026_07_28(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -279,6 +293,8 @@ async def test_boolean_property_schemas_are_listed_only_in_2026_07_28(
     assert not answer.get("isError")
 
 
+@spec("RES-08", "PROMPT-02", "2026/TOOL-06")
+@pytest.mark.every_combination
 async def test_descriptions_are_listed_in_every_revision(client_for: ClientFor) -> None:
     server = Server("shop")
     server.tool(description="A tool")(nothing)
@@ -323,6 +339,7 @@ async def test_replaced_component_is_listed_with_its_new_description(
     assert listed["description"] == "the new one"
 
 
+@spec("2026/CCH-01")
 async def test_lists_contain_cache_hints_only_in_2026_07_28(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -338,6 +355,7 @@ async def test_lists_contain_cache_hints_only_in_2026_07_28(
     assert hints == [expected] * 4
 
 
+@spec("2026/CCH-03")
 @pytest.mark.parametrize("mcp_version", ["2026-07-28"])
 async def test_all_pages_of_a_list_have_the_same_cache_hint(client_for: ClientFor) -> None:
     pages = []
@@ -352,6 +370,7 @@ async def test_all_pages_of_a_list_have_the_same_cache_hint(client_for: ClientFo
     assert [(page["ttlMs"], page["cacheScope"]) for page in pages] == [(9, "public")] * 3
 
 
+@spec("TOOL-08")
 async def test_component_names_are_case_sensitive(client_for: ClientFor) -> None:
     server = Server("shop")
     server.tool(name="Find")(lambda: "one")
@@ -365,6 +384,7 @@ async def test_component_names_are_case_sensitive(client_for: ClientFor) -> None
     assert (listed, found) == (["Find", "find"], ["other", "one"])
 
 
+@spec("TOOL-07", "2026/TOOL-04")
 @pytest.mark.parametrize("name", ["a", "Z9", "a.b-c_d", "_", "1", "x" * 128])
 async def test_component_name_with_valid_characters_is_accepted(
     client_for: ClientFor, name: str
@@ -376,12 +396,14 @@ async def test_component_name_with_valid_characters_is_accepted(
         assert names(await client.list_tools()) == [name]
 
 
+@spec("TOOL-07", "TOOL-09", "TOOL-10", "2026/TOOL-04")
 @pytest.mark.parametrize("name", ["x" * 129, "a b", "a,b", "a/b", "ä", "a\n", "a:b", "a@b"])
 def test_component_name_with_invalid_characters_or_length_is_rejected(name: str) -> None:
     with pytest.raises(ConfigurationError, match="cannot be used"):
         Server("shop").tool(name=name)(nothing)
 
 
+@spec("TOOL-11", "2026/TOOL-04")
 def test_duplicate_name_is_rejected_with_both_source_locations() -> None:
     server = Server("shop")
     server.tool(name="find")(nothing)
@@ -393,6 +415,7 @@ def test_duplicate_name_is_rejected_with_both_source_locations() -> None:
     assert str(caught.value).count(f"{__name__}:") == 2
 
 
+@spec("2026/CCH-02", "2026/CCH-04")
 async def test_list_cache_hint_defaults_to_private_and_zero_ttl() -> None:
     async with Client(many(1)) as client:
         page = await client.request("tools/list")

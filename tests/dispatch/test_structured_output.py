@@ -14,6 +14,7 @@ from django_mcp import Response, Server
 from django_mcp.components.responses import ToolResponse
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
+from tests.spec import spec
 
 UNSTRUCTURED = ("2024-11-05", "2025-03-26")
 OBJECTS_ONLY = ("2025-06-18", "2025-11-25")
@@ -49,6 +50,7 @@ async def structured(client_for: ClientFor, server: Server) -> tuple[Any, Any, s
     )
 
 
+@spec("TOOL-14", "TOOL-17", "2026/TOOL-08")
 async def test_pydantic_model_is_sent_as_structured_content_and_text(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -80,6 +82,7 @@ async def test_dataclass_is_sent_as_structured_content(
     assert content == expected(mcp_version, {"x": 0, "y": 1}, wrapped=False)
 
 
+@spec("TOOL-16")
 async def test_list_result_is_wrapped_in_an_object_before_2026_07_28(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -100,6 +103,7 @@ async def test_list_result_is_wrapped_in_an_object_before_2026_07_28(
         assert schema["type"] == "array"
 
 
+@spec("2026/TOOL-07")
 async def test_union_result_is_wrapped_in_an_object_before_2026_07_28(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -130,6 +134,7 @@ async def test_dict_without_output_schema_is_sent_as_structured_content(
     assert schema is None
 
 
+@spec("2026/TOOL-07")
 async def test_explicit_output_schema_is_listed_unchanged(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -146,6 +151,7 @@ async def test_explicit_output_schema_is_listed_unchanged(
     assert listed == (None if mcp_version in UNSTRUCTURED else schema)
 
 
+@spec("TOOL-15", "2026/TOOL-07")
 @pytest.mark.parametrize("fits", [True, False])
 async def test_response_violating_the_output_schema_returns_internal_error(
     client_for: ClientFor, fits: bool

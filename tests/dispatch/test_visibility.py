@@ -11,6 +11,7 @@ from django.contrib.auth.models import AnonymousUser
 from django_mcp import Frame, Server, Tool
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
+from tests.spec import spec
 
 
 class Member(AnonymousUser):
@@ -20,7 +21,7 @@ class Member(AnonymousUser):
         super().__init__()
         self.granted = permissions
 
-    async def ahas_perm(self, perm: str, obj: Any = None) -> bool:
+    def has_perm(self, perm: str, obj: Any = None) -> bool:
         return perm in self.granted
 
 
@@ -84,6 +85,7 @@ async def test_permitted_user_can_list_and_use_components(
         assert (await client.complete("summarise", "number"))["values"] == ["7"]
 
 
+@spec("2026/TOOL-02", "2026/RES-02", "2026/PRM-02")
 @PERMISSIONS
 async def test_components_are_not_listed_without_permission(
     client_for: ClientFor, permission: str | Callable[..., Any]
@@ -95,6 +97,7 @@ async def test_components_are_not_listed_without_permission(
         assert await client.list_prompts() == []
 
 
+@spec("TOOL-31", "RES-16", "PROMPT-12", "2026/CCH-05", "2026/TOOL-11", "2026/RES-06", "2026/PRM-05")
 @PERMISSIONS
 async def test_forbidden_component_returns_the_same_error_as_a_missing_one(
     client_for: ClientFor, permission: str | Callable[..., Any]
@@ -117,6 +120,7 @@ async def test_forbidden_component_returns_the_same_error_as_a_missing_one(
     assert await refusals(desk(permission)) == await refusals(others)
 
 
+@spec("COMP-10", "2026/CMP-04")
 async def test_completion_of_a_forbidden_prompt_returns_the_error_of_a_missing_one(
     client_for: ClientFor,
 ) -> None:
@@ -127,6 +131,7 @@ async def test_completion_of_a_forbidden_prompt_returns_the_error_of_a_missing_o
     assert (hidden.code, hidden.message) == (missing.code, missing.message)
 
 
+@spec("2026/PAG-03")
 async def test_pages_are_filled_with_permitted_components(client_for: ClientFor) -> None:
     server = Server("desk", page_size=2)
     for number in range(6):
@@ -142,6 +147,7 @@ async def test_pages_are_filled_with_permitted_components(client_for: ClientFor)
     assert "nextCursor" not in second
 
 
+@spec("SEC-08")
 async def test_component_requires_all_of_its_scopes(client_for: ClientFor) -> None:
     server = Server("desk", when_denied="hidden")
 
@@ -156,6 +162,7 @@ async def test_component_requires_all_of_its_scopes(client_for: ClientFor) -> No
         assert (await client.call_tool("close"))["content"][0]["text"] == "closed"
 
 
+@spec("SEC-08")
 async def test_component_requires_both_scopes_and_permission(client_for: ClientFor) -> None:
     server = Server("desk", when_denied="hidden")
 

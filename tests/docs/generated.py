@@ -19,10 +19,10 @@ import django
 
 from django_mcp.management.findings.base import Level
 from django_mcp.protocol.revisions import REVISIONS, Feature, Revision
-from tests.attempts import ATTEMPTS
 from tests.conversations.recorded import table
 from tests.first_steps.steps import STEPS
 from tests.management.simulated_site import FAULTS, findings_of
+from tests.spec import ATTEMPTS, marked_tests
 
 PART = re.compile(r"(<!-- generated: (\w+) ([\w.\s]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -142,7 +142,9 @@ def _named(default: Any) -> Any:
 def attempts(group: str) -> str:
     """A table of attempts, their outcomes and their tests."""
     lines = ["| attempt | outcome | test |", "|---|---|---|"]
-    lines += [f"| {it.attempt} | {it.outcome} | `{it.test}` |" for it in ATTEMPTS[group]]
+    for identity, it in ATTEMPTS[group].items():
+        (test,) = marked_tests()[identity]
+        lines.append(f"| {it['attempt']} | {it['outcome']} | `{test}` |")
     return "\n".join(lines)
 
 

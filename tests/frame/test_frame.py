@@ -16,6 +16,7 @@ from django_mcp.frame.session import Change, Session
 from django_mcp.protocol.revisions import NEWEST
 from django_mcp.protocol.subscriptions import Filter
 from django_mcp.transports.http.request import ScopeTransport
+from tests.spec import spec
 
 
 def handler(params: dict[str, Any]) -> str:
@@ -122,6 +123,7 @@ class TestTransport:
         request_path="/mcp",
     )
 
+    @spec("T-HTTP-6A")
     @pytest.mark.parametrize("name", ["authorization", "Authorization", "AUTHORIZATION"])
     def test_header_lookup_ignores_case(self, name: str) -> None:
         assert Frame(transport=self.http).get_req_header(name) == "Bearer 1"

@@ -14,6 +14,7 @@ from django_mcp.frame import HttpTransport, StdioTransport
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
 from tests.memory_stores import Configure
+from tests.spec import spec
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 STATELESS = "2026-07-28"
@@ -112,6 +113,7 @@ async def test_initialize_meta_and_initialized_state_are_stored_in_the_session(
 # The principal.
 
 
+@spec("ELIC-27", "2026/META-05", "2026/ELI-06")
 async def test_user_is_anonymous_without_authentication(
     client_for: ClientFor,
 ) -> None:
@@ -123,6 +125,7 @@ async def test_user_is_anonymous_without_authentication(
     assert isinstance(seen.frame.user, AnonymousUser)
 
 
+@spec("ELIC-26")
 async def test_frame_exposes_the_authenticated_user_and_scopes(client_for: ClientFor) -> None:
     seen = FrameRecorder()
     user = AnonymousUser()
@@ -230,6 +233,7 @@ async def test_assigns_of_a_returned_frame_are_stored_in_the_session(
         assert text_of(await client.call_tool("everything")) == "{'a': [1, {'b': None}], 'c': 'd'}"
 
 
+@spec("2026/ST-01")
 @pytest.mark.parametrize("mcp_version", [STATELESS])
 async def test_assigns_are_discarded_without_a_session(client_for: ClientFor) -> None:
     async with client_for(assigns_server()) as client:

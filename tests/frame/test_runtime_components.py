@@ -10,9 +10,9 @@ import pytest
 from django_mcp import Frame, McpError, Server
 from django_mcp.pubsub import coalescing
 from django_mcp.testing import Client
-from django_mcp.testing.client import Transport
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
+from tests.spec import spec
 from tests.transports.http_peer import Peer, methods_of
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
@@ -227,20 +227,17 @@ class TestSessionComponents:
         assert after_raising == DECLARED
         assert after_returning == sorted([*DECLARED, "own"])
 
+    @spec("2026/TOOL-02")
     async def test_components_registered_in_a_stateless_call_are_discarded(self) -> None:
         async with Client(shop()) as client:
             await client.call_tool("register_all")
             assert names(await client.list_tools()) == DECLARED
 
 
+# Transports on which the client needs no separate stream.
+@pytest.mark.parametrize("mcp_transport", ["memory", "stdio"])
 class TestListChangedNotifications:
     """The client receives one notification for each changed list, after the commit."""
-
-    @pytest.fixture(params=["memory", "stdio"])
-    def mcp_transport(self, request: pytest.FixtureRequest) -> Transport:
-        """Transports on which the client needs no separate stream."""
-        transport: Transport = request.param
-        return transport
 
     @in_sessions
     async def test_one_list_changed_notification_is_sent_per_changed_list(

@@ -9,6 +9,7 @@ import pytest
 from tests.fuzz import corpus
 from tests.fuzz.site import SETTINGS
 from tests.fuzz.targets import Input, Site
+from tests.spec import spec
 
 if TYPE_CHECKING:
     from pytest_django import Settings
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 CORPUS = corpus.load()
 
 
+@spec("cost-23")
 @pytest.mark.parametrize(
     "known", [pytest.param(each, id=f"{each['target']} {what}") for what, each in CORPUS]
 )

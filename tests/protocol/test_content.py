@@ -16,12 +16,14 @@ from django_mcp.protocol.content import (
     TextContent,
     block,
 )
+from tests.spec import spec
 
 
 def test_text_content_serializes_to_a_text_block() -> None:
     assert TextContent("Hello").to_protocol() == {"type": "text", "text": "Hello"}
 
 
+@spec("TOOL-20", "2026/TOOL-12")
 def test_bytes_are_encoded_in_standard_base64() -> None:
     assert ImageContent(b"\xfb\xff", "image/png").to_protocol() == {
         "type": "image",
@@ -38,6 +40,7 @@ def test_string_data_is_treated_as_base64() -> None:
     }
 
 
+@spec("TOOL-21")
 def test_resource_link_omits_missing_fields() -> None:
     assert ResourceLink("file:///a", "a").to_protocol() == {
         "type": "resource_link",
@@ -72,6 +75,7 @@ def test_resource_link_contains_all_given_fields() -> None:
     }
 
 
+@spec("PROMPT-07", "2026/PRM-04")
 def test_embedded_resource_contains_text_or_blob() -> None:
     text = EmbeddedResource("file:///a", "A", mime_type="text/x", meta={"k": 1})
     blob = EmbeddedResource("file:///a", blob=b"A")
@@ -84,6 +88,7 @@ def test_embedded_resource_contains_text_or_blob() -> None:
     assert blob.contents("image/x")["mimeType"] == "image/x"
 
 
+@spec("PROMPT-05", "PROMPT-06")
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
@@ -115,6 +120,7 @@ def test_invalid_content_raises_value_error_at_construction(make: Any, problem: 
         make()
 
 
+@spec("RES-09", "2026/RES-10")
 def test_annotations_accept_snake_case_and_camel_case_keys() -> None:
     modified = datetime(2026, 7, 28, tzinfo=UTC)
     spelled = [
@@ -130,6 +136,7 @@ def test_annotations_accept_snake_case_and_camel_case_keys() -> None:
         }
 
 
+@spec("ICON-01", "2026/ICO-01")
 def test_icon_accepts_a_uri_a_mapping_or_an_icon() -> None:
     described = {"src": "data:,x", "mimeType": "image/png", "sizes": ["48x48"], "theme": "dark"}
     assert Icon.of("data:,x").to_protocol() == {"src": "data:,x"}
@@ -137,6 +144,7 @@ def test_icon_accepts_a_uri_a_mapping_or_an_icon() -> None:
     assert Icon.of(Icon("data:,x")).to_protocol() == {"src": "data:,x"}
 
 
+@spec("ICON-01", "2026/ICO-01")
 @pytest.mark.parametrize("source", ["javascript:alert(1)", "file:///etc/passwd", "ftp://x/y", "x"])
 def test_icon_from_another_source_than_http_or_data_is_rejected(source: str) -> None:
     for icon in (source, {"src": source}):
@@ -144,6 +152,7 @@ def test_icon_from_another_source_than_http_or_data_is_rejected(source: str) -> 
             Icon.of(icon)
 
 
+@spec("TOOL-24", "RES-09", "2026/RES-10")
 @pytest.mark.parametrize("priority", [-0.1, 1.1, 5, float("nan"), True, "1"])
 def test_priority_that_is_no_number_from_0_to_1_is_rejected(priority: Any) -> None:
     with pytest.raises(ValueError, match="from 0"):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from django_mcp.protocol import cursors, limits
 from django_mcp.protocol.errors import InvalidParams
+from tests.spec import spec
 
 
 def sign(text: str) -> str:
@@ -26,6 +27,7 @@ def unsign(cursor: str) -> str | None:
         return None
 
 
+@spec("PAGE-01")
 def test_cursor_decodes_to_the_sort_key_of_the_last_item() -> None:
     cursor = cursors.encode("tools", ["search", "b"], sign)
     assert cursors.decode("tools", cursor, unsign) == ("search", "b")

@@ -9,6 +9,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from django_mcp.protocol import elicitation
+from tests.spec import spec
 
 
 class Colour(Enum):
@@ -34,6 +35,7 @@ TITLED = [{"const": "s", "title": "Small"}, {"const": "m", "title": "Middle"}]
 
 
 class TestFormSchema:
+    @spec("ELIC-08")
     def test_form_schema_resolves_references_of_the_model(self) -> None:
         properties = form_of(Order)["properties"]
         assert properties["colour"]["enum"] == ["red", "blue"]
@@ -55,6 +57,7 @@ class TestFormSchema:
         schema = {"properties": {"a": {"type": "string", "format": "time"}}}
         assert elicitation.to_form_schema(schema)["properties"] == {"a": {"type": "string"}}
 
+    @spec("ELIC-08")
     @pytest.mark.parametrize(
         "member",
         [
@@ -74,6 +77,7 @@ class TestFormSchema:
         form = elicitation.to_form_schema({"properties": {"extras": extras}})
         assert form["properties"] == {"extras": {"type": "array", "items": {"anyOf": TITLED}}}
 
+    @spec("ELIC-02", "ELIC-03", "ELIC-04", "2026/ELI-01")
     @pytest.mark.parametrize(
         "member", [{"type": "string", "format": "password"}, {"type": "string", "writeOnly": True}]
     )
@@ -92,6 +96,7 @@ class TestUrlElicitation:
             "message": "Pay",
         }
 
+    @spec("ELIC-13")
     def test_url_elicitation_without_an_id_has_a_unique_one(self) -> None:
         ids = {
             elicitation.url_elicitation_params("https://x.example", "Pay")["elicitationId"]
@@ -99,6 +104,7 @@ class TestUrlElicitation:
         }
         assert len(ids) == 9
 
+    @spec("ELIC-13", "2026/ELI-04")
     @pytest.mark.parametrize("url", ["", "/pay", "example.com/pay", "https:", "pay me"])
     def test_url_elicitation_rejects_a_relative_url(self, url: str) -> None:
         with pytest.raises(ValueError, match="is not an absolute URL"):

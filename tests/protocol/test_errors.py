@@ -7,6 +7,7 @@ import pytest
 from django_mcp import InvalidParams, McpError, ResourceNotFound, ToolError
 from django_mcp.protocol.errors import ExecutionError, InternalError, TransportError
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST, REVISIONS, Revision
+from tests.spec import spec
 
 OLD, NEW = BY_VERSION["2025-11-25"], NEWEST
 
@@ -25,11 +26,13 @@ NAMED = [
 ]
 
 
+@spec("2026/ERR-01")
 @pytest.mark.parametrize(("error", "old", "new"), NAMED)
 def test_named_error_has_the_code_of_each_revision(error: McpError, old: int, new: int) -> None:
     assert (OLD.error_code(error), NEW.error_code(error)) == (old, new)
 
 
+@spec("RPC-09")
 @pytest.mark.parametrize("revision", REVISIONS, ids=lambda revision: revision.version)
 def test_every_revision_has_a_code_for_every_named_error(revision: Revision) -> None:
     numbers = {revision.error_code(error) for error, _, _ in NAMED}
@@ -37,11 +40,13 @@ def test_every_revision_has_a_code_for_every_named_error(revision: Revision) -> 
     assert numbers <= {*range(-32768, -31999)}
 
 
+@spec("2026/ERR-04")
 @pytest.mark.parametrize("code", [-1, 0, 429, 1234, -40000, -32602])
 def test_custom_error_code_is_kept(code: int) -> None:
     assert OLD.error_code(McpError(code=code)) == NEW.error_code(McpError(code=code)) == code
 
 
+@spec("ELIC-20", "2026/ERR-01", "2026/ERR-02", "2026/ERR-03")
 @pytest.mark.parametrize("code", [-32000, -32002, -32019, -32020, -32022, -32042, -32099])
 def test_custom_code_reserved_by_the_specification_is_replaced(code: int) -> None:
     assert NEW.error_code(McpError(code=code)) == -32603
@@ -122,6 +127,7 @@ class TestWrap:
 
 
 class TestJsonRpc:
+    @spec("RPC-10", "2026/JR-06")
     def test_error_serializes_to_a_response_with_the_request_id(self) -> None:
         message = ResourceNotFound.at("a://b").to_json_rpc(7, OLD)
 
@@ -131,6 +137,7 @@ class TestJsonRpc:
             "error": {"code": -32002, "message": "Resource not found", "data": {"uri": "a://b"}},
         }
 
+    @spec("2026/JR-07")
     def test_error_response_without_a_known_id_has_no_id(self) -> None:
         assert "id" not in McpError.parse_error().to_json_rpc(None, NEW)
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from django_mcp.protocol import headers
 from django_mcp.protocol.errors import HeaderMismatch
 from django_mcp.protocol.headers import ParamHeader
+from tests.spec import spec
 
 VERSION = "2026-07-28"
 
@@ -55,6 +56,7 @@ DECODED = [
 ]
 
 
+@spec("2026/HDR-05", "2026/HDR-06", "2026/HDR-07")
 @pytest.mark.parametrize(("raw", "text"), DECODED)
 def test_header_value_is_stripped_and_decoded(raw: bytes, text: str) -> None:
     assert headers.decode_value(raw) == text
@@ -78,6 +80,7 @@ MALFORMED_VALUES = [
 ]
 
 
+@spec("2026/HDR-03", "2026/HDR-07")
 @pytest.mark.parametrize(("raw", "problem"), MALFORMED_VALUES)
 def test_malformed_header_value_raises_mismatch_with_the_header_name(
     raw: bytes, problem: str
@@ -144,6 +147,7 @@ def header_pairs(values: dict[bytes, list[bytes]]) -> list[tuple[bytes, bytes]]:
     return [(b"host", b"x"), *((name, raw) for name, raws in values.items() for raw in raws)]
 
 
+@spec("2026/XH-09")
 @pytest.mark.parametrize(("method", "name", "changes"), MATCHING_HEADERS)
 def test_headers_that_match_the_body_are_accepted(
     method: str, name: str | None, changes: dict[str, list[bytes]]
@@ -172,6 +176,7 @@ MISMATCHED_HEADERS = [
 ]
 
 
+@spec("2026/HDR-03", "2026/HDR-04", "2026/HDR-08")
 @pytest.mark.parametrize(("name", "values", "problem"), MISMATCHED_HEADERS)
 def test_headers_that_differ_from_the_body_are_rejected(
     name: str, values: list[bytes], problem: str
@@ -229,6 +234,7 @@ def test_fast_header_check_agrees_with_the_full_check(
     ) is is_rejected(lambda: headers.check(method, name, version, collected))
 
 
+@spec("2026/HDR-01", "2026/TASK-18")
 def test_name_header_sources_are_defined_for_the_methods_of_the_specification() -> None:
     assert headers.NAME_SOURCES == {
         "tools/call": "name",
@@ -263,6 +269,7 @@ PARAMS = (
 )
 
 
+@spec("2026/XH-03")
 def test_parameter_headers_are_collected_from_the_schema() -> None:
     assert headers.param_headers(SCHEMA) == PARAMS
     assert headers.param_headers({"type": "object"}) == ()
@@ -302,6 +309,7 @@ MISPLACED = [
 ]
 
 
+@spec("2026/XH-01", "2026/XH-02", "2026/XH-03")
 @pytest.mark.parametrize(("schema", "remedy"), MISPLACED)
 def test_invalid_header_annotation_is_rejected_with_a_remedy(
     schema: dict[str, Any], remedy: str
@@ -362,6 +370,7 @@ def sent(values: dict[str, list[bytes]]) -> dict[bytes, list[bytes]]:
     return {b"mcp-param-" + k.replace("_", "-").encode(): v for k, v in values.items()}
 
 
+@spec("2026/XH-06", "2026/XH-07", "2026/XH-09")
 @pytest.mark.parametrize(("arguments", "values"), MATCHING_PARAMS)
 def test_parameter_headers_that_match_the_arguments_are_accepted(
     arguments: dict[str, Any], values: dict[str, list[bytes]]
@@ -369,6 +378,7 @@ def test_parameter_headers_that_match_the_arguments_are_accepted(
     headers.check_params(PARAMS, arguments, sent(values))
 
 
+@spec("2026/XH-02", "2026/XH-05")
 @pytest.mark.parametrize(("arguments", "values", "problem"), MISMATCHED_PARAMS)
 def test_parameter_headers_that_differ_from_the_arguments_are_rejected(
     arguments: dict[str, Any], values: dict[str, list[bytes]], problem: str
@@ -380,6 +390,7 @@ def test_parameter_headers_that_differ_from_the_arguments_are_rejected(
 SCALARS = st.text() | st.integers(-(2**53) + 1, 2**53 - 1) | st.booleans()
 
 
+@spec("2026/XH-07")
 @settings(max_examples=100, deadline=None)
 @given(SCALARS)
 def test_any_scalar_argument_matches_its_encoded_header(value: object) -> None:

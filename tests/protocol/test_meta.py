@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from django_mcp.protocol import meta
+from tests.spec import spec
 
 
+@spec("META-02")
 @pytest.mark.parametrize(
     "key",
     [
@@ -30,6 +32,7 @@ def test_meta_key_with_or_without_a_prefix_is_accepted(key: str) -> None:
     meta.check_keys({key: 1})
 
 
+@spec("META-03", "META-07", "2026/META-07")
 @pytest.mark.parametrize(
     "key",
     [
@@ -53,6 +56,7 @@ def test_malformed_meta_key_is_rejected(key: Any) -> None:
         meta.check_keys({key: 1})
 
 
+@spec("META-05", "META-06", "2026/META-07")
 @pytest.mark.parametrize(
     "key",
     [
@@ -85,6 +89,7 @@ def test_malformed_extension_is_rejected(extensions: Any) -> None:
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
+@spec("2026/META-09")
 @pytest.mark.parametrize(
     ("received", "found"),
     [

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from django_mcp.protocol import sse
 from django_mcp.protocol.sse import Event, EventId, Parser
+from tests.spec import spec
 
 WRITTEN = [
     (sse.event(b'{"a":1}'), b'data: {"a":1}\n\n'),
@@ -21,11 +22,13 @@ WRITTEN = [
 ]
 
 
+@spec("T-HTTP-5A")
 @pytest.mark.parametrize(("written", "expected"), WRITTEN)
 def test_events_are_serialized_as_the_sse_standard_defines(written: bytes, expected: bytes) -> None:
     assert written == expected
 
 
+@spec("T-HTTP-5A")
 @pytest.mark.parametrize("bad", ["a\nb", "a\rb", "a\0b"])
 @pytest.mark.parametrize("field", ["id", "event"])
 def test_event_field_with_a_line_break_or_nul_is_rejected(field: str, bad: str) -> None:
@@ -90,6 +93,7 @@ def test_parser_keeps_last_id_and_retry_for_reconnection() -> None:
     assert (parser.id, parser.retry) == ("s.5", 250)
 
 
+@spec("T-HTTP-55")
 def test_event_id_contains_stream_and_sequence_number() -> None:
     assert str(EventId("a.b-c_d~", 12)) == "a.b-c_d~.12"
     assert EventId.parse("a.b-c_d~.12") == EventId("a.b-c_d~", 12)

@@ -6,12 +6,14 @@ import pytest
 
 from django_mcp.protocol import tasks
 from django_mcp.protocol.tasks import Status, Task, TaskEnded
+from tests.spec import spec
 
 FORM = {"method": "elicitation/create", "params": {"message": "Name?"}}
 RESULT = {"content": [{"type": "text", "text": "Done"}]}
 ERROR = {"code": -32603, "message": "It broke"}
 
 
+@spec("TASK-26", "TASK-83")
 @pytest.mark.parametrize("status", sorted(tasks.FINAL))
 def test_final_status_never_changes(status: Status) -> None:
     task = Task(id="t", status=status)
@@ -32,6 +34,7 @@ def test_response_to_a_final_task_is_ignored() -> None:
     assert tasks.answer(task, {"name": {"action": "accept"}}) is task
 
 
+@spec("TASK-53")
 def test_task_is_working_again_when_the_last_response_arrives() -> None:
     task, _ = tasks.ask(Task(id="t"), {"name": FORM, "colour": FORM})
 
@@ -42,6 +45,7 @@ def test_task_is_working_again_when_the_last_response_arrives() -> None:
     assert (twice.status, twice.outstanding) == (Status.WORKING, {})
 
 
+@spec("2026/TASK-12")
 def test_key_of_an_input_request_is_never_issued_twice() -> None:
     task, first = tasks.ask(Task(id="t"), {"name": FORM})
     task = tasks.take_responses(tasks.answer(task, {"name": {}}), ["name"])
@@ -58,15 +62,11 @@ def test_number_of_input_requests_is_limited() -> None:
         tasks.ask(task, {"name": FORM})
 
 
-def test_request_is_claimed_by_one_sender_until_its_claim_ends() -> None:
-    task, _ = tasks.ask(Task(id="t"), {"name": FORM})
+def test_only_the_receiver_releases_a_task() -> None:
+    task = tasks.receive(tasks.receive(Task(id="t"), "older"), "newest")
 
-    first = tasks.claim_requests(task, "a", now=0, until=10)
-    second = tasks.claim_requests(first, "b", now=5, until=15)
-    third = tasks.claim_requests(first, "b", now=10, until=20)
-
-    assert (tasks.claimed_by(second, "a"), tasks.claimed_by(second, "b")) == ({"name": FORM}, {})
-    assert (tasks.claimed_by(third, "a"), tasks.claimed_by(third, "b")) == ({}, {"name": FORM})
+    assert tasks.release(task, "older").receiver == "newest"
+    assert tasks.release(task, "newest").receiver == ""
 
 
 def test_oldest_messages_are_dropped_above_the_limit() -> None:
@@ -78,6 +78,7 @@ def test_oldest_messages_are_dropped_above_the_limit() -> None:
     assert task.messages[0] == {"number": 1}
 
 
+@spec("2026/TASK-09")
 def test_error_result_is_completed_in_the_extension_and_failed_in_a_session() -> None:
     content = [{"type": "text", "text": "No such ticket"}]
     task = tasks.complete(Task(id="t"), {"content": content, "isError": True})
@@ -87,6 +88,7 @@ def test_error_result_is_completed_in_the_extension_and_failed_in_a_session() ->
     assert (described["status"], described["statusMessage"]) == ("failed", "No such ticket")
 
 
+@spec("TASK-30", "TASK-31", "TASK-35", "2026/TASK-08", "2026/TASK-23")
 @pytest.mark.parametrize(
     ("task", "members"),
     [

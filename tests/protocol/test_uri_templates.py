@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from django_mcp.protocol.uri_templates import MAX_LENGTH, UriTemplate, is_uri, is_uri_template
+from tests.spec import spec
 
 # The values and examples of RFC 6570, sections 1.2 and 3.2, without lists and level 4.
 VALUES: dict[str, str | int | None] = {
@@ -88,6 +89,7 @@ EXPANSIONS = [
 ]
 
 
+@spec("RES-04")
 @pytest.mark.parametrize(("template", "uri"), EXPANSIONS)
 def test_template_expands_as_rfc_6570_defines(template: str, uri: str) -> None:
     assert UriTemplate.parse(template).expand(VALUES) == uri

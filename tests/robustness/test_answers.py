@@ -37,6 +37,7 @@ from tests.robustness.peer import (
     text_of,
 )
 from tests.robustness.processes import ROOT, call, environment, migrate, request, stdio, worker
+from tests.spec import spec
 
 ELICITS: dict[str, Any] = {"elicitation": {"form": {}}}
 
@@ -157,6 +158,7 @@ async def test_input_request_passes_a_middleware_with_a_task_group() -> None:
 # Row 2. A handler that awaits a task which somebody else cancelled.
 
 
+@spec("answers-02")
 async def test_handler_that_awaits_a_cancelled_task_fails_over_http() -> None:
     server = Server("shop")
 
@@ -222,6 +224,7 @@ async def test_sync_handler_that_ends_with_no_exception_fails(error: Any) -> Non
 # Row 3. A start hook, and a first client that leaves.
 
 
+@spec("answers-03")
 async def test_first_client_that_leaves_during_start_cancels_no_other_request() -> None:
     server = Server("shop")
     began, go_on = asyncio.Event(), asyncio.Event()
@@ -265,6 +268,8 @@ async def database(tmp_path: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.nightly
+@spec("answers-04")
 async def test_resumed_stream_of_a_dead_worker_ends_with_an_error(
     tmp_path: Path, database: dict[str, Any]
 ) -> None:
@@ -292,6 +297,8 @@ async def test_resumed_stream_of_a_dead_worker_ends_with_an_error(
 # Row 5. An answer which reaches another worker than the one that waits.
 
 
+@pytest.mark.nightly
+@spec("answers-05")
 async def test_answer_reaches_the_call_on_another_worker_without_a_channel_layer(
     tmp_path: Path, database: dict[str, Any]
 ) -> None:
@@ -328,6 +335,7 @@ async def test_system_exit_in_an_async_handler_is_a_failed_handler_over_stdio() 
     assert pong["result"] == {}
 
 
+@spec("answers-01")
 async def test_system_exit_in_an_async_handler_is_a_failed_handler_over_http(
     tmp_path: Path,
 ) -> None:
@@ -341,6 +349,7 @@ async def test_system_exit_in_an_async_handler_is_a_failed_handler_over_http(
     assert pong.result == {}
 
 
+@spec("answers-07")
 async def test_child_process_cannot_read_the_messages_of_the_client() -> None:
     pings = range(100, 120)
     async with stdio() as server:
@@ -358,6 +367,7 @@ async def test_child_process_cannot_read_the_messages_of_the_client() -> None:
     assert {message.get("id") for message in server.seen} >= {*pings}
 
 
+@spec("answers-09")
 @pytest.mark.parametrize("how", ["end of input", signal.SIGTERM, signal.SIGINT])
 async def test_stdio_process_ends_while_a_sync_handler_runs(how: Any) -> None:
     async with stdio() as server:
@@ -410,6 +420,7 @@ async def test_handler_finds_an_empty_standard_input_over_stdio() -> None:
     assert pong["result"] == {}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("tool", ["block", "wait"])
 async def test_http_worker_ends_while_a_handler_runs(tmp_path: Path, tool: str) -> None:
     async with worker(tmp_path, SHUTDOWN_TIMEOUT=1) as site:
@@ -474,6 +485,7 @@ async def test_running_call_is_cancelled_when_the_lifespan_ends(
     assert sent[-1] == {"type": "lifespan.shutdown.complete"}
 
 
+@pytest.mark.nightly
 async def test_short_call_is_answered_when_the_http_worker_stops(tmp_path: Path) -> None:
     async with worker(tmp_path, SHUTDOWN_TIMEOUT=3) as site:
         session = await site.initialize()
@@ -486,6 +498,8 @@ async def test_short_call_is_answered_when_the_http_worker_stops(tmp_path: Path)
     assert text_of(answer["result"]) == "done"
 
 
+@pytest.mark.nightly
+@spec("answers-08")
 def test_client_that_does_not_read_holds_up_nothing(tmp_path: Path) -> None:
     made = tmp_path / "made"
     process = subprocess.Popen(
@@ -517,6 +531,7 @@ def test_client_that_does_not_read_holds_up_nothing(tmp_path: Path) -> None:
 # Row 7. Cached descriptors.
 
 
+@spec("isolation-10")
 async def test_edit_of_a_listed_tool_by_middleware_reaches_no_other_caller() -> None:
     async def append_user(frame: Frame, call_next: Any) -> Any:
         result, after = await call_next(frame)
@@ -634,6 +649,7 @@ def two_databases(tmp_path: Path, django_db_blocker: Any) -> Any:
         yield first, second
 
 
+@spec("answers-11")
 async def test_failed_commit_of_one_database_leaves_the_other_usable(
     two_databases: tuple[str, str], configure: Configure
 ) -> None:
@@ -718,6 +734,7 @@ async def test_accept_header_in_two_lines_is_one_list() -> None:
         assert response.status == 200
 
 
+@spec("isolation-20")
 async def test_repr_of_the_transport_shows_no_secret() -> None:
     server = Server("shop")
 
@@ -824,16 +841,16 @@ async def test_client_that_leaves_before_it_sends_its_body_gets_no_response() ->
     assert (response.raised, response.status) == (None, None)
 
 
-class Forgetful(Server):
-    def handle_notification(self, method: str, params: Any, frame: Frame) -> Any:
-        raise LookupError
-
-
 async def test_newline_in_a_notification_forges_no_line_of_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    peer = await peer_of(Forgetful("shop"))
+    server = Server("shop")
 
+    @server.hook
+    def handle_notification(method: str, params: Any, frame: Frame) -> Any:
+        raise LookupError
+
+    peer = await peer_of(server)
     await peer.notify("x\nERROR django_mcp: the database is away \x1b[31m" + "y" * 180)
 
     (line,) = [line for line in caplog.messages if "handle_notification failed" in line]
@@ -841,6 +858,7 @@ async def test_newline_in_a_notification_forges_no_line_of_the_log(
     assert len(line) < 200
 
 
+@spec("isolation-21")
 async def test_newline_in_a_tool_name_forges_no_line_of_the_call_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -36,6 +36,7 @@ from tests.robustness.peer import (
     unblocked,
 )
 from tests.robustness.processes import call, migrate, worker
+from tests.spec import spec
 
 BATCHES = "2025-03-26"
 PRIME = 2**61 - 1
@@ -97,6 +98,7 @@ async def _post(peer: Peer, scope: Message, body: bytes) -> None:
     await peer.application(scope, incoming.get, send)
 
 
+@spec("cost-01")
 async def test_integers_of_one_hash_in_a_set_do_not_hold_the_loop() -> None:
     await assert_unblocked(taking(set[int]), COLLIDING)
 
@@ -105,15 +107,18 @@ async def test_integers_of_one_hash_in_a_dict_do_not_hold_the_loop() -> None:
     await assert_unblocked(taking(dict[int, int]), {str(number): 0 for number in COLLIDING})
 
 
+@spec("cost-02")
 async def test_integers_of_one_hash_that_must_be_unique_do_not_hold_the_loop() -> None:
     unique = schema({"type": "array", "uniqueItems": True})
     await assert_unblocked(taking(schema=unique), COLLIDING)
 
 
+@spec("cost-03")
 async def test_many_wrong_items_do_not_hold_the_loop() -> None:
     await assert_unblocked(taking(list[int]), ["x"] * MANY)
 
 
+@spec("cost-04")
 async def test_many_wrong_items_take_little_memory() -> None:
     peer = Peer(taking(list[Annotated[int, Field(ge=1)]]))
     await peer.tool("take", {"a": []})
@@ -134,6 +139,7 @@ async def test_many_items_under_a_written_schema_do_not_hold_the_loop() -> None:
     await assert_unblocked(taking(schema=integers), [1] * MANY)
 
 
+@spec("cost-05")
 async def test_recursive_schema_does_not_hold_the_loop() -> None:
     tree = {"type": "array", "items": {"$ref": "#/$defs/tree"}}
     await assert_unblocked(
@@ -162,6 +168,7 @@ async def test_schema_that_applies_itself_twice_does_not_hold_the_loop() -> None
     await assert_unblocked(server, deep)
 
 
+@spec("cost-06")
 async def test_pattern_with_look_around_does_not_hold_the_loop() -> None:
     try:
         server = taking(schema=schema({"type": "string", "pattern": "^(?!x)(a+)+$"}))
@@ -170,6 +177,7 @@ async def test_pattern_with_look_around_does_not_hold_the_loop() -> None:
     await assert_unblocked(server, "a" * 23 + "!")
 
 
+@spec("cost-07")
 async def test_more_json_values_than_a_message_may_have_are_rejected() -> None:
     peer = Peer(taking(list[Any]))
 
@@ -179,6 +187,7 @@ async def test_more_json_values_than_a_message_may_have_are_rejected() -> None:
     assert response.error["code"] == -32600
 
 
+@spec("cost-08")
 async def test_integer_beyond_64_bits_is_rejected() -> None:
     peer = Peer(taking(Any))
 
@@ -218,6 +227,7 @@ NOTING = {
 }
 
 
+@spec("cost-09")
 @pytest.mark.parametrize(
     "message",
     [1, note("notifications/initialized"), note("notifications/cancelled", requestId=7)],
@@ -253,6 +263,7 @@ async def test_initialized_that_is_sent_again_writes_nothing() -> None:
     assert stores.NotingSessionStore.updates - before <= 1
 
 
+@spec("cost-10")
 @pytest.mark.usefixtures("noting")
 async def test_many_cancellations_with_several_workers_write_little(settings: Settings) -> None:
     settings.CHANNEL_LAYERS = {"default": {"BACKEND": "tests.robustness.layers.EmptyLayer"}}
@@ -300,6 +311,7 @@ async def test_session_ids_of_any_length_are_not_remembered() -> None:
             assert (await peer.send(peer.request("ping"))).status == 404
 
 
+@spec("cost-13")
 async def test_listen_stream_keeps_nothing_of_its_request_but_what_it_needs() -> None:
     peer = Peer(Server("shop"))
     async with peer.open(peer.listen(0, toolsListChanged=True)) as first:
@@ -325,6 +337,7 @@ async def test_listen_stream_keeps_nothing_of_its_request_but_what_it_needs() ->
     task.cancel()
 
 
+@spec("cost-11")
 @pytest.mark.parametrize("version", [STATELESS, NEWEST_SESSION])
 @pytest.mark.parametrize("what", ["id", "progress token", "tool name", "uri"])
 async def test_what_is_longer_than_it_may_be_is_rejected(version: str, what: str) -> None:
@@ -357,6 +370,7 @@ async def test_what_is_longer_than_it_may_be_is_rejected(version: str, what: str
     assert len(response.body) < 2000, "The error repeats what is too long"
 
 
+@spec("cost-12")
 async def test_client_info_that_is_too_large_is_rejected() -> None:
     peer = Peer(Server("shop"), NEWEST_SESSION, client_info={"name": "x" * LONG, "version": "1"})
 
@@ -416,6 +430,7 @@ async def test_uri_of_a_subscription_has_a_bounded_length() -> None:
 # Row 20. Calls in flight, and threads.
 
 
+@spec("cost-14")
 async def test_stateless_calls_in_flight_of_one_caller_are_bounded(configure: Configure) -> None:
     configure(MAX_IN_FLIGHT=5)
     server = Server("shop")
@@ -441,6 +456,30 @@ async def test_stateless_calls_in_flight_of_one_caller_are_bounded(configure: Co
     )
 
 
+async def test_calls_in_flight_of_one_ipv6_network_are_bounded(configure: Configure) -> None:
+    configure(MAX_IN_FLIGHT=3)
+    server = Server("shop")
+    running: list[int] = []
+    go_on = asyncio.Event()
+
+    @server.tool
+    async def work() -> str:
+        running.append(1)
+        await go_on.wait()
+        return "done"
+
+    peers = [Peer(server, client=(f"2001:db8:1:2::{number:x}", 50000)) for number in range(1, 11)]
+    calls = [asyncio.ensure_future(peer.send(peer.call("work"))) for peer in peers]
+    await eventually(lambda: len(running) == 10, 0.5)
+    most = len(running)
+    go_on.set()
+    responses = await asyncio.gather(*calls)
+
+    assert most == 3
+    assert sorted(response.status or 0 for response in responses) == [200] * 3 + [429] * 7
+
+
+@spec("cost-15")
 async def test_slow_sync_handlers_hold_up_no_permission_function(configure: Configure) -> None:
     configure(SYNC_THREAD_POOL_SIZE=1)
     server = Server("shop")
@@ -468,6 +507,7 @@ async def test_slow_sync_handlers_hold_up_no_permission_function(configure: Conf
     assert not isinstance(listed, TimeoutError), "The list waits for the slow handler"
 
 
+@spec("cost-16")
 async def test_handler_that_waits_too_long_for_a_thread_is_rejected(configure: Configure) -> None:
     configure(SYNC_THREAD_POOL_SIZE=1, SYNC_START_TIMEOUT=0.3)
     server = Server("shop")
@@ -496,6 +536,7 @@ async def test_handler_that_waits_too_long_for_a_thread_is_rejected(configure: C
 # Row 21. Anonymous callers.
 
 
+@spec("cost-17")
 @pytest.mark.parametrize("other", ["address", "server"])
 async def test_sessions_of_one_anonymous_client_shut_nobody_else_out(
     other: str, configure: Configure
@@ -528,6 +569,7 @@ async def test_new_session_takes_the_place_of_the_oldest_of_its_address(
     assert alive == [404, 200, 200]
 
 
+@spec("cost-18")
 async def test_listen_streams_of_one_anonymous_client_shut_nobody_else_out(
     configure: Configure,
 ) -> None:
@@ -606,6 +648,7 @@ async def test_session_that_was_never_initialized_lives_for_a_minute(
 # Row 22. Slow bodies, full channels, slow readers.
 
 
+@spec("cost-19")
 async def test_body_that_takes_too_long_is_answered_408() -> None:
     peer = Peer(taking(int))
     exchange = peer.open(peer.call("take", {"a": 1}))
@@ -646,6 +689,7 @@ async def test_body_that_arrives_late_is_answered() -> None:
     assert response.status == 200
 
 
+@spec("answers-06")
 async def test_answer_is_stored_for_a_call_whose_channel_is_full(tmp_path: Path) -> None:
     database = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(tmp_path / "db.sqlite3")}
     await migrate(database)
@@ -665,6 +709,8 @@ async def test_answer_is_stored_for_a_call_whose_channel_is_full(tmp_path: Path)
     assert "isError" not in done["result"]
 
 
+@pytest.mark.nightly
+@spec("cost-20")
 @pytest.mark.parametrize("version", [STATELESS, NEWEST_SESSION])
 async def test_silent_reader_costs_a_bounded_amount_of_memory(version: str) -> None:
     server = Server("shop")

@@ -27,6 +27,7 @@ from tests.robustness.peer import (
     text_of,
 )
 from tests.robustness.processes import Worker, environment, request, worker
+from tests.spec import spec
 
 reason = why_not_database("postgresql")
 needs_postgresql = pytest.mark.skipif(reason is not None, reason=str(reason))
@@ -184,6 +185,7 @@ async def restarted(database: Database) -> None:
     await asyncio.sleep(0.1)
 
 
+@spec("answers-12")
 @needs_postgresql
 @pytest.mark.parametrize("age", [0, 60])
 @pytest.mark.parametrize("by", ["token", "cookie"])
@@ -245,6 +247,7 @@ async def test_hooks_after_a_restart_work(tmp_path: Path, database: Database) ->
         assert "handle_notification failed" not in server.log
 
 
+@spec("answers-13")
 @needs_postgresql
 async def test_number_of_connections_is_the_same_after_many_calls(
     tmp_path: Path, database: Database
@@ -261,6 +264,7 @@ async def test_number_of_connections_is_the_same_after_many_calls(
         assert found, f"{database.connections()} connections are left open"
 
 
+@spec("answers-14")
 @needs_postgresql
 async def test_authentication_does_not_wait_for_the_query_of_another_caller(
     tmp_path: Path, database: Database
@@ -306,6 +310,7 @@ def quick_checks(configure: Configure) -> None:
     configure(SESSION_IDLE_TIMEOUT=0.6, SSE_PING_INTERVAL=0.1)
 
 
+@spec("isolation-14")
 @pytest.mark.usefixtures("quick_checks")
 @pytest.mark.parametrize("version", [STATELESS, NEWEST_SESSION])
 async def test_stream_whose_caller_cannot_be_authenticated_ends(version: str) -> None:

@@ -35,6 +35,7 @@ from tests.robustness.peer import (
     accelerated,
     text_of,
 )
+from tests.spec import spec
 
 ELICITS: dict[str, Any] = {"elicitation": {"form": {}}}
 YES = {"action": "accept", "content": {"sure": True}}
@@ -105,6 +106,7 @@ def retried(peer: Peer, required: Message, tool: str = "order") -> Message:
     return peer.call(tool, requestState=required["requestState"], inputResponses={"sure": YES})
 
 
+@spec("isolation-01")
 async def test_state_of_one_server_is_rejected_by_another() -> None:
     office, shop = Peer(ordering("office", "gold")), Peer(ordering("shop"))
     office.capabilities = shop.capabilities = ELICITS
@@ -115,6 +117,7 @@ async def test_state_of_one_server_is_rejected_by_another() -> None:
     assert response.error["code"] == -32602
 
 
+@spec("isolation-02")
 async def test_state_of_a_server_at_another_path_is_rejected() -> None:
     first, second = ordering("office", "gold"), ordering("office")
     first.path, second.path = "/first", "/second"
@@ -137,6 +140,7 @@ def readable(text: str) -> str:
     return " ".join(found)
 
 
+@spec("isolation-03")
 async def test_state_cannot_be_read_by_its_client() -> None:
     peer = Peer(ordering("office", "secret-tier"), capabilities=ELICITS)
 
@@ -145,6 +149,7 @@ async def test_state_cannot_be_read_by_its_client() -> None:
     assert "secret-tier" not in readable(required["requestState"])
 
 
+@spec("isolation-04")
 async def test_answers_without_a_state_are_not_accepted() -> None:
     peer = Peer(ordering("office"), capabilities=ELICITS)
 
@@ -154,6 +159,7 @@ async def test_answers_without_a_state_are_not_accepted() -> None:
     assert [*response.result["inputRequests"]] == ["sure"]
 
 
+@spec("isolation-05")
 async def test_answer_that_was_not_requested_is_not_accepted() -> None:
     server = Server("shop")
 
@@ -238,6 +244,7 @@ def paged(**options: Any) -> Server:
     return server
 
 
+@spec("isolation-06")
 async def test_cursor_of_another_caller_is_rejected() -> None:
     server = paged(authenticators=[ByHeader(Person(1), Person(2))])
     one, other = Peer(server, headers=bearer(1)), Peer(server, headers=bearer(2))
@@ -250,6 +257,7 @@ async def test_cursor_of_another_caller_is_rejected() -> None:
     assert foreign.error["code"] == -32602
 
 
+@spec("isolation-07")
 async def test_cursor_cannot_be_read_by_its_client() -> None:
     peer = Peer(paged())
 
@@ -276,6 +284,7 @@ def logs(response: Response) -> str:
     return str([each for each in response.messages if each.get("method", "").endswith("message")])
 
 
+@spec("isolation-08")
 @pytest.mark.parametrize("version", [STATELESS, NEWEST_SESSION])
 async def test_log_lines_for_a_listener_are_sent_to_nobody_else(
     version: str, vault: logging.Logger
@@ -337,6 +346,7 @@ async def test_nothing_is_logged_to_a_client_before_its_component_is_found(
     assert logs(response) == "[]"
 
 
+@spec("isolation-09")
 async def test_users_without_a_subject_are_not_one_principal() -> None:
     authenticator = ByHeader(Person(1), Person(2), subject=False)
     server = Server("shop", authenticators=[authenticator])
@@ -363,6 +373,7 @@ async def test_users_without_a_subject_are_not_one_principal() -> None:
 # Row 15. Headers that come twice, hosts, and other sites.
 
 
+@spec("isolation-16")
 @pytest.mark.parametrize(
     ("name", "values"),
     [
@@ -387,6 +398,7 @@ async def test_header_with_two_values_is_rejected(name: str, values: list[str]) 
     assert response.status == 400
 
 
+@spec("isolation-17")
 async def test_two_session_ids_are_rejected() -> None:
     server = Server("shop")
     one, other = Peer(server, NEWEST_SESSION), Peer(server, NEWEST_SESSION)
@@ -439,6 +451,7 @@ def test_wildcard_in_allowed_hosts_is_reported_at_deployment(settings: Settings)
     assert {message.id for message in problems(deploy=True)} - before
 
 
+@spec("isolation-18")
 @pytest.mark.django_db(transaction=True)
 async def test_stream_for_a_page_of_another_site_is_rejected(
     configure: Configure, django_user_model: Any
@@ -470,6 +483,7 @@ async def test_stream_for_a_page_of_another_site_is_rejected(
 # Row 16. Runtime components, lost permissions, and what is hidden.
 
 
+@spec("isolation-15")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     "place", ["tests.robustness.outside:run", "django.contrib.admin.utils:unquote"]
@@ -505,6 +519,7 @@ async def test_handler_that_was_written_into_the_session_table_is_not_run(
 REGISTERED = "django.contrib.admin.utils:quote"
 
 
+@spec("isolation-13")
 async def test_lost_permission_ends_the_news_of_a_listen_stream_within_a_minute() -> None:
     may_see = True
 
@@ -545,6 +560,7 @@ async def test_lost_permission_ends_the_news_of_a_listen_stream_within_a_minute(
     assert received == []
 
 
+@spec("isolation-11")
 @pytest.mark.parametrize("kind", ["tool", "prompt", "resource"])
 async def test_hidden_component_is_looked_up_like_an_unknown_one(kind: str) -> None:
     user = Person(1)
@@ -580,6 +596,7 @@ async def test_hidden_component_is_looked_up_like_an_unknown_one(kind: str) -> N
     assert counts[0] == counts[1], "The time tells that the component exists"
 
 
+@spec("isolation-12")
 async def test_permission_that_raises_hides_its_component_and_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -610,6 +627,7 @@ async def test_permission_that_raises_hides_its_component_and_is_logged(
 # Row 17. File templates.
 
 
+@spec("isolation-19")
 @pytest.mark.parametrize(
     ("template", "uri"),
     [

@@ -22,6 +22,7 @@ from tests.robustness.peer import (
     text_of,
 )
 from tests.robustness.processes import call, request, stdio
+from tests.spec import spec
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 ELICITS: dict[str, Any] = {"elicitation": {"form": {}}}
@@ -296,6 +297,7 @@ async def test_cancellation_after_the_answer_swallows_no_request_over_stdio(vers
     assert text_of(answer["result"]) == "3"
 
 
+@spec("answers-10")
 async def test_cancellation_after_the_answer_swallows_no_request_over_http() -> None:
     peer = await in_session()
     for _ in range(2):
@@ -405,11 +407,9 @@ async def test_unknown_version_in_a_session_is_answered_in_terms_of_the_session(
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18"])
-@pytest.mark.parametrize("validation", ["off", "strict"])
 async def test_titles_of_prompt_arguments_are_listed_where_the_revision_has_them(
-    version: str, validation: str, configure: Configure
+    version: str,
 ) -> None:
-    configure(VALIDATE_OUTPUT=validation)
     server = Server("shop")
     argument = {"name": "q", "title": "The title", "description": "Q", "required": True}
 

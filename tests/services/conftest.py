@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.services.faults import FAULTS, settings_of
 from tests.services.instances import PostgreSQL, Redis, postgresql_server, redis_server
-from tests.services.workers import Cluster, cluster
+from tests.services.workers import STORES, Cluster, cluster, settings_of
 
 FOLDER = Path(__file__).parent
 
@@ -69,7 +68,7 @@ def _sites(
         yield site
 
 
-@pytest.fixture(params=FAULTS)
+@pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest) -> str:
     """Where sessions and events are: database, cache or sqlite."""
     return str(request.param)

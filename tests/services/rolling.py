@@ -19,9 +19,10 @@ from typing import Any
 
 import pytest
 
-from tests.services import pages, traffic
+from tests.benchmarks.faults import traffic
+from tests.benchmarks.faults.tally import Tally
+from tests.services import pages
 from tests.services.instances import Instance, PostgreSQL, Redis, running
-from tests.services.tally import Tally
 from tests.services.workers import (
     CACHE_STORES,
     ROOT,

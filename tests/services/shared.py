@@ -1,7 +1,8 @@
 """Servers for a whole test run: python -m tests.services.shared COMMAND ...
 
-Runs the command with REDIS_URL, DATABASE_URL (PostgreSQL) and MYSQL_URL. For a variable that is
-not set, a private server is started, which is stopped when the command has ended.
+Runs the command with REDIS_URL, DATABASE_URL (PostgreSQL) and MYSQL_URL, the last one only if its
+driver is installed. For a variable that is not set, a private server is started, which is stopped
+when the command has ended.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
+from importlib.util import find_spec
 
 from tests.services.instances import (
     Instance,
@@ -19,11 +21,12 @@ from tests.services.instances import (
     redis_server,
 )
 
-SERVERS: Mapping[str, Callable[[], AbstractContextManager[Instance]]] = {
+SERVERS: dict[str, Callable[[], AbstractContextManager[Instance]]] = {
     "REDIS_URL": redis_server,
     "DATABASE_URL": postgresql_server,
-    "MYSQL_URL": mariadb_server,
 }
+if find_spec("MySQLdb"):
+    SERVERS["MYSQL_URL"] = mariadb_server
 
 
 def main() -> None:

@@ -16,6 +16,8 @@ from tests.services.instances import Redis
 from tests.services.peer import NEWEST_SESSION, STATELESS, Message, Peer, events, request, text_of
 from tests.services.workers import Cluster, cluster
 
+pytestmark = pytest.mark.nightly
+
 CAUGHT_UP = 5.0
 """Seconds within which a worker reads what it missed."""
 SLACK = 4.0

@@ -16,6 +16,8 @@ from tests.services.instances import PostgreSQL, postgresql_server
 from tests.services.peer import NEWEST_SESSION, Message, Peer, text_of
 from tests.services.workers import Cluster, Worker, cluster
 
+pytestmark = pytest.mark.nightly
+
 POOL = {"pool": {"min_size": 1, "max_size": 4}}
 TIMEOUT = 60.0
 """Seconds for answers which take one at most."""

@@ -9,6 +9,8 @@ import pytest
 
 from tests.services.instances import PostgreSQL, Redis, postgresql_server, redis_server
 
+pytestmark = pytest.mark.nightly
+
 
 def test_redis_forgets_on_restart_and_on_flush(redis: Redis) -> None:
     redis.command("SET", "a", "1")

@@ -13,6 +13,8 @@ from tests.services import pages, rolling
 from tests.services.instances import PostgreSQL, Redis
 from tests.services.workers import nginx_around, nginx_binary
 
+pytestmark = pytest.mark.nightly
+
 SERVERS = ("uvicorn", "granian", "daphne", "gunicorn")
 
 

@@ -13,6 +13,8 @@ from tests.clients.real_client import RealClient, real_client
 from tests.services.conversation import ANSWERS, HOURS, predictable
 from tests.services.workers import Cluster
 
+pytestmark = pytest.mark.nightly
+
 OVER_HTTP = {name: each for name, each in {**KINDS, **OLD_KINDS}.items() if each.over != "stdio"}
 REPETITIONS = 2
 FOUND: tuple[tuple[str, dict[str, Any]], ...] = (

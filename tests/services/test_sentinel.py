@@ -21,6 +21,8 @@ from tests.services.instances import Redis, running, why_not_redis_server
 from tests.services.peer import NEWEST_SESSION, Failed, Message, Peer, text_of
 from tests.services.workers import CACHE_STORES, SITE, Worker, manage, sqlite
 
+pytestmark = pytest.mark.nightly
+
 TIMEOUT = 60.0
 """Seconds until another server has taken over, and for answers."""
 

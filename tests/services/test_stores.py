@@ -18,6 +18,8 @@ from tests.services.instances import Instance, PostgreSQL, Redis
 from tests.services.peer import JSON, NEWEST_SESSION, Peer, request, text_of
 from tests.services.workers import Cluster, Worker, cluster
 
+pytestmark = pytest.mark.nightly
+
 TIMEOUT = 1.5
 """Seconds of STORE_TIMEOUT."""
 BUSY = 6.0

@@ -195,6 +195,20 @@ def cluster(
         )
 
 
+STORES = ("database", "cache", "sqlite")
+"""Where sessions and events are."""
+
+
+def settings_of(store: str, redis: Redis, postgresql: PostgreSQL) -> dict[str, Any]:
+    """The arguments of ``cluster`` for a store."""
+    services: dict[str, dict[str, Any]] = {
+        "database": {"postgresql": postgresql},
+        "cache": {"postgresql": postgresql, "cache": True},
+        "sqlite": {},
+    }
+    return {"redis": redis, **services[store]}
+
+
 def layer(redis: Redis | None) -> dict[str, Any]:
     if redis is None:
         return {"BACKEND": "channels.layers.InMemoryChannelLayer"}

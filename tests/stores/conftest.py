@@ -8,10 +8,10 @@ import pytest
 from pytest_django import DjangoDbBlocker
 
 from django_mcp.models import McpSession, Stream
-from tests.databases import KINDS, scratch_database, why_not_database
+from tests.databases import available, scratch_database
 
 
-@pytest.fixture(scope="module", params=[kind for kind in KINDS if not why_not_database(kind)])
+@pytest.fixture(scope="module", params=available())
 def migrated(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,

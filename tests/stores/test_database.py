@@ -43,7 +43,8 @@ from django_mcp.testing.contracts import (
     put,
     subscribe,
 )
-from tests.databases import KINDS, scratch_database, why_not_database
+from tests.databases import KINDS, available, scratch_database, why_not_database
+from tests.spec import spec
 
 # An option of MySQL, and the default of newer MariaDB where reads are repeatable.
 STRICT_OPTIONS = {
@@ -101,6 +102,7 @@ def on_this_thread() -> Iterator[None]:
         yield
 
 
+@spec("ELIC-25")
 async def test_tables_do_not_contain_the_session_id(database: str) -> None:
     session = a_session(subscriptions=frozenset({"shop://a"}))
     await sessions(database).create(session)
@@ -234,7 +236,7 @@ def on_another_connection(body: Callable[[], object]) -> None:
         elsewhere.submit(run).result()
 
 
-@pytest.fixture(params=[kind for kind in STRICT_OPTIONS if not why_not_database(kind)])
+@pytest.fixture(params=available(*KINDS[1:]))
 def strict_database(
     request: pytest.FixtureRequest, tmp_path: Path, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[str]:

@@ -15,8 +15,10 @@ from django_mcp.testing.contracts import (
     SessionStoreContract,
     a_session,
 )
+from tests.spec import spec
 
 
+@spec("LIFE-08", "SEC-05")
 class TestMemorySessions(SessionStoreContract):
     def make_store(self, **bounds: Any) -> SessionStore:
         return MemorySessionStore(**bounds)

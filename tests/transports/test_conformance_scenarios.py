@@ -14,6 +14,7 @@ import pytest
 
 from django_mcp import Frame, Server
 from django_mcp.protocol import jsonrpc
+from tests.spec import spec
 from tests.transports.http_peer import Peer, message_of
 from tests.transports.wire import LOG_LEVEL, SESSIONS, STATELESS, VERSION, Wire
 
@@ -25,6 +26,7 @@ LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "e
 # http-stream-cancellation
 
 
+@spec("2026/HTTP-11", "2026/CAN-01")
 async def test_closed_stream_cancels_only_its_own_call() -> None:
     server = Server("shop")
     ended: list[str] = []
@@ -61,6 +63,7 @@ async def test_closed_stream_cancels_only_its_own_call() -> None:
     assert ended == ["first was cancelled", "second was done"]
 
 
+@spec("2026/CAN-08")
 async def test_stateless_cancellation_notification_is_accepted_and_ignored() -> None:
     server = Server("shop")
     proceed = asyncio.Event()
@@ -107,6 +110,7 @@ def at_level(wire: Wire, level: Any) -> dict[str, Any]:
     return message
 
 
+@spec("2026/LOG-03")
 @pytest.mark.parametrize("level", LEVELS)
 async def test_log_messages_below_the_level_of_the_request_are_not_sent(level: str) -> None:
     wire = Wire(logging_server())
@@ -120,6 +124,7 @@ async def test_log_messages_below_the_level_of_the_request_are_not_sent(level: s
     assert "result" in messages[-1]
 
 
+@spec("2026/HTTP-07", "2026/LOG-02")
 async def test_concurrent_requests_have_independent_log_levels() -> None:
     wire = Wire(logging_server())
 
@@ -133,6 +138,7 @@ async def test_concurrent_requests_have_independent_log_levels() -> None:
     assert counts == [8, 0, 4, 1, 0]
 
 
+@spec("2026/LOG-04")
 @pytest.mark.parametrize("level", ["banana", "", "INFO", "warn", 3, None, [], {}])
 async def test_unknown_log_level_is_rejected(level: Any) -> None:
     wire = Wire(logging_server())
@@ -147,6 +153,7 @@ async def test_unknown_log_level_is_rejected(level: Any) -> None:
 # json-rpc-batch-rejection
 
 
+@spec("RPC-B7", "RPC-B8", "T-HTTP-12", "2026/JR-11")
 @pytest.mark.parametrize("version", [STATELESS, "2024-11-05", "2025-06-18", "2025-11-25"])
 @pytest.mark.parametrize("several", ["none", "one request", "two requests", "responses"])
 async def test_batch_is_rejected_as_a_whole(version: str, several: str) -> None:
@@ -174,6 +181,7 @@ async def test_batch_is_rejected_as_a_whole(version: str, several: str) -> None:
 # server-protocol-version-header
 
 
+@spec("2026/VER-03")
 @pytest.mark.parametrize(
     ("version", "code"),
     [
@@ -199,6 +207,7 @@ async def test_unsupported_version_in_a_stateless_request_is_rejected(
     assert error["data"] == {"supported": [STATELESS], "requested": version}
 
 
+@spec("T-HTTP-73")
 @pytest.mark.parametrize("version", ["not-a-version", "1999-01-01", "2099-12-31", "", "ü"])
 async def test_unknown_version_header_in_a_session_is_rejected(version: str) -> None:
     wire = Wire(Server("shop", capabilities={"tools": {}}), "2025-11-25")
@@ -210,6 +219,7 @@ async def test_unknown_version_header_in_a_session_is_rejected(version: str) -> 
     assert (reply.status, again.status) == (400, 200)
 
 
+@spec("T-HTTP-73")
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 @pytest.mark.parametrize("version", ["not-a-version", "2099-12-31"])
 async def test_unknown_version_header_is_rejected_for_every_http_method(
@@ -282,6 +292,7 @@ async def test_session_state_is_not_visible_in_another_session(version: str) -> 
     assert [change["method"] for change in changes] == ["notifications/tools/list_changed"] * 2
 
 
+@spec("2026/VER-01", "2026/ST-01")
 async def test_stateless_request_data_is_not_visible_in_the_next_request() -> None:
     server = Server("shop")
 

@@ -30,7 +30,7 @@ class ErrorRecorder:
         self.messages: list[str] = []
         self.once = asyncio.Event()
 
-    def __call__(self, message: str, error: BaseException | None) -> None:
+    def handle_error(self, message: str, error: BaseException | None) -> None:
         self.messages.append(message)
         self.once.set()
 
@@ -71,7 +71,8 @@ class TestDeclaration:
 async def run_keepalive(threshold: int, outcomes: list[bool | None]) -> tuple[int, list[str]]:
     """The number of pings, and the errors, when sending succeeds, fails or (None) raises."""
     recorder, ended, sent = ErrorRecorder(), asyncio.Event(), []
-    alive = server(handle_error=recorder)
+    alive = server()
+    alive.hook(recorder.handle_error)
     alive.set_keepalive(1, failure_threshold=threshold)
 
     def send(message: bytes) -> bool:
@@ -124,7 +125,8 @@ class TestOverHttp:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         recorder = ErrorRecorder()
-        alive = server(handle_error=recorder, keepalive_ms=1)
+        alive = server(keepalive_ms=1)
+        alive.hook(recorder.handle_error)
         peer = Peer(alive)
         await peer.initialize()
         async with peer.stream() as stream:
@@ -161,7 +163,8 @@ class StubStdout:
 class TestOverStdio:
     async def test_connection_ends_when_keepalives_cannot_be_written(self) -> None:
         recorder, out = ErrorRecorder(), StubStdout()
-        alive = server(handle_error=recorder, keepalive_ms=1)
+        alive = server(keepalive_ms=1)
+        alive.hook(recorder.handle_error)
         conversation = stdio.StdioConnection(alive, cast(BinaryIO, out))
         params = {
             "protocolVersion": "2025-11-25",

@@ -15,6 +15,7 @@ import pytest
 from django_mcp.protocol import request_meta, sse
 from tests.databases import REDIS_URL, why_not_redis
 from tests.running_site import RunningSite, two_workers
+from tests.spec import spec
 from tests.transports.http_peer import MODERN, PRIMED
 
 NO_LAYER = why_not_redis("channels_redis")
@@ -141,6 +142,7 @@ async def test_list_change_reaches_the_get_stream_on_another_worker(
         assert await notification_of(events, TOOLS_CHANGED)
 
 
+@spec("2026/SUB-09")
 async def test_list_change_reaches_listen_streams_on_both_workers(client: Client) -> None:
     client.session = {}
     listens = [
@@ -235,6 +237,7 @@ async def test_lost_stream_is_resumed_on_another_worker(client: Client) -> None:
         assert "decline" in (await message_of(events))["result"]["content"][0]["text"]
 
 
+@spec("T-HTTP-51")
 async def test_newest_stream_is_active_on_any_worker(client: Client) -> None:
     async with client.active_stream(0) as older:
         async with client.active_stream(1) as newer:

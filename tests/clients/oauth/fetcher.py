@@ -7,20 +7,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import urllib3
-from oauth2_provider.cimd import SafeMetadataFetcher
 
-from django_mcp.oauth.clients import ClientMetadataFetcher
+from django_mcp.oauth.documents import ClientMetadataFetcher
 
 
-class _Loopback(SafeMetadataFetcher):
+class LoopbackMetadataFetcher(ClientMetadataFetcher):
     """Replaces the connection, which has to lead to a public address over TLS."""
 
-    def fetch(self, client_id: str) -> tuple[dict[str, Any], int]:
+    def download(self, client_id: str) -> tuple[dict[str, Any], int]:
         url = os.environ["CLIENT_PAGES"] + urlsplit(client_id).path
         response = urllib3.request("GET", url, preload_content=False, retries=False, timeout=5)
         document: tuple[dict[str, Any], int] = self._read_document(response)
         return document
-
-
-class LoopbackMetadataFetcher(ClientMetadataFetcher, _Loopback):
-    """The fetcher of the site, with the connection of the other one."""

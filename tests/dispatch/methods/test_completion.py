@@ -10,6 +10,7 @@ import pytest
 from django_mcp import Frame, Prompt, Server
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
+from tests.spec import spec
 
 CITIES = ["Berlin", "Bern", "Bonn"]
 
@@ -32,6 +33,7 @@ def shop() -> Server:
     return server
 
 
+@spec("COMP-02", "COMP-03")
 async def test_prompt_argument_is_completed(client_for: ClientFor) -> None:
     async with client_for(shop()) as client:
         completion = await client.complete("travel", "city", "Ber")
@@ -39,6 +41,7 @@ async def test_prompt_argument_is_completed(client_for: ClientFor) -> None:
     assert completion["values"] == ["Berlin", "Bern"]
 
 
+@spec("COMP-03")
 @pytest.mark.parametrize("uri", ["shop://{city}/hours", "shop://Bern/hours"])
 async def test_resource_template_is_completed_by_template_or_by_matching_uri(
     client_for: ClientFor, uri: str
@@ -49,6 +52,7 @@ async def test_resource_template_is_completed_by_template_or_by_matching_uri(
     assert completion["values"] == ["Bonn"]
 
 
+@spec("COMP-07")
 async def test_literal_type_is_completed_from_its_choices(client_for: ClientFor) -> None:
     async with client_for(shop()) as client:
         completion = await client.complete("travel", "how", "tra")
@@ -66,6 +70,7 @@ async def test_argument_without_completer_returns_no_values(
     assert completion["values"] == []
 
 
+@spec("COMP-05", "2026/CMP-02")
 async def test_completion_is_truncated_to_100_values(client_for: ClientFor) -> None:
     server = Server("shop")
 
@@ -80,6 +85,7 @@ async def test_completion_is_truncated_to_100_values(client_for: ClientFor) -> N
     assert (completion["total"], completion["hasMore"]) == (150, True)
 
 
+@spec("COMP-04", "2026/CMP-05")
 async def test_completer_receives_context_arguments_since_2025_06_18(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -107,6 +113,7 @@ async def test_completer_receives_context_arguments_since_2025_06_18(
     assert completion["values"] == ["CH B" if known else "None B"]
 
 
+@spec("COMP-06", "COMP-08", "2026/CMP-03", "2026/CMP-04")
 @pytest.mark.parametrize(
     "params",
     [
@@ -140,6 +147,7 @@ async def test_invalid_completion_params_are_rejected(
     assert error.code == -32602
 
 
+@spec("COMP-06", "2026/CMP-03")
 async def test_completion_returns_method_not_found_without_completers(
     client_for: ClientFor,
 ) -> None:
@@ -149,6 +157,7 @@ async def test_completion_returns_method_not_found_without_completers(
     assert error.code == -32601
 
 
+@spec("LIFE-19", "COMP-01", "COMP-02", "2026/CMP-01")
 async def test_completions_capability_is_declared_since_2025_03_26(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -158,6 +167,7 @@ async def test_completions_capability_is_declared_since_2025_03_26(
     assert ("completions" in greeting["capabilities"]) == (mcp_version != "2024-11-05")
 
 
+@spec("COMP-06", "2026/ERR-08", "2026/CMP-03")
 async def test_exception_in_completer_returns_internal_error(
     client_for: ClientFor, caplog: pytest.LogCaptureFixture
 ) -> None:

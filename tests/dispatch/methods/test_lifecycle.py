@@ -12,6 +12,7 @@ from django_mcp.testing import Client
 from django_mcp.testing.plugin import TRANSPORTS, ClientFor
 from tests.http_errors import error_of
 from tests.memory_stores import Configure
+from tests.spec import spec
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 STATELESS = "2026-07-28"
@@ -54,6 +55,7 @@ def full_server() -> Server:
 # Initialization.
 
 
+@spec("LIFE-04", "LIFE-17")
 @in_sessions
 async def test_requested_protocol_version_is_negotiated(
     client_for: ClientFor, mcp_version: str
@@ -63,6 +65,7 @@ async def test_requested_protocol_version_is_negotiated(
         assert client.initialize_result["instructions"] == "Begin with search"
 
 
+@spec("LIFE-05", "LIFE-28")
 @over_all_transports
 @pytest.mark.parametrize("requested", [STATELESS, "1999-01-01", "2030-01-01", "", "latest"])
 async def test_unsupported_protocol_version_is_answered_with_the_latest(
@@ -77,6 +80,7 @@ async def test_unsupported_protocol_version_is_answered_with_the_latest(
     assert result["protocolVersion"] == "2025-11-25"
 
 
+@spec("LIFE-06")
 @over_all_transports
 async def test_negotiation_is_limited_to_configured_protocol_versions(
     mcp_transport: Any, configure: Configure
@@ -96,6 +100,7 @@ SERVER_INFO_FIELDS = {
 }
 
 
+@spec("LIFE-03", "LIFE-18", "ICON-02")
 @in_sessions
 async def test_server_info_has_exactly_the_fields_of_the_revision(
     client_for: ClientFor, mcp_version: str
@@ -107,6 +112,17 @@ async def test_server_info_has_exactly_the_fields_of_the_revision(
     assert (info["name"], info["version"]) == ("desk", "2.0")
 
 
+@spec(
+    "LIFE-03",
+    "LIFE-19",
+    "TOOL-01",
+    "RES-01",
+    "PROMPT-01",
+    "2026/DSC-03",
+    "2026/TOOL-01",
+    "2026/RES-01",
+    "2026/PRM-01",
+)
 async def test_server_declares_capabilities_of_its_components(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -116,6 +132,7 @@ async def test_server_declares_capabilities_of_its_components(
     assert {"tools", "prompts", "resources", "logging"} <= set(welcome["capabilities"])
 
 
+@spec("TOOL-01", "RES-01", "PROMPT-01", "2026/RES-01")
 async def test_server_declares_that_it_sends_list_changes(client_for: ClientFor) -> None:
     async with client_for(full_server()) as client:
         welcome = client.initialize_result or await client.request("server/discover")
@@ -135,6 +152,7 @@ async def test_capabilities_option_adds_and_removes_capabilities(client_for: Cli
     assert welcome["capabilities"] == {"experimental": {"com.example/key": {}}}
 
 
+@spec("LIFE-02")
 @in_sessions
 @pytest.mark.parametrize(
     "changes",
@@ -168,6 +186,7 @@ async def test_invalid_initialize_is_rejected_and_can_be_repeated(
     await client.close()
 
 
+@spec("LIFE-22")
 @in_sessions
 async def test_second_initialize_in_a_session_is_rejected(
     client_for: ClientFor, mcp_version: str
@@ -179,6 +198,7 @@ async def test_second_initialize_in_a_session_is_rejected(
     assert error.code == -32600
 
 
+@spec("LIFE-01")
 @in_sessions
 async def test_request_before_initialize_is_rejected(client_for: ClientFor) -> None:
     client = client_for(full_server())
@@ -190,6 +210,7 @@ async def test_request_before_initialize_is_rejected(client_for: ClientFor) -> N
     assert error.code == -32600
 
 
+@spec("LIFE-09")
 @in_sessions
 async def test_requests_are_answered_before_the_initialized_notification(
     client_for: ClientFor, mcp_version: str
@@ -213,12 +234,14 @@ async def test_requests_are_answered_before_the_initialized_notification(
     assert texts == ["False", "True"]
 
 
+@spec("PING-01")
 @in_sessions
 async def test_ping_in_a_session_returns_empty_result(client_for: ClientFor) -> None:
     async with client_for(full_server()) as client:
         assert await client.request("ping") == {}
 
 
+@spec("LIFE-11", "PING-01")
 @pytest.mark.parametrize("mcp_transport", ["stdio"])
 @in_sessions
 async def test_ping_before_initialize_returns_empty_result(client_for: ClientFor) -> None:
@@ -239,6 +262,7 @@ async def test_stateless_request_is_answered_without_initialize(client_for: Clie
         assert client.session_id is None
 
 
+@spec("2026/DSC-02", "2026/JR-05", "2026/JR-09", "2026/META-04")
 @stateless
 async def test_stateless_results_contain_server_info_in_meta(client_for: ClientFor) -> None:
     async with client_for(full_server()) as client:
@@ -255,6 +279,7 @@ async def test_stateless_results_contain_server_info_in_meta(client_for: ClientF
     assert {result["resultType"] for result in results} == {"complete"}
 
 
+@spec("2026/VER-04", "2026/DSC-01", "2026/DSC-02", "2026/CCH-01")
 @stateless
 async def test_server_discover_returns_versions_and_instructions(
     client_for: ClientFor, mcp_version: str
@@ -268,6 +293,7 @@ async def test_server_discover_returns_versions_and_instructions(
     assert "serverInfo" not in found
 
 
+@spec("2026/DSC-04")
 @stateless
 async def test_instructions_are_computed_per_request_or_omitted(client_for: ClientFor) -> None:
     texts = iter(["first", "second"])
@@ -280,6 +306,7 @@ async def test_instructions_are_computed_per_request_or_omitted(client_for: Clie
     assert found == ["first", "second"]
 
 
+@spec("2026/DSC-05", "2026/META-01")
 @stateless
 @pytest.mark.parametrize(
     "meta",
@@ -301,6 +328,7 @@ async def test_stateless_request_with_invalid_meta_is_rejected(
     assert error.code == -32602
 
 
+@spec("2026/META-02")
 @stateless
 async def test_client_info_is_optional_in_stateless_requests(client_for: ClientFor) -> None:
     async with client_for(full_server()) as client:
@@ -312,6 +340,7 @@ async def test_client_info_is_optional_in_stateless_requests(client_for: ClientF
     assert len(answer["result"]["tools"]) == 1
 
 
+@spec("2026/VER-02")
 @pytest.mark.parametrize("mcp_transport", ["memory", "stdio"])
 @pytest.mark.parametrize("version", ["2025-11-25", "v999.0.0", "2027-01-01"])
 async def test_unsupported_stateless_version_is_rejected_with_supported_versions(
@@ -324,6 +353,7 @@ async def test_unsupported_stateless_version_is_rejected_with_supported_versions
     assert error.data == {"supported": [STATELESS], "requested": version}
 
 
+@spec("2026/VER-02")
 @over_all_transports
 async def test_stateless_request_is_rejected_when_its_version_is_not_configured(
     mcp_transport: Any, configure: Configure
@@ -338,6 +368,7 @@ async def test_stateless_request_is_rejected_when_its_version_is_not_configured(
     assert (error.code, error.data) == (-32022, expected)
 
 
+@spec("2026/VER-08")
 @over_all_transports
 async def test_initialize_is_rejected_with_supported_versions_on_a_stateless_site(
     mcp_transport: Any, configure: Configure
@@ -357,6 +388,7 @@ async def test_initialize_is_rejected_with_supported_versions_on_a_stateless_sit
 # Both on one connection.
 
 
+@spec("2026/VER-01", "2026/VER-09")
 @pytest.mark.parametrize("mcp_transport", ["stdio"])
 @in_sessions
 async def test_session_and_stateless_requests_share_one_stdio_connection(
@@ -382,6 +414,7 @@ async def test_session_and_stateless_requests_share_one_stdio_connection(
     assert texts == [mcp_version, STATELESS]
 
 
+@spec("2026/STD-09")
 @pytest.mark.parametrize("mcp_transport", ["memory", "stdio"])
 async def test_server_discover_is_answered_before_initialize(mcp_transport: Any) -> None:
     client = Client(full_server(), version="2025-11-25", transport=mcp_transport)

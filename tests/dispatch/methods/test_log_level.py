@@ -17,6 +17,7 @@ from django_mcp.log import ClientHandler, level_of
 from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
 from tests.memory_stores import Configure
+from tests.spec import spec
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 in_sessions = pytest.mark.parametrize("mcp_version", SESSIONS)
@@ -55,6 +56,7 @@ class TestLogRateLimit:
 
         return server
 
+    @spec("LOG-06")
     async def test_log_messages_above_the_rate_limit_are_dropped(
         self, client_for: ClientFor
     ) -> None:
@@ -138,9 +140,9 @@ class TestDeclaredCapabilities:
         server.register_tool("it", lambda: "done")
         computed = server.get_capabilities()
 
-        server.set_capabilities({"tools": {}})
+        server.capabilities.replace({"tools": {}})
         replaced = await self.declared(server, mcp_version)
-        server.set_capabilities(None)
+        server.capabilities.replace(None)
 
         assert replaced == {"tools": {}}
         assert server.get_capabilities() == computed
@@ -194,6 +196,7 @@ def logger() -> Iterator[logging.Logger]:
 
 
 class TestClientHandler:
+    @spec("2026/LOG-06")
     async def test_log_record_emitted_in_a_call_is_sent_to_its_client(
         self, client_for: ClientFor, logger: logging.Logger
     ) -> None:
@@ -218,6 +221,7 @@ class TestClientHandler:
             {"level": "warning", "logger": "shop.orders", "data": "2 ordered"},
         ]
 
+    @spec("LOG-10")
     async def test_log_records_of_concurrent_calls_are_sent_to_their_own_clients(
         self, client_for: ClientFor, logger: logging.Logger
     ) -> None:
@@ -238,6 +242,7 @@ class TestClientHandler:
         assert [log["data"] for log in one.logs] == ["tea"]
         assert [log["data"] for log in other.logs] == ["milk"]
 
+    @spec("LOG-09", "2026/LOG-05")
     async def test_traceback_is_not_sent_to_the_client(
         self, client_for: ClientFor, logger: logging.Logger
     ) -> None:
@@ -272,6 +277,7 @@ class TestClientHandler:
 
         assert client.logs[0]["data"] == "[ERROR] gone"
 
+    @spec("LOG-07", "LOG-08", "2026/LOG-05")
     async def test_records_of_the_django_mcp_logger_are_not_sent_to_the_client(
         self, client_for: ClientFor, caplog: pytest.LogCaptureFixture
     ) -> None:

@@ -12,6 +12,7 @@ from django_mcp.components.responses import PromptResponse
 from django_mcp.protocol.content import Message
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
+from tests.spec import spec
 
 
 async def prompt_messages(
@@ -35,6 +36,7 @@ async def test_returned_string_becomes_a_user_message(client_for: ClientFor) -> 
     ]
 
 
+@spec("PROMPT-04")
 async def test_returned_list_becomes_several_messages(client_for: ClientFor) -> None:
     server = Server("desk")
 
@@ -97,6 +99,7 @@ async def test_listed_prompt_arguments_state_whether_they_are_required(
     assert listed == [("number", True), ("tone", False)]
 
 
+@spec("PROMPT-09", "PROMPT-10", "PROMPT-12", "2026/PRM-03", "2026/PRM-05")
 @pytest.mark.parametrize(
     ("params", "expected_message"),
     [
@@ -126,6 +129,7 @@ async def test_invalid_prompt_name_or_arguments_are_rejected(
     assert expected_message in error.message
 
 
+@spec("PROMPT-09", "2026/PRM-03")
 async def test_exception_in_prompt_is_logged_and_returns_internal_error(
     client_for: ClientFor, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -143,6 +147,7 @@ async def test_exception_in_prompt_is_logged_and_returns_internal_error(
     assert "xyzzy" in caplog.text
 
 
+@spec("PROMPT-12", "2026/PRM-05")
 async def test_invalid_prompt_message_returns_internal_error(client_for: ClientFor) -> None:
     server = Server("desk")
 

@@ -20,6 +20,7 @@ from django_mcp import (
 from django_mcp.components.responses import ResourceResponse
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
+from tests.spec import spec
 
 
 def not_found(version: str) -> int:
@@ -32,6 +33,7 @@ async def read(client_for: ClientFor, server: Server, uri: str) -> list[dict[str
     return contents
 
 
+@spec("RES-03")
 async def test_string_is_read_as_text_contents(client_for: ClientFor) -> None:
     server = Server("shop")
 
@@ -44,6 +46,7 @@ async def test_string_is_read_as_text_contents(client_for: ClientFor) -> None:
     assert contents == [{"uri": "shop://hours", "mimeType": "text/plain", "text": "always"}]
 
 
+@spec("RES-03", "RES-17", "RES-19", "2026/RES-05")
 async def test_bytes_are_read_as_a_blob(client_for: ClientFor) -> None:
     server = Server("shop")
 
@@ -71,6 +74,7 @@ async def test_other_values_are_read_as_json(client_for: ClientFor) -> None:
     assert json.loads(content["text"]) == {"tea": 2.5}
 
 
+@spec("RES-03", "2026/RES-07")
 async def test_resource_response_returns_several_contents(client_for: ClientFor) -> None:
     server = Server("shop")
 
@@ -83,6 +87,7 @@ async def test_resource_response_returns_several_contents(client_for: ClientFor)
     assert [content["uri"] for content in contents] == ["shop://a", "shop://b"]
 
 
+@spec("2026/RES-03")
 async def test_none_is_read_as_empty_text(client_for: ClientFor) -> None:
     server = Server("shop")
 
@@ -111,6 +116,7 @@ async def test_resource_class_is_read(client_for: ClientFor) -> None:
     assert content["text"] == "shop://hours"
 
 
+@spec("RES-04", "2026/RES-09")
 async def test_template_variables_are_decoded_and_converted_to_annotated_types(
     client_for: ClientFor,
 ) -> None:
@@ -126,6 +132,7 @@ async def test_template_variables_are_decoded_and_converted_to_annotated_types(
     assert content["uri"] == "ticket://7/caf%C3%A9"
 
 
+@spec("RES-15")
 async def test_unconvertible_template_variable_returns_resource_not_found(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -141,6 +148,7 @@ async def test_unconvertible_template_variable_returns_resource_not_found(
     assert (error.code, error.data) == (not_found(mcp_version), {"uri": "ticket://seven"})
 
 
+@spec("RES-14", "2026/VER-10", "2026/ERR-03", "2026/RES-03")
 async def test_unknown_uri_is_rejected_with_the_uri_as_error_data(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -206,6 +214,7 @@ async def test_resource_template_class_is_read(client_for: ClientFor) -> None:
     assert content["text"] == "home"
 
 
+@spec("RES-14", "2026/ERR-08", "2026/RES-04")
 async def test_exception_in_resource_is_logged_and_returns_internal_error(
     client_for: ClientFor, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -223,6 +232,7 @@ async def test_exception_in_resource_is_logged_and_returns_internal_error(
     assert "xyzzy" in caplog.text
 
 
+@spec("2026/CCH-01", "2026/CCH-06")
 async def test_cache_hint_of_the_resource_overrides_the_server_default(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -241,6 +251,7 @@ async def test_cache_hint_of_the_resource_overrides_the_server_default(
         assert set(result) == {"contents"}
 
 
+@spec("RES-15", "2026/RES-05")
 @pytest.mark.parametrize(
     "uri",
     [

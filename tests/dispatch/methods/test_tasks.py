@@ -23,6 +23,7 @@ from django_mcp.tasks.store import TaskStore
 from django_mcp.testing import Client
 from django_mcp.testing.client import ErrorResponse
 from tests.memory_stores import Configure
+from tests.spec import spec
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -36,9 +37,9 @@ class Name(BaseModel):
     name: str
 
 
-def make_server(release: asyncio.Event | None = None) -> Server:
+def make_server(name: str = "factory", *, release: asyncio.Event | None = None) -> Server:
     """A server whose ``maybe`` and ``name_then_work`` wait for ``release``, if it is given."""
-    server = Server("factory")
+    server = Server(name)
 
     @server.tool
     async def plain() -> str:
@@ -142,6 +143,7 @@ def version(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@spec("TASK-20", "TASK-21", "TASK-22", "TASK-24", "TASK-A3", "2026/TASK-06")
 async def test_task_is_stored_when_it_is_answered(version: str) -> None:
     async with client_of(make_server(), version) as client:
         task = await create(client, "endless")
@@ -163,6 +165,7 @@ async def test_arguments_and_result_are_encrypted_in_the_row(version: str) -> No
     assert len(row.outcome) > 50
 
 
+@spec("TASK-42", "TASK-44")
 async def test_result_of_a_task_is_that_of_the_call() -> None:
     server = make_server()
     async with client_of(server, SESSION) as client:
@@ -176,6 +179,7 @@ async def test_result_of_a_task_is_that_of_the_call() -> None:
     assert detailed["result"]["content"] == result["content"]
 
 
+@spec("TASK-40")
 async def test_progress_is_the_status_message(version: str) -> None:
     async with client_of(make_server(), version) as client:
         done = await until(client, await create(client, "steps", count=4), "completed")
@@ -183,6 +187,7 @@ async def test_progress_is_the_status_message(version: str) -> None:
     assert done["statusMessage"] == "Step 4"
 
 
+@spec("PROG-12", "PROG-13", "TASK-54", "TASK-57", "TASK-62")
 async def test_messages_of_a_task_are_sent_on_the_stream_of_its_result() -> None:
     async with client_of(make_server(), SESSION) as client:
         task_id = (await create(client, "steps", count=2))["taskId"]
@@ -194,6 +199,7 @@ async def test_messages_of_a_task_are_sent_on_the_stream_of_its_result() -> None
     assert metas == [{RELATED_TASK: {"taskId": task_id}}] * 4
 
 
+@spec("2026/TASK-20")
 async def test_no_progress_and_no_log_is_sent_for_tasks_of_the_extension() -> None:
     async with client_of(make_server(), STATELESS) as client:
         await until(client, await create(client, "steps", count=2), "completed")
@@ -201,6 +207,7 @@ async def test_no_progress_and_no_log_is_sent_for_tasks_of_the_extension() -> No
     assert client.notifications == []
 
 
+@spec("CANC-03", "TASK-80", "TASK-82", "2026/TASK-13")
 @pytest.mark.parametrize("tool", ["endless", "endless_loop"])
 async def test_cancelled_task_stops_its_handler(version: str, tool: str) -> None:
     threads = {"sync_execution": "threads"} if tool == "endless_loop" else {}
@@ -218,6 +225,7 @@ async def test_cancelled_task_stops_its_handler(version: str, tool: str) -> None
     assert again["status"] == "cancelled"
 
 
+@spec("TASK-43", "TASK-93")
 async def test_result_of_a_cancelled_task_is_an_error() -> None:
     async with client_of(make_server(), SESSION) as client:
         task = await create(client, "endless")
@@ -228,6 +236,7 @@ async def test_result_of_a_cancelled_task_is_an_error() -> None:
     assert (error.code, "cancelled" in error.message) == (-32602, True)
 
 
+@spec("TASK-27", "TASK-28", "2026/TASK-09")
 async def test_tool_error_is_a_failed_task_in_a_session_and_completed_in_the_extension() -> None:
     server = make_server()
     async with client_of(server, SESSION) as client:
@@ -241,6 +250,7 @@ async def test_tool_error_is_a_failed_task_in_a_session_and_completed_in_the_ext
     assert result["isError"] is completed["result"]["isError"] is True
 
 
+@spec("TASK-27", "TASK-42")
 async def test_json_rpc_error_of_a_call_is_the_error_of_its_task() -> None:
     server = make_server()
     async with client_of(server, SESSION) as client:
@@ -254,6 +264,7 @@ async def test_json_rpc_error_of_a_call_is_the_error_of_its_task() -> None:
     assert failed["statusMessage"] == "Out of paper"
 
 
+@spec("TASK-20")
 async def test_invalid_arguments_are_an_error_result_of_the_task(version: str) -> None:
     async with client_of(make_server(), version) as client:
         task = await create(client, "steps", count="many")
@@ -265,6 +276,7 @@ async def test_invalid_arguments_are_an_error_result_of_the_task(version: str) -
 # Input requests.
 
 
+@spec("2026/TASK-10", "2026/TASK-11")
 async def test_input_request_is_answered_with_tasks_update() -> None:
     async with client_of(make_server(), STATELESS) as client:
         task = await create(client, "greet")
@@ -281,6 +293,7 @@ async def test_input_request_is_answered_with_tasks_update() -> None:
     assert done["result"]["content"][0]["text"] == "Hello, Ada!"
 
 
+@spec("2026/TASK-12")
 async def test_invalid_response_is_requested_again_under_another_key() -> None:
     async with client_of(make_server(), STATELESS) as client:
         task = await create(client, "greet")
@@ -300,6 +313,7 @@ async def test_invalid_response_is_requested_again_under_another_key() -> None:
     assert done["result"]["content"][0]["text"] == "Hello, Ada!"
 
 
+@spec("2026/TASK-11")
 async def test_several_input_requests_of_a_sync_handler_are_answered_one_by_one() -> None:
     options = {"sync_execution": "threads"}
     async with client_of(make_server(), STATELESS, **options) as client:
@@ -317,6 +331,7 @@ async def test_several_input_requests_of_a_sync_handler_are_answered_one_by_one(
     assert done["result"]["content"][0]["text"] == "Ada and Bob"
 
 
+@spec("TASK-41", "TASK-50", "TASK-51", "TASK-52")
 async def test_input_is_requested_on_the_stream_of_the_result_in_a_session() -> None:
     requested: list[dict[str, Any]] = []
 
@@ -335,6 +350,7 @@ async def test_input_is_requested_on_the_stream_of_the_result_in_a_session() -> 
     assert requested[0]["_meta"] == {RELATED_TASK: {"taskId": task["taskId"]}}
 
 
+@spec("TASK-46")
 async def test_input_is_requested_once_for_several_waiting_requests() -> None:
     requested: list[dict[str, Any]] = []
 
@@ -355,6 +371,7 @@ async def test_input_is_requested_once_for_several_waiting_requests() -> None:
 # The server decides.
 
 
+@spec("2026/TASK-04")
 async def test_call_that_ends_early_is_no_task() -> None:
     async with client_of(make_server(), STATELESS) as client:
         result = await client.request("tools/call", {"name": "maybe", "arguments": {}})
@@ -363,9 +380,10 @@ async def test_call_that_ends_early_is_no_task() -> None:
     assert await McpTask._default_manager.acount() == 0
 
 
+@spec("2026/TASK-04", "2026/TASK-05", "2026/TASK-14")
 async def test_call_that_takes_long_is_continued_as_a_task() -> None:
     release = asyncio.Event()
-    async with client_of(make_server(release), STATELESS) as client:
+    async with client_of(make_server(release=release), STATELESS) as client:
         task = await client.request("tools/call", {"name": "maybe", "arguments": {}})
         release.set()
         done = await until(client, task, "completed")
@@ -374,6 +392,7 @@ async def test_call_that_takes_long_is_continued_as_a_task() -> None:
     assert done["result"]["content"][0]["text"] == "ready"
 
 
+@spec("2026/TASK-07")
 async def test_input_is_requested_by_round_trips_before_a_call_becomes_a_task() -> None:
     params: dict[str, Any] = {"name": "name_then_work", "arguments": {}}
 
@@ -381,7 +400,7 @@ async def test_input_is_requested_by_round_trips_before_a_call_becomes_a_task() 
         return {"action": "accept", "content": {"name": name}}
 
     release = asyncio.Event()
-    async with client_of(make_server(release), STATELESS) as client:
+    async with client_of(make_server(release=release), STATELESS) as client:
         first = await call_once(client, params)
         responses = {"name": accepted("Ada")}
         state = {"inputResponses": responses, "requestState": first["requestState"]}
@@ -399,7 +418,7 @@ async def test_input_is_requested_by_round_trips_before_a_call_becomes_a_task() 
 
 
 async def test_continued_call_can_be_cancelled() -> None:
-    async with client_of(make_server(asyncio.Event()), STATELESS) as client:
+    async with client_of(make_server(release=asyncio.Event()), STATELESS) as client:
         task = await client.request("tools/call", {"name": "maybe", "arguments": {}})
         await client.request("tasks/cancel", {"taskId": task["taskId"]})
         found = await client.request("tasks/get", {"taskId": task["taskId"]})
@@ -407,6 +426,7 @@ async def test_continued_call_can_be_cancelled() -> None:
     assert found["status"] == "cancelled"
 
 
+@spec("TASK-12")
 @pytest.mark.parametrize("version", ["2025-06-18", SESSION])
 async def test_call_without_task_is_plain_and_reports_progress(version: str) -> None:
     async with Client(make_server(), version=version) as client:
@@ -432,9 +452,11 @@ async def test_call_of_the_site_is_never_a_task() -> None:
 # Negotiation.
 
 
+@spec("TASK-01", "TASK-02", "2026/TASK-01")
 async def test_tasks_are_declared_in_the_form_of_the_revision() -> None:
     server = make_server()
-    async with Client(server, version=SESSION) as client:
+    ada = await User.objects.acreate_user("ada")
+    async with Client(server, version=SESSION, user=ada) as client:
         of_session = client.initialize_result["capabilities"]
     async with Client(server, version=STATELESS) as client:
         of_extension = (await client.request("server/discover"))["capabilities"]
@@ -449,6 +471,7 @@ async def test_tasks_are_declared_in_the_form_of_the_revision() -> None:
     assert not {"tasks", "extensions"} & older.keys()
 
 
+@spec("TOOL-34")
 async def test_task_support_of_tools_is_listed_in_sessions_alone() -> None:
     server = make_server()
     listed = {}
@@ -461,6 +484,7 @@ async def test_task_support_of_tools_is_listed_in_sessions_alone() -> None:
     assert all("execution" not in tool for tool in listed[STATELESS].values())
 
 
+@spec("TASK-11", "TASK-13")
 async def test_session_call_must_match_the_task_support_of_its_tool() -> None:
     async with Client(make_server(), version=SESSION) as client:
         forbidden = {"name": "plain", "arguments": {}, "task": {}}
@@ -481,6 +505,7 @@ async def test_invalid_task_metadata_is_rejected(metadata: Any) -> None:
     assert error.code == -32602
 
 
+@spec("TASK-06", "TASK-10")
 async def test_task_parameter_is_ignored_where_tasks_are_not_declared() -> None:
     server = Server("small", capabilities={"tasks": None})
 
@@ -499,10 +524,11 @@ async def test_task_parameter_is_ignored_where_tasks_are_not_declared() -> None:
     assert error.code == -32601
 
 
+@spec("TASK-03")
 async def test_undeclared_task_methods_are_not_found() -> None:
     requests: dict[str, Any] = {"requests": {"tools": {"call": {}}}}
     server = make_server()
-    server.set_capabilities({"tools": {}, "tasks": requests})
+    server.capabilities.replace({"tools": {}, "tasks": requests})
 
     async with Client(server, version=SESSION) as client:
         task = await create(client, "endless")
@@ -514,6 +540,17 @@ async def test_undeclared_task_methods_are_not_found() -> None:
     assert (listing.code, cancelling.code) == (-32601, -32601)
 
 
+async def test_update_without_responses_is_rejected() -> None:
+    async with client_of(make_server(), STATELESS) as client:
+        task = await create(client, "greet")
+        await until(client, task, "input_required")
+        error = await rejected(client.request("tasks/update", {"taskId": task["taskId"]}))
+        present = await client.request("tasks/get", {"taskId": task["taskId"]})
+
+    assert (error.code, present["status"]) == (-32602, "input_required")
+
+
+@spec("2026/TASK-02", "2026/TASK-03", "2026/TASK-16", "2026/TASK-25")
 async def test_extension_is_required_before_a_task_is_looked_up() -> None:
     async with Client(make_server(), version=STATELESS, capabilities={}) as client:
         call = {"name": "steps", "arguments": {"count": 1}}
@@ -528,6 +565,7 @@ async def test_extension_is_required_before_a_task_is_looked_up() -> None:
     assert plain["content"][0]["text"] == "ready"
 
 
+@spec("2026/TASK-17")
 @pytest.mark.parametrize("method", ["tasks/result", "tasks/list"])
 async def test_methods_of_sessions_are_not_found_in_the_extension(method: str) -> None:
     async with client_of(make_server(), STATELESS) as client:
@@ -539,6 +577,7 @@ async def test_methods_of_sessions_are_not_found_in_the_extension(method: str) -
 # Owners, lists and limits.
 
 
+@spec("TASK-55", "TASK-90", "2026/TASK-15")
 @pytest.mark.parametrize("task_id", ["unknown", "x" * 5000, 1, None])
 async def test_unknown_task_is_rejected(version: str, task_id: Any) -> None:
     params = {"taskId": task_id, "inputResponses": {}}
@@ -551,6 +590,7 @@ async def test_unknown_task_is_rejected(version: str, task_id: Any) -> None:
     assert codes == [-32602] * 3
 
 
+@spec("TASK-A0", "TASK-A1", "TASK-A2", "2026/TASK-21")
 async def test_task_of_somebody_else_is_unknown(version: str) -> None:
     ada, bob = [await User.objects.acreate_user(name) for name in ("ada", "bob")]
     server = make_server()
@@ -578,11 +618,37 @@ async def test_task_of_an_anonymous_session_is_unknown_in_another_one() -> None:
     async with client_of(server, SESSION) as one, client_of(server, SESSION) as other:
         task = await create(one, "endless")
         error = await rejected(other.request("tasks/get", {"taskId": task["taskId"]}))
-        listed = await other.request("tasks/list")
 
-    assert (error.code, listed["tasks"]) == (-32602, [])
+    assert error.code == -32602
 
 
+@spec("TASK-A5")
+async def test_listing_tasks_is_not_declared_to_anonymous_callers() -> None:
+    async with Client(make_server(), version=SESSION) as client:
+        declared = client.initialize_result["capabilities"]["tasks"]
+        error = await rejected(client.request("tasks/list"))
+
+    assert declared == {"cancel": {}, "requests": {"tools": {"call": {}}}}
+    assert error.code == -32601
+
+
+async def test_task_is_unknown_on_another_server(version: str) -> None:
+    ada = await User.objects.acreate_user("ada")
+    other = make_server("other")
+    async with (
+        client_of(make_server(), version, user=ada) as client,
+        client_of(other, version, user=ada) as elsewhere,
+    ):
+        task = await create(client, "endless")
+        params = {"taskId": task["taskId"]}
+        error = await rejected(elsewhere.request("tasks/get", params))
+        cancelling = await rejected(elsewhere.request("tasks/cancel", params))
+        present = await client.request("tasks/get", params)
+
+    assert (error.code, cancelling.code, present["status"]) == (-32602, -32602, "working")
+
+
+@spec("TASK-70", "TASK-71", "TASK-72", "TASK-91")
 async def test_own_tasks_are_listed_in_pages(configure: Configure) -> None:
     configure(PAGE_SIZE=2)
     ada = await User.objects.acreate_user("ada")
@@ -600,6 +666,7 @@ async def test_own_tasks_are_listed_in_pages(configure: Configure) -> None:
     assert error.code == -32602
 
 
+@spec("TASK-A6", "TASK-B0")
 async def test_number_of_tasks_of_a_caller_is_limited(configure: Configure, version: str) -> None:
     configure(MAX_TASKS_PER_PRINCIPAL=2)
     async with client_of(make_server(), version) as client:
@@ -627,7 +694,7 @@ async def test_call_is_not_continued_as_a_task_above_the_limit(
 
     real = TaskStore.create
     monkeypatch.setattr(TaskStore, "create", create_once)
-    async with client_of(make_server(release), STATELESS) as client:
+    async with client_of(make_server(release=release), STATELESS) as client:
         await create(client, "endless")
         result = await client.call_tool("maybe")
 
@@ -636,6 +703,7 @@ async def test_call_is_not_continued_as_a_task_above_the_limit(
     assert result["content"][0]["text"] == "ready"
 
 
+@spec("TASK-32", "TASK-33", "TASK-B0")
 @pytest.mark.parametrize(("wish", "ttl"), [(None, 3_600_000), (10, 1000), (10**12, 7_200_000)])
 async def test_requested_lifetime_is_bounded(
     configure: Configure, wish: int | None, ttl: int
@@ -648,6 +716,7 @@ async def test_requested_lifetime_is_bounded(
     assert created["task"]["ttl"] == ttl
 
 
+@spec("TASK-34", "2026/TASK-22")
 async def test_expired_task_is_unknown(version: str) -> None:
     async with client_of(make_server(), version) as client:
         task = await create(client, "endless")
@@ -708,17 +777,7 @@ async def test_task_runs_once_however_often_it_is_submitted(configure: Configure
     assert (len(runs), done["status"]) == (1, "completed")
 
 
-async def test_task_that_cannot_be_submitted_is_an_internal_error(
-    configure: Configure, version: str
-) -> None:
-    configure(TASK_RUNNER={"BACKEND": "tests.tasks.runners.BrokenRunner"})
-    async with client_of(make_server(), version) as client:
-        error = await rejected(create(client, "endless"))
-
-    assert error.code == -32603
-    assert await McpTask._default_manager.acount() == 0
-
-
+@spec("2026/TASK-24")
 async def test_input_request_without_the_capability_fails_the_call() -> None:
     async with Client(make_server(), version=STATELESS, capabilities=EXTENSION) as client:
         failed = await until(client, await create(client, "greet"), "failed")
@@ -726,6 +785,7 @@ async def test_input_request_without_the_capability_fails_the_call() -> None:
     assert failed["error"]["code"] == -32021
 
 
+@spec("TASK-B1")
 async def test_creation_and_end_of_a_task_are_in_the_call_log(
     caplog: pytest.LogCaptureFixture, version: str
 ) -> None:
@@ -740,6 +800,7 @@ async def test_creation_and_end_of_a_task_are_in_the_call_log(
 # Notifications.
 
 
+@spec("TASK-56", "TASK-60")
 async def test_status_is_sent_to_the_session_when_it_changes() -> None:
     async with (
         Client(
@@ -758,6 +819,7 @@ async def test_status_is_sent_to_the_session_when_it_changes() -> None:
     assert "_meta" not in sent[0]
 
 
+@spec("2026/TASK-19")
 async def test_listen_stream_receives_the_states_of_a_task() -> None:
     server = make_server()
     async with client_of(server, STATELESS) as client, client_of(server, STATELESS) as other:
@@ -777,7 +839,7 @@ async def test_listen_stream_receives_the_states_of_a_task() -> None:
 async def test_listen_stream_receives_the_result_of_a_task() -> None:
     """What the scenario tasks-status-notifications of the official suite demands."""
     release = asyncio.Event()
-    async with client_of(make_server(release), STATELESS) as client:
+    async with client_of(make_server(release=release), STATELESS) as client:
         task = await client.request("tools/call", {"name": "maybe", "arguments": {}})
         async with client.listen(tasks=[task["taskId"]]):
             release.set()
@@ -787,6 +849,17 @@ async def test_listen_stream_receives_the_result_of_a_task() -> None:
     assert sent["result"]["content"] == [{"type": "text", "text": "ready"}]
 
 
+async def test_listening_for_a_task_that_has_ended_says_so() -> None:
+    async with client_of(make_server(), STATELESS) as client:
+        task = await create(client, "steps", count=1)
+        await until(client, task, "completed")
+        async with client.listen(tasks=[task["taskId"]]):
+            sent = await client.wait_for("notifications/tasks")
+
+    assert (sent["taskId"], sent["status"]) == (task["taskId"], "completed")
+
+
+@spec("2026/TASK-19")
 async def test_task_of_somebody_else_is_left_out_of_a_listen_stream() -> None:
     ada, bob = [await User.objects.acreate_user(name) for name in ("ada", "bob")]
     server = make_server()
@@ -801,6 +874,7 @@ async def test_task_of_somebody_else_is_left_out_of_a_listen_stream() -> None:
     assert "taskIds" not in acknowledged["notifications"]
 
 
+@spec("2026/TASK-16")
 async def test_listening_for_tasks_requires_the_extension() -> None:
     async with Client(make_server(), version=STATELESS, capabilities={}) as client:
         params = {"notifications": {"taskIds": ["unknown"]}}

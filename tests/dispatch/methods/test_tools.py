@@ -13,6 +13,7 @@ from django_mcp.protocol.errors import InvalidParams
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
 from tests.memory_stores import Configure
+from tests.spec import spec
 
 
 class Item(BaseModel):
@@ -69,6 +70,7 @@ async def test_arguments_are_converted_to_their_annotated_types(client_for: Clie
     assert text_of(result) == "Item tea 1 ['a', 'b'] 0.5"
 
 
+@spec("TOOL-37")
 async def test_call_without_arguments_uses_defaults(client_for: ClientFor) -> None:
     server = Server("shop")
 
@@ -102,6 +104,7 @@ async def test_tool_class_receives_an_instance_of_its_input_model(client_for: Cl
     assert text_of(result) == "ADA"
 
 
+@spec("TOOL-30")
 async def test_explicit_input_schema_is_enforced(client_for: ClientFor) -> None:
     server = Server("shop")
     schema = {
@@ -144,6 +147,7 @@ async def test_frame_parameter_is_injected_and_omitted_from_the_input_schema(
 # Results.
 
 
+@spec("TOOL-18")
 async def test_none_result_is_sent_as_empty_content(client_for: ClientFor) -> None:
     server = Server("shop")
 
@@ -197,6 +201,7 @@ async def test_tool_response_is_sent_with_its_blocks_and_meta(client_for: Client
 # Exceptions.
 
 
+@spec("TOOL-29", "2026/TOOL-10")
 async def test_tool_error_is_returned_as_an_error_result(client_for: ClientFor) -> None:
     server = Server("shop")
 
@@ -263,6 +268,7 @@ async def test_resource_not_found_has_the_error_code_of_the_revision(
     assert invalid.code == -32602
 
 
+@spec("TOOL-29", "TOOL-33", "LOG-09")
 async def test_exception_is_logged_and_its_message_is_not_sent_to_the_client(
     client_for: ClientFor, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -320,6 +326,7 @@ async def test_call_after_an_exception_succeeds(client_for: ClientFor) -> None:
 # Features of some revisions.
 
 
+@spec("2026/XH-05")
 @pytest.mark.parametrize("mcp_version", ["2026-07-28"])
 async def test_argument_sent_in_a_header_is_passed_to_the_handler(client_for: ClientFor) -> None:
     server = Server("shop")

@@ -10,6 +10,7 @@ import pytest
 from django_mcp import Frame, McpDeprecationWarning, Server
 from django_mcp.frame.client import base
 from django_mcp.testing import Client
+from tests.spec import spec
 
 STATELESS = "2026-07-28"
 RESPONSES: dict[str, Any] = {
@@ -42,6 +43,7 @@ def desk() -> Server:
     return server
 
 
+@spec("2026/DEP-01")
 @pytest.mark.parametrize(
     ("tool", "method"),
     [

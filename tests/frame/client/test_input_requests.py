@@ -12,6 +12,7 @@ from django_mcp import ClientError, Frame, McpError, Server, UrlElicitationRequi
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
 from tests.memory_stores import Configure
+from tests.spec import spec
 
 pytestmark = pytest.mark.usefixtures("configure")
 
@@ -105,6 +106,7 @@ def shop() -> Server:
     return server
 
 
+@spec("ELIC-06", "ELIC-07", "ELIC-11", "2026/ELI-03")
 @with_form_mode
 async def test_elicitation_schema_is_flat_and_limited_to_the_revision(
     client_for: ClientFor, mcp_version: str
@@ -127,6 +129,7 @@ async def test_elicitation_schema_is_flat_and_limited_to_the_revision(
     assert ("mode" in request) == (mcp_version != FORMS_ONLY)
 
 
+@spec("ELIC-09", "ELIC-10", "2026/ELI-03")
 @with_form_mode
 async def test_choice_titles_are_encoded_for_the_revision(
     client_for: ClientFor, mcp_version: str
@@ -145,6 +148,7 @@ async def test_choice_titles_are_encoded_for_the_revision(
         assert size == CHOICE["properties"]["size"]  # type: ignore[index]
 
 
+@spec("ELIC-09", "ELIC-10", "2026/ELI-03")
 async def test_multiple_choice_elicitation_is_rejected_before_2025_11_25(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -160,6 +164,7 @@ async def test_multiple_choice_elicitation_is_rejected_before_2025_11_25(
     assert user.received == []
 
 
+@spec("ELIC-14", "2026/ELI-05")
 @with_form_mode
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 async def test_declined_or_cancelled_elicitation_is_returned_to_the_handler(
@@ -169,6 +174,7 @@ async def test_declined_or_cancelled_elicitation_is_returned_to_the_handler(
         assert text(await client.call_tool("order")) == action
 
 
+@spec("ELIC-16", "2026/MRTR-13", "2026/ELI-10")
 @with_form_mode
 async def test_elicitation_is_repeated_after_an_invalid_response(client_for: ClientFor) -> None:
     misfits = [accepted(name="Bo", amount=99, mail="x"), {"action": "perhaps"}]
@@ -180,6 +186,7 @@ async def test_elicitation_is_repeated_after_an_invalid_response(client_for: Cli
     assert len(user.received) == 3
 
 
+@spec("LIFE-14", "LIFE-15", "SAMP-01", "ELIC-01", "2026/ERR-05", "2026/META-03", "2026/MRTR-04")
 async def test_elicitation_is_rejected_without_client_capability(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -194,6 +201,7 @@ async def test_elicitation_is_rejected_without_client_capability(
     assert user.received == []
 
 
+@spec("LIFE-21", "ELIC-05", "2026/MRTR-04", "2026/ELI-02")
 @with_url_mode
 async def test_empty_elicitation_capability_allows_only_forms(
     client_for: ClientFor, mcp_version: str
@@ -208,6 +216,7 @@ async def test_empty_elicitation_capability_allows_only_forms(
     assert len(user.received) == 1
 
 
+@spec("ELIC-05", "2026/ELI-02")
 @with_url_mode
 async def test_form_elicitation_is_rejected_for_clients_with_only_url_mode(
     client_for: ClientFor,
@@ -223,6 +232,7 @@ async def test_form_elicitation_is_rejected_for_clients_with_only_url_mode(
 # URL elicitation.
 
 
+@spec("ELIC-04", "ELIC-12", "ELIC-15", "2026/ELI-04")
 @with_url_mode
 async def test_url_elicitation_has_a_unique_id_only_in_2025_11_25(
     client_for: ClientFor, mcp_version: str
@@ -269,6 +279,7 @@ def gate() -> Server:
     return server
 
 
+@spec("ELIC-19", "ELIC-21", "ELIC-40")
 @pytest.mark.parametrize("back", [True, False], ids=["returned", "raised"])
 async def test_url_elicitation_required_is_converted_to_the_revision(
     client_for: ClientFor, mcp_version: str, back: bool
@@ -298,6 +309,7 @@ async def test_url_elicitation_required_is_converted_to_the_revision(
     }
 
 
+@spec("ELIC-20")
 @with_url_mode
 async def test_url_elicitation_required_is_rejected_without_url_capability(
     client_for: ClientFor, mcp_version: str
@@ -335,6 +347,8 @@ TOOL_USE = {"type": "tool_use", "id": "use-1", "name": "look", "input": {}}
 TOOL_RESULT = {"type": "tool_result", "toolUseId": "use-1", "content": [TEXT]}
 
 
+@spec("SAMP-02")
+@pytest.mark.every_combination
 async def test_sampling_request_contains_its_options_in_every_revision(
     client_for: ClientFor,
 ) -> None:
@@ -358,6 +372,7 @@ async def test_sampling_request_contains_its_options_in_every_revision(
     ]
 
 
+@spec("SAMP-03")
 async def test_multi_block_sampling_message_is_split_before_2025_11_25(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -372,6 +387,7 @@ async def test_multi_block_sampling_message_is_split_before_2025_11_25(
     assert messages == (together if mcp_version in WITH_URL_MODE else apart)
 
 
+@spec("SAMP-03")
 async def test_sampling_with_audio_is_rejected_in_2024_11_05(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -388,6 +404,7 @@ async def test_sampling_with_audio_is_rejected_in_2024_11_05(
     assert len(model.received) == (mcp_version != "2024-11-05")
 
 
+@spec("SAMP-01")
 @pytest.mark.parametrize("capabilities", [{}, {"elicitation": {"form": {}}, "roots": {}}])
 async def test_sampling_is_rejected_without_client_capability(
     client_for: ClientFor, mcp_version: str, capabilities: dict[str, Any]
@@ -402,6 +419,7 @@ async def test_sampling_is_rejected_without_client_capability(
     assert model.received == []
 
 
+@spec("SAMP-03")
 @pytest.mark.parametrize(
     "block",
     [
@@ -423,6 +441,7 @@ async def test_sampling_with_content_that_no_revision_has_is_rejected(
     assert "convert it to one of audio, image, text, tool_result, tool_use" in caplog.text
 
 
+@spec("SAMP-01", "SAMP-04", "2026/MRTR-04", "2026/SMP-01")
 @pytest.mark.parametrize("declared", [{}, {"tools": {}}], ids=["without tools", "with tools"])
 async def test_sampling_with_tools_requires_the_sampling_tools_capability(
     client_for: ClientFor, mcp_version: str, declared: dict[str, Any]
@@ -441,6 +460,7 @@ async def test_sampling_with_tools_requires_the_sampling_tools_capability(
     assert len(model.received) == bool(declared and mcp_version in WITH_URL_MODE)
 
 
+@spec("SAMP-07", "SAMP-08", "SAMP-09", "SAMP-12", "2026/SMP-02")
 @with_url_mode
 async def test_sampling_messages_with_unmatched_tool_use_are_rejected(
     client_for: ClientFor, caplog: pytest.LogCaptureFixture
@@ -466,6 +486,7 @@ async def test_sampling_messages_with_unmatched_tool_use_are_rejected(
     assert caplog.text.count("\nValueError: ") == len(wrong)
 
 
+@spec("SAMP-05", "SAMP-06", "2026/SMP-01")
 async def test_include_context_is_sent_without_capability_before_2025_11_25(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -477,6 +498,7 @@ async def test_include_context_is_sent_without_capability_before_2025_11_25(
     assert ("includeContext" in model.received[0]) == (mcp_version not in WITH_URL_MODE)
 
 
+@spec("SAMP-06")
 @with_url_mode
 async def test_include_context_is_sent_when_the_client_declares_it(client_for: ClientFor) -> None:
     model = RecordingResponder(sampling_result())
@@ -489,6 +511,7 @@ async def test_include_context_is_sent_when_the_client_declares_it(client_for: C
     assert model.received[0]["includeContext"] == "thisServer"
 
 
+@spec("SAMP-12", "2026/SMP-03")
 async def test_sampling_is_repeated_after_an_invalid_response(client_for: ClientFor) -> None:
     model = RecordingResponder({"role": "assistant"}, sampling_result("Well."))
 
@@ -502,6 +525,7 @@ async def test_sampling_is_repeated_after_an_invalid_response(client_for: Client
 # Roots.
 
 
+@spec("ROOT-02", "2026/ROO-01")
 async def test_roots_request_is_repeated_when_a_root_is_not_a_file_uri(
     client_for: ClientFor,
 ) -> None:
@@ -524,6 +548,7 @@ async def test_roots_request_is_repeated_when_a_root_is_not_a_file_uri(
 # Invalid and missing responses.
 
 
+@spec("SAMP-14", "ROOT-04", "ROOT-07", "ELIC-39")
 @pytest.mark.parametrize("mcp_version", SESSION_VERSIONS)
 @pytest.mark.parametrize("code", [-1, -32601, -32602, -32603])
 async def test_error_response_of_the_client_is_raised_in_the_handler(
@@ -546,6 +571,7 @@ async def test_error_response_of_the_client_is_raised_in_the_handler(
         assert text(await client.call_tool("think")) == f"{code}: No, thanks"
 
 
+@spec("SAMP-14")
 @pytest.mark.parametrize("mcp_version", SESSION_VERSIONS)
 async def test_uncaught_client_error_code_is_not_returned_to_the_client(
     client_for: ClientFor,
@@ -572,14 +598,17 @@ async def test_uncaught_client_error_code_is_not_returned_to_the_client(
     assert error.code == -32603
 
 
+@spec("2026/MRTR-01")
 @pytest.mark.parametrize("mcp_version", [STATELESS])
 async def test_input_request_in_a_completion_returns_internal_error(
     client_for: ClientFor, configure: Configure, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def suggest(ref: Any, argument: Any, frame: Frame) -> list[str]:
+    server = Server("shop")
+
+    @server.hook
+    async def handle_completion(ref: Any, argument: Any, frame: Frame) -> list[str]:
         return [str(await frame.client.aelicit("Which?", CHOICE))]
 
-    server = Server("shop", handle_completion=suggest)
     server.prompt(name="order")(lambda size: "Well")
 
     async with client_for(server, elicitation=RecordingResponder(accepted(size="s"))) as client:
@@ -592,6 +621,7 @@ async def test_input_request_in_a_completion_returns_internal_error(
 # Timeouts and ids.
 
 
+@spec("LIFE-24", "LIFE-25")
 @pytest.mark.parametrize("mcp_version", SESSION_VERSIONS)
 @pytest.mark.parametrize("mcp_transport", ["http", "stdio"])
 async def test_input_request_timeout_raises_and_cancels_the_request(client_for: ClientFor) -> None:
@@ -624,6 +654,7 @@ async def test_input_request_timeout_raises_and_cancels_the_request(client_for: 
     assert withdrawn["reason"] == "No answer came in time"
 
 
+@spec("RPC-02", "RPC-03", "RPC-04")
 @pytest.mark.parametrize("mcp_version", SESSION_VERSIONS)
 @pytest.mark.parametrize("mcp_transport", ["http", "stdio"])
 async def test_input_request_ids_are_unique_in_a_session(

@@ -12,6 +12,7 @@ from django_mcp import Frame, Server
 from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
+from tests.spec import spec
 
 pytestmark = pytest.mark.usefixtures("configure")
 
@@ -37,6 +38,7 @@ def server_retaining_frames() -> tuple[Server, list[Frame]]:
     return server, kept
 
 
+@spec("PROG-07", "PROG-09", "PROG-10", "2026/PRG-03", "2026/PRG-06", "2026/LOG-03")
 @pytest.mark.parametrize("tool", ["send_messages", "keep_quiet"])
 async def test_notifications_after_the_response_are_dropped(
     client_for: ClientFor, tool: str
@@ -56,6 +58,7 @@ async def test_notifications_after_the_response_are_dropped(
     assert after == before
 
 
+@spec("PROG-09", "2026/CAN-01")
 async def test_notifications_of_a_cancelled_request_are_dropped(mcp_transport: Any) -> None:
     server = Server("shop")
     started, proceed, done = (threading.Event() for _ in range(3))
@@ -83,6 +86,7 @@ async def test_notifications_of_a_cancelled_request_are_dropped(mcp_transport: A
     assert [each["progress"] for each in client.progress] in ([], [1])
 
 
+@spec("PROG-04", "PROG-05", "2026/PRG-02")
 async def test_copies_of_a_frame_share_one_increasing_progress(client_for: ClientFor) -> None:
     server = Server("shop")
 
@@ -99,6 +103,7 @@ async def test_copies_of_a_frame_share_one_increasing_progress(client_for: Clien
     assert [each["progress"] for each in client.progress] == [2, 3, 3.5]
 
 
+@spec("2026/PRG-02")
 async def test_progress_that_is_not_finite_is_dropped(client_for: ClientFor) -> None:
     server = Server("shop")
 
@@ -114,6 +119,7 @@ async def test_progress_that_is_not_finite_is_dropped(client_for: ClientFor) -> 
     assert [(each["progress"], each.get("total")) for each in client.progress] == [(1, None)]
 
 
+@spec("LIFE-15", "LOG-01", "2026/LOG-01")
 async def test_log_messages_are_dropped_without_logging_capability(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -135,7 +141,11 @@ async def test_log_messages_are_dropped_without_logging_capability(
 async def test_session_resource_enables_resource_methods_for_its_session(
     client_for: ClientFor,
 ) -> None:
-    server = Server("shop", handle_tool_call=lambda name, arguments, frame: name)
+    server = Server("shop")
+
+    @server.hook
+    def handle_tool_call(name: str, arguments: Any, frame: Frame) -> str:
+        return name
 
     @server.prompt
     def begin(frame: Frame) -> tuple[str, Frame]:

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from django_mcp import Frame, MissingClientCapability, Server
 from django_mcp.frame.client import input_requests
 from django_mcp.testing.client import Client, ErrorResponse
+from tests.spec import spec
 
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 ALICE = {"action": "accept", "content": {"name": "Alice"}}
@@ -82,6 +83,7 @@ class TestInputRequest:
         assert caught.value.code == -32021
         assert caught.value.data == {"requiredCapabilities": {"elicitation": {"form": {}}}}
 
+    @spec("ROOT-01", "2026/ROO-01")
     async def test_missing_client_capability_can_be_caught_by_the_handler(self) -> None:
         def careful(frame: Frame) -> str:
             try:
@@ -95,6 +97,7 @@ class TestInputRequest:
 
 
 class TestSeveralInputRequests:
+    @spec("2026/MRTR-03")
     async def test_aask_sends_several_input_requests_together(self) -> None:
         async def plan(frame: Frame) -> str:
             found = await frame.client.aask(
@@ -125,6 +128,7 @@ class TestSeveralInputRequests:
             ]
             assert text(await client.call_tool("plan")) == "Hi Alice"
 
+    @spec("2026/MRTR-10")
     async def test_sequential_input_requests_take_one_retry_each(self) -> None:
         runs = 0
 
@@ -170,6 +174,7 @@ class TestRequestState:
 
         return server_with(greet_one)
 
+    @spec("2026/MRTR-05", "2026/MRTR-06")
     @pytest.mark.parametrize(
         "forge", [lambda state: state + "-TAMPERED", lambda _: "x", lambda _: 5]
     )
@@ -188,6 +193,7 @@ class TestRequestState:
             with pytest.raises(ErrorResponse):
                 await call_once(client, params)
 
+    @spec("2026/MRTR-11")
     @pytest.mark.parametrize("responses", [None, [], {"name": 12345}])
     async def test_malformed_input_responses_are_rejected(self, responses: Any) -> None:
         async with Client(server_with(greet), elicitation=ALICE) as client:
@@ -196,6 +202,7 @@ class TestRequestState:
                 await call_once(client, params)
         assert caught.value.code == -32602
 
+    @spec("2026/MRTR-12")
     async def test_unknown_input_responses_are_ignored(self) -> None:
         async with Client(server_with(greet), elicitation=ALICE) as client:
             params = {"name": "greet", "arguments": {}}
@@ -264,6 +271,7 @@ def execution(request: pytest.FixtureRequest) -> Any:
 
 @pytest.mark.django_db(transaction=True)
 class TestDeclaredHandler:
+    @spec("2026/MRTR-09", "2026/ELI-05")
     @pytest.mark.parametrize(
         "handler", [write, awrite, write_in_a_group, write_in_a_group_in_a_thread]
     )
@@ -288,11 +296,12 @@ class TestDeclaredHandler:
         assert await Group.objects.acount() == 1
 
     async def test_server_hook_of_a_declared_tool_is_rolled_back(self) -> None:
-        class Shop(Server):
-            def handle_tool_call(self, name: str, params: Any, frame: Frame) -> Any:
-                return write(frame)
+        server = Server("shop")
 
-        server = Shop("shop")
+        @server.hook
+        def handle_tool_call(name: str, params: Any, frame: Frame) -> Any:
+            return write(frame)
+
         server.register_tool("write", requests_input=True)
         async with Client(server, elicitation=ALICE, sync_execution="threads") as client:
             await call_once(client, {"name": "write", "arguments": {}})
@@ -345,17 +354,19 @@ class TestUndeclaredHandler:
         assert await Group.objects.acount() == 1
 
     async def test_server_hook_may_request_input(self) -> None:
-        class Shop(Server):
-            def handle_tool_call(self, name: str, params: Any, frame: Frame) -> Any:
-                return greet(frame)
+        server = Server("shop")
 
-        server = Shop("shop")
+        @server.hook
+        def handle_tool_call(name: str, params: Any, frame: Frame) -> Any:
+            return greet(frame)
+
         server.register_tool("greet")
         async with Client(server, elicitation=ALICE) as client:
             assert text(await client.call_tool("greet")) == "Hello, Alice!"
 
 
 class TestSingleUseRequestState:
+    @spec("2026/MRTR-08")
     async def test_reused_single_use_request_state_is_rejected(self, configure: Any) -> None:
         configure(REQUEST_STATE_SINGLE_USE=True)
         async with Client(server_with(greet), elicitation=ALICE) as client:

@@ -9,6 +9,7 @@ import pytest
 from django_mcp import Frame, Server
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
+from tests.spec import spec
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 STATELESS = "2026-07-28"
@@ -47,6 +48,7 @@ def notifying_server() -> Server:
     return server
 
 
+@spec("PROG-03")
 @pytest.mark.parametrize("tool", ["count", "acount"])
 async def test_notifications_are_delivered_in_order_before_the_response(
     client_for: ClientFor, mcp_version: str, tool: str
@@ -87,6 +89,7 @@ async def test_large_number_of_notifications_is_delivered_completely(client_for:
 # Progress.
 
 
+@spec("PROG-01", "2026/META-10", "2026/PRG-01")
 @pytest.mark.parametrize("token", ["a-b", "", 0, 7])
 async def test_progress_notification_repeats_the_token_with_its_type(
     client_for: ClientFor, token: str | int
@@ -99,6 +102,7 @@ async def test_progress_notification_repeats_the_token_with_its_type(
     assert type(progress["progressToken"]) is type(token)
 
 
+@spec("PROG-07", "PROG-08", "2026/PRG-01", "2026/PRG-05")
 async def test_progress_is_not_sent_without_a_progress_token(client_for: ClientFor) -> None:
     async with client_for(notifying_server()) as client:
         message = client.message("tools/call", {"name": "count", "arguments": {"to": 2}})
@@ -109,6 +113,7 @@ async def test_progress_is_not_sent_without_a_progress_token(client_for: ClientF
     assert len(client.logs) == 2
 
 
+@spec("PROG-04", "2026/PRG-02")
 async def test_progress_that_does_not_increase_is_dropped(client_for: ClientFor) -> None:
     server = Server("desk", notify_lists_on_initialize=False)
 
@@ -127,6 +132,7 @@ async def test_progress_that_does_not_increase_is_dropped(client_for: ClientFor)
 # Logs.
 
 
+@spec("LOG-06", "LOG-10", "LOG-11")
 async def test_log_message_contains_level_logger_and_data(client_for: ClientFor) -> None:
     server = Server("desk", notify_lists_on_initialize=False)
 
@@ -148,6 +154,7 @@ async def test_log_message_contains_level_logger_and_data(client_for: ClientFor)
     ]
 
 
+@spec("LOG-02", "LOG-03")
 @pytest.mark.parametrize("level", ["debug", "warning", "emergency"])
 async def test_log_messages_below_the_level_are_not_sent(client_for: ClientFor, level: str) -> None:
     async with client_for(notifying_server(), log_level=level) as client:
@@ -156,6 +163,7 @@ async def test_log_messages_below_the_level_are_not_sent(client_for: ClientFor, 
     assert [each["level"] for each in client.logs] == LEVELS[LEVELS.index(level) :]
 
 
+@spec("LOG-04", "2026/LOG-02")
 async def test_default_log_level_depends_on_the_revision(
     client_for: ClientFor, mcp_version: str
 ) -> None:
@@ -166,6 +174,7 @@ async def test_default_log_level_depends_on_the_revision(
     assert received == ([] if mcp_version == STATELESS else LEVELS[1:])
 
 
+@spec("LOG-03")
 @pytest.mark.parametrize("mcp_version", SESSIONS)
 async def test_set_level_changes_the_log_level_of_the_session(client_for: ClientFor) -> None:
     async with client_for(notifying_server()) as client:
@@ -175,6 +184,7 @@ async def test_set_level_changes_the_log_level_of_the_session(client_for: Client
     assert [each["level"] for each in client.logs] == ["alert", "emergency"]
 
 
+@spec("LOG-05")
 @pytest.mark.parametrize("mcp_version", SESSIONS)
 @pytest.mark.parametrize("params", [{}, {"level": "banana"}, {"level": 3}, {"level": None}])
 async def test_set_level_with_unknown_level_is_rejected(
@@ -230,6 +240,7 @@ async def test_message_logged_with_unknown_level_is_sent_as_debug(client_for: Cl
 # Other notifications.
 
 
+@pytest.mark.every_combination
 async def test_handler_can_send_any_notification_of_the_revision(client_for: ClientFor) -> None:
     server = Server("desk", notify_lists_on_initialize=False)
 
@@ -243,6 +254,7 @@ async def test_handler_can_send_any_notification_of_the_revision(client_for: Cli
     assert [each["params"]["uri"] for each in client.notifications] == ["desk://tickets"]
 
 
+@pytest.mark.every_combination
 async def test_notification_unknown_to_the_revision_is_dropped(client_for: ClientFor) -> None:
     server = Server("desk", notify_lists_on_initialize=False)
 

@@ -11,6 +11,7 @@ from django_mcp import Frame, Server
 from django_mcp.testing import Client
 from django_mcp.testing.plugin import TRANSPORTS
 from tests.memory_stores import Configure
+from tests.spec import spec
 
 pytestmark = pytest.mark.usefixtures("configure")
 
@@ -51,6 +52,19 @@ async def send_once(client: Client, method: str, **params: Any) -> dict[str, Any
     return answer
 
 
+@spec(
+    "2026/JR-09",
+    "2026/JR-10",
+    "2026/STD-04",
+    "2026/HTTP-08",
+    "2026/MRTR-01",
+    "2026/MRTR-02",
+    "2026/MRTR-03",
+    "2026/MRTR-14",
+    "2026/TOOL-13",
+    "2026/RES-07",
+    "2026/PRM-06",
+)
 @over_all_transports
 @pytest.mark.parametrize(
     ("method", "params"),
@@ -71,6 +85,7 @@ async def test_input_required_result_contains_input_requests_but_no_content(
     assert not {"ttlMs", "cacheScope", "content", "contents", "messages"} & set(result)
 
 
+@spec("2026/ST-04", "2026/MRTR-07", "2026/ELI-06", "2026/ELI-11")
 @over_all_transports
 @pytest.mark.parametrize(
     ("user", "method", "params"),
@@ -100,6 +115,7 @@ async def test_request_state_is_rejected_for_another_caller_or_request(
     assert right is None or right["result"]["content"][0]["text"] == "Hello, Alice!"
 
 
+@spec("2026/ST-03")
 @over_all_transports
 async def test_request_state_is_valid_on_another_worker_and_after_key_rotation(
     mcp_transport: Any, settings: Any
@@ -115,6 +131,7 @@ async def test_request_state_is_valid_on_another_worker_and_after_key_rotation(
     assert result["content"][0]["text"] == "Hello, Alice!"
 
 
+@spec("2026/ST-05", "2026/MRTR-07")
 async def test_expired_request_state_is_rejected(
     configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +151,7 @@ async def test_expired_request_state_is_rejected(
     assert expired["error"]["code"] == -32602
 
 
+@spec("2026/META-03", "2026/MRTR-15")
 async def test_retry_is_rejected_when_it_declares_no_matching_capability() -> None:
     server = shop()
 

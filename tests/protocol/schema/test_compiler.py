@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from django_mcp.protocol.schema import compiler
 from django_mcp.protocol.schema import validator as schema_validator
 from django_mcp.protocol.schema.walk import MAX_DEPTH, MAX_SUBSCHEMAS
+from tests.spec import spec
 
 TOOL: dict[str, Any] = {
     "type": "object",
@@ -197,6 +198,7 @@ DIALECTS = [
 ]
 
 
+@spec("JSCH-02")
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_schema_is_compiled_in_its_declared_dialect(dialect: str) -> None:
     schema = {
@@ -215,6 +217,7 @@ def test_schema_is_compiled_in_its_declared_dialect(dialect: str) -> None:
     )
 
 
+@spec("JSCH-04", "2026/SCH-02")
 @pytest.mark.parametrize(
     ("dialect", "instance", "fits"),
     [
@@ -230,6 +233,7 @@ def test_prefix_items_is_ignored_in_dialects_that_do_not_define_it(
     assert (compiler.compile(schema).problems(instance) == "") is fits
 
 
+@spec("JSCH-01", "2026/SCH-01")
 def test_default_dialect_is_2020_12_and_format_is_not_enforced() -> None:
     validator = compiler.compile({"type": "string", "format": "email"})
     assert validator.dialect == compiler.DEFAULT_DIALECT == DIALECTS[0]
@@ -299,6 +303,17 @@ UNUSABLE_SCHEMAS: list[tuple[Any, str]] = [
 ]
 
 
+@spec(
+    "JSCH-05",
+    "JSCH-06",
+    "SEC-15",
+    "2026/SCH-02",
+    "2026/SCH-04",
+    "2026/SCH-05",
+    "2026/SCH-06",
+    "2026/SCH-07",
+    "2026/SCH-08",
+)
 @pytest.mark.parametrize(("schema", "remedy"), UNUSABLE_SCHEMAS)
 def test_unusable_schema_is_rejected_at_compile_time(schema: Any, remedy: str) -> None:
     with pytest.raises(ValueError, match=remedy):
@@ -327,6 +342,7 @@ def test_schema_with_local_references_within_bounds_compiles(schema: dict[str, A
     assert compiler.compile(schema).problems({"a": {}}) is not None
 
 
+@spec("JSCH-07", "2026/SCH-09")
 def test_compiled_schema_keeps_all_keywords_and_ignores_later_changes() -> None:
     written: dict[str, Any] = {
         "$schema": DIALECTS[0],

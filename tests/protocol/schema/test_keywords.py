@@ -15,6 +15,7 @@ from django_mcp.protocol.schema import compiler
 from django_mcp.protocol.schema.keywords import KEYWORDS, shown
 from django_mcp.protocol.schema.regex import search
 from django_mcp.protocol.schema.steps import TooManySteps
+from tests.spec import spec
 
 PATTERNS = [
     ("^[a-z]+$", "abc", True),
@@ -89,6 +90,7 @@ ADVERSARIAL: list[tuple[str, dict[str, Any], Any]] = [
 ]
 
 
+@spec("2026/SCH-08")
 @pytest.mark.parametrize(
     ("schema", "instance"), [row[1:] for row in ADVERSARIAL], ids=[row[0] for row in ADVERSARIAL]
 )

@@ -24,7 +24,6 @@ DJANGO_MCP = {
     "NAME": "site",
     "AUTHENTICATORS": ["django_mcp.auth.anonymous.AnonymousAuthentication"],
     "HTTP_SSE": True,
-    "VALIDATE_OUTPUT": "off",
     **GIVEN["settings"],
 }
 LOGGING = {

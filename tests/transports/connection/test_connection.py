@@ -17,6 +17,7 @@ from django_mcp.pubsub import bus
 from django_mcp.testing.asgi import TIMEOUT
 from django_mcp.transports.connection import stdio
 from django_mcp.transports.connection.connection import SESSION
+from tests.spec import spec
 from tests.transports.http.session.test_get_stream import INITIAL_NOTIFICATIONS
 from tests.transports.http.session.test_input_requests import ACCEPT_RESULT
 from tests.transports.http_peer import MODERN
@@ -106,6 +107,7 @@ async def connected(desk: Desk) -> AsyncIterator[StdioClient]:
         await serving
 
 
+@spec("T-CUST-01", "T-CUST-02")
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
 @pytest.mark.parametrize("tool", ["ask", "ask_in_a_thread"])
 async def test_input_request_is_answered_over_stdio(desk: Desk, version: str, tool: str) -> None:
@@ -134,6 +136,7 @@ async def test_cancelled_call_cancels_its_input_request_and_gets_no_response(des
         await pipe.assert_no_output()
 
 
+@spec("2026/CAN-04")
 async def test_cancellation_before_its_request_is_ignored(desk: Desk) -> None:
     async with connected(desk) as pipe:
         await pipe.initialize("2025-11-25")
@@ -142,6 +145,7 @@ async def test_cancellation_before_its_request_is_ignored(desk: Desk) -> None:
         await asyncio.wait_for(desk.started.wait(), TIMEOUT)
 
 
+@spec("TOOL-03")
 @pytest.mark.parametrize("version", SESSION_VERSIONS)
 async def test_list_changes_are_sent_to_the_session(desk: Desk, version: str) -> None:
     async with connected(desk) as pipe:
@@ -152,6 +156,7 @@ async def test_list_changes_are_sent_to_the_session(desk: Desk, version: str) ->
         await pipe.assert_no_output()
 
 
+@spec("RES-07")
 @pytest.mark.parametrize("version", SESSION_VERSIONS)
 async def test_resource_updates_are_sent_only_while_subscribed(desk: Desk, version: str) -> None:
     async with connected(desk) as pipe:
@@ -184,6 +189,7 @@ async def test_notification_by_session_id_is_sent_to_that_connection_only(desk: 
         await other.assert_no_output()
 
 
+@spec("2026/TR-02", "2026/CAN-05")
 async def test_listen_request_receives_notifications_and_is_answered_on_close(desk: Desk) -> None:
     pipe = StdioClient(desk)
     serving = asyncio.ensure_future(pipe.conversation.serve(pipe.lines()))
@@ -231,6 +237,7 @@ async def test_cancelled_connection_answers_its_listen_requests(desk: Desk) -> N
         await serving
 
 
+@spec("RPC-B1", "T-STDIO-07")
 async def test_batch_is_answered_by_an_array(desk: Desk) -> None:
     desk.proceed.set()
     async with connected(desk) as pipe:
@@ -274,6 +281,7 @@ async def test_batch_of_more_than_500_messages_is_one_error(desk: Desk) -> None:
         assert (await pipe.line())["error"]["message"] == "A batch has at most 500 messages"
 
 
+@spec("RPC-B7", "RPC-B8", "T-STDIO-08")
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", "2025-11-25"])
 async def test_batch_is_rejected_by_revisions_without_batches(desk: Desk, version: str) -> None:
     async with connected(desk) as pipe:

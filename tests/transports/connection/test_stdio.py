@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from django_mcp.protocol import jsonrpc
+from tests.spec import spec
 from tests.transports.wire import CAPABILITIES, STATELESS, VERSION
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -121,6 +122,7 @@ def call(identity: int, tool: str) -> dict[str, Any]:
     return jsonrpc.request(identity, "tools/call", {"name": tool})
 
 
+@spec("LIFE-30", "T-STDIO-01", "T-STDIO-11", "SEC-07", "2026/STD-06")
 async def test_stateless_and_session_requests_are_answered_until_stdin_closes() -> None:
     async with started() as server:
         found = await server.request(1, "server/discover", **STATELESS_PARAMS)
@@ -137,6 +139,7 @@ async def test_stateless_and_session_requests_are_answered_until_stdin_closes() 
     assert code == 0
 
 
+@spec("T-STDIO-03", "T-STDIO-04", "T-STDIO-06", "2026/STD-02", "2026/STD-03")
 async def test_printed_output_goes_to_stderr() -> None:
     async with started("--server", "noisy", noisy=True, LC_ALL="C", PYTHONUTF8="0") as server:
         await server.open()
@@ -159,6 +162,7 @@ async def test_printed_output_goes_to_stderr() -> None:
         assert printed in server.errors
 
 
+@spec("T-STDIO-09", "T-CUST-04", "AUTH-01")
 async def test_process_id_and_environment_are_available_to_handlers() -> None:
     async with started("--server", "noisy", noisy=True, SHOP="corner") as server:
         await server.open()
@@ -167,6 +171,7 @@ async def test_process_id_and_environment_are_available_to_handlers() -> None:
     assert answer["result"]["content"][0]["text"] == f"{server.pid} corner"
 
 
+@spec("T-STDIO-05")
 async def test_malformed_lines_are_rejected_and_the_next_line_is_read() -> None:
     junk = [b"not JSON\n", b"\xff\xfe\n", b"[1]\n", b"{}\n", b'{"jsonrpc":"2.0","id":7}\n']
 
@@ -199,6 +204,7 @@ async def test_oversized_line_is_rejected_and_the_next_line_is_read() -> None:
     assert "Traceback" not in server.errors
 
 
+@spec("2026/STD-05")
 @pytest.mark.parametrize("tool", ["wait", "block"])
 async def test_cancelled_request_is_not_answered(tool: str) -> None:
     async with started("--server", "noisy", noisy=True) as server:
@@ -216,6 +222,7 @@ async def test_cancelled_request_is_not_answered(tool: str) -> None:
     assert f"{tool}: ended because enough" in server.errors
 
 
+@spec("2026/STD-06")
 @pytest.mark.parametrize("tool", ["wait", "block"])
 async def test_running_calls_are_cancelled_when_the_client_disconnects(tool: str) -> None:
     async with started("--server", "noisy", noisy=True) as server:
@@ -229,6 +236,7 @@ async def test_running_calls_are_cancelled_when_the_client_disconnects(tool: str
     assert "Traceback" not in server.errors
 
 
+@spec("LIFE-29", "LIFE-30", "2026/STD-07")
 @pytest.mark.parametrize("tool", ["", "wait"])
 async def test_sigterm_stops_the_process(tool: str) -> None:
     async with started("--server", "noisy", noisy=True) as server:
@@ -243,6 +251,7 @@ async def test_sigterm_stops_the_process(tool: str) -> None:
     assert "Traceback" not in server.errors
 
 
+@spec("PING-01", "2026/ST-02", "2026/STD-08")
 async def test_calls_run_concurrently() -> None:
     async with started("--server", "noisy", noisy=True) as server:
         await server.open()

@@ -10,6 +10,7 @@ from django_mcp import AuthenticationRequired, Frame, InsufficientScope, Server
 from django_mcp.protocol import jsonrpc
 from django_mcp.testing.asgi import Reply, perform
 from django_mcp.transports.http import sse_stream
+from tests.spec import spec
 from tests.transports.http.token_servers import bearer, desk, tokens_of
 from tests.transports.http_peer import MODERN, Peer, message_of
 from tests.transports.wire import SESSIONS, STATELESS, Wire
@@ -32,6 +33,16 @@ def challenge_of(reply: Reply) -> tuple[int, str]:
     return reply.status, reply.headers["www-authenticate"]
 
 
+@spec(
+    "AUTH-RS-02",
+    "AUTH-RS-04",
+    "AUTH-RS-07",
+    "AUTH-RS-08",
+    "AUTH-RS-10",
+    "AUTH-RS-11",
+    "AUTH-01",
+    "AUTH-03",
+)
 @pytest.mark.parametrize("version", ALL)
 async def test_anonymous_call_of_a_challenged_tool_gets_401(version: str) -> None:
     wire = await opened(desk(), version)
@@ -43,6 +54,7 @@ async def test_anonymous_call_of_a_challenged_tool_gets_401(version: str) -> Non
     assert reply.json()["error"]["data"] == {"scopes": ["read", "write"]}
 
 
+@spec("AUTH-RS-22", "AUTH-RS-23", "AUTH-05")
 @pytest.mark.parametrize("version", ALL)
 async def test_call_with_a_token_without_the_scopes_gets_403_with_all_of_them(version: str) -> None:
     wire = await opened(desk(scopes=["mcp"]), version, "mcp+read")
@@ -53,6 +65,7 @@ async def test_call_with_a_token_without_the_scopes_gets_403_with_all_of_them(ve
     assert (await wire.post(wire.call("look"))).status == 200
 
 
+@spec("AUTH-RS-01")
 @pytest.mark.parametrize("version", ALL)
 async def test_public_tool_is_called_without_a_token(version: str) -> None:
     wire = await opened(desk(), version)
@@ -60,6 +73,16 @@ async def test_public_tool_is_called_without_a_token(version: str) -> None:
     assert (await wire.post(wire.call("hello"))).status == 200
 
 
+@spec(
+    "AUTH-RS-04",
+    "AUTH-RS-07",
+    "AUTH-RS-14",
+    "AUTH-RS-21",
+    "AUTH-RS-22",
+    "AUTH-RS-32",
+    "AUTH-05",
+    "AUTH-09",
+)
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
 @pytest.mark.parametrize("token", [None, "expired"])
 async def test_every_request_of_a_session_needs_the_token(method: str, token: str | None) -> None:
@@ -76,6 +99,7 @@ async def test_every_request_of_a_session_needs_the_token(method: str, token: st
     assert "id" not in reply.json()
 
 
+@spec("AUTH-RS-22", "AUTH-05")
 async def test_two_different_authorization_headers_get_400() -> None:
     wire = Wire(desk())
     scope = wire.scope(wire.call("hello"), bearer("read"))
@@ -86,10 +110,11 @@ async def test_two_different_authorization_headers_get_400() -> None:
     assert reply.status == 400
 
 
-async def test_session_of_an_anonymous_caller_is_not_found_with_a_token() -> None:
+async def test_session_of_an_anonymous_caller_is_taken_over_with_a_token() -> None:
     wire = await opened(desk(), "2025-11-25")
 
-    assert (await wire.post(wire.call("look"), bearer("read"))).status == 404
+    assert (await wire.post(wire.call("look"), bearer("read"))).status == 200
+    assert (await wire.post(wire.call("look"))).status == 404
 
 
 @pytest.mark.parametrize("version", ALL)
@@ -128,10 +153,13 @@ async def test_challenge_after_the_stream_has_begun_is_an_error_on_it() -> None:
 
 
 async def test_initialize_hook_can_challenge() -> None:
+    server = desk()
+
+    @server.hook
     def on_initialize(client_info: Any, capabilities: Any, frame: Frame) -> Frame:
         raise AuthenticationRequired(scopes=["read"])
 
-    wire = Wire(desk(on_initialize=on_initialize), "2025-11-25")
+    wire = Wire(server, "2025-11-25")
 
     reply = await wire.post(wire.initialize_request())
 
@@ -148,6 +176,7 @@ async def test_challenge_of_a_server_without_issuers_names_no_metadata() -> None
 # Batches.
 
 
+@spec("AUTH-RS-24")
 async def test_batch_of_challenged_requests_is_challenged_with_the_scopes_of_all() -> None:
     wire = await opened(desk(), "2025-03-26")
     read = wire.message("resources/read", {"uri": "desk://news"})
@@ -181,6 +210,7 @@ async def test_batch_of_which_something_was_done_is_answered_with_each_error() -
 # Streams.
 
 
+@spec("AUTH-06")
 async def test_listening_to_a_challenged_resource_is_challenged_before_the_first_byte() -> None:
     peer = Peer(desk(capabilities={"resources": {"subscribe": True}}), version=MODERN)
 

@@ -19,6 +19,7 @@ from django_mcp.protocol.errors import InternalError, MissingClientCapability
 from django_mcp.stores.memory import MemorySessionStore
 from django_mcp.testing.asgi import Exchange, http_scope, perform
 from tests.memory_stores import Configure
+from tests.spec import spec
 from tests.transports.wire import (
     CAPABILITIES,
     SESSIONS,
@@ -75,6 +76,7 @@ async def opened(
 # Responses.
 
 
+@spec("T-HTTP-17", "2026/HTTP-06")
 @pytest.mark.parametrize("version", ALL_VERSIONS)
 async def test_call_without_notifications_is_answered_as_json(version: str) -> None:
     wire = await opened(version)
@@ -87,6 +89,7 @@ async def test_call_without_notifications_is_answered_as_json(version: str) -> N
     assert reply.json()["result"]["content"][0]["text"] == "3"
 
 
+@spec("T-HTTP-14", "2026/HTTP-05")
 @pytest.mark.parametrize("version", ALL_VERSIONS)
 async def test_notification_is_accepted_with_an_empty_body(version: str) -> None:
     wire = await opened(version)
@@ -96,6 +99,7 @@ async def test_notification_is_accepted_with_an_empty_body(version: str) -> None
     assert (reply.status, reply.body) == (202, b"")
 
 
+@spec("RPC-13", "2026/JR-08")
 @pytest.mark.parametrize("version", ALL_VERSIONS)
 async def test_unknown_notification_is_accepted(version: str) -> None:
     wire = await opened(version)
@@ -123,6 +127,7 @@ STATELESS_ERRORS = [
 ]
 
 
+@spec("2026/ERR-05", "2026/ERR-06", "2026/HTTP-14")
 @pytest.mark.parametrize(
     ("request_", "status", "code"),
     [row[1:] for row in STATELESS_ERRORS],
@@ -163,6 +168,7 @@ async def test_tool_error_is_sent_as_a_result(version: str) -> None:
     assert (reply.status, reply.json()["result"]["isError"]) == (200, True)
 
 
+@spec("2026/HTTP-19")
 @pytest.mark.parametrize("version", ALL_VERSIONS)
 @pytest.mark.parametrize(
     ("body", "code"),
@@ -180,6 +186,7 @@ async def test_malformed_message_is_a_bad_request(version: str, body: bytes, cod
 # Sessions.
 
 
+@spec("T-HTTP-60", "T-HTTP-61", "T-HTTP-62", "SEC-04", "SEC-05")
 @pytest.mark.parametrize("version", SESSIONS)
 async def test_initialize_response_carries_a_unique_session_id(version: str) -> None:
     wire = Wire(shop(), version)
@@ -194,6 +201,7 @@ async def test_initialize_response_carries_a_unique_session_id(version: str) -> 
     assert "mcp-session-id" not in later.headers
 
 
+@spec("2026/HTTP-16")
 async def test_stateless_request_ignores_a_session_id_and_creates_none() -> None:
     wire = Wire(shop())
 
@@ -220,6 +228,7 @@ async def test_initialize_in_an_open_session_is_rejected() -> None:
     assert (reply.status, reply.json()["error"]["code"]) == (400, -32600)
 
 
+@spec("T-HTTP-15", "T-HTTP-63", "T-HTTP-64", "T-HTTP-72")
 @pytest.mark.parametrize("version", SESSIONS)
 async def test_messages_that_need_a_session_are_rejected_without_one(version: str) -> None:
     wire = Wire(shop(), version)
@@ -234,6 +243,7 @@ async def test_messages_that_need_a_session_are_rejected_without_one(version: st
     assert [reply.status for reply in replies] == [400] * 4
 
 
+@spec("T-HTTP-66")
 @pytest.mark.parametrize("version", SESSIONS)
 async def test_unknown_session_is_not_found(version: str) -> None:
     wire = Wire(shop(), version)
@@ -248,6 +258,7 @@ async def test_unknown_session_is_not_found(version: str) -> None:
     assert [reply.status for reply in replies] == [404] * 3
 
 
+@spec("T-HTTP-66")
 @pytest.mark.parametrize("version", SESSIONS)
 async def test_deleted_session_is_not_found(version: str) -> None:
     wire = await opened(version)
@@ -270,6 +281,7 @@ class NameHeaderAuthentication:
         return Principal(scheme="named", subject=name) if name else None
 
 
+@spec("ELIC-23", "ELIC-25", "SEC-02", "SEC-03", "SEC-06")
 async def test_session_of_another_principal_is_not_found() -> None:
     server = Server("shop", authenticators=[NameHeaderAuthentication()])
     wire = await opened("2025-11-25", server, {"x-name": "ada"})
@@ -305,6 +317,7 @@ async def test_session_is_rejected_while_all_of_its_caller_are_in_use(
 # Version headers.
 
 
+@spec("T-HTTP-70", "T-HTTP-74")
 @pytest.mark.parametrize("version", SESSIONS)
 async def test_version_header_is_optional_in_a_session(version: str) -> None:
     wire = await opened(version)
@@ -315,6 +328,7 @@ async def test_version_header_is_optional_in_a_session(version: str) -> None:
     assert (bare.status, repeated.status) == (200, 200)
 
 
+@spec("LIFE-12", "LIFE-13", "T-HTTP-71")
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18"])
 async def test_session_keeps_its_version_if_the_header_names_another_one(version: str) -> None:
     wire = await opened("2025-11-25")
@@ -340,6 +354,7 @@ async def test_unsupported_version_in_a_session_is_rejected_with_its_version(ver
     assert (error["code"], "2025-11-25" in error["message"]) == (-32600, True)
 
 
+@spec("2026/HTTP-12", "2026/HTTP-13", "2026/HDR-01", "2026/HDR-02")
 @pytest.mark.parametrize(
     "changes",
     [
@@ -365,6 +380,7 @@ async def test_headers_that_do_not_match_the_body_are_rejected(
     assert reply.json()["id"] == 1
 
 
+@spec("2026/HDR-09")
 async def test_duplicate_header_is_rejected() -> None:
     wire = Wire(shop())
     message = wire.call("add", a=1)
@@ -376,6 +392,7 @@ async def test_duplicate_header_is_rejected() -> None:
     assert (reply.status, reply.json()["error"]["code"]) == (400, -32020)
 
 
+@spec("2026/HDR-05", "2026/HDR-06")
 @pytest.mark.parametrize("name", [" add ", "\tadd", "=?base64?YWRk?="])
 async def test_padded_or_encoded_name_header_is_accepted(name: str) -> None:
     wire = Wire(shop())
@@ -383,6 +400,7 @@ async def test_padded_or_encoded_name_header_is_accepted(name: str) -> None:
     assert (await wire.post(wire.call("add", a=1), {"mcp-name": name})).status == 200
 
 
+@spec("2026/META-01", "2026/HTTP-13")
 async def test_errors_are_reported_in_order_of_precedence() -> None:
     wire = Wire(shop())
 
@@ -436,6 +454,7 @@ async def test_json_content_type_with_charset_or_capitals_is_accepted(content_ty
     assert reply.status == 200
 
 
+@spec("T-HTTP-11")
 @pytest.mark.parametrize("accept", ["text/html", "text/event-stream", "image/*"])
 async def test_accept_header_without_json_gets_406(accept: str) -> None:
     wire = Wire(shop())
@@ -452,6 +471,7 @@ async def test_accept_header_with_json_is_answered(accept: str | None) -> None:
     assert (await wire.post(wire.call("add", a=1), {"accept": accept})).status == 200
 
 
+@spec("T-HTTP-11")
 @pytest.mark.parametrize("version", ALL_VERSIONS)
 async def test_client_that_accepts_only_json_receives_no_notifications(version: str) -> None:
     server = Server("shop")
@@ -472,6 +492,7 @@ async def test_client_that_accepts_only_json_receives_no_notifications(version: 
 # Hosts, origins and authentication.
 
 
+@spec("T-HTTP-02", "T-HTTP-03", "T-HTTP-04", "2026/HTTP-02")
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://testserver.evil", "x"])
 async def test_foreign_origin_is_rejected(origin: str) -> None:
     wire = Wire(shop())
@@ -483,6 +504,7 @@ async def test_foreign_origin_is_rejected(origin: str) -> None:
     assert "id" not in reply.json()
 
 
+@spec("2026/HTTP-03")
 @pytest.mark.parametrize("origin", [None, "http://testserver", "https://testserver:8443"])
 async def test_own_or_missing_origin_is_accepted(origin: str | None) -> None:
     wire = Wire(shop())
@@ -500,6 +522,7 @@ async def test_configured_origin_is_accepted(configure: Configure) -> None:
     assert (named.status, other.status) == (200, 403)
 
 
+@spec("T-HTTP-02", "2026/HTTP-02")
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
 async def test_unknown_host_is_rejected(method: str) -> None:
     reply = await Wire(shop(), "2025-11-25").request(method, {"host": "evil.example"})
@@ -543,6 +566,7 @@ async def test_authenticators_are_tried_in_order() -> None:
     assert seen == ["named:ada", "public:"]
 
 
+@spec("T-HTTP-06", "2026/HTTP-04")
 async def test_endpoint_without_authenticators_raises_improperly_configured(
     configure: Configure,
 ) -> None:
@@ -650,6 +674,7 @@ class SlowServer:
             await event.wait()
 
 
+@spec("T-HTTP-17", "T-HTTP-22", "2026/HTTP-06", "2026/HTTP-09", "2026/HTTP-10")
 @pytest.mark.parametrize("version", ALL_VERSIONS)
 async def test_stream_is_opened_by_the_first_notification(version: str) -> None:
     slow = SlowServer()
@@ -679,6 +704,7 @@ async def test_stream_is_opened_by_the_first_notification(version: str) -> None:
     assert rest[-1]["result"]["content"][0]["text"] == "done"
 
 
+@spec("2026/HTTP-17")
 async def test_stateless_events_have_no_ids() -> None:
     slow = SlowServer()
     slow.may_report.set()
@@ -706,6 +732,7 @@ async def test_error_after_the_first_notification_ends_the_stream(version: str) 
     assert jsonrpc.decode(reply.events()[-1].data)["error"]["message"] == "No"
 
 
+@spec("PROG-11", "2026/PRG-04")
 @pytest.mark.parametrize("version", ALL_VERSIONS)
 async def test_async_handler_waits_for_a_slow_client(version: str) -> None:
     server = Server("shop")
@@ -737,6 +764,7 @@ async def test_async_handler_waits_for_a_slow_client(version: str) -> None:
     assert numbers == list(range(20))
 
 
+@spec("PROG-11")
 @pytest.mark.parametrize("version", ALL_VERSIONS)
 async def test_sync_handler_waits_for_a_slow_client(version: str) -> None:
     server = Server("shop")
@@ -782,6 +810,7 @@ async def test_stateless_request_is_cancelled_when_the_client_disconnects() -> N
     assert slow.was_cancelled
 
 
+@spec("2026/HTTP-11")
 async def test_stateless_stream_is_cancelled_when_the_client_disconnects() -> None:
     slow = SlowServer()
     slow.may_report.set()
@@ -808,6 +837,7 @@ async def test_request_is_cancelled_when_the_server_cancels_the_connection() -> 
     assert slow.was_cancelled
 
 
+@spec("T-HTTP-28")
 @pytest.mark.parametrize("version", SESSIONS)
 @pytest.mark.parametrize("by_the_server", [False, True])
 async def test_session_call_continues_after_a_disconnect(version: str, by_the_server: bool) -> None:
@@ -872,6 +902,7 @@ def mounted() -> tuple[Any, list[str]]:
     return routing.mount(pages), reached
 
 
+@spec("2026/HTTP-01")
 @pytest.mark.parametrize(
     ("path", "status"),
     [("/mcp", 415), ("/mcp/", 415), ("/", 418), ("/mcp/x", 418), ("/admin/", 418), ("/MCP", 418)],
@@ -1016,3 +1047,18 @@ async def test_failing_authenticator_gets_status_500_without_details(
     assert (reply.status, reply.json()["error"]["code"]) == (500, -32603)
     assert b"xyzzy" not in reply.body
     assert "xyzzy" in caplog.text
+
+
+@pytest.mark.parametrize("is_bare", [True, False])
+async def test_transport_that_a_handler_returns_shows_no_header(is_bare: bool) -> None:
+    server = Server("shop")
+
+    @server.tool
+    def show(frame: Frame) -> Any:
+        return frame.transport if is_bare else {"transport": frame.transport}
+
+    wire = Wire(server, always={"authorization": "Bearer secret", "cookie": "sessionid=secret"})
+    reply = await wire.post(wire.call("show"))
+
+    assert b"secret" not in reply.body
+    assert reply.json()["error"]["code"] == -32603

@@ -8,6 +8,7 @@ import pytest
 
 from django_mcp import Server, registry, routing
 from django_mcp.testing.asgi import Application, Exchange, Reply, http_scope, perform
+from tests.spec import spec
 from tests.transports.http.test_well_known import pages
 from tests.transports.http.token_servers import WELL_KNOWN, bearer, desk
 from tests.transports.wire import JSON, STATELESS, Wire, encoded
@@ -136,6 +137,7 @@ async def test_response_to_a_program_has_no_headers_for_pages(
     assert not [name for name in reply.headers if name.startswith("access-control")]
 
 
+@spec("AUTH-13")
 async def test_request_of_another_origin_is_rejected_and_unreadable(
     application: Application, server: Server
 ) -> None:

@@ -22,6 +22,7 @@ from django_mcp.testing.asgi import TIMEOUT
 from django_mcp.transports.http import response
 from tests.databases import scratch_database
 from tests.pubsub.fake_layer import until
+from tests.spec import spec
 from tests.transports.http_peer import MODERN, Peer, message_of
 
 FORM = {"type": "object", "properties": {"word": {"type": "string"}}}
@@ -186,6 +187,7 @@ class DatabaseAuthentication(BaseAuthentication):
         return Principal(scheme=self.scheme, subject="ann")
 
 
+@spec("cost-22")
 @pytest.mark.parametrize("tool", ["long", "long_async"])
 async def test_long_calls_hold_up_no_authentication_of_others(
     tool: str, database: str, configure: Callable[..., None]

@@ -11,6 +11,7 @@ import pytest
 from django_mcp import registry, routing
 from django_mcp.testing.asgi import Application, Exchange, http_scope, perform
 from django_mcp.transports.http import http_sse, shutdown, sse_stream
+from tests.spec import spec
 from tests.transports.http.session.test_get_stream import (
     INITIAL_NOTIFICATIONS,
     NameHeaderAuthentication,
@@ -37,6 +38,7 @@ async def initialized(client: HttpSseClient, **capabilities: Any) -> dict[str, A
     return response
 
 
+@spec("T-HTTP-80", "T-SSE-01", "T-SSE-02")
 async def test_first_event_names_the_message_endpoint(application: Application) -> None:
     async with connected(application) as client:
         assert urlsplit(client.endpoint_uri).path == "/desk/messages"
@@ -47,6 +49,7 @@ async def test_first_event_names_the_message_endpoint(application: Application) 
         assert (listed["id"], len(listed["result"]["tools"])) == ("a", 6)
 
 
+@spec("T-SSE-07")
 async def test_each_connection_has_its_own_endpoint_uri(application: Application) -> None:
     async with connected(application) as one, connected(application) as two:
         assert one.endpoint_uri != two.endpoint_uri
@@ -56,6 +59,7 @@ async def test_each_connection_has_its_own_endpoint_uri(application: Application
         assert one.stream._outgoing.empty()
 
 
+@spec("T-SSE-04")
 async def test_notifications_and_server_requests_are_sent_on_the_stream(
     application: Application, desk: Desk
 ) -> None:
@@ -100,6 +104,7 @@ async def test_cancelled_call_stops_its_handler(application: Application, desk: 
     assert desk.ended == ["cancelled"]
 
 
+@spec("T-SSE-08")
 async def test_disconnect_ends_the_session_and_cancels_its_calls(
     application: Application, desk: Desk
 ) -> None:
@@ -115,6 +120,7 @@ async def test_disconnect_ends_the_session_and_cancels_its_calls(
     assert desk.ended == ["cancelled"]
 
 
+@spec("T-SSE-07")
 async def test_invalid_endpoint_key_is_rejected(application: Application) -> None:
     async with connected(application) as client:
         for query, status in (("", 400), ("?key=abc", 404), ("?other=1", 400)):
@@ -124,6 +130,7 @@ async def test_invalid_endpoint_key_is_rejected(application: Application) -> Non
             ).status == status
 
 
+@spec("T-SSE-06", "T-SSE-07")
 async def test_post_by_another_principal_is_not_found(application: Application, desk: Desk) -> None:
     desk.server.authenticators = [NameHeaderAuthentication()]
     mounted = routing.mount(not_found)
@@ -135,6 +142,7 @@ async def test_post_by_another_principal_is_not_found(application: Application, 
         assert (await client.request("ping"))["result"] == {}
 
 
+@spec("T-CUST-04", "T-SSE-05")
 @pytest.mark.parametrize("path", ["/desk/sse", "/desk/messages"])
 async def test_foreign_origin_is_rejected_by_both_endpoints(
     application: Application, path: str
@@ -145,6 +153,7 @@ async def test_foreign_origin_is_rejected_by_both_endpoints(
     assert reply.status == 403
 
 
+@spec("T-HTTP-82", "T-HTTP-83", "T-SSE-03")
 async def test_wrong_http_method_gets_405_with_an_allow_header(application: Application) -> None:
     reply = await perform(application, http_scope("POST", "/desk/sse", headers=JSON), b"{}")
     assert (reply.status, reply.headers["allow"]) == (405, "GET")
@@ -223,6 +232,7 @@ async def test_connection_in_use_is_served_until_it_is_idle_when_the_process_sto
     assert len(answer["result"]["tools"]) == 6
 
 
+@spec("2026/HTTP-18")
 async def test_http_sse_endpoints_are_off_by_default(desk: Desk, configure: Any) -> None:
     configure()
     assert [*routing.endpoints(desk.server)] == ["/desk"]

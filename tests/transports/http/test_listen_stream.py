@@ -10,6 +10,7 @@ import pytest
 
 from django_mcp.pubsub import coalescing
 from django_mcp.transports.http import sse_stream
+from tests.spec import spec
 from tests.transports.http.session.test_get_stream import NameHeaderAuthentication, has_no_output
 from tests.transports.http_peer import MODERN, Peer, message_of
 from tests.transports.sample_server import Desk
@@ -28,6 +29,7 @@ def peer_of(desk: Desk, **options: Any) -> Peer:
     return Peer(desk.server, version=MODERN, **options)
 
 
+@spec("2026/META-06", "2026/SUB-01", "2026/SUB-04", "2026/SUB-09")
 @pytest.mark.parametrize("id", [1, "1", 0, "", "a\u2028b"])
 async def test_every_message_carries_the_subscription_id(desk: Desk, id: Any) -> None:
     peer = peer_of(desk)
@@ -55,6 +57,7 @@ async def test_every_message_carries_the_subscription_id(desk: Desk, id: Any) ->
         assert received[-1]["params"]["uri"] == "desk://news"
 
 
+@spec("2026/SUB-03", "2026/SUB-08", "2026/SUB-10")
 async def test_only_requested_notifications_are_sent(desk: Desk) -> None:
     peer = peer_of(desk)
     async with peer.open_post(peer.listen(id=1, promptsListChanged=True)) as stream:
@@ -67,6 +70,7 @@ async def test_only_requested_notifications_are_sent(desk: Desk) -> None:
         assert await has_no_output(stream)
 
 
+@spec("2026/SUB-12")
 async def test_empty_filter_is_accepted_and_sends_nothing(desk: Desk) -> None:
     peer = peer_of(desk)
     async with peer.open_post(peer.listen(id=1)) as stream:
@@ -75,6 +79,7 @@ async def test_empty_filter_is_accepted_and_sends_nothing(desk: Desk) -> None:
         assert await has_no_output(stream)
 
 
+@spec("2026/SUB-02", "2026/SUB-11")
 async def test_unknown_and_hidden_resources_are_left_out_of_the_acknowledgement(desk: Desk) -> None:
     peer = peer_of(desk)
     wanted = ["desk://secret", "desk://none", "desk://drawer/seven", "desk://news"]
@@ -84,6 +89,7 @@ async def test_unknown_and_hidden_resources_are_left_out_of_the_acknowledgement(
         assert honoured == {"resourceSubscriptions": ["desk://news"]}
 
 
+@spec("2026/SUB-02", "2026/RES-01")
 async def test_disabled_capabilities_are_left_out_of_the_acknowledgement() -> None:
     desk = Desk(capabilities={"tools": {}, "resources": {"listChanged": True}})
     peer = peer_of(desk)
@@ -92,6 +98,7 @@ async def test_disabled_capabilities_are_left_out_of_the_acknowledgement() -> No
         assert honoured == {"promptsListChanged": True, "resourcesListChanged": True}
 
 
+@spec("2026/SUB-11", "2026/RES-06")
 async def test_resource_update_is_not_sent_after_read_permission_is_revoked(desk: Desk) -> None:
     allowed = True
     server = desk.server
@@ -108,6 +115,7 @@ async def test_resource_update_is_not_sent_after_read_permission_is_revoked(desk
         assert await has_no_output(stream)
 
 
+@spec("2026/SUB-05")
 async def test_concurrent_subscriptions_are_independent(desk: Desk) -> None:
     peer = peer_of(desk)
     async with (
@@ -125,6 +133,7 @@ async def test_concurrent_subscriptions_are_independent(desk: Desk) -> None:
         assert (await message_of(two))["params"]["_meta"][ID] == "1"
 
 
+@spec("2026/SUB-07")
 async def test_disconnect_releases_subscriptions_and_streams(desk: Desk) -> None:
     from django_mcp.pubsub import bus
 
@@ -138,6 +147,7 @@ async def test_disconnect_releases_subscriptions_and_streams(desk: Desk) -> None
     assert sse_stream.end_all() == 0
 
 
+@spec("2026/SUB-06", "2026/CAN-05")
 async def test_stream_closed_by_the_server_ends_with_the_response(desk: Desk) -> None:
     peer = peer_of(desk)
     async with peer.open_post(peer.listen(id=7, toolsListChanged=True)) as stream:
@@ -150,6 +160,7 @@ async def test_stream_closed_by_the_server_ends_with_the_response(desk: Desk) ->
         assert await stream.event() is None
 
 
+@spec("2026/HTTP-10")
 async def test_listen_stream_sends_keepalive_comments(desk: Desk, configure: Any) -> None:
     configure(SSE_PING_INTERVAL=0.02)
     peer = peer_of(desk)

@@ -49,7 +49,7 @@ def handlers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Handlers]:
     monkeypatch.setattr(signal, "getsignal", found.get)
     monkeypatch.setattr(signal, "signal", found.__setitem__)
     yield found
-    stop_signals._watching.clear()
+    stop_signals._watchers.clear()
 
 
 async def page(scope: Any, receive: Any, send: Any) -> None:

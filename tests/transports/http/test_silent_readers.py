@@ -16,6 +16,7 @@ from django_mcp.testing.asgi import TIMEOUT
 from django_mcp.transports.http import monitor, response, sse_stream
 from django_mcp.transports.http.session import event_log, get_stream
 from tests.pubsub.fake_layer import until
+from tests.spec import spec
 from tests.transports.http_peer import MODERN, Peer, event_of, message_of
 
 LINE = "x" * 1000
@@ -199,6 +200,7 @@ async def test_get_stream_that_takes_nothing_is_cut_off(configure: Any) -> None:
 # Threads: those of synchronous handlers never wait for a client.
 
 
+@spec("cost-21")
 @pytest.mark.parametrize("version", [MODERN, "2025-11-25", "2025-06-18"])
 async def test_silent_clients_of_sync_handlers_hold_up_nobody(version: str, configure: Any) -> None:
     configure(SYNC_THREAD_POOL_SIZE=2)

@@ -10,6 +10,7 @@ from channels.routing import URLRouter
 from django_mcp import Server, registry, routing
 from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.testing.asgi import Application, Reply, http_scope, perform
+from tests.spec import spec
 from tests.transports.http.token_servers import ISSUER, WELL_KNOWN, Tokens, desk
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ async def get(
     return await perform(application, scope)
 
 
+@spec("AUTH-RS-02", "AUTH-RS-05", "AUTH-RS-08", "AUTH-RS-09", "AUTH-RS-26", "AUTH-02", "AUTH-03")
 @MOUNTS
 @pytest.mark.parametrize("place", PLACES)
 async def test_metadata_is_at_all_three_places(
@@ -87,6 +89,7 @@ async def test_public_server_and_unknown_path_get_404_as_json(
     assert reply.json()["error"] == "not_found"
 
 
+@spec("AUTH-RS-01", "AUTH-RS-06", "AUTH-02")
 @MOUNTS
 @pytest.mark.parametrize("place", [*PLACES, f"{WELL_KNOWN}/none"])
 async def test_site_without_access_tokens_has_no_metadata(
@@ -111,6 +114,7 @@ async def test_path_that_only_starts_like_the_well_known_one_is_of_the_site(
         assert (await get(application, path)).media_type == "text/html"
 
 
+@spec("AUTH-RS-09")
 @MOUNTS
 async def test_endpoint_at_the_root_has_its_metadata_at_the_well_known_path(
     monkeypatch: pytest.MonkeyPatch, how: str
@@ -161,6 +165,7 @@ async def metadata_url(application: Application, path: str, **options: Any) -> s
     return reply.headers["www-authenticate"].partition('resource_metadata="')[2].partition('"')[0]
 
 
+@spec("AUTH-RS-31")
 async def test_resource_is_the_url_that_a_client_has_behind_a_proxy(
     monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
@@ -189,6 +194,7 @@ async def test_base_url_is_that_of_the_resource(
         assert (await get(application, place)).json()["resource"] == "https://example.org/desk"
 
 
+@spec("AUTH-RS-31")
 @MOUNTS
 async def test_base_url_with_a_path_is_found_at_the_root_of_its_host(
     monkeypatch: pytest.MonkeyPatch, how: str, configure: Any
@@ -204,6 +210,7 @@ async def test_base_url_with_a_path_is_found_at_the_root_of_its_host(
     assert (await get(application, f"{WELL_KNOWN}/apps/desk")).status == 404
 
 
+@spec("AUTH-RS-31")
 @pytest.mark.parametrize("prefix", ["", "/app"], ids=["removed", "kept"])
 async def test_site_below_a_path_is_served_whether_the_asgi_server_keeps_it_or_not(
     monkeypatch: pytest.MonkeyPatch, prefix: str

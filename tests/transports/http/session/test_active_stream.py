@@ -14,6 +14,7 @@ from pytest_django import DjangoDbBlocker
 from django_mcp import stores
 from django_mcp.frame.session import address
 from django_mcp.pubsub import bus, publisher
+from django_mcp.runtime import background
 from django_mcp.testing.contracts import a_session
 from django_mcp.transports.http.session import active_stream
 from django_mcp.transports.http.session.active_stream import LEASE, ActiveStream, LogPosition
@@ -40,7 +41,7 @@ class Stream:
             name,
             activate=self._activate,
             drain=self._drain,
-            retry=lambda: bus.spawn(self.lease.renew()),
+            retry=lambda: background.spawn(self.lease.renew()),
         )
         self._position = position
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -172,6 +173,29 @@ async def test_error_of_a_silent_stream_is_stored_once_for_all_who_resume_it() -
     for _ in range(2):
         assert await answers(peer, log.last) == [ended(7)]
     assert list(map(jsonrpc.decode, await stored(log))) == [ended(7)]
+
+
+@pytest.mark.parametrize("ahead", [0, 2])
+async def test_error_of_a_silent_stream_is_sent_once_although_there_is_more_news(
+    ahead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream reads again when it was woken meanwhile, which it is at its start."""
+    peer = await ready()
+    log = StreamLog(await session_of(peer), 7)
+    await log.flush()
+    last = stores.events().last
+
+    async def read_slowly(read: Any, *args: Any) -> Any:
+        await asyncio.sleep(0.02)
+        return await read(*args)
+
+    for name in ("after", "is_closed", "close_abandoned"):
+        slow = partial(read_slowly, getattr(stores.events(), name))
+        monkeypatch.setattr(stores.events(), name, slow)
+    monkeypatch.setattr(get_stream, "RESUME_AGAIN", 0.03)
+
+    assert await answers(peer, EventId(log.name, log.last.sequence + ahead)) == [ended(7)]
+    assert await last(log._session.address, log.name) == 1
 
 
 async def test_stream_whose_worker_died_after_its_response_ends_with_it() -> None:

@@ -17,6 +17,7 @@ from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.transports.http import sse_stream
 from django_mcp.transports.http.session import get_stream
 from tests.pubsub.fake_layer import until
+from tests.spec import spec
 from tests.transports.http_peer import (
     MODERN,
     PRIMED,
@@ -63,6 +64,7 @@ async def has_no_output(*streams: Any) -> bool:
 # Requests and headers.
 
 
+@spec("T-HTTP-01", "T-HTTP-41")
 @pytest.mark.parametrize("version", SESSION_VERSIONS)
 async def test_get_opens_an_event_stream(desk: Desk, version: str) -> None:
     peer = await ready(desk, version=version)
@@ -74,6 +76,7 @@ async def test_get_opens_an_event_stream(desk: Desk, version: str) -> None:
         assert headers["x-accel-buffering"] == "no"
 
 
+@spec("T-HTTP-46")
 async def test_get_stream_begins_with_a_priming_event(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.stream() as stream:
@@ -92,12 +95,14 @@ async def test_get_stream_of_older_revisions_has_no_priming_event(desk: Desk, ve
         assert json.loads(event.data)["method"] == INITIAL_NOTIFICATIONS[0]
 
 
+@spec("T-HTTP-40")
 async def test_get_without_event_stream_in_accept_header_gets_406(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.open_get(accept="application/json") as stream:
         assert await stream.status() == 406
 
 
+@spec("2026/HTTP-15")
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 async def test_get_and_delete_in_the_stateless_revision_get_405(desk: Desk, method: str) -> None:
     peer = Peer(desk.server, headers={"mcp-protocol-version": MODERN})
@@ -125,6 +130,7 @@ async def test_get_without_a_known_session_is_rejected(desk: Desk) -> None:
         assert await stream.status() == 404
 
 
+@spec("SEC-02")
 async def test_get_in_the_session_of_another_principal_is_not_found(
     desk: Desk, configure: Any
 ) -> None:
@@ -159,6 +165,7 @@ async def test_get_stream_beyond_the_limit_is_rejected(desk: Desk, configure: An
 # Notifications after initialization.
 
 
+@spec("T-HTTP-42", "PROMPT-03")
 @pytest.mark.parametrize("version", SESSION_VERSIONS)
 async def test_initial_list_changed_notifications_are_sent_once_per_session(
     desk: Desk, version: str
@@ -172,6 +179,7 @@ async def test_initial_list_changed_notifications_are_sent_once_per_session(
         assert await methods_of(stream, 1) == ["notifications/message"]
 
 
+@spec("LIFE-10")
 async def test_nothing_is_sent_before_the_initialized_notification(desk: Desk) -> None:
     peer = Peer(desk.server)
     await peer.initialize(ready=False)
@@ -184,6 +192,7 @@ async def test_nothing_is_sent_before_the_initialized_notification(desk: Desk) -
         assert await has_no_output(stream)
 
 
+@spec("LIFE-20")
 async def test_initial_list_changed_is_sent_only_for_lists_with_components() -> None:
     server = Server("empty", notify_lists_on_initialize=True)
     server.tool(name="hello")(lambda: "hello")
@@ -203,22 +212,10 @@ async def test_initial_notifications_can_be_disabled() -> None:
         assert await methods_of(stream, 1) == INITIAL_NOTIFICATIONS[2:]
 
 
-async def test_invalid_notification_is_not_sent_in_strict_mode(
-    desk: Desk, configure: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    configure(VALIDATE_OUTPUT="strict")
-    peer = await ready(desk)
-    async with peer.stream() as stream:
-        await methods_of(stream, 3)
-        await desk.server.asend_notification("notifications/resources/updated", {"url": "a:b"})
-        await desk.server.asend_notification("example/any", {"url": "a:b"})
-        assert await methods_of(stream, 1) == ["example/any"]
-    assert "uri is missing" in caplog.text
-
-
 # One stream per message.
 
 
+@spec("T-HTTP-50", "T-HTTP-51", "T-HTTP-52")
 async def test_notification_is_sent_only_on_the_newest_stream(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.stream() as older:
@@ -254,6 +251,7 @@ async def test_notifications_without_an_open_stream_are_sent_on_the_next_one(des
         assert await has_no_output(stream)
 
 
+@spec("T-HTTP-54")
 async def test_event_ids_are_unique_across_streams(desk: Desk) -> None:
     peer = await ready(desk)
     seen = []
@@ -269,6 +267,7 @@ async def test_event_ids_are_unique_across_streams(desk: Desk) -> None:
 # Resumption of a standalone stream.
 
 
+@spec("T-HTTP-30", "T-HTTP-56", "T-HTTP-58")
 async def test_get_stream_resumes_after_the_last_event_id(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.stream() as stream:
@@ -285,6 +284,7 @@ async def test_get_stream_resumes_after_the_last_event_id(desk: Desk) -> None:
         assert await has_no_output(stream)
 
 
+@spec("T-HTTP-59")
 async def test_replayed_events_are_not_replayed_again(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.stream() as stream:
@@ -314,6 +314,7 @@ async def test_unknown_last_event_id_opens_a_new_stream(desk: Desk, last: str) -
         assert await methods_of(stream, 1) == INITIAL_NOTIFICATIONS[:1]
 
 
+@spec("T-HTTP-57", "SEC-06")
 async def test_event_id_of_another_session_replays_nothing(desk: Desk) -> None:
     mine, other = await ready(desk), await ready(desk)
     await read_initial_notifications(other)
@@ -331,6 +332,7 @@ async def test_event_id_of_another_session_replays_nothing(desk: Desk) -> None:
 # The stream of a POST.
 
 
+@spec("T-HTTP-18", "T-HTTP-53")
 async def test_post_stream_begins_with_a_priming_event(desk: Desk) -> None:
     peer = await ready(desk)
     desk.proceed.set()
@@ -360,6 +362,7 @@ async def test_call_without_notifications_is_answered_as_json(desk: Desk) -> Non
     assert reply.json()["result"]["content"][0]["text"] == "done"
 
 
+@spec("T-HTTP-28", "T-HTTP-58")
 async def test_disconnect_neither_cancels_the_call_nor_loses_the_response(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.open_post(peer.call("work", id=7)) as stream:
@@ -373,6 +376,7 @@ async def test_disconnect_neither_cancels_the_call_nor_loses_the_response(desk: 
         assert await stream.event() is None
 
 
+@spec("T-HTTP-30")
 async def test_completed_response_can_be_replayed(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.open_post(peer.call("work")) as stream:
@@ -387,6 +391,7 @@ async def test_completed_response_can_be_replayed(desk: Desk) -> None:
     assert again == received
 
 
+@spec("T-HTTP-52")
 async def test_resumed_stream_closes_the_previous_connection(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.open_post(peer.call("work")) as stream:
@@ -401,6 +406,7 @@ async def test_resumed_stream_closes_the_previous_connection(desk: Desk) -> None
                 assert "result" in await message_of(third)
 
 
+@spec("T-HTTP-19", "T-HTTP-20", "T-HTTP-58")
 async def test_stream_closed_by_the_handler_can_be_resumed(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.open_post(peer.call("let_go")) as stream:
@@ -415,6 +421,7 @@ async def test_stream_closed_by_the_handler_can_be_resumed(desk: Desk) -> None:
         assert await stream.event() is None
 
 
+@spec("T-HTTP-25")
 @pytest.mark.parametrize("version", ["2025-06-18", MODERN])
 async def test_close_stream_is_ignored_where_streams_cannot_be_resumed(
     desk: Desk, version: str
@@ -431,6 +438,7 @@ async def test_close_stream_is_ignored_where_streams_cannot_be_resumed(
 # The end of a session.
 
 
+@spec("LIFE-31", "T-HTTP-68")
 async def test_delete_closes_streams_and_cancels_calls(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.stream() as stream, peer.open_post(peer.call("work")) as call:
@@ -446,6 +454,7 @@ async def test_delete_closes_streams_and_cancels_calls(desk: Desk) -> None:
         assert await stream.status() == 404
 
 
+@spec("T-HTTP-26", "T-HTTP-45")
 async def test_get_stream_is_closed_when_its_session_is_deleted(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.stream() as stream:
@@ -509,6 +518,7 @@ async def test_get_stream_is_closed_when_the_principal_changes(desk: Desk) -> No
         assert await stream.event() is None
 
 
+@spec("PING-03", "PING-04")
 async def test_open_streams_send_keepalive_comments(desk: Desk, configure: Any) -> None:
     configure(SSE_PING_INTERVAL=0.02)
     peer = await ready(desk)
@@ -583,6 +593,7 @@ async def test_events_are_sent_even_if_the_event_store_fails(
 # Batches.
 
 
+@spec("LIFE-16", "RPC-B1", "RPC-B5", "RPC-B6", "T-HTTP-13")
 async def test_batch_is_answered_by_an_array(desk: Desk) -> None:
     peer = await ready(desk, version="2025-03-26")
     desk.proceed.set()
@@ -642,6 +653,7 @@ async def test_batched_call_can_send_a_request_to_the_client(desk: Desk) -> None
         assert sorted([(await message_of(stream))["id"] for _ in range(2)]) == [1, 2]
 
 
+@spec("RPC-B5")
 async def test_batch_of_notifications_is_accepted(desk: Desk) -> None:
     peer = await ready(desk, version="2025-03-26")
     reply = await peer.post([{"jsonrpc": "2.0", "method": "notifications/initialized"}])
@@ -655,6 +667,7 @@ async def test_batch_is_rejected_by_revisions_without_batches(desk: Desk, versio
     assert (reply.status, reply.json()["error"]["code"]) == (400, -32600)
 
 
+@spec("RPC-B3", "RPC-B4", "T-HTTP-13")
 async def test_invalid_batch_is_rejected_as_a_whole(desk: Desk) -> None:
     peer = await ready(desk, version="2025-03-26")
     for batch in ([], [peer.request("ping"), {"jsonrpc": "2.0", "id": 1, "result": {}}]):

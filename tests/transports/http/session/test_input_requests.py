@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from django_mcp.testing.asgi import TIMEOUT
+from tests.spec import spec
 from tests.transports.http.session.test_get_stream import NameHeaderAuthentication
 from tests.transports.http_peer import Peer, message_of
 from tests.transports.sample_server import Desk
@@ -31,6 +32,7 @@ def text_of(answer: dict[str, Any]) -> str:
     return text
 
 
+@spec("T-HTTP-14", "T-HTTP-23")
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
 @pytest.mark.parametrize("tool", ["ask", "ask_in_a_thread"])
 async def test_input_request_is_sent_on_the_stream_of_its_call(
@@ -99,6 +101,7 @@ async def test_invalid_client_response_repeats_the_input_request(desk: Desk) -> 
         assert text_of(await message_of(call)) == "accept: {'name': 'Ann'}"
 
 
+@spec("T-HTTP-15", "T-HTTP-16")
 async def test_response_with_an_unknown_id_is_rejected(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.open_post(peer.call("ask")) as call:
@@ -110,6 +113,7 @@ async def test_response_with_an_unknown_id_is_rejected(desk: Desk) -> None:
         assert text_of(await message_of(call)) == "accept: {'name': 'Ann'}"
 
 
+@spec("ELIC-22")
 async def test_response_from_another_session_is_rejected(desk: Desk) -> None:
     mine, other = await ready(desk), await ready(desk)
     async with mine.open_post(mine.call("ask")) as call:
@@ -119,6 +123,7 @@ async def test_response_from_another_session_is_rejected(desk: Desk) -> None:
         assert text_of(await message_of(call)) == "accept: {'name': 'Ann'}"
 
 
+@spec("ELIC-22", "ELIC-23", "ELIC-24", "SEC-06")
 async def test_response_from_another_principal_is_not_found(desk: Desk) -> None:
     desk.server.authenticators = [NameHeaderAuthentication()]
     ann = await ready(desk, headers={"x-name": "ann"})
@@ -130,6 +135,7 @@ async def test_response_from_another_principal_is_not_found(desk: Desk) -> None:
         assert text_of(await message_of(call)) == "accept: {'name': 'Ann'}"
 
 
+@spec("LIFE-23", "LIFE-28", "CANC-01", "CANC-08", "CANC-09", "CANC-12")
 async def test_response_after_the_timeout_is_ignored(desk: Desk, configure: Any) -> None:
     configure(CLIENT_RESPONSE_TIMEOUT=0.05)
     peer = await ready(desk)
@@ -142,6 +148,7 @@ async def test_response_after_the_timeout_is_ignored(desk: Desk, configure: Any)
         assert (await peer.post(response(request))).status == 202
 
 
+@spec("CANC-01", "CANC-06")
 @pytest.mark.parametrize("tool", ["ask", "ask_in_a_thread"])
 async def test_cancelled_call_cancels_its_input_request(desk: Desk, tool: str) -> None:
     peer = await ready(desk)
@@ -185,6 +192,7 @@ async def test_handler_can_ping_the_client(desk: Desk) -> None:
         assert text_of(await message_of(call)) == "there"
 
 
+@spec("T-HTTP-42", "PING-02", "PING-05")
 async def test_server_can_ping_a_session_by_its_id(desk: Desk) -> None:
     peer = await ready(desk)
     assert peer.session is not None
@@ -206,6 +214,7 @@ async def test_server_can_ping_a_session_by_its_id(desk: Desk) -> None:
 # Cancellation.
 
 
+@spec("T-HTTP-29")
 async def test_cancelled_call_is_stopped_and_answered_with_an_error(desk: Desk) -> None:
     peer = await ready(desk)
     async with peer.open_post(peer.call("work_silently", id=5)) as call:
@@ -218,6 +227,7 @@ async def test_cancelled_call_is_stopped_and_answered_with_an_error(desk: Desk) 
     assert desk.ended == ["cancelled"]
 
 
+@spec("CANC-09")
 @pytest.mark.parametrize("wrong", ["5", 6, True, 5.0, None, [5]])
 async def test_cancellation_with_an_unknown_request_id_is_ignored(desk: Desk, wrong: Any) -> None:
     peer, other = await ready(desk), await ready(desk)
@@ -229,6 +239,7 @@ async def test_cancellation_with_an_unknown_request_id_is_ignored(desk: Desk, wr
         assert b'"result"' in await call.body()
 
 
+@spec("CANC-09")
 async def test_cancellation_before_its_request_prevents_the_call(desk: Desk) -> None:
     peer = await ready(desk)
     await peer.notify("notifications/cancelled", requestId="early")
@@ -252,6 +263,7 @@ async def test_request_with_an_id_in_flight_is_rejected(desk: Desk) -> None:
     assert (await peer.post(peer.request("ping", id=1))).json()["result"] == {}
 
 
+@spec("TOOL-32")
 async def test_request_beyond_the_in_flight_limit_is_rejected(desk: Desk, configure: Any) -> None:
     configure(MAX_IN_FLIGHT=1)
     peer, other = await ready(desk), await ready(desk)

@@ -10,6 +10,7 @@ import pytest
 
 from django_mcp import Frame, Server
 from django_mcp.protocol import jsonrpc
+from tests.spec import spec
 from tests.transports.http.session.test_get_stream import has_no_output
 from tests.transports.http_peer import PRIMED, Peer, event_of, message_of
 from tests.transports.sample_server import Desk
@@ -44,6 +45,7 @@ async def read_stream(exchange: Any) -> list[Any]:
     ]
 
 
+@spec("T-HTTP-24", "T-HTTP-27", "T-HTTP-43", "T-HTTP-44", "T-HTTP-51")
 @pytest.mark.parametrize("version", STREAMABLE)
 async def test_notifications_of_a_call_are_sent_only_on_its_own_stream(version: str) -> None:
     peer = Peer(counting_server(), version)
@@ -63,6 +65,7 @@ async def test_notifications_of_a_call_are_sent_only_on_its_own_stream(version: 
     assert notification["method"] == "notifications/tools/list_changed"
 
 
+@spec("T-HTTP-57")
 async def test_resumed_stream_replays_only_its_own_messages() -> None:
     peer = Peer(counting_server(), PRIMED)
     await peer.initialize()
@@ -82,6 +85,7 @@ async def test_resumed_stream_replays_only_its_own_messages() -> None:
     assert again == [["a 0", "a 1", "a 2", "a"], ["b 0", "b 1", "b 2", "b"]]
 
 
+@spec("T-HTTP-44", "T-HTTP-51")
 async def test_resumed_stream_of_a_call_receives_no_message_for_the_session() -> None:
     desk = Desk(notify_lists_on_initialize=False)
     peer = Peer(desk.server, PRIMED)
@@ -101,6 +105,7 @@ async def test_resumed_stream_of_a_call_receives_no_message_for_the_session() ->
     assert notification["method"] == "x/for-the-session"
 
 
+@spec("ELIC-17", "ELIC-18")
 async def test_elicitation_complete_is_sent_only_to_its_session() -> None:
     server = Server("shop", notify_lists_on_initialize=False)
     one, other = Peer(server, PRIMED), Peer(server, PRIMED)
@@ -122,6 +127,7 @@ async def test_elicitation_complete_is_sent_only_to_its_session() -> None:
     )
 
 
+@spec("2026/JR-11", "2026/TR-01", "2026/HTTP-05", "2026/HTTP-17")
 async def test_stateless_stream_is_not_resumable_and_responses_are_rejected() -> None:
     wire = Wire(counting_server())
 

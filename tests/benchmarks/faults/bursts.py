@@ -10,7 +10,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import httpx
 
-from tests.services.faults import CAUGHT_UP, SLACK
+from tests.benchmarks.faults.kinds import CAUGHT_UP, SLACK
+from tests.benchmarks.faults.tally import ANNOUNCED, Tally
 from tests.services.peer import (
     NEWEST_SESSION,
     STATELESS,
@@ -20,7 +21,6 @@ from tests.services.peer import (
     events,
     request,
 )
-from tests.services.tally import ANNOUNCED, Tally
 from tests.services.workers import Cluster
 
 CHANGES = 40

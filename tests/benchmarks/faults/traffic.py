@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 import httpx
 
+from tests.benchmarks.faults.tally import GONE, QUERY, Tally
 from tests.services.peer import (
     NEWEST_SESSION,
     RECONNECT,
@@ -38,7 +39,6 @@ from tests.services.peer import (
     succeeded,
     text_of,
 )
-from tests.services.tally import GONE, QUERY, Tally
 
 OLDEST = "2024-11-05"
 LIMIT = 30.0

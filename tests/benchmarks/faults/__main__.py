@@ -1,7 +1,7 @@
 """Faults, and a long run:
 
-python -m tests.services faults [fault ...] [--seconds 60] [--store database ...]
-python -m tests.services soak [--seconds 600] [--store database]
+scripts/faults faults [fault ...] [--seconds 60] [--store database ...]
+scripts/faults soak [--seconds 600] [--store database]
 
 It starts its own servers of Redis, PostgreSQL and nginx, and three workers. ``faults`` prints the
 table of docs/reference/reliability.md (``--write`` puts it there), and fails if anything is lost,
@@ -18,10 +18,10 @@ import sys
 from collections.abc import Iterator
 from datetime import date
 
-from tests.services import bursts, faults, soak
+from tests.benchmarks.faults import bursts, kinds, soak
+from tests.benchmarks.faults.tally import Tally, row, table
 from tests.services.instances import postgresql_server, redis_server
-from tests.services.tally import Tally, row, table
-from tests.services.workers import ROOT, Cluster, cluster
+from tests.services.workers import ROOT, Cluster, cluster, settings_of
 
 BURST = "burst of changes"
 PAGE = ROOT / "docs" / "reference" / "reliability.md"
@@ -36,7 +36,7 @@ def main() -> None:
     problems: list[str] = []
     with redis_server() as redis, postgresql_server() as postgresql:
         for store in given.store:
-            described = faults.settings_of(store, redis, postgresql)
+            described = settings_of(store, redis, postgresql)
             if given.what == "soak":
                 described |= soak.settings(given.seconds)
             with cluster(**described) as site:
@@ -57,9 +57,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--sessions", type=int, default=150, help="in a burst")
     parser.add_argument("--write", action="store_true", help="the table into the documentation")
-    parser.add_argument("--store", nargs="+", choices=sorted(faults.FAULTS))
+    parser.add_argument("--store", nargs="+", choices=sorted(kinds.FAULTS))
     given = parser.parse_args()
-    stores = {"faults": list(faults.FAULTS), "soak": ["database"]}
+    stores = {"faults": list(kinds.FAULTS), "soak": ["database"]}
     seconds = {"faults": 60.0, "soak": 600.0}
     given.store = given.store or stores[given.what]
     given.seconds = given.seconds or seconds[given.what]
@@ -79,10 +79,10 @@ def play_faults(
 def _tallies(
     site: Cluster, store: str, given: argparse.Namespace
 ) -> Iterator[tuple[str, Tally, list[str]]]:
-    for fault in faults.FAULTS[store]:
+    for fault in kinds.FAULTS[store]:
         if not given.faults or fault.name in given.faults:
-            seconds = given.seconds if fault.do is faults.kill_workers else given.seconds / 2
-            tally = asyncio.run(faults.play(fault, site, store, seconds))
+            seconds = given.seconds if fault.do is kinds.kill_workers else given.seconds / 2
+            tally = asyncio.run(kinds.play(fault, site, store, seconds))
             yield fault.name, tally, [*tally.problems(), *fault.exceeded(tally, seconds)]
     if store != "sqlite" and (not given.faults or BURST in given.faults):
         tally = asyncio.run(bursts.play(site, given.sessions))

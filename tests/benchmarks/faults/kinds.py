@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.services import traffic
-from tests.services.instances import Instance, PostgreSQL, Redis
-from tests.services.tally import ANNOUNCED, Tally
+from tests.benchmarks.faults import traffic
+from tests.benchmarks.faults.tally import ANNOUNCED, Tally
+from tests.services.instances import Instance
 from tests.services.workers import Cluster, Worker
 
 BETWEEN_KILLS = 2.0
@@ -45,8 +45,6 @@ class Fault:
     """Whether it deletes what is in Redis."""
     service: str = ""
     """What fails, if it is no worker."""
-    brief: float = 0.0
-    """Its seconds in a test: longer than a request may wait for what hangs."""
 
     def exceeded(self, tally: Tally, seconds: float) -> list[str]:
         """The kinds of requests that waited for longer than they may."""
@@ -140,16 +138,6 @@ async def flush(cluster: Cluster, seconds: float) -> None:
     await asyncio.to_thread(cluster.redis.flush)
 
 
-def settings_of(store: str, redis: Redis, postgresql: PostgreSQL) -> dict[str, Any]:
-    """The arguments of ``workers.cluster`` for a store."""
-    services: dict[str, dict[str, Any]] = {
-        "database": {"postgresql": postgresql},
-        "cache": {"postgresql": postgresql, "cache": True},
-        "sqlite": {},
-    }
-    return {"redis": redis, **services[store]}
-
-
 def _service(cluster: Cluster, name: str) -> Instance:
     found: Instance | None = getattr(cluster, name)
     assert found is not None
@@ -169,19 +157,18 @@ def until_notified(seconds: float) -> float:
     return NOTIFIED
 
 
-KILLS = Fault(name="workers killed", do=kill_workers, wait=until_notified, brief=6.0)
+KILLS = Fault(name="workers killed", do=kill_workers, wait=until_notified)
 REDIS = (
     Fault(
         name="Redis restarted", service="redis", do=restarted("redis"), wait=at_once, empties=True
     ),
     Fault(name="Redis flushed", service="redis", do=flush, wait=at_once, empties=True),
-    Fault(name="Redis hangs", service="redis", do=hanging("redis"), wait=at_once, brief=12.0),
+    Fault(name="Redis hangs", service="redis", do=hanging("redis"), wait=at_once),
     Fault(
         name="Redis away",
         service="redis",
         do=away("redis"),
         wait=until_back,
-        brief=3.0,
         empties=True,
     ),
 )
@@ -194,14 +181,12 @@ POSTGRESQL = (
         service="postgresql",
         do=hanging("postgresql"),
         wait=at_once,
-        brief=12.0,
     ),
     Fault(
         name="PostgreSQL away",
         service="postgresql",
         do=away("postgresql"),
         wait=until_back,
-        brief=3.0,
     ),
 )
 FAULTS: Mapping[str, Sequence[Fault]] = {

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from tests.services import traffic
+from tests.benchmarks.faults import traffic
 from tests.services.peer import Peer, text_of
 from tests.services.workers import Cluster
 
