@@ -39,9 +39,10 @@ class Authentication:
     def __init__(self, authenticators: Sequence[Authenticator], resource: Resource) -> None:
         self.authenticators = tuple(authenticators)
         self.resource = resource
-        found = dict.fromkeys(getattr(item, "scheme", BEARER) for item in self.authenticators)
+        declared = dict.fromkeys(getattr(item, "scheme", BEARER) for item in self.authenticators)
+        schemes = [scheme for scheme in declared if scheme]
         # Some clients read only the first challenge, and can use only that of tokens.
-        schemes = sorted(filter(None, found), key=lambda scheme: scheme != BEARER)
+        schemes.sort(key=lambda scheme: scheme != BEARER)
         self._schemes = tuple(schemes) or (BEARER,)
         self._takes_tokens = any(
             getattr(item, "scheme", None) == BEARER for item in self.authenticators
@@ -50,21 +51,26 @@ class Authentication:
     async def authenticate(self, scope: Scope) -> Principal:
         """Return the principal; raises AuthenticationFailed.
 
-        A bearer token which no authenticator knows is not valid, even where anonymous callers
+        A bearer token which no authenticator accepts is not valid, even where anonymous callers
         are accepted: a client whose token has expired has to learn it.
         """
         scope[SCOPE_KEY] = self.resource  # type: ignore[index]
         has_token = self._takes_tokens and _read_token(scope)
+        refusal: Challenge | None = None
         for authenticator in self.authenticators:
-            found = await authenticator.authenticate(scope)
-            if isinstance(found, Challenge):
-                raise AuthenticationFailed(found)
-            if found is None or (has_token and _ignores_token(authenticator, found)):
+            answer = await authenticator.authenticate(scope)
+            if isinstance(answer, Challenge):
+                if answer.is_final:
+                    raise AuthenticationFailed(answer)
+                refusal = refusal or answer
+                continue
+            must_be_known = has_token or refusal is not None
+            if answer is None or (must_be_known and _ignores_token(authenticator, answer)):
                 continue
             if self.resource.scopes and _is_of_token(authenticator, scope):
-                self._check_scopes(found)
-            return found if "url_route" not in scope else _at_endpoint(found, scope)
-        raise AuthenticationFailed(INVALID_TOKEN if has_token else Challenge())
+                self._check_scopes(answer)
+            return answer if "url_route" not in scope else _at_endpoint(answer, scope)
+        raise AuthenticationFailed(refusal or (INVALID_TOKEN if has_token else Challenge()))
 
     def _check_scopes(self, principal: Principal) -> None:
         """Raise AuthenticationFailed if the access token lacks a scope of the server."""
@@ -126,10 +132,10 @@ def _at_endpoint(principal: Principal, scope: Scope) -> Principal:
     return replace(principal, endpoint="&".join(f"{k}={v}" for k, v in sorted(captured.items())))
 
 
-def _ignores_token(authenticator: Authenticator, found: Principal) -> bool:
+def _ignores_token(authenticator: Authenticator, principal: Principal) -> bool:
     if getattr(authenticator, "accepts_all", False):
         return True
-    return found.is_anonymous and getattr(authenticator, "scheme", None) != BEARER
+    return principal.is_anonymous and getattr(authenticator, "scheme", None) != BEARER
 
 
 def _is_of_token(authenticator: Authenticator, scope: Scope) -> bool:

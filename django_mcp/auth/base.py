@@ -60,7 +60,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Challenge:
-    """A rejection of the credentials of a request.
+    """A refusal of the credentials of a request.
 
     ``error`` and ``scopes`` are those of RFC 6750, section 3: "invalid_token" with status 401,
     "insufficient_scope" with 403. The ``WWW-Authenticate`` headers are those of the server's
@@ -72,13 +72,18 @@ class Challenge:
     message: str = "Authentication required"
     error: str = ""
     scopes: frozenset[str] = frozenset()
+    is_final: bool = True
+    """Whether the credentials are recognisably those of this authenticator. If not, the next ones
+    are tried, and this is the answer where none of them accepts the request."""
 
 
 class Authenticator(Protocol):
-    """One authentication scheme.
+    """One authentication scheme, which gives one of three answers.
 
-    It returns a Principal for valid credentials, a Challenge for invalid credentials of its
-    scheme, and None without such credentials: the next authenticator is then tried.
+    * None, *not mine*: the request has no credentials of this scheme. The next one is tried.
+    * A Challenge, *refused*: it has invalid ones. No other authenticator is tried, unless nobody
+      could tell whose they are, as of a bearer token without a mark: see ``Challenge.is_final``.
+    * A Principal, *this caller*: it has valid ones.
     """
 
     async def authenticate(self, scope: Mapping[str, Any], /) -> Principal | Challenge | None:

@@ -7,6 +7,8 @@ import json
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import partial
+from hashlib import sha256
 from math import isfinite
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,8 +25,9 @@ from django_mcp.auth.base import (
     Scope,
     bearer_token,
 )
+from django_mcp.auth.cache import Loaded, PrincipalCache
 from django_mcp.auth.issuers import Unavailable, is_secure
-from django_mcp.auth.resource import is_for
+from django_mcp.auth.resource import addressed, is_for
 
 logger = logging.getLogger("django_mcp")
 
@@ -46,6 +49,9 @@ class InvalidToken(Exception):
 
 class ClaimsAuthentication(BaseAuthentication, ABC):
     """Accepts the access tokens of one issuer that name this server as their audience.
+
+    A principal is kept for TOKEN_CACHE_TTL, and so neither the signature nor the user is read at
+    each call; a change of the user ends it at once.
 
     Options are arguments, or attributes of a subclass, whose dotted path the settings can name.
     """
@@ -72,6 +78,7 @@ class ClaimsAuthentication(BaseAuthentication, ABC):
                 setattr(self, name, value)
         if self.issuer is not None:
             require_secure(self.issuer, "issuer")
+        self._cache = PrincipalCache()
 
     @abstractmethod
     async def claims(self, token: str, /) -> Claims | None:
@@ -111,6 +118,11 @@ class ClaimsAuthentication(BaseAuthentication, ABC):
             return None
         if token.startswith(PERSONAL_TOKEN_PREFIX):
             return None  # No authorization server issued it, and none may get to know it.
+        digest = sha256(token.encode()).hexdigest()
+        load = partial(self._load, scope, token)
+        return await self._cache.find(load, digest, addressed(scope).url(scope))
+
+    async def _load(self, scope: Scope, token: str) -> Loaded | Challenge | None:
         try:
             claims = await self.claims(token)
             if claims is None:
@@ -125,7 +137,7 @@ class ClaimsAuthentication(BaseAuthentication, ABC):
         user = await self.get_user(claims)
         if user is None or not _is_active(user):
             return NO_ACCOUNT
-        return Principal(
+        principal = Principal(
             scheme=self.name,
             # Subjects are unique only within an issuer, whose URL has no space.
             subject=f"{self.namespace} {subject}",
@@ -133,6 +145,12 @@ class ClaimsAuthentication(BaseAuthentication, ABC):
             scopes=scopes(claims),
             claims=claims,
         )
+        return Loaded(principal, self.valid_until(token, claims))
+
+    def valid_until(self, token: str, claims: Claims, /) -> float | None:
+        """Return the time, in seconds since the epoch, at which the token has to be read again."""
+        expires = number(claims.get("exp"))
+        return None if expires is None else expires + self.leeway
 
     @property
     def namespace(self) -> str | None:

@@ -11,7 +11,14 @@ from django.http import HttpRequest, parse_cookie
 from django.utils.module_loading import import_string
 
 from django_mcp.auth import csrf
-from django_mcp.auth.base import BaseAuthentication, Challenge, Principal, header, in_time
+from django_mcp.auth.base import (
+    BaseAuthentication,
+    Challenge,
+    Principal,
+    bearer_token,
+    header,
+    in_time,
+)
 
 CROSS_SITE = Challenge(
     status=403,
@@ -52,14 +59,20 @@ class DjangoSessionAuthentication(BaseAuthentication):
     scheme = "Cookie"
 
     async def authenticate(self, scope: Mapping[str, Any], /) -> Principal | Challenge | None:
-        """Return the principal of the session cookie's user, or None."""
+        """Return the principal of the session cookie's user, or None.
+
+        A request with an access token is that of the token, whoever is logged in: a client whose
+        token has expired must not act as the user of a cookie.
+        """
         has_cookie = _session_cookie(scope) is not None
         if not has_cookie and "session" not in scope:
             return None
+        if bearer_token(scope) is not None:
+            return None
         if csrf.is_cross_origin(scope):
-            # With a token, the cookie does not matter: another authenticator decides.
-            has_token = header(scope, b"authorization") is not None
-            return CROSS_SITE if has_cookie and not has_token else None
+            # With other credentials, the cookie does not matter: another authenticator decides.
+            has_credentials = header(scope, b"authorization") is not None
+            return CROSS_SITE if has_cookie and not has_credentials else None
         request = HttpRequest()
         request.session = browser_session(scope)
         user = await in_time(aget_user(request))

@@ -103,7 +103,7 @@ class IntrospectionAuthentication(ClaimsAuthentication):
         """Return what the endpoint says of an active token; None of any other."""
         if not TOKEN.fullmatch(token) or self._is_foreign(token):
             return None
-        digest = hashlib.sha256(token.encode()).digest()
+        digest = _digest(token)
         claims = self._active.get(digest) or self._inactive.get(digest)
         if claims is None:
             claims = await self._endpoint.ask(digest, token)
@@ -114,6 +114,13 @@ class IntrospectionAuthentication(ClaimsAuthentication):
         self._require_valid(claims)
         # Without a subject, the user name identifies whoever allowed the access.
         return claims if "sub" in claims else {**claims, "sub": claims.get("username")}
+
+    def valid_until(self, token: str, claims: Claims, /) -> float | None:
+        """Return when the token expires, but not later than the answer does."""
+        expires = super().valid_until(token, claims)
+        left = self._active.lifetime_of(_digest(token))
+        answer_ends = time.time() + left
+        return answer_ends if expires is None else min(expires, answer_ends)
 
     def _is_foreign(self, token: str) -> bool:
         """Whether it says that it is of another issuer, which is then not sent to this one."""
@@ -199,6 +206,10 @@ class _Endpoint:
         return Unavailable(f"{self._url} does not answer", retry_after=int(PAUSE))
 
 
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
+
+
 INACTIVE: Claims = {"active": False}
 
 
@@ -223,6 +234,11 @@ class _Answers:
                 return None
             self._answers.move_to_end(digest)
             return answer.claims
+
+    def lifetime_of(self, digest: bytes) -> float:
+        """Return the seconds for which an answer is still kept."""
+        answer = self._answers.get(digest)
+        return 0.0 if answer is None else answer.until - time.monotonic()
 
     def put(self, digest: bytes, claims: Claims, seconds: float) -> None:
         with self._lock:

@@ -5,6 +5,7 @@ It needs the extra ``oauth`` and ``"oauth2_provider"`` in INSTALLED_APPS.
 
 from __future__ import annotations
 
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -21,7 +22,7 @@ from django_mcp.auth.base import (
     bearer_token,
     in_time,
 )
-from django_mcp.auth.cache import PrincipalCache
+from django_mcp.auth.cache import Loaded, PrincipalCache
 from django_mcp.auth.resource import addressed, base_url, is_for
 
 try:
@@ -57,20 +58,15 @@ class OAuthToolkitAuthentication(BaseAuthentication):
         # The toolkit stores this digest, and finds tokens by it.
         digest = sha256(token.encode("utf-8")).hexdigest()
         endpoint = addressed(scope).url(scope)
-        if (known := self._cache.get(digest, endpoint)) is not None:
-            return known
-        async with self._cache.look_up(digest, endpoint) as look_up:
-            if look_up.found is not None:
-                return look_up.found
-            rows = self._model.objects.select_related("user", "application")
-            found = await in_time(rows.filter(token_checksum=digest).afirst())
-            if found is None:
-                return None
-            principal = await self._principal(scope, found)
-            if principal is None:
-                return INVALID_TOKEN
-            look_up.keep(principal, found.expires.timestamp())
-        return principal
+        return await self._cache.find(partial(self._load, scope, digest), digest, endpoint)
+
+    async def _load(self, scope: Scope, digest: str) -> Loaded | Challenge | None:
+        rows = self._model.objects.select_related("user", "application")
+        token = await in_time(rows.filter(token_checksum=digest).afirst())
+        if token is None:
+            return None
+        principal = await self._principal(scope, token)
+        return INVALID_TOKEN if principal is None else Loaded(principal, token.expires.timestamp())
 
     async def _principal(self, scope: Scope, token: Any) -> Principal | None:
         if token.expires <= timezone.now() or not is_for(scope, token.resource or ()):

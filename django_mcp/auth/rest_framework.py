@@ -6,7 +6,8 @@ It needs the extra ``rest`` of this package.
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -22,6 +23,7 @@ from django_mcp.auth.base import (
     Challenge,
     Principal,
     Scope,
+    bearer_token,
     header,
     in_time,
 )
@@ -43,13 +45,33 @@ CROSS_ORIGIN = Challenge(
 )
 
 
+SCHEME = "rest_framework"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RESTFrameworkPrincipal(Principal):
+    """A caller whom an authentication class of the site has accepted, in one request.
+
+    Where a principal is stored or kept (caches, tasks, approvals), it is made anew as a plain
+    ``Principal``, so that ``request_auth`` does not outlive its request: a token may be revoked
+    or restricted by then.
+    """
+
+    request_auth: Any = field(default=None, repr=False, compare=False)
+    """What the class has returned as ``request.auth``: its token, or None."""
+
+
 class RESTFrameworkAuthentication(BaseAuthentication):
     """Accepts callers whom one of these authentication classes accepts.
 
     They are called in order, in a thread, with the headers of the request, without its body and its
-    query, and without cookies that a page of another origin sends. As in Django REST framework, the
-    ``authenticate_header`` of the first one is the challenge. A subclass can name them in
-    ``authentication_classes``, as classes or dotted paths.
+    query, and without cookies beside a token or from a page of another origin. The challenge is
+    "Bearer" if one of them says so in ``authenticate_header``, else what the first one says. A
+    subclass can name them in ``authentication_classes``, as classes or dotted paths.
+
+    Such a class refuses every bearer token that it does not know, as that of simplejwt does:
+    whether it is one of its own that has expired, nobody can tell. The authenticators after this
+    one are therefore tried.
 
     Their credentials name no server: they are accepted wherever this authenticator is.
     """
@@ -63,12 +85,14 @@ class RESTFrameworkAuthentication(BaseAuthentication):
                 "RESTFrameworkAuthentication needs authentication classes, such as "
                 '"rest_framework.authentication.TokenAuthentication".'
             )
-        found = (import_string(each) if isinstance(each, str) else each for each in named)
-        self._authenticators = tuple(each() for each in found)
-        described = self._authenticators[0].authenticate_header(Request(HttpRequest())) or None
+        self._authenticators = tuple(
+            (import_string(item) if isinstance(item, str) else item)() for item in named
+        )
+        request = Request(HttpRequest())
+        described = [item.authenticate_header(request) or None for item in self._authenticators]
         # Challenges of bearer tokens say where to get one: a realm does not.
-        is_bearer = described is not None and described.partition(" ")[0].lower() == "bearer"
-        self.scheme = "Bearer" if is_bearer else described
+        takes_tokens = any(map(_is_bearer, described))
+        self.scheme = "Bearer" if takes_tokens else described[0]
 
     def get_scopes(self, user: Any, auth: Any, /) -> Collection[str]:
         """Return the scopes of what a class has returned as ``request.auth``: by default, none."""
@@ -77,9 +101,10 @@ class RESTFrameworkAuthentication(BaseAuthentication):
     async def authenticate(self, scope: Scope, /) -> Principal | Challenge | None:
         """Return the principal of the user whom a class returns, by their primary key."""
         headers = scope["headers"]
-        if csrf.is_cross_origin(scope):
-            if _is_stored_by_browsers(header(scope, b"authorization") or ""):
-                return CROSS_ORIGIN
+        is_cross_origin = csrf.is_cross_origin(scope)
+        if is_cross_origin and _is_stored_by_browsers(header(scope, b"authorization") or ""):
+            return CROSS_ORIGIN
+        if is_cross_origin or bearer_token(scope) is not None:
             headers = [(name, value) for name, value in headers if name != b"cookie"]
         # A token in the query would be in logs, and is never read (RFC 6750, section 2.3).
         read = {**scope, "headers": headers, "query_string": b""}
@@ -91,24 +116,40 @@ class RESTFrameworkAuthentication(BaseAuthentication):
             try:
                 found = authenticator.authenticate(request)
             except APIException as error:
-                return self._rejection(error.status_code, str(error.detail))
+                return _refusal(scope, error.status_code, _in_words(error.detail))
             except PermissionDenied as error:
-                return self._rejection(403, str(error))
+                return _refusal(scope, 403, str(error))
             if found is not None:
                 return self._principal(*found)
         return None
-
-    def _rejection(self, status: int, reason: str) -> Challenge:
-        if status == 401 and self.scheme == "Bearer":
-            return INVALID_TOKEN
-        return Challenge(status=status, message=reason[:MAX_MESSAGE] or "Access denied")
 
     def _principal(self, user: Any, auth: Any) -> Principal | Challenge:
         is_known = getattr(user, "is_authenticated", False) and user.pk is not None
         if not is_known or not getattr(user, "is_active", True):
             return Challenge(status=403, message="These credentials belong to no active user")
         scopes = frozenset(self.get_scopes(user, auth))
-        return Principal(scheme="rest_framework", subject=str(user.pk), user=user, scopes=scopes)
+        return RESTFrameworkPrincipal(
+            scheme=SCHEME, subject=str(user.pk), user=user, scopes=scopes, request_auth=auth
+        )
+
+
+def _is_bearer(challenge: str | None) -> bool:
+    return challenge is not None and challenge.partition(" ")[0].lower() == "bearer"
+
+
+def _refusal(scope: Scope, status: int, reason: str) -> Challenge:
+    if status == 401 and bearer_token(scope) is not None:
+        return replace(INVALID_TOKEN, is_final=False)
+    return Challenge(status=status, message=reason[:MAX_MESSAGE] or "Access denied")
+
+
+def _in_words(detail: Any) -> str:
+    """Return the reason of an exception, which may have a code and messages beside it."""
+    if isinstance(detail, Mapping):
+        detail = detail["detail"] if "detail" in detail else [*detail.values()]
+    if isinstance(detail, list | tuple):
+        return " ".join(_in_words(part) for part in detail)
+    return str(detail)
 
 
 def _is_stored_by_browsers(authorization: str) -> bool:

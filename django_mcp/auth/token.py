@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from functools import partial
 from hashlib import sha256
 from typing import Any
 from zlib import crc32
@@ -26,7 +27,7 @@ from django_mcp.auth.base import (
     bearer_token,
     in_time,
 )
-from django_mcp.auth.cache import PrincipalCache
+from django_mcp.auth.cache import Loaded, PrincipalCache
 from django_mcp.auth.resource import addressed
 
 PREFIX = PERSONAL_TOKEN_PREFIX
@@ -88,28 +89,21 @@ class TokenAuthentication(BaseAuthentication):
         token = bearer_token(scope)
         if token is None or not token.startswith(PREFIX):
             return None
-        digest, server = digest_of(token), addressed(scope).name
-        found = self._cache.get(digest, server)
-        if found is not None:
-            return found
         if not is_well_formed(token):
             return INVALID_TOKEN
-        return await self._authenticate(digest, server) or INVALID_TOKEN
+        digest, server = digest_of(token), addressed(scope).name
+        load = partial(self._load, digest, server)
+        return await self._cache.find(load, digest, server) or INVALID_TOKEN
 
-    async def _authenticate(self, digest: str, server: str) -> Principal | None:
+    async def _load(self, digest: str, server: str) -> Loaded | None:
         tokens: Any = apps.get_model("django_mcp_tokens", "PersonalAccessToken").objects
-        async with self._cache.look_up(digest, server) as look_up:
-            if look_up.found is not None:
-                return look_up.found
-            row = await in_time(tokens.find_valid(digest, server))
-            if row is None:
-                return None
-            principal = Principal(
-                scheme="token",
-                user=row.owner,
-                scopes=frozenset(row.scopes),
-                claims={"token_id": row.pk, "token_name": row.name},
-            )
-            expires_at = None if row.expires_at is None else row.expires_at.timestamp()
-            look_up.keep(principal, expires_at)
-        return principal
+        row = await in_time(tokens.find_valid(digest, server))
+        if row is None:
+            return None
+        principal = Principal(
+            scheme="token",
+            user=row.owner,
+            scopes=frozenset(row.scopes),
+            claims={"token_id": row.pk, "token_name": row.name},
+        )
+        return Loaded(principal, None if row.expires_at is None else row.expires_at.timestamp())

@@ -36,7 +36,8 @@ def provider_settings(scopes: Mapping[str, str], **overrides: Any) -> dict[str, 
 
 CLIENTS: Mapping[str, Any] = {
     "CIMD_ENABLED": True,
-    "CIMD_METADATA_FETCHER": "django_mcp.oauth.clients.ClientMetadataFetcher",
+    "CIMD_METADATA_FETCHER": "django_mcp.oauth.documents.ClientMetadataFetcher",
+    "CIMD_REGISTRATION_PERMISSION_CLASSES": ["django_mcp.oauth.documents.FetchPermission"],
     "DCR_ENABLED": True,
     "DCR_REGISTRATION_PERMISSION_CLASSES": ["oauth2_provider.dcr.AllowAllDCRPermission"],
     # A registration token cannot be used for MCP; without it a client registers again.

@@ -12,8 +12,8 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from django_mcp.oauth import clients
-from django_mcp.oauth.consent import in_words
 from django_mcp.oauth.models import Consent
+from django_mcp.runtime.scope_descriptions import in_words
 
 
 @admin.register(Consent)

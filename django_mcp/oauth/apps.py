@@ -18,6 +18,10 @@ class OAuthConfig(AppConfig):
 
     def ready(self) -> None:
         from django_mcp.oauth import checks  # noqa: F401 - the import registers them
+        from django_mcp.oauth.models import end_with_password
+        from django_mcp.pubsub import revocations
+
+        revocations.connect_password(end_with_password)
 
         for name in WITH_SECRETS:
             logger = logging.getLogger(name)
@@ -28,6 +32,7 @@ class OAuthConfig(AppConfig):
 
     def prune_mcp(self) -> str:
         """Delete what ``mcp_prune`` deletes of this app, and return a sentence about it."""
-        from django_mcp.oauth import registrations
+        from django_mcp.oauth import redemptions, registrations
 
+        redemptions.prune()
         return f"Deleted {registrations.prune()} clients that were never used."

@@ -1,27 +1,25 @@
-"""The pages for users: what a client asks for, and what they allowed."""
+"""The consent page: what a client asks for. ``access.py`` has the page of what was allowed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from django.contrib.auth.decorators import login_not_required
-from django.contrib.auth.mixins import LoginRequiredMixin
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.db import router, transaction
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import get_object_or_404
-from django.urls import reverse
 from django.utils.decorators import method_decorator
-from django.views.generic import TemplateView
 from oauth2_provider import views
+from oauth2_provider.cimd import is_cimd_client_id, resolve_cimd_application
 from oauth2_provider.exceptions import OAuthToolkitError
 from oauth2_provider.models import get_application_model
-from oauth2_provider.scopes import get_scopes_backend
+from oauthlib.common import Request
 from oauthlib.oauth2.rfc6749.errors import InvalidRequestError, OAuth2Error
 
 from django_mcp.auth.oauth_toolkit import issuer
 from django_mcp.oauth import clients, resources
+from django_mcp.oauth.documents import CALLER, caller_of
 from django_mcp.oauth.models import Consent
 from django_mcp.oauth.validators import check_resources
 from django_mcp.runtime.pages import ProtectedPage
@@ -32,6 +30,36 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
     """The consent page (RFC 6749, section 3.1)."""
 
     template_name = "django_mcp_oauth/authorize.html"
+    has_issued_code = False
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        request.META[CALLER] = caller_of(request)
+        client_id = (request.POST or request.GET).get("client_id", "")
+        if is_cimd_client_id(client_id) and _application(client_id) is None:
+            return self._dispatch_unknown(client_id, request)
+        response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
+        return response
+
+    def _dispatch_unknown(self, client_id: str, request: HttpRequest) -> HttpResponseBase:
+        """Answer for a client that is not stored, and store it only if the user allows it.
+
+        The toolkit finds clients in the database alone. If another user allows the same client
+        meanwhile, the database refuses a second row of it; then it is found at the next attempt.
+        """
+        applications = get_application_model().objects
+        alias = router.db_for_write(applications.model)
+        response: HttpResponseBase
+        for _ in range(2):
+            with transaction.atomic(using=alias):
+                # SQLite: a transaction that has read before cannot wait for another writer.
+                applications.filter(client_id=client_id).update(client_id=client_id)
+                response = super().dispatch(request)
+                has_failed = transaction.get_rollback(using=alias)
+                if not self.has_issued_code:
+                    transaction.set_rollback(True, using=alias)
+            if not has_failed:
+                break
+        return response
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         query = request.GET.copy()
@@ -77,6 +105,7 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
         application = get_application_model().objects.get(client_id=credentials["client_id"])
         resource = "".join(credentials.get("resource") or ())
         Consent.objects.add(request.user, application, resource, scopes.split())
+        self.has_issued_code = True
         return created
 
     def redirect(self, redirect_to: str, application: Any) -> HttpResponse:
@@ -116,63 +145,32 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
         context: dict[str, Any] = super().get_context_data(**kwargs)
         application = context.get("application")
         if application is not None:
-            resource, redirect_uri = context.get("resource", ""), context["redirect_uri"]
-            parts = urlsplit(redirect_uri)
+            resource = context.get("resource", "")
             context |= {
                 "client_host": clients.host_of(application),
-                "redirect_host": parts.netloc or parts.scheme,
-                "redirect_scheme": parts.scheme,
-                "is_loopback": clients.is_loopback(redirect_uri),
+                "destination": clients.destination(context["redirect_uri"]),
                 "resource": resource,
                 "server_title": resources.title(self._base, resource),
-                "access_url": reverse("django_mcp_oauth:access"),
             }
         return context
 
     def form_valid(self, form: Any) -> HttpResponseBase:
-        if _application(form.cleaned_data["client_id"]) is None:
+        client_id = form.cleaned_data["client_id"]
+        if _application(client_id) is None and self._fetched(client_id) is None:
             return self.form_invalid(form)
         response: HttpResponseBase = super().form_valid(form)
         return response
+
+    def _fetched(self, client_id: str) -> Any:
+        """Return the client of a metadata document, or None."""
+        headers = self.get_oauthlib_core().extract_headers(self.request)
+        request = Request(self.request.get_full_path(), headers=headers)
+        return resolve_cimd_application(client_id, request)
 
     def form_invalid(self, form: Any) -> HttpResponseBase:
         """Refuse a form that this page did not make."""
         error = InvalidRequestError(description="The form is not complete: begin again")
         return self.render_to_response({"error": error}, status=400)
-
-
-class AccessView(ProtectedPage, LoginRequiredMixin, TemplateView):
-    """What the user allowed. A post takes one of it back."""
-
-    template_name = "django_mcp_oauth/access.html"
-
-    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        found = Consent.objects.filter(user=self.request.user.pk).select_related("application")
-        base = resources.base_url(self.request)
-        described = [
-            {
-                "consent": each,
-                "application": each.application,
-                "client_host": clients.host_of(each.application),
-                "server_title": resources.title(base, each.resource),
-                "scopes": in_words(each.scopes),
-            }
-            for each in found.order_by("-updated")
-        ]
-        return super().get_context_data(consents=described, **kwargs)
-
-    def post(self, request: HttpRequest) -> HttpResponseBase:
-        """Take back the consent with the posted primary key."""
-        key = request.POST.get("consent", "")
-        consents = Consent.objects.filter(user=request.user.pk)
-        get_object_or_404(consents, pk=int(key) if key.isdecimal() else 0).revoke()
-        return HttpResponseRedirect(reverse("django_mcp_oauth:access"))
-
-
-def in_words(scopes: Iterable[str]) -> list[str]:
-    """Return the descriptions of ``scopes``."""
-    described = get_scopes_backend().get_all_scopes()
-    return [str(described.get(each, each)) for each in scopes]
 
 
 def with_issuer(url: str, own: str) -> str:

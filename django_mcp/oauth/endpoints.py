@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from django.contrib.auth.models import AnonymousUser
-from django.core.cache import cache
+from django.db import transaction
 from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 from django.urls import get_script_prefix, reverse
@@ -18,15 +19,15 @@ from oauth2_provider.scopes import get_scopes_backend
 from oauth2_provider.settings import oauth2_settings
 
 from django_mcp.auth.oauth_toolkit import issuer
-from django_mcp.oauth import OFFLINE_ACCESS
+from django_mcp.frame.transport import network_of
+from django_mcp.oauth import OFFLINE_ACCESS, redemptions, registrations
 from django_mcp.oauth.clients import without_unsupported
 from django_mcp.oauth.resources import base_url
 
 MAX_BODY = 16 * 1024
 """Bytes of a registration."""
-MAX_REGISTRATIONS = 30
-"""Registrations from one IP address in an hour; what is counted is in the default cache."""
-HOUR = 60 * 60
+Json = Mapping[str, Any]
+DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 
 
 def failed(error: str, description: str, status: int = 400) -> JsonResponse:
@@ -38,8 +39,17 @@ class TokenView(views.TokenView):
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
-        patch_cache_control(response, no_store=True)
-        return as_json(response)
+        return as_json(without_store(response))
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if _has_nul(request):
+            return failed("invalid_request", "A parameter contains a NUL")
+        if request.POST.get("grant_type") == DEVICE_GRANT:
+            return failed("unsupported_grant_type", "There is no device grant here")
+        with transaction.atomic(using=redemptions.database()):
+            redemptions.lock(request.POST)
+            response: HttpResponseBase = super().post(request, *args, **kwargs)
+        return response
 
 
 class RevocationView(views.RevokeTokenView):
@@ -47,6 +57,17 @@ class RevocationView(views.RevokeTokenView):
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         return as_json(super().dispatch(request, *args, **kwargs))
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if _has_nul(request):
+            return failed("invalid_request", "A parameter contains a NUL")
+        response: HttpResponseBase = super().post(request, *args, **kwargs)
+        return response
+
+
+def _has_nul(request: HttpRequest) -> bool:
+    """Whether a parameter contains a NUL, for which some databases cannot search."""
+    return any("\0" in value for values in request.POST.lists() for value in values[1])
 
 
 def as_json(response: HttpResponseBase) -> HttpResponseBase:
@@ -56,23 +77,54 @@ def as_json(response: HttpResponseBase) -> HttpResponseBase:
 
 
 class RegistrationView(views.DynamicClientRegistrationView):
-    """RFC 7591. Anybody may register, so that it is bounded, and no cookie counts."""
+    """RFC 7591. Anybody may register, so that unused clients are bounded, and no cookie counts."""
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        return without_store(super().dispatch(request, *args, **kwargs))
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         request.user = AnonymousUser()
         if int(request.META.get("CONTENT_LENGTH") or 0) > MAX_BODY or len(request.body) > MAX_BODY:
             return failed("invalid_client_metadata", f"Send at most {MAX_BODY} bytes", 413)
-        if not _may_register(request.META.get("REMOTE_ADDR", "")):
-            return failed("temporarily_unavailable", "Too many registrations: try later", 429)
         try:
             metadata = json.loads(request.body)
         except (ValueError, RecursionError):
             return failed("invalid_client_metadata", "Send JSON")
-        if isinstance(metadata, dict):
-            # The toolkit reads the body, and has no hook for what is in it.
-            request._body = json.dumps(without_unsupported(metadata)).encode()
-        response: HttpResponseBase = super().post(request, *args, **kwargs)
-        return response
+        if not isinstance(metadata, dict):
+            return failed("invalid_client_metadata", "Send a JSON object")
+        if not isinstance(metadata.get("client_name", ""), str):
+            return failed("invalid_client_metadata", "client_name must be a string")
+        metadata = without_unsupported(metadata)
+        method = metadata.get("token_endpoint_auth_method", registrations.DEFAULT_METHOD)
+        if method not in oauth2_settings.OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED:
+            return failed("invalid_client_metadata", "token_endpoint_auth_method is not supported")
+        # The toolkit reads the body, and has no hook for what is in it.
+        request._body = json.dumps(metadata).encode()
+        with transaction.atomic(using=redemptions.database()):
+            response: HttpResponseBase = super().post(request, *args, **kwargs)
+            if response.status_code != CREATED:
+                return response
+            return registered(request, metadata, response)
+
+
+CREATED = 201
+
+
+def registered(request: HttpRequest, metadata: Json, response: Any) -> HttpResponseBase:
+    """Store what a client registered, and complete the toolkit's answer (RFC 7591, 3.2.1)."""
+    answer = json.loads(response.content)
+    network = network_of(request.META.get("REMOTE_ADDR", ""))
+    kept = registrations.store(answer["client_id"], network, metadata)
+    return JsonResponse(completed(request, answer, kept), status=CREATED)
+
+
+def completed(request: HttpRequest, answer: Json, kept: Json) -> dict[str, Any]:
+    """Return the toolkit's description of a client with what it leaves out."""
+    path = reverse("oauth2_provider:dcr-register-management", args=[answer["client_id"]])
+    # The toolkit does not know BASE_URL.
+    url = f"{base_url(request)}/{path.removeprefix(get_script_prefix())}"
+    expiry = {"client_secret_expires_at": 0} if "client_secret" in answer else {}
+    return {**answer, **kept, **expiry, "registration_client_uri": url}
 
 
 class RegistrationManagementView(views.DynamicClientRegistrationManagementView):
@@ -80,15 +132,22 @@ class RegistrationManagementView(views.DynamicClientRegistrationManagementView):
 
     http_method_names = ["get", "delete", "options"]
 
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        return without_store(super().dispatch(request, *args, **kwargs))
 
-def _may_register(address: str) -> bool:
-    key = f"django_mcp.oauth.registrations:{address}"
-    if cache.add(key, 1, HOUR):
-        return True
-    try:
-        return cache.incr(key) <= MAX_REGISTRATIONS
-    except ValueError:  # It expired in between.
-        return True
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        response: Any = super().get(request, *args, **kwargs)
+        if response.status_code != 200:
+            return response  # type: ignore[no-any-return]
+        answer = json.loads(response.content)
+        kept = registrations.metadata_of(answer["client_id"])
+        return JsonResponse(completed(request, answer, kept))
+
+
+def without_store(response: HttpResponseBase) -> HttpResponseBase:
+    """Forbid caches to keep an answer with secrets (RFC 7591, section 3.2.1)."""
+    patch_cache_control(response, no_store=True)
+    return response
 
 
 class MetadataView(View):

@@ -1,4 +1,4 @@
-"""What users allowed to clients."""
+"""What users allowed to clients, what clients registered, and what they redeemed."""
 
 from __future__ import annotations
 
@@ -76,3 +76,40 @@ class Consent(models.Model):
         """Those of ``rows`` that are of this user, this client and this server."""
         rows = rows.filter(user=self.user, application=self.application)
         return [row for row in rows if (row.resource or [""]) == [self.resource]]
+
+
+def end_with_password(user: Any) -> None:
+    """Take back what a user allowed to programs; the app connects it."""
+    for consent in Consent.objects.filter(user=user).select_related("application", "user"):
+        consent.revoke()
+
+
+class Registration(models.Model):
+    """What a client registered that the toolkit does not store, and from where (RFC 7591)."""
+
+    application = models.OneToOneField(
+        oauth2_settings.APPLICATION_MODEL,
+        on_delete=models.CASCADE,
+        related_name="mcp_registration",
+    )
+    network = models.CharField(max_length=64, db_index=True)
+    metadata = models.JSONField()
+
+    def __str__(self) -> str:
+        return f"Registration #{self.pk}"
+
+
+class Redemption(models.Model):
+    """What a code or refresh token was exchanged for; ``redemptions`` has the states."""
+
+    digest = models.CharField(max_length=64, unique=True)
+    application = models.ForeignKey(
+        oauth2_settings.APPLICATION_MODEL, on_delete=models.CASCADE, related_name="mcp_redemptions"
+    )
+    token_family = models.UUIDField(db_index=True)
+    response = models.TextField(blank=True)
+    """The tokens, encrypted for whoever has the refresh token; empty for a code."""
+    created = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return f"Redemption #{self.pk}"

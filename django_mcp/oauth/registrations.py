@@ -1,7 +1,8 @@
-"""Clients that are stored because they registered, or because their metadata was fetched."""
+"""Clients that registered: what they said, how many are kept, and when they are deleted."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -17,10 +18,70 @@ from oauth2_provider.models import (
 from oauth2_provider.settings import oauth2_settings
 
 from django_mcp.oauth import MONTH
-from django_mcp.oauth.models import Consent
+from django_mcp.oauth.models import Consent, Registration
 
 BATCH = 500
 """Clients that are deleted in one statement."""
+
+
+MAX_UNUSED = 30
+"""Clients of one network that nobody has allowed anything, besides the newest."""
+NEW = timedelta(minutes=10)
+"""How long a client is new. Its user is about to log in, so that newer ones do not replace it."""
+MAX_NEW = 1000
+"""New clients of one network: the bound of what a program can store that registers all the time."""
+DEFAULT_METHOD = "client_secret_basic"
+"""How a client authenticates that does not say it (RFC 7591, section 2)."""
+INFORMATION = (
+    "client_uri",
+    "logo_uri",
+    "tos_uri",
+    "policy_uri",
+    "software_id",
+    "software_version",
+    "scope",
+)
+"""Members of a registration that are stored as they are."""
+
+
+def store(client_id: str, network: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Remember what a client registered, and from where; return what is remembered.
+
+    The oldest unused clients of the network are deleted above a bound. Nobody is refused: behind
+    some proxies, all clients have one address.
+    """
+    application = get_application_model().objects.get(client_id=client_id)
+    kept = _kept(metadata)
+    Registration.objects.create(application=application, network=network, metadata=kept)
+    of_network = _unused().filter(mcp_registration__network=network)
+    _delete_but_newest(of_network, MAX_NEW)
+    _delete_but_newest(of_network.filter(created__lt=timezone.now() - NEW), MAX_UNUSED)
+    return kept
+
+
+def _kept(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    information = {name: metadata.get(name) for name in INFORMATION}
+    return {
+        **{name: value for name, value in information.items() if _is_printable(value)},
+        "response_types": ["code"],
+        "token_endpoint_auth_method": metadata.get("token_endpoint_auth_method", DEFAULT_METHOD),
+    }
+
+
+def _is_printable(value: object) -> bool:
+    return isinstance(value, str) and value.isprintable()
+
+
+def metadata_of(client_id: str) -> dict[str, Any]:
+    """Return what ``store`` has returned for a client."""
+    rows = Registration.objects.filter(application__client_id=client_id)
+    metadata: dict[str, Any] = rows.values_list("metadata", flat=True).first() or {}
+    return metadata
+
+
+def _delete_but_newest(clients: QuerySet[Any], number: int) -> None:
+    keys = [*clients.order_by("-created", "-pk").values_list("pk", flat=True)[number:]]
+    get_application_model().objects.filter(pk__in=keys).delete()
 
 
 def prune() -> int:
@@ -30,20 +91,22 @@ def prune() -> int:
     last 30 days is kept, since its user may still come. One that the site added is kept always.
     """
     deleted = 0
-    while keys := [*_never_used().values_list("pk", flat=True)[:BATCH]]:
+    old = _unused().filter(created__lt=timezone.now() - timedelta(seconds=MONTH)).order_by("pk")
+    while keys := [*old.values_list("pk", flat=True)[:BATCH]]:
         get_application_model().objects.filter(pk__in=keys).delete()
         deleted += len(keys)
     return deleted
 
 
-def _never_used() -> QuerySet[Any]:
+def _unused() -> QuerySet[Any]:
+    """The clients that registered, and that nobody has ever allowed anything."""
     model = get_application_model()
-    registered = model.objects.exclude(registration_source=model.RegistrationSource.MANUAL)
-    found = registered.filter(created__lt=timezone.now() - timedelta(seconds=MONTH))
+    unused: QuerySet[Any] = model.objects.exclude(
+        registration_source=model.RegistrationSource.MANUAL
+    )
     for rows in _traces():
-        found = found.exclude(Exists(rows.filter(application=OuterRef("pk"))))
-    ordered: QuerySet[Any] = found.order_by("pk")
-    return ordered
+        unused = unused.exclude(Exists(rows.filter(application=OuterRef("pk"))))
+    return unused
 
 
 def _traces() -> list[QuerySet[Any]]:

@@ -12,7 +12,7 @@ from django.urls import include, re_path
 from django.views import View
 from django.views.decorators.csrf import csrf_exempt
 
-from django_mcp.oauth import consent, endpoints
+from django_mcp.oauth import access, consent, endpoints
 from django_mcp.oauth.cors import cross_origin
 
 METADATA = r"\.well-known/oauth-authorization-server"
@@ -32,6 +32,8 @@ toolkit = [
     # The well-known path before that of an issuer, and behind it.
     re_path(rf"^{METADATA}/(?P<issuer_path>.+)$", metadata),
     re_path(rf"^(?P<issuer_path>.+)/{METADATA}/?$", metadata),
+    # Where the official Python SDK refreshes in a process that has not read the metadata.
+    re_path(r"^token$", for_clients("POST", endpoints.TokenView)),
     re_path(r"^o/authorize/?$", consent.AuthorizationView.as_view(), name="authorize"),
     re_path(r"^o/token/?$", for_clients("POST", endpoints.TokenView), name="token"),
     re_path(r"^o/revoke/?$", for_clients("POST", endpoints.RevocationView), name="revoke-token"),
@@ -44,7 +46,7 @@ toolkit = [
         name="dcr-register-management",
     ),
 ]
-pages = [re_path(r"^o/access/?$", consent.AccessView.as_view(), name="access")]
+pages = [re_path(r"^o/access/?$", access.AccessView.as_view(), name="access")]
 
 urlpatterns = [
     re_path("", include((toolkit, "oauth2_provider"))),

@@ -8,10 +8,15 @@ from django.http import HttpRequest
 from oauth2_provider.models import get_grant_model
 from oauth2_provider.oauth2_backends import OAuthLibCore
 from oauth2_provider.oauth2_validators import OAuth2Validator
-from oauthlib.oauth2.rfc6749.errors import CustomOAuth2Error, InvalidScopeError
+from oauthlib.oauth2.rfc6749.errors import (
+    CustomOAuth2Error,
+    InvalidGrantError,
+    InvalidScopeError,
+)
 
-from django_mcp.oauth import resources
-from django_mcp.oauth.clients import is_acceptable
+from django_mcp.oauth import redemptions, resources
+from django_mcp.oauth.clients import is_acceptable, is_registered
+from django_mcp.oauth.models import Redemption
 
 BASE_URL = "django_mcp.base_url"
 """The key of the site's URL among the headers of an oauthlib request; no client can send it."""
@@ -38,8 +43,9 @@ class ResourceValidator(OAuth2Validator):
     def validate_redirect_uri(
         self, client_id: str, redirect_uri: str, request: Any, *args: Any, **kwargs: Any
     ) -> bool:
-        is_own = super().validate_redirect_uri(client_id, redirect_uri, request, *args, **kwargs)
-        return bool(is_own and is_acceptable(redirect_uri))
+        # The toolkit compares scheme and host without their case.
+        registered = request.client.redirect_uris.split()
+        return is_acceptable(redirect_uri) and is_registered(redirect_uri, registered)
 
     def get_default_redirect_uri(
         self, client_id: str, request: Any, *args: Any, **kwargs: Any
@@ -55,6 +61,8 @@ class ResourceValidator(OAuth2Validator):
         check_resources(_base(request), named, request.client, state=state)
         if not self.validate_scopes(client_id, request.scopes, request.client, request):
             raise InvalidScopeError(request=request, state=state)
+        # An application of the site may name none; the toolkit cannot store an empty one.
+        request.resource = named
         super().save_authorization_code(client_id, code, request, *args, **kwargs)
 
     def _check_and_set_request_resource(self, request: Any) -> None:
@@ -80,13 +88,51 @@ class ResourceValidator(OAuth2Validator):
         self, client_id: str, code: str, client: Any, request: Any, *args: Any, **kwargs: Any
     ) -> bool:
         is_valid = super().validate_code(client_id, code, client, request, *args, **kwargs)
+        if not is_valid:
+            redemptions.revoke_what_came_of(code, client)
         return bool(is_valid and request.user.is_active)
+
+    def confirm_redirect_uri(
+        self, client_id: str, code: str, redirect_uri: str, client: Any, *args: Any, **kwargs: Any
+    ) -> bool:
+        """Refuse another redirect URI than that of the code, as RFC 6749, section 5.2, names it."""
+        is_own = super().confirm_redirect_uri(
+            client_id, code, redirect_uri, client, *args, **kwargs
+        )
+        if not is_own:
+            raise InvalidGrantError("The code was sent to another redirect_uri")
+        return True
 
     def validate_refresh_token(
         self, refresh_token: str, client: Any, request: Any, *args: Any, **kwargs: Any
     ) -> bool:
-        is_valid = super().validate_refresh_token(refresh_token, client, request, *args, **kwargs)
-        return bool(is_valid and request.user.is_active)
+        redemption = redemptions.repeatable(refresh_token, client)
+        if redemption is None:
+            is_valid = super().validate_refresh_token(
+                refresh_token, client, request, *args, **kwargs
+            )
+            return bool(is_valid and request.user.is_active)
+        successor = redemptions.successor_of(redemption, refresh_token)
+        request.redemption = redemption
+        request.user = successor.user
+        request.refresh_token = refresh_token
+        request.refresh_token_instance = successor
+        return bool(request.user.is_active)
+
+    def save_bearer_token(self, token: Any, request: Any, *args: Any, **kwargs: Any) -> None:
+        """Store the tokens, or replace them by those that the same refresh token gave before."""
+        # A request has its parameters as attributes, which a client chooses: hence the class.
+        redemption = getattr(request, "redemption", None)
+        if isinstance(redemption, Redemption):
+            self._check_and_set_request_resource(request)
+            token.clear()
+            token.update(redemptions.tokens_of(redemption, request.refresh_token))
+            return
+        super().save_bearer_token(token, request, *args, **kwargs)
+        if request.grant_type == "authorization_code":
+            redemptions.keep(request.code, token, is_repeatable=False)
+        elif request.grant_type == "refresh_token" and self.rotate_refresh_token(request):
+            redemptions.keep(request.refresh_token, token, is_repeatable=True)
 
 
 def check_resources(base: str, named: list[str], application: Any, **kwargs: Any) -> None:

@@ -63,6 +63,7 @@ class PersonalAccessTokenAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Ge
         if not change:
             if not may_choose_owner(request):
                 obj.owner_id = request.user.pk  # type: ignore[assignment]
+            obj.made_by_owner = obj.owner_id == request.user.pk
             setattr(request, SHOWN, obj.set_new_token())
         super().save_model(request, obj, form, change)
 

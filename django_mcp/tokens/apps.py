@@ -19,8 +19,8 @@ class TokensConfig(AppConfig):
         # These modules import models, so that they can be imported only now.
         from django_mcp.pubsub import revocations
         from django_mcp.tokens import checks  # noqa: F401 - the import registers them
-        from django_mcp.tokens.models import PersonalAccessToken, on_change
+        from django_mcp.tokens.models import PersonalAccessToken, end_with_password, on_change
 
-        revocations.connect_user()
         for signal in (post_save, post_delete):
             signal.connect(on_change, sender=PersonalAccessToken, dispatch_uid=self.label)
+        revocations.connect_password(end_with_password)

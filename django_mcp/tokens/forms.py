@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp import conf, registry
+from django_mcp.runtime.scope_descriptions import in_words
 from django_mcp.tokens.checks import accepts_tokens
 from django_mcp.tokens.models import MAX_NAME_LENGTH
 
@@ -51,6 +52,14 @@ class Names(forms.MultipleChoiceField):
     def offer(self, names: Iterable[str]) -> None:
         self.choices = [(name, name) for name in sorted(set(names))]
 
+    def offer_scopes(self, scopes: Iterable[str]) -> None:
+        """Offer scopes by what they permit, and by their names where the site has no words."""
+        offered = sorted(set(scopes))
+        self.choices = [
+            (scope, scope if words == scope else f"{words} ({scope})")
+            for scope, words in zip(offered, in_words(offered), strict=True)
+        ]
+
     def clean(self, value: Any) -> list[str]:
         return sorted(set(super().clean(value)))
 
@@ -69,7 +78,7 @@ class TokenForm(forms.Form):
 
     def __init__(self, *args: Any, scopes: Iterable[str] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        names(self, "scopes").offer(known_scopes() if scopes is None else scopes)
+        names(self, "scopes").offer_scopes(known_scopes() if scopes is None else scopes)
         names(self, "servers").offer(known_servers())
         for name in ("scopes", "servers"):
             if not names(self, name).choices:
@@ -90,7 +99,7 @@ class TokenAdminForm(forms.ModelForm):  # type: ignore[type-arg] # Generic for m
         super().__init__(*args, **kwargs)
         # A name which the site does not know any more stays on the token.
         if "scopes" in self.fields:
-            names(self, "scopes").offer({*known_scopes(), *self.instance.scopes})
+            names(self, "scopes").offer_scopes({*known_scopes(), *self.instance.scopes})
             names(self, "servers").offer({*known_servers(), *self.instance.servers})
 
     def clean_expires_at(self) -> datetime | None:

@@ -14,7 +14,9 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_variables
 
 from django_mcp.auth.token import PREFIX, digest_of, new_token
-from django_mcp.pubsub import bus, revocations
+from django_mcp.pubsub import revocations
+from django_mcp.runtime import background
+from django_mcp.runtime.scope_descriptions import in_words
 
 START_LENGTH = len(PREFIX) + 4
 USE_INTERVAL = timedelta(minutes=1)
@@ -32,10 +34,12 @@ class TokenQuerySet(models.QuerySet["PersonalAccessToken"]):
         scopes: Iterable[str] = (),
         servers: Iterable[str] = (),
         expires_at: datetime | None = None,
+        made_by_owner: bool = False,
     ) -> tuple[PersonalAccessToken, str]:
         """Create a token for ``owner``; return its row and the token, to be shown once.
 
-        Without ``servers``, it is for every server of the site that accepts tokens.
+        Without ``servers``, it is for every server of the site that accepts tokens. With
+        ``made_by_owner``, it ends with the password of its owner (TOKENS_END_WITH_PASSWORD).
         """
         row = self.model(
             owner=owner,
@@ -43,6 +47,7 @@ class TokenQuerySet(models.QuerySet["PersonalAccessToken"]):
             scopes=sorted(set(scopes)),
             servers=sorted(set(servers)),
             expires_at=expires_at,
+            made_by_owner=made_by_owner,
         )
         token = row.set_new_token()
         row.save(force_insert=True, using=self.db)
@@ -101,6 +106,8 @@ class PersonalAccessToken(models.Model):
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
     revoked_at = models.DateTimeField(_("revoked"), null=True, editable=False)
     last_used_at = models.DateTimeField(_("last used"), null=True, editable=False)
+    # A person made it for themselves: it ends with their password.
+    made_by_owner = models.BooleanField(default=False, editable=False)
 
     objects = TokenQuerySet.as_manager()
 
@@ -130,6 +137,10 @@ class PersonalAccessToken(models.Model):
             return str(_("revoked"))
         return str(_("expired") if self.is_expired else _("valid"))
 
+    @property
+    def scopes_in_words(self) -> list[str]:
+        return in_words(self.scopes)
+
     def is_valid_for(self, server: str) -> bool:
         """Whether the server of this name accepts the token now."""
         is_named = not self.servers or server in self.servers
@@ -147,7 +158,7 @@ class PersonalAccessToken(models.Model):
     def note_use(self) -> None:
         """Write the time of the last use in the background, unless one was written recently."""
         if not self._was_used_recently(timezone.now()):
-            bus.spawn(self._write_use())
+            background.spawn(self._write_use())
 
     def _was_used_recently(self, now: datetime) -> bool:
         return self.last_used_at is not None and self.last_used_at > now - USE_INTERVAL
@@ -163,3 +174,8 @@ class PersonalAccessToken(models.Model):
 def on_change(*, instance: PersonalAccessToken, using: str, **_: Any) -> None:
     """Let all workers forget a token which was saved or deleted; the app connects it."""
     revocations.publish(digest=instance.digest, using=using)
+
+
+def end_with_password(user: Any) -> None:
+    """Revoke the tokens that a user made for themselves; the app connects it."""
+    PersonalAccessToken.objects.filter(owner=user, made_by_owner=True).revoke()

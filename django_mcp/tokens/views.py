@@ -11,23 +11,17 @@ from typing import Any
 from django.contrib.auth.mixins import LoginRequiredMixin
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
-from django.utils.decorators import method_decorator
 from django.utils.translation import gettext as _
-from django.views.decorators.cache import never_cache
-from django.views.decorators.clickjacking import xframe_options_deny
-from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.debug import sensitive_variables
 from django.views.generic import FormView, View
 
+from django_mcp.runtime.pages import ProtectedPage
 from django_mcp.tokens.forms import TokenForm
 from django_mcp.tokens.models import PersonalAccessToken, TokenQuerySet
 
 MAX_TOKENS = 100
 """Tokens of one user that are neither revoked nor expired; further ones are not created here."""
 MAX_LISTED = 500
-
-# Whatever middleware the site has: these pages give away a secret.
-protected = method_decorator([csrf_protect, never_cache, xframe_options_deny], name="dispatch")
 
 
 class OwnTokens(LoginRequiredMixin):
@@ -38,8 +32,7 @@ class OwnTokens(LoginRequiredMixin):
         return PersonalAccessToken.objects.filter(owner=self.request.user.pk)
 
 
-@protected
-class TokensView(OwnTokens, FormView):  # type: ignore[type-arg] # Generic for mypy only.
+class TokensView(ProtectedPage, OwnTokens, FormView):  # type: ignore[type-arg] # Generic for mypy only.
     """The tokens of a user, and the form for a new one, which is shown once."""
 
     template_name = "django_mcp_tokens/list.html"
@@ -67,14 +60,14 @@ class TokensView(OwnTokens, FormView):  # type: ignore[type-arg] # Generic for m
             scopes=form.cleaned_data.get("scopes", ()),
             servers=form.cleaned_data.get("servers", ()),
             expires_at=form.expires_at,
+            made_by_owner=True,
         )
         # No redirect: the token would have to be stored until the next request.
         self.template_name = self.created_template_name
         return self.render_to_response({"row": row, "token": token})
 
 
-@protected
-class RevokeTokenView(OwnTokens, View):
+class RevokeTokenView(ProtectedPage, OwnTokens, View):
     """Revokes one of the user's own tokens."""
 
     http_method_names = ["post", "options"]

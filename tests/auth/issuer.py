@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from django_mcp.auth.authentication import Authentication, AuthenticationFailed
 from django_mcp.auth.base import Authenticator, Challenge, Principal
-from django_mcp.auth.resource import Resource
+from django_mcp.auth.resource import SCOPE_KEY, Resource
 from django_mcp.testing.asgi import http_scope
 
 ENDPOINT = "http://testserver/mcp"
@@ -137,6 +137,13 @@ def pem(key: Any) -> bytes:
             serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
         )
     )
+
+
+def addressed_scope(token: str, path: str = "/mcp") -> dict[str, Any]:
+    """The scope of a request with a token, as a server passes it to its authenticators."""
+    scope = http_scope(path=path, headers={"host": "testserver"})
+    scope["headers"] = [*scope["headers"], (b"authorization", f"Bearer {token}".encode("latin-1"))]
+    return {**scope, SCOPE_KEY: Resource(path)}
 
 
 async def authenticated(

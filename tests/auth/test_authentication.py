@@ -16,6 +16,7 @@ from django_mcp.auth.base import INVALID_TOKEN, BaseAuthentication, Challenge, P
 from django_mcp.auth.resource import Resource, addressed
 from django_mcp.testing.asgi import http_scope
 from tests.memory_stores import Configure, configure
+from tests.spec import spec
 
 __all__ = ["configure"]
 
@@ -124,6 +125,7 @@ async def test_authenticators_find_the_addressed_resource_in_the_scope() -> None
     assert addressed(scope).url(scope) == "https://testserver/desk"
 
 
+@spec("AUTH-RS-19")
 @pytest.mark.parametrize("public", [PUBLIC, Everybody()])
 async def test_unknown_token_is_invalid_beside_anonymous_access(public: Any) -> None:
     authentication = of(ISSUED, public)
@@ -150,6 +152,7 @@ async def test_request_without_a_token_is_anonymous(header: str) -> None:
     assert found.is_anonymous
 
 
+@spec("AUTH-RS-20", "AUTH-09", "identity-14")
 async def test_token_in_the_query_is_not_read() -> None:
     scope = {**request(), "query_string": b"access_token=full"}
 
@@ -188,6 +191,7 @@ async def test_scopes_of_the_server_are_needed_by_tokens_only() -> None:
     assert (await authentication.authenticate(request())).is_anonymous
 
 
+@spec("AUTH-07")
 async def test_scope_may_include_those_of_the_server(configure: Configure) -> None:
     configure(SCOPE_HIERARCHY={"tickets": ["tickets:read"], "tickets:read": ["mcp"]})
 
@@ -201,6 +205,7 @@ async def test_scope_may_include_those_of_the_server(configure: Configure) -> No
 INVALID = 'error="invalid_token", error_description="The access token is not valid here"'
 
 
+@spec("AUTH-RS-14", "AUTH-RS-32")
 @pytest.mark.parametrize(
     ("authentication", "token", "expected"),
     [
@@ -224,6 +229,7 @@ async def test_challenge_has_the_parameters_that_are_needed_and_no_others(
     assert await rejection(authentication, request(token)) == (401, [expected])
 
 
+@spec("AUTH-RS-03", "AUTH-13")
 async def test_each_scheme_has_a_challenge_of_its_own() -> None:
     authentication = of(Tokens(), Keys(), ISSUED)
 
@@ -255,6 +261,7 @@ PARAMETER = r'[a-z_]+="[ !#-\[\]-~]*"'
 CHALLENGE = re.compile(rf"Bearer {PARAMETER}(?:, {PARAMETER})*")
 
 
+@spec("AUTH-RS-32")
 @given(message=st.text(), scope=st.text(min_size=1))
 def test_challenge_is_well_formed_with_any_message_and_scope(message: str, scope: str) -> None:
     challenge = Challenge(error="invalid_token", message=message, scopes=frozenset([scope]))

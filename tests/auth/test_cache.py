@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import time
 from typing import Any
 
@@ -10,9 +11,10 @@ import pytest
 from django.contrib.auth.models import Group, User
 
 from django_mcp.auth import cache as cache_module
-from django_mcp.auth.base import Principal
-from django_mcp.auth.cache import PrincipalCache, forget
+from django_mcp.auth.base import INVALID_TOKEN, Challenge, Principal
+from django_mcp.auth.cache import Loaded, PrincipalCache, forget
 from tests.memory_stores import configure
+from tests.spec import spec
 
 __all__ = ["configure"]
 
@@ -21,22 +23,46 @@ def principal(pk: int = 7, **fields: Any) -> Principal:
     return Principal(scheme="token", user=User(pk=pk, username="ann"), **fields)
 
 
+def put(
+    cache: PrincipalCache,
+    *key: str,
+    who: Principal | None = None,
+    expires_at: float | None = None,
+) -> None:
+    loaded = Loaded(who or principal(), expires_at)
+    cache.put(loaded, *key, forgotten=cache._forgotten)
+
+
 async def filled(*digests: str, expires_at: float | None = None) -> PrincipalCache:
     cache = PrincipalCache()
     for digest in digests:
-        cache.put(digest, principal(), expires_at, mark=await cache.watch())
+        put(cache, digest, expires_at=expires_at)
     return cache
 
 
 async def test_cached_principal_is_found_by_all_of_its_key() -> None:
     cache = PrincipalCache()
-    cache.put("a", principal(scopes=frozenset({"x"})), None, "shop", mark=await cache.watch())
+    put(cache, "a", "shop", who=principal(scopes=frozenset({"x"})))
     found = cache.get("a", "shop")
     assert found is not None
     assert (found.key, found.scopes) == ("token:7", frozenset({"x"}))
     assert cache.get("a", "till") is None
     assert cache.get("a") is None
     assert cache.get("b", "shop") is None
+
+
+async def test_cached_principal_has_all_that_was_kept() -> None:
+    fields: dict[str, Any] = {
+        "subject": "s",
+        "scopes": frozenset({"x"}),
+        "claims": {"a": 1},
+        "endpoint": "org=a",
+    }
+    whole = principal(**fields)
+    cache = PrincipalCache()
+    put(cache, "a", who=whole)
+    assert set(fields) | {"scheme", "user"} == {field.name for field in dataclasses.fields(whole)}
+    assert cache.get("a") == whole
 
 
 async def test_each_call_has_its_own_user_without_what_another_one_loaded() -> None:
@@ -72,7 +98,9 @@ async def test_entry_expires_with_its_token() -> None:
 
 async def test_without_the_setting_nothing_is_kept(configure: Any) -> None:
     configure(TOKEN_CACHE_TTL=None)
-    assert len(await filled("a")) == 0
+    cache, reads = PrincipalCache(), list[str]()
+    await looked_up(cache, reads, 0.0)
+    assert len(cache) == 0
 
 
 async def test_cache_is_bounded_and_drops_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,8 +118,8 @@ async def test_forgetting_a_digest_leaves_others() -> None:
 
 async def test_forgetting_a_user_leaves_others() -> None:
     cache = await filled("a")
-    cache.put("b", principal(8), None, mark=await cache.watch())
-    cache.put("c", Principal(scheme="token", subject="x"), None, mark=await cache.watch())
+    put(cache, "b", who=principal(8))
+    put(cache, "c", who=Principal(scheme="token", subject="x"))
     forget(user="7")
     assert [bool(cache.get(name)) for name in "abc"] == [False, True, True]
 
@@ -104,20 +132,38 @@ async def test_forgetting_everything_empties_all_caches() -> None:
 
 async def test_what_was_read_before_a_revocation_is_not_kept() -> None:
     cache = PrincipalCache()
-    mark = await cache.watch()
-    forget(digest="another")
-    cache.put("a", principal(), None, mark=mark)
+
+    async def load() -> Loaded:
+        forget(digest="another")
+        return Loaded(principal(), None)
+
+    assert isinstance(await cache.find(load, "a"), Principal)
     assert cache.get("a") is None
 
 
 async def looked_up(cache: PrincipalCache, reads: list[str], seconds: float = 0.05) -> str:
-    async with cache.look_up("a", "shop") as look_up:
-        if look_up.found is not None:
-            return "cached"
+    is_read = False
+
+    async def load() -> Loaded:
+        nonlocal is_read
+        is_read = True
         reads.append("a")
         await asyncio.sleep(seconds)
-        look_up.keep(principal(), None)
-    return "read"
+        return Loaded(principal(), None)
+
+    assert isinstance(await cache.find(load, "a", "shop"), Principal)
+    return "read" if is_read else "cached"
+
+
+@pytest.mark.parametrize("refusal", [None, INVALID_TOKEN])
+async def test_refusal_is_returned_and_not_kept(refusal: Challenge | None) -> None:
+    cache = PrincipalCache()
+
+    async def refuse() -> Challenge | None:
+        return refusal
+
+    assert await cache.find(refuse, "a") is refusal
+    assert len(cache) == 0
 
 
 async def test_one_of_the_requests_with_a_token_reads_it() -> None:
@@ -126,7 +172,7 @@ async def test_one_of_the_requests_with_a_token_reads_it() -> None:
     assert sorted(results) == ["cached"] * 15 + ["read"]
     assert reads == ["a"]
     assert cache.get("a", "shop") is not None
-    assert not cache._looked_up
+    assert not cache._loads
 
 
 async def test_requests_read_the_token_when_the_one_they_wait_for_is_cancelled() -> None:
@@ -137,7 +183,7 @@ async def test_requests_read_the_token_when_the_one_they_wait_for_is_cancelled()
     await asyncio.sleep(0.01)
     first.cancel()
     assert await asyncio.gather(*others) == ["read"] * 3
-    assert not cache._looked_up
+    assert not cache._loads
 
 
 async def test_request_does_not_wait_long_for_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +194,7 @@ async def test_request_does_not_wait_long_for_another_one(monkeypatch: pytest.Mo
     assert await looked_up(cache, reads, 0.0) == "read"
     first.cancel()
     await asyncio.wait([first])
-    assert not cache._looked_up
+    assert not cache._loads
 
 
 async def test_requests_do_not_wait_where_nothing_is_kept(configure: Any) -> None:
@@ -158,23 +204,16 @@ async def test_requests_do_not_wait_where_nothing_is_kept(configure: Any) -> Non
     assert (results, len(reads)) == (["read"] * 3, 3)
 
 
-async def test_revocation_during_a_look_up_is_not_overwritten() -> None:
-    cache = PrincipalCache()
-    async with cache.look_up("a") as look_up:
-        forget(digest="a")
-        look_up.keep(principal(), None)
-    assert cache.get("a") is None
-
-
 async def test_principal_without_a_model_is_returned_as_it_is() -> None:
     cache = PrincipalCache()
     user = object()
-    cache.put("a", Principal(scheme="jwt", subject="s", user=user), None, mark=await cache.watch())
+    put(cache, "a", who=Principal(scheme="jwt", subject="s", user=user))
     found = cache.get("a")
     assert found is not None
     assert found.user is user
 
 
+@spec("AUTH-RS-27")
 async def test_digests_and_principals_are_not_in_its_text() -> None:
     assert "secret" not in repr(await filled("secret"))
 

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.conf import settings as django_settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.auth.models import User
@@ -15,8 +16,10 @@ from django_mcp import Frame, Server
 from django_mcp.auth.base import Challenge, Principal
 from django_mcp.auth.django_session import CROSS_SITE, DjangoSessionAuthentication
 from django_mcp.testing.asgi import http_scope
+from django_mcp.tokens.models import PersonalAccessToken
 from tests.auth.issuer import authenticated
 from tests.memory_stores import Configure, configure
+from tests.spec import spec
 from tests.transports.wire import Wire
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ __all__ = ["configure"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 SESSION = "django_mcp.auth.django_session.DjangoSessionAuthentication"
+TOKENS = "django_mcp.auth.token.TokenAuthentication"
 ANONYMOUS = "django_mcp.auth.anonymous.AnonymousAuthentication"
 FOREIGN: tuple[dict[str, str], ...] = (
     {"origin": "https://evil.example"},
@@ -89,6 +93,7 @@ async def test_own_page_or_program_is_the_user(
     assert principal.user.username == "ada"
 
 
+@spec("identity-21")
 @pytest.mark.parametrize("headers", FOREIGN, ids=str)
 async def test_foreign_page_is_rejected(
     cookie: Mapping[str, str], headers: Mapping[str, str]
@@ -108,6 +113,37 @@ async def test_cookie_beside_a_token_of_a_foreign_page_is_ignored(
     cookie: Mapping[str, str], headers: Mapping[str, str]
 ) -> None:
     assert await answer_to({**cookie, **headers, "authorization": "Bearer a"}) == Challenge()
+
+
+@pytest.mark.parametrize("authenticators", [[TOKENS, SESSION], [SESSION, TOKENS], [SESSION]])
+async def test_unknown_token_beside_a_cookie_is_rejected(
+    cookie: Mapping[str, str], configure: Configure, authenticators: list[str]
+) -> None:
+    configure(AUTHENTICATORS=authenticators)
+    server = Server("shop")
+    server.register_tool("name", user_name, description="Name the user.")
+    wire = Wire(server)
+
+    own = await wire.post(wire.call("name"), cookie)
+    both = await wire.post(wire.call("name"), {**cookie, "authorization": "Bearer expired"})
+
+    assert own.json()["result"]["content"][0]["text"] == "ada tea"
+    assert both.status == 401
+
+
+async def test_valid_token_beside_a_cookie_is_the_caller(
+    cookie: Mapping[str, str], configure: Configure
+) -> None:
+    configure(AUTHENTICATORS=[SESSION, TOKENS])
+    bob = await User.objects.acreate(username="bob")
+    _, token = await sync_to_async(PersonalAccessToken.objects.issue)(bob, "Laptop")
+    server = Server("shop")
+    server.register_tool("who", lambda frame: frame.user.username, description="Name the user.")
+    wire = Wire(server)
+
+    reply = await wire.post(wire.call("who"), {**cookie, "authorization": f"Bearer {token}"})
+
+    assert reply.json()["result"]["content"][0]["text"] == "bob"
 
 
 async def test_allowed_origin_may_not_use_the_cookie(

@@ -19,7 +19,8 @@ from django_mcp.auth.base import INVALID_TOKEN, PERSONAL_TOKEN_PREFIX, Challenge
 from django_mcp.auth.bearer import Claims
 from django_mcp.auth.introspection import IntrospectionAuthentication
 from django_mcp.auth.token import new_token
-from tests.auth.issuer import Issuer, authenticated, json_answer, running_issuer
+from tests.auth.issuer import Issuer, addressed_scope, authenticated, json_answer, running_issuer
+from tests.spec import spec
 
 SECRET = "s3cret:/+"
 
@@ -67,7 +68,7 @@ async def test_active_token_identifies_its_subject(
 async def test_inactive_token_is_left_to_other_authenticators(
     authenticator: IntrospectionAuthentication,
 ) -> None:
-    scope = {"headers": [(b"authorization", b"Bearer other")]}
+    scope = addressed_scope("other")
 
     assert await authenticator.authenticate(scope) is None
     assert await authenticated(authenticator, "other") == INVALID_TOKEN
@@ -84,11 +85,13 @@ async def test_answer_is_kept_for_a_short_time(
     authenticator.cache_seconds = 0
     authenticator._active._answers.clear()
     authenticator._inactive._answers.clear()
+    authenticator._cache.forget()
     for _ in range(2):
         await authenticated(authenticator, token)
     assert len(issuer.requests) == 3
 
 
+@spec("AUTH-RS-27")
 async def test_kept_answers_do_not_contain_their_tokens(
     authenticator: IntrospectionAuthentication,
 ) -> None:
@@ -125,6 +128,7 @@ async def test_one_request_is_made_for_a_token_in_many_calls(
     assert len(issuer.requests) == 1
 
 
+@spec("AUTH-RS-13")
 @pytest.mark.parametrize(
     "changes",
     [
@@ -171,6 +175,7 @@ async def test_token_that_expires_is_not_kept_longer(
     # The answer is kept by another clock, which goes on as before.
     later = SimpleNamespace(time=lambda: time.time() + 61, monotonic=time.monotonic)
     monkeypatch.setattr(introspection, "time", later)
+    authenticator._cache.forget()
 
     assert await authenticated(authenticator, "good") == INVALID_TOKEN
     assert len(issuer.requests) == 1
@@ -187,6 +192,7 @@ async def test_malformed_token_is_not_sent(
     assert issuer.requests == []
 
 
+@spec("AUTH-RS-1A")
 async def test_jwt_of_another_issuer_is_not_sent(
     issuer: Issuer, authenticator: IntrospectionAuthentication
 ) -> None:
@@ -197,6 +203,7 @@ async def test_jwt_of_another_issuer_is_not_sent(
     assert issuer.requests == ["/introspect"]
 
 
+@spec("AUTH-RS-1A", "identity-13")
 async def test_personal_access_token_is_not_sent(
     issuer: Issuer, authenticator: IntrospectionAuthentication
 ) -> None:
@@ -334,6 +341,7 @@ def test_subclass_without_arguments_has_its_own_options() -> None:
     assert SECRET not in repr(authenticator)
 
 
+@spec("AUTH-RS-33")
 @pytest.mark.parametrize(
     ("options", "message"),
     [

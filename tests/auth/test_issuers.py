@@ -15,6 +15,7 @@ import pytest
 from django_mcp.auth import issuers
 from django_mcp.auth.issuers import Unavailable, fetch_json, is_secure, metadata_urls
 from tests.auth.issuer import running_issuer
+from tests.spec import spec
 
 
 @contextmanager
@@ -64,6 +65,7 @@ def test_longer_document_is_not_read() -> None:
             fetch_json(f"{issuer.url}/long", limit=100)
 
 
+@spec("AUTH-RS-33")
 def test_certificates_are_verified(monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[ssl.SSLContext] = []
 
@@ -79,6 +81,7 @@ def test_certificates_are_verified(monkeypatch: pytest.MonkeyPatch) -> None:
     assert used[0].check_hostname
 
 
+@spec("AUTH-RS-33")
 @pytest.mark.parametrize(
     ("url", "expected"),
     [

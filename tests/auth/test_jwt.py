@@ -23,6 +23,7 @@ from tests.auth.issuer import (
     ENDPOINT,
     Answer,
     Issuer,
+    addressed_scope,
     authenticated,
     ec_key,
     json_answer,
@@ -33,6 +34,7 @@ from tests.auth.issuer import (
     running_issuer,
 )
 from tests.memory_stores import configure
+from tests.spec import spec
 from tests.transports.wire import Wire
 
 __all__ = ["configure"]
@@ -157,10 +159,11 @@ async def test_issuer_is_named_by_the_challenge(issuer: Issuer) -> None:
 # Tokens that are not for this server, or not valid.
 
 
+@spec("identity-09")
 async def test_token_of_another_issuer_is_left_to_other_authenticators(
     issuer: Issuer, authenticator: JWTAuthentication
 ) -> None:
-    scope = {"headers": [(b"authorization", b"Bearer " + issuer.token(iss="https://a").encode())]}
+    scope = addressed_scope(issuer.token(iss="https://a"))
 
     assert await authenticator.authenticate(scope) is None
     assert issuer.requests == []
@@ -170,7 +173,7 @@ async def test_token_of_another_issuer_is_left_to_other_authenticators(
 async def test_other_token_is_left_to_other_authenticators(
     issuer: Issuer, authenticator: JWTAuthentication, token: str
 ) -> None:
-    scope = {"headers": [(b"authorization", f"Bearer {token}".encode("latin-1"))]}
+    scope = addressed_scope(token)
 
     assert await authenticator.authenticate(scope) is None
 
@@ -190,6 +193,7 @@ async def test_token_in_the_query_is_not_read(
     assert await authenticated(authenticator, query=query) == Challenge()
 
 
+@spec("AUTH-RS-13")
 @pytest.mark.parametrize(
     "claims",
     [
@@ -258,10 +262,21 @@ async def test_type_of_another_token_is_invalid(
     assert await authenticated(authenticator, token) == INVALID_TOKEN
 
 
-def with_header(issuer: Issuer, header: Mapping[str, Any], signature: bytes = b"a") -> str:
-    """A token with any header, and no valid signature."""
-    parts = (json.dumps(header).encode(), json.dumps(issuer.claims()).encode(), signature)
-    return ".".join(jwt.utils.base64url_encode(part).decode() for part in parts)
+def with_header(issuer: Issuer, header: Mapping[str, Any]) -> str:
+    """A token with any header, whose signature is that of the issuer for ES256."""
+    parts = (json.dumps(header).encode(), json.dumps(issuer.claims()).encode())
+    message = b".".join(jwt.utils.base64url_encode(part) for part in parts)
+    es256 = jwt.algorithms.ECAlgorithm(jwt.algorithms.ECAlgorithm.SHA256)
+    signature = jwt.utils.base64url_encode(es256.sign(message, ec_key("one")))
+    return f"{message.decode()}.{signature.decode()}"
+
+
+async def test_token_with_a_header_of_an_access_token_is_accepted(
+    issuer: Issuer, authenticator: JWTAuthentication
+) -> None:
+    token = with_header(issuer, {"typ": "at+jwt", "alg": "ES256", "kid": "one"})
+
+    assert isinstance(await authenticated(authenticator, token), Principal)
 
 
 @pytest.mark.parametrize("algorithm", ["none", "None", "HS256", "", 7, None, ["ES256"]])
@@ -274,12 +289,14 @@ async def test_algorithm_without_a_key_pair_is_invalid(
     assert issuer.requests == []
 
 
+@spec("identity-06")
 async def test_unsigned_token_is_invalid(issuer: Issuer, authenticator: JWTAuthentication) -> None:
     unsigned = jwt.encode(issuer.claims(), "", "none", {"kid": "one"})
 
     assert await authenticated(authenticator, unsigned) == INVALID_TOKEN
 
 
+@spec("identity-07")
 async def test_public_key_is_no_shared_secret(
     issuer: Issuer, authenticator: JWTAuthentication
 ) -> None:
@@ -300,6 +317,7 @@ async def test_key_of_another_type_does_not_verify(
     assert await authenticated(authenticator, token) == INVALID_TOKEN
 
 
+@spec("AUTH-RS-13")
 async def test_signature_of_another_key_is_invalid(
     issuer: Issuer, authenticator: JWTAuthentication
 ) -> None:
@@ -308,6 +326,7 @@ async def test_signature_of_another_key_is_invalid(
     assert await authenticated(authenticator, token) == INVALID_TOKEN
 
 
+@spec("identity-08")
 @pytest.mark.parametrize("member", ["jku", "x5u", "jwk", "x5c"])
 async def test_key_that_a_token_brings_is_ignored(
     issuer: Issuer, authenticator: JWTAuthentication, member: str
@@ -341,6 +360,7 @@ async def test_keys_are_loaded_once(issuer: Issuer, authenticator: JWTAuthentica
     assert issuer.requests == ["/.well-known/oauth-authorization-server", "/keys"]
 
 
+@spec("identity-12")
 async def test_unknown_keys_cause_few_requests(
     issuer: Issuer, authenticator: JWTAuthentication
 ) -> None:
@@ -426,6 +446,7 @@ async def test_short_rsa_key_is_not_used(issuer: Issuer, authenticator: JWTAuthe
     assert await authenticated(authenticator, f"{signed}.{signature.decode()}") == INVALID_TOKEN
 
 
+@spec("identity-10")
 @pytest.mark.parametrize(
     "document",
     [
@@ -489,6 +510,7 @@ async def test_issuer_that_is_not_there_is_503() -> None:
     assert_unavailable(await authenticated(EveryoneHasAnAccount(issuer.url), token))
 
 
+@spec("identity-11")
 async def test_slow_issuer_delays_only_its_tokens(issuer: Issuer) -> None:
     server = Server("crm", authenticators=[EveryoneHasAnAccount(issuer.url)])
     server.register_tool("add", lambda: 1, description="Add.")
@@ -635,6 +657,7 @@ async def test_redirect_is_not_followed(
     assert "/elsewhere" not in issuer.requests
 
 
+@spec("AUTH-RS-27")
 def test_tokens_are_not_logged(
     issuer: Issuer, authenticator: JWTAuthentication, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -647,6 +670,7 @@ def test_tokens_are_not_logged(
     assert token not in caplog.text
 
 
+@spec("AUTH-RS-1A")
 async def test_token_is_sent_to_nobody_not_even_its_issuer(
     issuer: Issuer, authenticator: JWTAuthentication
 ) -> None:
@@ -741,6 +765,7 @@ def test_subclass_without_arguments_has_its_own_options() -> None:
     assert Company().authorization_servers({}) == ("https://login.example.org",)
 
 
+@spec("AUTH-RS-33")
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -9,6 +9,7 @@ import pytest
 from django_mcp.auth.resource import SCOPE_KEY, Resource, _warn_of_any_host, is_for
 from django_mcp.testing.asgi import http_scope
 from tests.memory_stores import Configure, configure
+from tests.spec import spec
 
 if TYPE_CHECKING:
     from pytest_django import Settings
@@ -29,6 +30,7 @@ def request(
 # The URL.
 
 
+@spec("AUTH-RS-28", "AUTH-10")
 def test_url_is_that_of_the_request() -> None:
     assert DESK.url(request(host="testserver:8000")) == "http://testserver:8000/desk"
     assert DESK.url(request(scheme="https")) == "https://testserver/desk"
@@ -103,6 +105,7 @@ def test_host_of_a_proxy_counts_if_django_trusts_it_and_serves_it(
 # Audiences.
 
 
+@spec("AUTH-RS-15", "AUTH-RS-16", "AUTH-RS-18", "AUTH-RS-19", "AUTH-RS-28", "AUTH-04", "AUTH-10")
 @pytest.mark.parametrize(
     ("audience", "expected"),
     [
@@ -132,6 +135,7 @@ def test_token_is_accepted_if_its_audience_is_the_url_of_the_endpoint(
     assert is_for(request(scheme="https"), [audience]) is expected
 
 
+@spec("AUTH-RS-16")
 def test_one_of_several_audiences_suffices() -> None:
     scope = request(scheme="https")
 
@@ -147,6 +151,7 @@ def test_audiences_of_the_site_are_accepted_by_all_servers(configure: Configure)
     assert not is_for(request(), ["Account"])
 
 
+@spec("AUTH-RS-15")
 def test_host_which_the_client_chooses_is_no_audience(
     settings: Settings, configure: Configure, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -164,6 +169,7 @@ def test_host_which_the_client_chooses_is_no_audience(
 # The metadata.
 
 
+@spec("AUTH-RS-05", "AUTH-RS-06")
 def test_metadata_has_only_what_is_known() -> None:
     scope = request(scheme="https")
 
@@ -174,6 +180,7 @@ def test_metadata_has_only_what_is_known() -> None:
     }
 
 
+@spec("AUTH-RS-26")
 def test_metadata_names_the_scopes_of_every_call_and_the_title() -> None:
     document = Resource("/desk", ("mcp",), "Desk").metadata(request(), ["https://a.example"])
 

@@ -19,8 +19,16 @@ from rest_framework.authentication import (
 from rest_framework.exceptions import AuthenticationFailed, Throttled
 
 from django_mcp import Server
-from django_mcp.auth.base import INVALID_TOKEN, Challenge, Principal
-from django_mcp.auth.rest_framework import CROSS_ORIGIN, RESTFrameworkAuthentication
+from django_mcp.auth.anonymous import AnonymousAuthentication
+from django_mcp.auth.base import INVALID_TOKEN, Challenge, Principal, Scope, bearer_token
+from django_mcp.auth.base import BaseAuthentication as MCPAuthentication
+from django_mcp.auth.cache import Loaded, PrincipalCache
+from django_mcp.auth.rest_framework import (
+    CROSS_ORIGIN,
+    SCHEME,
+    RESTFrameworkAuthentication,
+    RESTFrameworkPrincipal,
+)
 from tests.auth.issuer import authenticated
 from tests.memory_stores import Configure, configure
 from tests.transports.wire import Wire
@@ -117,10 +125,11 @@ async def test_missing_credentials_are_left_to_other_authenticators() -> None:
         ([Token], "Token"),
         ([BasicAuthentication, Token], 'Basic realm="api"'),
         ([BearerToken], "Bearer"),
+        ([Token, BearerToken], "Bearer"),
         ([ByHeader], "Bearer"),
     ],
 )
-async def test_challenge_is_that_of_the_first_class(
+async def test_challenge_is_bearer_or_that_of_the_first_class(
     configure: Configure, classes: list[type], challenge: str
 ) -> None:
     server = Server("crm", authenticators=[RESTFrameworkAuthentication(*classes)])
@@ -132,7 +141,9 @@ async def test_challenge_is_that_of_the_first_class(
 
 
 async def test_unknown_bearer_token_is_invalid() -> None:
-    assert await authenticated(RESTFrameworkAuthentication(BearerToken), "bad") == INVALID_TOKEN
+    answer = await authenticated(RESTFrameworkAuthentication(BearerToken), "bad")
+    assert isinstance(answer, Challenge)
+    assert (answer.status, answer.error) == (401, "invalid_token")
     principal = await authenticated(RESTFrameworkAuthentication(BearerToken), "good")
     assert isinstance(principal, Principal)
 
@@ -201,6 +212,141 @@ async def test_scopes_are_those_of_an_override() -> None:
 
     assert isinstance(principal, Principal)
     assert principal.scopes == {"read"}
+
+
+# Beside other authenticators.
+
+
+class JwtTokens(BaseAuthentication):  # type: ignore[misc]
+    """Refuses every token that it has not signed, as the class of simplejwt does."""
+
+    def authenticate(self, request: Any) -> Any:
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if scheme != "Bearer":
+            return None
+        if token == "signed":
+            return USERS["good"], token
+        raise AuthenticationFailed(
+            {
+                "detail": "Given token not valid for any token type",
+                "code": "token_not_valid",
+                "messages": [{"token_class": "AccessToken", "message": "Token is invalid"}],
+            }
+        )
+
+    def authenticate_header(self, request: Any) -> str:
+        return 'Bearer realm="api"'
+
+
+class Opaque(MCPAuthentication):
+    """Accepts one bearer token, and leaves others to other authenticators."""
+
+    scheme = "Bearer"
+
+    async def authenticate(self, scope: Scope, /) -> Principal | None:
+        token = bearer_token(scope)
+        return Principal(scheme="opaque", subject="robot") if token == "opaque" else None
+
+
+async def who(*authenticators: Any, token: str, cookie: str = "") -> Any:
+    server = Server("crm", authenticators=authenticators)
+    server.register_tool("who", lambda frame: frame.principal.key, description="Name the caller.")
+    wire = Wire(server)
+    headers = {"authorization": f"Bearer {token}"}
+    return await wire.post(wire.call("who"), headers | ({"cookie": cookie} if cookie else {}))
+
+
+@pytest.mark.parametrize("classes", [[JwtTokens], [Token, JwtTokens]])
+async def test_token_that_a_class_does_not_know_is_left_to_the_next_authenticator(
+    configure: Configure, classes: list[type]
+) -> None:
+    chain = [RESTFrameworkAuthentication(*classes), Opaque()]
+
+    own, foreign = await who(*chain, token="signed"), await who(*chain, token="opaque")
+
+    assert own.json()["result"]["content"][0]["text"] == "rest_framework:7"
+    assert foreign.json()["result"]["content"][0]["text"] == "opaque:robot"
+
+
+@pytest.mark.parametrize("classes", [[JwtTokens], [Token, JwtTokens], [JwtTokens, Token]])
+@pytest.mark.parametrize(
+    "others",
+    [[], [Opaque()], [AnonymousAuthentication()]],
+    ids=["alone", "before tokens", "before anonymous access"],
+)
+async def test_token_that_nobody_knows_is_invalid_in_words(
+    configure: Configure, classes: list[type], others: list[Any]
+) -> None:
+    reply = await who(RESTFrameworkAuthentication(*classes), *others, token="unknown")
+
+    assert reply.status == 401
+    assert 'error="invalid_token"' in reply.headers["www-authenticate"]
+    assert reply.json()["error"]["message"] == INVALID_TOKEN.message
+
+
+async def test_refused_token_is_anonymous_nowhere(configure: Configure) -> None:
+    class Unmarked(JwtTokens):
+        authenticate_header = BaseAuthentication.authenticate_header
+
+    reply = await who(
+        RESTFrameworkAuthentication(Unmarked), AnonymousAuthentication(), token="unknown"
+    )
+
+    assert reply.status == 401
+
+
+async def test_refusal_of_other_credentials_is_in_words() -> None:
+    class Keys(JwtTokens):
+        def authenticate(self, request: Any) -> Any:
+            raise AuthenticationFailed({"detail": "The key has expired", "code": "expired"})
+
+    answer = await authenticated(RESTFrameworkAuthentication(Keys), headers={"x-key": "7"})
+
+    assert isinstance(answer, Challenge)
+    assert answer.message == "The key has expired"
+
+
+async def test_token_of_a_deactivated_user_is_refused_at_once() -> None:
+    class Inactive(JwtTokens):
+        def authenticate(self, request: Any) -> Any:
+            return USERS["old"], "signed"
+
+    answer = await authenticated(RESTFrameworkAuthentication(Inactive), "signed")
+
+    assert isinstance(answer, Challenge)
+    assert (answer.status, answer.is_final) == (403, True)
+
+
+async def test_cookie_beside_a_token_is_not_read(configure: Configure) -> None:
+    class Cookies(BaseAuthentication):  # type: ignore[misc]
+        def authenticate(self, request: Any) -> Any:
+            return (USERS["good"], None) if request.COOKIES else None
+
+    chain = [RESTFrameworkAuthentication(Cookies), Opaque()]
+
+    reply = await who(*chain, token="unknown", cookie="sessionid=a")
+
+    assert reply.status == 401
+
+
+async def test_principal_has_what_the_class_returned() -> None:
+    principal = await authenticated(
+        RESTFrameworkAuthentication(Token), headers={"authorization": "Token good"}
+    )
+
+    assert isinstance(principal, RESTFrameworkPrincipal)
+    assert principal.request_auth.user == USERS["good"]
+
+
+async def test_cache_keeps_no_token() -> None:
+    cache = PrincipalCache()
+    principal = RESTFrameworkPrincipal(scheme=SCHEME, subject="7", request_auth="secret")
+
+    async def load() -> Loaded:
+        return Loaded(principal, None)
+
+    assert await cache.find(load, "digest") is principal
+    assert await cache.find(load, "digest") == Principal(scheme=SCHEME, subject="7")
 
 
 # Pages of other origins.

@@ -30,13 +30,14 @@ from django_mcp.auth.token import (
     is_well_formed,
     new_token,
 )
-from django_mcp.pubsub import bus
 from django_mcp.registry import authentication_by
 from django_mcp.routing import endpoint
+from django_mcp.runtime import background
 from django_mcp.testing import Client
 from django_mcp.testing.asgi import Reply, http_scope, perform
 from django_mcp.tokens.models import PersonalAccessToken
 from tests.memory_stores import configure
+from tests.spec import spec
 
 __all__ = ["configure"]
 
@@ -102,7 +103,7 @@ async def text_of(client: Client, tool: str) -> str:
 
 async def until_idle() -> None:
     """Let background tasks end."""
-    while tasks := [*bus._tasks]:
+    while tasks := [*background.tasks()]:
         await asyncio.wait(tasks, timeout=5)
 
 
@@ -145,6 +146,7 @@ async def test_call_with_a_token_has_its_user_and_scopes(server: Server, ann: Us
         assert await text_of(client, "write") == "written"
 
 
+@spec("AUTH-RS-27", "AUTH-12")
 async def test_only_the_digest_is_stored_and_queried(server: Server, ann: User) -> None:
     row, token = await issue(ann)
     assert row.digest == digest_of(token)
@@ -166,6 +168,7 @@ async def test_only_the_digest_is_stored_and_queried(server: Server, ann: User) 
     assert not any(token in each for each in shown)
 
 
+@spec("AUTH-RS-27")
 async def test_token_is_in_no_session_and_no_event(server: Server, ann: User) -> None:
     @server.tool
     async def remember(frame: Frame) -> Frame:
@@ -192,6 +195,7 @@ async def rejected(reply: Reply) -> tuple[int, Any, bytes]:
     return reply.status, {**reply.headers}, reply.body
 
 
+@spec("AUTH-RS-13", "identity-05")
 async def test_every_rejection_of_a_token_is_the_same(server: Server, ann: User) -> None:
     now = timezone.now()
     expired = (await issue(ann, expires_at=now - timedelta(seconds=1)))[1]
@@ -277,6 +281,7 @@ async def test_token_has_the_permissions_of_its_user_at_once(server: Server, ann
     assert ["delete" in each for each in (before, granted, await names())] == [False, True, False]
 
 
+@spec("identity-04")
 @pytest.mark.parametrize("how", ["revoke", "delete", "queryset", "deactivate", "delete user"])
 async def test_revocation_takes_effect_at_the_next_call(
     server: Server, ann: User, how: str
@@ -309,6 +314,7 @@ async def test_change_of_scopes_takes_effect_at_the_next_call(server: Server, an
         assert "['write']" in await text_of(client, "who")
 
 
+@spec("AUTH-RS-29")
 async def test_cached_token_costs_no_query_and_expires_on_time(
     server: Server, ann: User, configure: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -370,6 +376,7 @@ async def test_answer_does_not_wait_for_the_time_of_the_last_use(
     written.set()
 
 
+@spec("AUTH-RS-27")
 async def test_token_is_in_no_log_and_in_no_text_of_the_principal(
     server: Server, ann: User, caplog: pytest.LogCaptureFixture
 ) -> None:

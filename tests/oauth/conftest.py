@@ -6,6 +6,7 @@ import io
 import json
 import socket
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ from django.core.cache import cache
 from django_mcp import Frame, Server, registry
 from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.oauth import provider_settings
+from tests import databases
 from tests.memory_stores import MEMORY
 from tests.oauth.flow import CALLBACK, Flow, document
 
@@ -113,3 +115,33 @@ def documents(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 @pytest.fixture
 def flow(documents: Callable[..., Any], user: User) -> Flow:
     return Flow(documents("claude_ai")["client_id"], CALLBACK, user)
+
+
+class Everything:
+    """Routes every model to one database."""
+
+    def __init__(self, alias: str) -> None:
+        self._alias = alias
+
+    def db_for_read(self, model: Any, **hints: Any) -> str:
+        return self._alias
+
+    def db_for_write(self, model: Any, **hints: Any) -> str:
+        return self._alias
+
+
+@pytest.fixture(params=databases.KINDS)
+def real_database(
+    request: Any, tmp_path: Path, settings: Settings, site: None, django_db_blocker: Any
+) -> Iterator[str]:
+    """A database of its own, in which transactions of several threads meet."""
+    if reason := databases.why_not_database(request.param):
+        pytest.skip(reason)
+    options = {"OPTIONS": {"timeout": 20}} if request.param == "sqlite3" else {}
+    with (
+        django_db_blocker.unblock(),
+        databases.scratch_database(request.param, tmp_path, **options) as alias,
+    ):
+        settings.DATABASE_ROUTERS = [Everything(alias)]
+        yield alias
+        settings.DATABASE_ROUTERS = []

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import threading
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
 from html import unescape
@@ -16,6 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
+from django.db import connections
 from django.http import HttpResponse
 from django.test import Client as Browser
 from django.utils import timezone
@@ -173,3 +176,18 @@ def issued(owner: User, **fields: Any) -> str:
     values = {"expires": later, "scope": "mcp", "resource": [ENDPOINT], "user": owner, **fields}
     AccessToken.objects.create(token="t" * 30, application=application, **values)
     return "t" * 30
+
+
+def at_once(number: int, request: Callable[[int], HttpResponse]) -> list[HttpResponse]:
+    """Send requests from several threads at the same time; each is told its number."""
+    barrier = threading.Barrier(number)
+
+    def send(position: int) -> HttpResponse:
+        barrier.wait()
+        try:
+            return request(position)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(number) as pool:
+        return [*pool.map(send, range(number))]

@@ -13,6 +13,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from tests.oauth.flow import SITE, Flow, call, document, post, query
+from tests.spec import spec
 
 if TYPE_CHECKING:
     from pytest_django import Settings
@@ -65,6 +66,7 @@ def goes_through(flow: Flow) -> None:
     assert flow.refresh(newer["refresh_token"]).status_code == 400
 
 
+@spec("AUTH-RS-29")
 @pytest.mark.parametrize(("name", "redirect_uri"), PUBLISHED)
 def test_published_client_goes_through_the_whole_flow(
     name: str, redirect_uri: str, documents: Any, user: User

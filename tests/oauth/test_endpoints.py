@@ -12,7 +12,8 @@ from django.test import Client as Browser
 from django_mcp.oauth import provider_settings
 from django_mcp.routing import mount
 from django_mcp.testing.asgi import http_scope, perform
-from tests.oauth.flow import PAGE, SITE, call, document, post
+from tests.oauth.flow import PAGE, SITE, Flow, call, document, post
+from tests.spec import spec
 
 if TYPE_CHECKING:
     from pytest_django import Settings
@@ -49,6 +50,16 @@ def test_metadata_has_what_clients_need() -> None:
         "client_id_metadata_document_supported": True,
         "authorization_response_iss_parameter_supported": True,
     }
+
+
+def test_refresh_at_the_root_of_the_site_is_answered(flow: Flow) -> None:
+    refresh_token = flow.tokens()["refresh_token"]
+    fields = {"grant_type": "refresh_token", "refresh_token": refresh_token}
+    response = post("/token", {**fields, "client_id": flow.client_id})
+    assert response.status_code == 200, response.content
+    assert response["Cache-Control"] == "no-store"
+    assert get("/o/token").status_code == get("/token").status_code == 405
+    assert get(WELL_KNOWN).json()["token_endpoint"] == f"{SITE}/o/token"
 
 
 def test_metadata_of_the_server_names_the_issuer() -> None:
@@ -168,6 +179,7 @@ def test_site_with_the_settings_and_urls_has_no_problems() -> None:
     assert problems() == []
 
 
+@spec("AUTH-RS-30", "AUTH-12")
 def test_check_warns_of_protection_that_is_off(settings: Settings) -> None:
     off = {"PKCE_REQUIRED": False, "ACCESS_TOKEN_EXPIRE_SECONDS": 60}
     settings.OAUTH2_PROVIDER = {**settings.OAUTH2_PROVIDER, **off}

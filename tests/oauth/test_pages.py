@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client as Browser
+from django.utils import timezone
+from oauth2_provider.models import get_access_token_model, get_application_model
 
 from django_mcp import Server
 from django_mcp.transports.http import sse_stream
@@ -25,6 +29,7 @@ from tests.oauth.flow import (
     post,
     query,
 )
+from tests.spec import spec
 from tests.transports.http_peer import MODERN, Peer, message_of
 
 if TYPE_CHECKING:
@@ -108,6 +113,7 @@ def test_consent_of_one_user_does_not_count_for_another(flow: Flow) -> None:
     assert Flow(flow.client_id, CALLBACK, other).open().status_code == 200
 
 
+@spec("AUTH-11", "identity-19")
 def test_consent_for_one_registered_client_does_not_count_for_another(user: User) -> None:
     uri = "https://www.cursor.com/agents/mcp/oauth/callback"
     first, second = registered(user, uri), registered(user, uri)
@@ -117,7 +123,7 @@ def test_consent_for_one_registered_client_does_not_count_for_another(user: User
 
 
 def test_access_page_lists_what_the_user_allowed(flow: Flow) -> None:
-    assert "There are none" in access(flow).content.decode()
+    assert "No program may use your account" in access(flow).content.decode()
     flow.tokens()
     page = access(flow).content.decode()
     for text in ("Claude", "claude.ai", "The tea shop", ENDPOINT, "Use the shop"):
@@ -137,7 +143,79 @@ def test_taking_it_back_ends_tokens_codes_and_the_consent(flow: Flow) -> None:
         assert flow.refresh(tokens["refresh_token"]).status_code == 400
     assert flow.token(code).status_code == 400
     assert flow.open().status_code == 200
-    assert "There are none" in access(flow).content.decode()
+    assert "No program may use your account" in access(flow).content.decode()
+
+
+def test_new_password_ends_what_the_user_allowed(flow: Flow, user: User) -> None:
+    tokens = flow.tokens()
+    code = query(flow.open()["Location"])["code"]
+    assert call(tokens["access_token"]).status == 200
+
+    user.set_password("Kq7-new-word")
+    user.save()
+
+    assert call(tokens["access_token"]).status == 401
+    assert flow.refresh(tokens["refresh_token"]).status_code == 400
+    assert flow.token(code).status_code == 400
+
+
+def test_registrations_of_one_program_are_one_entry_and_are_taken_back_together(
+    user: User,
+) -> None:
+    from django_mcp.oauth.models import Consent
+
+    uri = "https://www.cursor.com/agents/mcp/oauth/callback"
+    first, second = registered(user, uri), registered(user, uri)
+    tokens = [first.tokens(), second.tokens()]
+    page = access(first).content.decode()
+    assert page.count("Take back Cursor") == 1
+    assert access(first, Consent.objects.all()[0].pk).status_code == 302
+    assert not Consent.objects.exists()
+    assert [call(each["access_token"]).status for each in tokens] == [401, 401]
+
+
+def test_programs_of_one_name_with_other_destinations_are_two_entries(user: User) -> None:
+    uri = "https://www.cursor.com/agents/mcp/oauth/callback"
+    first, second = registered(user, uri), registered(user, uri)
+    other = get_application_model().objects.filter(client_id=second.client_id)
+    other.update(redirect_uris=(elsewhere := "https://evil.example/callback"))
+    second.redirect_uri = elsewhere
+    first.tokens()
+    second.tokens()
+    page = access(first).content.decode()
+    assert page.count("Take back Cursor") == 2
+    assert "evil.example" in page
+
+
+def test_access_page_tells_the_last_use(flow: Flow) -> None:
+    tokens = flow.tokens()
+    long_ago = timezone.now() - timedelta(days=400)
+    get_access_token_model().objects.update(created=long_ago)
+    assert f"{long_ago:%Y}" in access(flow).content.decode()
+    flow.refresh(tokens["refresh_token"])
+    assert f"{long_ago:%Y}" not in access(flow).content.decode()
+
+
+def test_pages_link_to_those_that_the_site_has_and_home(flow: Flow) -> None:
+    page = access(flow).content.decode()
+    assert '<a class="site" href="/">site.example</a>' in page
+    assert '<a href="/o/access" aria-current="page">Connected programs</a>' in page
+    assert "Access tokens</a>" not in page, "this site has no page of tokens"
+
+
+def test_user_who_is_somebody_else_logs_out_and_is_asked_again(flow: Flow) -> None:
+    page = flow.open()
+    fields = {"csrfmiddlewaretoken": hidden(page.content.decode())["csrfmiddlewaretoken"]}
+    own: dict[str, Any] = {"HTTP_REFERER": f"{SITE}/o/authorize"}
+    url = f"/o/authorize?{urlencode(flow.parameters())}"
+    answer = flow.browser.post(url, {**fields, "log_out": "1"}, **PAGE, **own)
+    assert answer["Location"] == url
+    assert flow.browser.get(url, **PAGE)["Location"].startswith("/accounts/login/?next=")
+
+
+def test_another_site_cannot_log_a_user_out(flow: Flow) -> None:
+    assert flow.browser.post("/o/access", {"log_out": "1"}, **PAGE).status_code == 403
+    assert access(flow).status_code == 200
 
 
 def test_taking_it_back_leaves_other_clients_alone(flow: Flow, user: User) -> None:

@@ -15,7 +15,7 @@ from django.db import transaction
 
 from django_mcp.auth import cache as caches
 from django_mcp.auth.base import Principal
-from django_mcp.auth.cache import PrincipalCache
+from django_mcp.auth.cache import Loaded, PrincipalCache
 from django_mcp.pubsub import bus, channel_layer, revocations
 from django_mcp.tokens.models import PersonalAccessToken
 from tests.memory_stores import configure
@@ -99,13 +99,19 @@ def test_change_of_a_user_is_published_but_not_a_login(published: list[Any]) -> 
     assert published[-1] == expected
 
 
+async def keep(cache: PrincipalCache, digest: str, pk: int) -> None:
+    async def load() -> Loaded:
+        return Loaded(Principal(scheme="token", user=User(pk=pk)), None)
+
+    await cache.find(load, digest)
+
+
 @pytest.fixture
 async def subscribed(published: list[Any]) -> AsyncIterator[PrincipalCache]:
     cache = PrincipalCache()
     loop = asyncio.get_running_loop()
-    mark = await cache.watch()
-    for digest, pk in (("a", 1), ("b", 2)):
-        cache.put(digest, Principal(scheme="token", user=User(pk=pk)), None, mark=mark)
+    await keep(cache, "a", 1)
+    await keep(cache, "b", 2)
     yield cache
     revocations._subscribed.discard(loop)
     bus.here().unsubscribe(revocations.GROUP, revocations._receive)
@@ -113,11 +119,13 @@ async def subscribed(published: list[Any]) -> AsyncIterator[PrincipalCache]:
 
 
 async def test_revocation_on_another_worker_empties_the_cache(subscribed: PrincipalCache) -> None:
-    assert await subscribed.watch() == 0  # It subscribes once.
     bus.here().receive(revocations.GROUP, {"digest": "a", "user": None})
     assert [bool(subscribed.get(name)) for name in "ab"] == [False, True]
     bus.here().receive(revocations.GROUP, {"digest": None, "user": "2"})
     assert subscribed.get("b") is None
+    await keep(subscribed, "c", 3)
+    bus.here().receive(revocations.GROUP, {"digest": None, "user": None})
+    assert len(subscribed) == 0
 
 
 @pytest.mark.django_db(transaction=True)
@@ -135,7 +143,8 @@ async def test_revocation_within_an_event_loop_is_published(published: list[Any]
 
 def test_forked_child_starts_with_empty_caches() -> None:
     cache = PrincipalCache()
-    cache.put("a", Principal(scheme="token", subject="1"), None, mark=0)
+    cache.put(Loaded(Principal(scheme="token", subject="1"), None), "a", forgotten=0)
+    assert len(cache) == 1
     cache._lock.acquire()
     caches._reset()
     assert len(cache) == 0

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def ann(monkeypatch: pytest.MonkeyPatch) -> User:
-    shop = Server("shop", authenticators=[TokenAuthentication()])
+    shop = Server("shop", authenticators=[TokenAuthentication()], scopes=["read", "write"])
     bare = Server("bare", authenticators=[])
     found = {each.name: each for each in (registry.default, shop, bare)}
     monkeypatch.setattr(registry, "_servers", found)
@@ -107,3 +107,13 @@ def test_revoke_by_id_and_by_user(ann: User) -> None:
     assert run("revoke", str(rows[0].pk), str(rows[1].pk))[0] == "Revoked 2 tokens."
     assert run("revoke", "--user", "ann")[0] == "Revoked 1 tokens."
     assert not PersonalAccessToken.objects.unrevoked().exists()
+
+
+def test_scope_that_the_site_does_not_know_is_rejected() -> None:
+    with pytest.raises(CommandError) as raised:
+        run("create", "ann", "--name", "ci", "--scope", "read", "--scope", "nope")
+    assert (
+        str(raised.value)
+        == "There is no scope 'nope'; there are: helpdesk, helpdesk:write, read, write."
+    )
+    assert not PersonalAccessToken.objects.exists()

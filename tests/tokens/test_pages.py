@@ -11,6 +11,7 @@ from django.contrib.auth.models import User
 from django.test import Client as Browser
 from django.urls import reverse
 from django.utils import timezone
+from pytest_django import Settings
 
 from django_mcp import Server, registry
 from django_mcp.auth.token import TokenAuthentication, digest_of, is_well_formed
@@ -191,3 +192,27 @@ def test_templates_can_be_overridden(browser: Browser, settings: Any, tmp_path: 
     page = browser.get(reverse("django_mcp_tokens:list")).text
     assert page.startswith("<title>Shop</title>")
     assert "New token" in page
+
+
+def test_scopes_are_told_in_the_words_of_the_site(browser: Browser, ann: User) -> None:
+    PersonalAccessToken.objects.issue(ann, "laptop", scopes=["helpdesk"])
+    text = browser.get(PAGE).text
+    assert "<li>Use the helpdesk and the desk</li>" in text
+
+
+def test_scopes_without_words_are_told_by_their_names(browser: Browser, ann: User) -> None:
+    PersonalAccessToken.objects.issue(ann, "laptop", scopes=["cash:write"])
+    assert "<li>cash:write</li>" in browser.get(PAGE).text
+
+
+def test_page_without_tokens_explains_what_will_be_there(browser: Browser) -> None:
+    assert "with the time of its last use" in browser.get(PAGE).text
+
+
+def test_site_without_other_pages_links_only_to_this_one(
+    browser: Browser, settings: Settings
+) -> None:
+    settings.ROOT_URLCONF = "tests.tokens.urls"
+    text = browser.get(PAGE).text
+    assert "Access tokens</a>" in text
+    assert "Connected programs" not in text

@@ -48,6 +48,7 @@ class Migration(migrations.Migration):
                     "last_used_at",
                     models.DateTimeField(editable=False, null=True, verbose_name="last used"),
                 ),
+                ("made_by_owner", models.BooleanField(default=False, editable=False)),
                 (
                     "owner",
                     models.ForeignKey(

@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
 
 from django_mcp import registry
-from django_mcp.tokens.forms import DEFAULT_LIFETIME, known_servers
+from django_mcp.tokens.forms import DEFAULT_LIFETIME, known_scopes, known_servers
 from django_mcp.tokens.models import MAX_NAME_LENGTH, PersonalAccessToken
 
 MAX_DAYS = 36_500
@@ -64,6 +64,7 @@ class Command(BaseCommand):
         if not 0 <= days <= MAX_DAYS:
             raise CommandError(f"--days must be a number from 0 to {MAX_DAYS}.")
         check_servers(servers)
+        check_scopes(scopes)
         expires_at = timezone.now() + timedelta(days=days) if days else None
         row, token = PersonalAccessToken.objects.issue(
             owner, name.strip(), scopes=scopes, servers=servers, expires_at=expires_at
@@ -126,6 +127,15 @@ def check_servers(names: list[str]) -> None:
                 f"The MCP server {name!r} accepts no tokens: add "
                 '"django_mcp.auth.token.TokenAuthentication" to its authenticators.'
             )
+
+
+def check_scopes(names: list[str]) -> None:
+    """Raise CommandError for a scope that no component, server or scope hierarchy names."""
+    known = known_scopes()
+    for name in names:
+        if name not in known:
+            offered = f"there are: {', '.join(known)}" if known else "the site has none"
+            raise CommandError(f"There is no scope {name!r}; {offered}.")
 
 
 def facts(token: PersonalAccessToken) -> dict[str, Any]:

@@ -1,0 +1,99 @@
+"""Whether a user has a permission: one answer for lists, calls, streams and toolsets.
+
+It is Django's own question, ``user.has_perm``, through every backend of the site. Backends and user
+models need not know its asynchronous twin, which Django answers from its own tables where only
+``has_perm`` is overridden. Since it may query, it is asked in a thread, and what it answered for a
+user who came with a cached token is remembered as long as that principal:
+
+| the answers are | from | until |
+|---|---|---|
+| remembered | the moment when the principal is cached | TOKEN_CACHE_TTL is over, or ``forget`` |
+| asked anew | ``forget``, for what has changed | the principal is cached again |
+
+Every copy of the cached user shares them, those in open streams too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+ATTRIBUTE = "_mcp_permission_answers"
+"""The attribute of a user with its answers. It is not on the principal, whose user middleware may
+replace: the answers for one user must never be taken for another one."""
+
+
+def _is_logged_in(user: Any) -> bool:
+    return bool(user.is_authenticated and user.is_active)
+
+
+def _is_staff(user: Any) -> bool:
+    return _is_logged_in(user) and bool(user.is_staff)
+
+
+def _is_superuser(user: Any) -> bool:
+    return _is_logged_in(user) and bool(user.is_superuser)
+
+
+USER_CHECKS: Mapping[str, Callable[[Any], bool]] = {
+    "login_required": _is_logged_in,
+    "staff_member": _is_staff,
+    "superuser": _is_superuser,
+}
+"""The short words for permissions, which need no query; ``components.base`` names them."""
+
+
+class Answers:
+    """What ``has_perm`` answered for one user, until a time of the monotonic clock."""
+
+    __slots__ = ("by_permission", "until")
+
+    def __init__(self, until: float) -> None:
+        self.by_permission: dict[str, bool] = {}
+        self.until = until
+
+
+def remember(user: Any, until: float) -> None:
+    """Remember from now on what is answered for ``user`` and its copies."""
+    setattr(user, ATTRIBUTE, Answers(until))
+
+
+def forget(user: Any) -> None:
+    """Forget what was answered for ``user`` and its copies, and what is being asked for them."""
+    answers = getattr(user, ATTRIBUTE, None)
+    if answers is not None:
+        answers.until = 0.0
+
+
+def is_remembered(user: Any) -> bool:
+    """Whether the next answer for ``user`` will be remembered."""
+    answers = getattr(user, ATTRIBUTE, None)
+    return answers is not None and time.monotonic() < answers.until
+
+
+def at_hand(user: Any, permission: str) -> bool | None:
+    """Return the answer if it needs no query, else None."""
+    if user is None:
+        return False
+    check = USER_CHECKS.get(permission)
+    if check is not None:
+        return check(user)
+    answers = getattr(user, ATTRIBUTE, None)
+    if answers is None or time.monotonic() >= answers.until:
+        return None
+    answer: bool | None = answers.by_permission.get(permission)
+    return answer
+
+
+def has(user: Any, permission: str) -> bool:
+    """Return whether ``user`` has ``permission``: to be called where queries may run."""
+    answer = at_hand(user, permission)
+    if answer is not None:
+        return answer
+    # Before the question: what is forgotten while it is asked must not be remembered.
+    answers = getattr(user, ATTRIBUTE, None)
+    answer = bool(user.has_perm(permission))
+    if answers is not None:
+        answers.by_permission[permission] = answer
+    return answer
