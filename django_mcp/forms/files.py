@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,8 @@ from django_mcp.protocol.errors import ToolError
 MAX_FILE_BYTES = 1_000_000
 """The largest file. A message, in which base64 takes a third more, has 4 MB at most."""
 _MAX_ENCODED = (MAX_FILE_BYTES + 2) // 3 * 4
+CONTENT_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
+DEFAULT_CONTENT_TYPE = "application/octet-stream"
 
 
 def schema(max_name_length: int | None = None) -> dict[str, Any]:
@@ -32,7 +35,7 @@ def schema(max_name_length: int | None = None) -> dict[str, Any]:
             "content_type": {
                 "type": "string",
                 "maxLength": 100,
-                "default": "application/octet-stream",
+                "default": DEFAULT_CONTENT_TYPE,
             },
         },
         "required": ["name", "content"],
@@ -41,13 +44,23 @@ def schema(max_name_length: int | None = None) -> dict[str, Any]:
 
 
 def uploaded(argument: str, value: Mapping[str, Any]) -> SimpleUploadedFile:
-    """Return the file of a validated argument; raises ToolError where it is not base64."""
+    """Return the file of a validated argument; raises ToolError for one that is none."""
     try:
         content = base64.b64decode(value["content"], validate=True)
     except (binascii.Error, ValueError):
         raise ToolError(f"{argument}.content is not base64") from None
     if len(content) > MAX_FILE_BYTES:
         raise ToolError(f"{argument} has {len(content)} bytes, at most {MAX_FILE_BYTES} fit")
-    content_type = value.get("content_type", "application/octet-stream")
-    # The name that Django derives has no directory.
-    return SimpleUploadedFile(value["name"], content, content_type)
+    content_type = value.get("content_type", DEFAULT_CONTENT_TYPE).partition(";")[0].strip()
+    if not CONTENT_TYPE.fullmatch(content_type):
+        raise ToolError(f"{argument}.content_type is not a media type such as text/plain")
+    return SimpleUploadedFile(_file_name(argument, value["name"]), content, content_type)
+
+
+def _file_name(argument: str, text: str) -> str:
+    """Return a name without directories and control characters, as that of a browser's upload."""
+    last = re.split(r"[/\\]", text)[-1]
+    name = "".join(filter(str.isprintable, last))
+    if name in ("", ".", ".."):
+        raise ToolError(f"{argument}.name is no name of a file")
+    return name

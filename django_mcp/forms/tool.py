@@ -148,7 +148,8 @@ def form_data(form: Any, arguments: Mapping[str, Any]) -> tuple[Any, MultiValueD
     data: MultiValueDict[str, Any] = MultiValueDict()
     uploads: MultiValueDict[str, Any] = MultiValueDict()
     for name, field in form.fields.items():
-        key, value = form.add_prefix(name), arguments.get(name)
+        key = form.add_prefix(name)
+        value = arguments.get(name)
         if isinstance(field, forms.FileField):
             if value is not None:
                 uploads[key] = files.uploaded(name, value)

@@ -9,6 +9,7 @@ except ImportError:
         "django_mcp.rest needs Django REST framework: pip install 'django-mcp-channels[rest]'"
     ) from None
 
+from django_mcp.rest import checks as checks  # Registers them.
 from django_mcp.rest.declaration import rest_tool, rest_tools
 
 __all__ = ["rest_tool", "rest_tools"]

@@ -76,20 +76,21 @@ def read(
     """Return the arguments of an operation; raises ConfigurationError if they are unknown."""
     described = spectacular.describe(operation)
     if described is None:
-        queried, body, shared = parameters.of_view(operation, view), UNSET, {}
+        queried = parameters.of_view(operation, view)
+        shared: Schema = {}
     else:
-        queried, body, shared = described.parameters, described.body, described.definitions
-    if not operation.has_body:
-        body = None
-    elif body is UNSET or serializer is not UNSET:
-        body = own_body(operation, view, serializer)
+        queried = described.parameters
+        shared = described.definitions
+    body = body_of(operation, view, serializer, described)
     if operation.method == "patch":
-        body, shared = openapi.partial(body), openapi.partial(shared)
+        body = openapi.partial(body)
+        shared = openapi.partial(shared)
     body = with_files(resolved(body, shared), operation, view)
+    body = without_unusable_files(body, shared)
     path = path_schemas(operation, view, kwargs)
     more = [QueryParameter(name, dict(schema)) for name, schema in (query or {}).items()]
     queried = [*(each for each in queried if each.name not in (query or {})), *more]
-    found = Arguments(
+    arguments = Arguments(
         path=path,
         fixed=kwargs,
         query=queried,
@@ -98,8 +99,19 @@ def read(
         is_body_nested=is_nested(body, {*path, *(each.name for each in queried)}),
         files=file_fields(body),
     )
-    check_files(operation, found)
-    return found, described
+    check_files(operation, arguments)
+    return arguments, described
+
+
+def body_of(
+    operation: Operation, view: Any, serializer: Any, described: spectacular.Described | None
+) -> Schema | None:
+    """Return the schema of the body; raises ConfigurationError if it is unknown."""
+    if not operation.has_body:
+        return None
+    if described is None or serializer is not UNSET:
+        return own_body(operation, view, serializer)
+    return described.body
 
 
 def own_body(operation: Operation, view: Any, serializer: Any) -> Schema | None:
@@ -158,18 +170,18 @@ def is_nested(body: Schema | None, others: set[str]) -> bool:
 
 def path_schemas(operation: Operation, view: Any, kwargs: Mapping[str, Any]) -> dict[str, Schema]:
     """Return the schemas of the arguments of the path that are not fixed."""
-    found = {}
+    schemas = {}
     for name in operation.route.names:
         if name not in kwargs:
             converter = operation.route.converters.get(name)
-            found[name] = (
+            schemas[name] = (
                 lookup_schema(operation, name) if converter is None else argument_schema(converter)
             )
     if unknown := kwargs.keys() - set(operation.route.names):
         raise ConfigurationError(
             f"The URL of {operation.where} has no argument {sorted(unknown)[0]!r}"
         )
-    return found
+    return schemas
 
 
 def lookup_schema(operation: Operation, name: str) -> Schema:
@@ -184,8 +196,36 @@ def lookup_schema(operation: Operation, name: str) -> Schema:
 
 
 def file_fields(body: Schema | None) -> frozenset[str]:
-    found = (body or {}).get("properties", {})
-    return frozenset(name for name, each in found.items() if is_upload(each))
+    properties = (body or {}).get("properties", {})
+    return frozenset(name for name, schema in properties.items() if is_upload(schema))
+
+
+def nested_fields(body: Schema | None, shared: Schema) -> list[str]:
+    """The fields that a form cannot have: objects, and lists of objects."""
+    return [
+        name
+        for name, schema in (body or {}).get("properties", {}).items()
+        if not is_upload(schema) and is_nesting(schema, shared)
+    ]
+
+
+def is_nesting(schema: Schema, shared: Schema) -> bool:
+    """Whether a value is an object or a list of objects; ``shared`` has what is referred to."""
+    # drf-spectacular describes a reference with more members as ``allOf`` of the reference.
+    of_one = resolved(schema.get("items") or schema, shared)
+    parts = [resolved(part, shared) for part in of_one.get("allOf", ())]
+    return any("properties" in each or each.get("type") == "object" for each in (of_one, *parts))
+
+
+def without_unusable_files(body: Schema | None, shared: Schema) -> Schema | None:
+    """Return ``body`` without optional files where nested data needs JSON, which has no files."""
+    files_of_body = file_fields(body)
+    if body is None or not files_of_body or not nested_fields(body, shared):
+        return body
+    if files_of_body & {*body.get("required", ())}:
+        return body
+    kept = {name: it for name, it in body["properties"].items() if name not in files_of_body}
+    return {**body, "properties": kept}
 
 
 def uploads(name: str, value: Any) -> Any:
@@ -203,14 +243,11 @@ def is_upload(schema: Schema) -> bool:
 
 def check_files(operation: Operation, arguments: Arguments) -> None:
     """Raise ConfigurationError for files beside nested data, which a form cannot have."""
-    body = arguments.body or {}
-    nested = [
-        name
-        for name, each in body.get("properties", {}).items()
-        if name not in arguments.files and each.get("type") == "object"
-    ]
+    nested = nested_fields(arguments.body, arguments.definitions)
     if arguments.files and (nested or arguments.is_body_nested):
+        named = f"the file {sorted(arguments.files)[0]!r}"
+        data = f" ({', '.join(nested)})" if nested else ""
         raise ConfigurationError(
-            f"{operation.where} takes files and nested data, which one request cannot have: give "
-            "serializer=…"
+            f"{operation.where} takes {named} and nested data{data}, which one request cannot "
+            "have: give serializer=…"
         )

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Unpack
 
-from django.db import connections
+from django.db import DatabaseError, connections
+from django.urls import get_resolver
 
 from django_mcp import registry
 from django_mcp.components.base import Component, ConfigurationError
-from django_mcp.components.tool import ToolOptions
+from django_mcp.components.tool import ToolComponent, ToolOptions
+from django_mcp.concurrency.loops import running_loop
 from django_mcp.frame.frame import Frame
-from django_mcp.pubsub.bus import running_loop
+from django_mcp.rest import availability
 from django_mcp.rest.arguments import UNSET
+from django_mcp.rest.credentials import FindAuth
 from django_mcp.rest.operations import (
     Operation,
     actions_of,
@@ -33,6 +38,26 @@ OWN_OPTIONS = ("serializer", "query")
 """What ``options`` of an action has beside the options of its tool."""
 
 
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """One operation, as its author declares it."""
+
+    view_class: Any
+    name: str
+    """Of its method."""
+    find: Callable[[], Operation]
+    """Returns it; raises ConfigurationError if there is no such operation."""
+    options: Mapping[str, Any]
+
+    @property
+    def view_name(self) -> str:
+        return str(self.view_class.__qualname__)
+
+    @property
+    def where(self) -> str:
+        return f"{self.view_class.__module__}.{self.view_name}.{self.name}"
+
+
 def rest_tools(
     viewset: Any,
     actions: Sequence[str] | None = None,
@@ -42,6 +67,7 @@ def rest_tools(
     prefix: str = "",
     version: str | None = None,
     kwargs: Mapping[str, Any] | None = None,
+    auth: FindAuth | None = None,
     prepare: Prepare | None = None,
     **common: Unpack[ToolOptions],
 ) -> None:
@@ -55,28 +81,57 @@ def rest_tools(
 
     ``prefix`` chooses between several URLs of a view set, ``version`` is the version of the API,
     and ``kwargs`` are arguments of the URL that the caller does not choose.
-    ``prepare(request, frame)`` sets attributes of the request that middleware of the site sets
-    over HTTP.
+    ``auth(frame)`` returns ``request.auth`` for callers without a token of the API, where the
+    permission classes of the view read it. ``prepare(request, frame)`` sets attributes of the
+    request that middleware of the site sets over HTTP.
 
     The tools are built when components are first read, since URLs cannot be imported while apps
-    are getting ready. Raises ConfigurationError then, and for unknown actions at once.
+    are getting ready. An action that cannot be offered is a warning then, in the log and of
+    ``manage.py check``. Raises ConfigurationError for unknown actions at once.
     """
     view_class = view_class_of(viewset)
     if not is_viewset(view_class):
         raise ConfigurationError(f"{view_class.__qualname__} is no view set: use rest_tool")
-    names, own = actions_of(view_class, actions), options or {}
+    check_forced_user()
+    choose = {"prefix": prefix, "kwargs": kwargs}
+    names = actions_of(view_class, actions)
+    declared = _declared_actions(view_class, names, common, options or {}, choose)
+    chosen_server = registry.default if server is None else server
+    if not declared:
+        _record_nothing(chosen_server, view_class)
+    choices = {"version": version, "kwargs": kwargs or {}, "auth": auth, "prepare": prepare}
+    _defer(chosen_server, declared, choices)
+
+
+def _declared_actions(
+    view_class: Any,
+    names: Sequence[str],
+    common: Mapping[str, Any],
+    own: Mapping[str, Mapping[str, Any]],
+    choose: Mapping[str, Any],
+) -> list[Declared]:
     if unknown := own.keys() - set(names):
         raise ConfigurationError(
             f"options has {sorted(unknown)[0]!r}, which is none of the actions"
         )
-    check_forced_user()
-    choose = {"prefix": prefix, "kwargs": kwargs}
+    return [
+        Declared(
+            view_class,
+            name,
+            partial(viewset_operation, view_class, name, choose),
+            {**common, **own.get(name, {})},
+        )
+        for name in names
+    ]
 
-    def operations() -> Iterator[tuple[Operation, Mapping[str, Any]]]:
-        for name in names:
-            yield viewset_operation(view_class, name, choose), {**common, **own.get(name, {})}
 
-    _defer(operations, server, version=version, kwargs=kwargs or {}, prepare=prepare)
+def _record_nothing(server: Server, view_class: Any) -> None:
+    where = f"{view_class.__module__}.{view_class.__qualname__}"
+    reason = (
+        f"{where} has neither list nor retrieve, which are the actions without actions=[…]: name "
+        "those that become tools"
+    )
+    availability.record_missing(server, where, reason)
 
 
 def rest_tool(
@@ -87,6 +142,7 @@ def rest_tool(
     prefix: str = "",
     version: str | None = None,
     kwargs: Mapping[str, Any] | None = None,
+    auth: FindAuth | None = None,
     prepare: Prepare | None = None,
     serializer: Any = UNSET,
     query: Mapping[str, Any] | None = None,
@@ -97,32 +153,56 @@ def rest_tool(
     ``serializer`` describes the data that the view reads, if it is no generic view; None means that
     it reads none. The other parameters are those of ``rest_tools``.
     """
-    view_class_of(view)
+    view_class = view_class_of(view)
     check_forced_user()
     choose = {"prefix": prefix, "kwargs": kwargs}
     given: dict[str, Any] = {**options, "query": query}
     if serializer is not UNSET:
         given["serializer"] = serializer
+    declared = Declared(
+        view_class,
+        method,
+        partial(view_operation, view, method, choose),
+        given,
+    )
+    choices = {"version": version, "kwargs": kwargs or {}, "auth": auth, "prepare": prepare}
+    _defer(registry.default if server is None else server, [declared], choices)
 
-    def operations() -> Iterator[tuple[Operation, Mapping[str, Any]]]:
-        yield view_operation(view, method, choose), given
 
-    _defer(operations, server, version=version, kwargs=kwargs or {}, prepare=prepare)
+def _defer(server: Server, declared: Iterable[Declared], choices: Mapping[str, Any]) -> None:
+    def build() -> list[Component]:
+        # A broken URLconf is an error of the site, and not of one view.
+        _ = get_resolver().url_patterns
+        return [component for each in declared for component in _build(server, each, choices)]
+
+    server.components.defer(lambda: outside_event_loop(build))
 
 
-def _defer(
-    operations: Callable[[], Iterable[tuple[Operation, Mapping[str, Any]]]],
-    server: Server | None,
-    **choices: Any,
-) -> None:
-    def build() -> Iterator[Component]:
-        for operation, options in operations():
-            own = {name: options[name] for name in OWN_OPTIONS if name in options}
-            of_tool = {name: it for name, it in options.items() if name not in own}
-            yield component_of(operation, Choices(**choices, **own), of_tool)
+def _build(
+    server: Server, declared: Declared, choices: Mapping[str, Any]
+) -> Iterator[ToolComponent]:
+    """Yield the tool of an operation, or record why there is none.
 
-    components = (registry.default if server is None else server).components
-    components.defer(lambda: outside_event_loop(lambda: [*build()]))
+    Most of what runs here is code of the site, which may raise anything for a view that is made
+    without a request. One such view must not take the tools of all others with it.
+    """
+    own = {name: it for name, it in declared.options.items() if name in OWN_OPTIONS}
+    of_tool = {name: it for name, it in declared.options.items() if name not in own}
+    try:
+        operation = declared.find()
+        component, credentials = component_of(operation, Choices(**choices, **own), of_tool)
+    except DatabaseError:
+        raise  # Tables may not exist yet: the tools are built later.
+    except ConfigurationError as error:
+        is_named = declared.view_name in str(error)
+        reason = str(error) if is_named else f"{declared.where}: {error}"
+        availability.record_missing(server, declared.where, reason)
+    except Exception as error:
+        reason = f"{declared.where}: {type(error).__name__}: {error}"
+        availability.record_missing(server, declared.where, reason)
+    else:
+        availability.record_tool(server, declared.where, credentials)
+        yield component
 
 
 def outside_event_loop(build: Callable[[], list[Component]]) -> list[Component]:

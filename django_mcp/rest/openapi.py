@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any
 
 Schema = dict[str, Any]
@@ -18,10 +19,10 @@ OF_VALUES = frozenset({"enum", "const", "default", "required", "examples"})
 
 def to_json_schema(schema: Any, *, hidden: str = "readOnly") -> Any:
     """Return a schema of OpenAPI 3.0 or 3.1 as JSON Schema, without ``hidden`` properties."""
-    if isinstance(schema, list):
+    if isinstance(schema, list | tuple):
         return [to_json_schema(each, hidden=hidden) for each in schema]
     if not isinstance(schema, Mapping):
-        return schema
+        return to_json_value(schema)
     changed = {
         key: _member(key, value, hidden)
         for key, value in schema.items()
@@ -42,7 +43,22 @@ def _member(key: str, value: Any, hidden: str) -> Any:
             for name, each in value.items()
             if not (isinstance(each, Mapping) and each.get(hidden) is True)
         }
-    return value if key in OF_VALUES else to_json_schema(value, hidden=hidden)
+    return to_json_value(value) if key in OF_VALUES else to_json_schema(value, hidden=hidden)
+
+
+def to_json_value(value: Any) -> Any:
+    """Return a value in a schema as JSON: validators and defaults of the site may have others.
+
+    A bound such as ``Decimal("180.0")`` is a number; what JSON does not have is a string.
+    """
+    if isinstance(value, Mapping):
+        return {str(name): to_json_value(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json_value(item) for item in value]
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    is_json = value is None or isinstance(value, str | int | float | bool)
+    return value if is_json else str(value)
 
 
 def _exclusive(schema: Schema) -> Schema:
@@ -75,20 +91,20 @@ def nullable(schema: Schema) -> Schema:
 
 def definitions(schema: Any, components: Mapping[str, Any]) -> dict[str, Any]:
     """Return the components to which ``schema`` refers, directly or not, by name."""
-    found: dict[str, Any] = {}
+    referenced: dict[str, Any] = {}
     waiting = [schema]
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, Mapping):
-            reference = each.get("$ref")
+        part = waiting.pop()
+        if isinstance(part, Mapping):
+            reference = part.get("$ref")
             name = str(reference).removeprefix("#/$defs/")
-            if reference is not None and name in components and name not in found:
-                found[name] = components[name]
+            if reference is not None and name in components and name not in referenced:
+                referenced[name] = components[name]
                 waiting.append(components[name])
-            waiting += each.values()
-        elif isinstance(each, list):
-            waiting += each
-    return found
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+    return referenced
 
 
 def map_schemas(schema: Any, change: Callable[[Schema], Schema]) -> Any:

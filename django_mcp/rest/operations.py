@@ -66,7 +66,9 @@ class Operation:
         ``swagger_fake_view`` says that only its schema is read, as it does for drf-spectacular.
         """
         view = self.view_class(**self.route.callback.initkwargs)
-        view.args, view.kwargs, view.format_kwarg = (), {}, None
+        view.args = ()
+        view.kwargs = {}
+        view.format_kwarg = None
         view.swagger_fake_view = True
         if is_viewset(self.view_class):
             view.action_map = self.route.callback.actions
@@ -100,7 +102,8 @@ def force_user(request: Any, user: Any, auth: Any) -> None:
 
 def check_forced_user() -> None:
     """Raise RuntimeError if the installed REST framework ignores ``force_user``."""
-    request, user = HttpRequest(), AnonymousUser()
+    request = HttpRequest()
+    user = AnonymousUser()
     force_user(request, user, None)
     if Request(request, authenticators=[_Unexpected()]).user is not user:
         raise RuntimeError(
@@ -163,7 +166,8 @@ def viewset_operation(view_class: Any, action: str, choose: Mapping[str, Any]) -
 
 def view_operation(view: Any, method: str, choose: Mapping[str, Any]) -> Operation:
     """Return the operation of a method of a view; raises ConfigurationError."""
-    view_class, method = view_class_of(view), method.lower()
+    view_class = view_class_of(view)
+    method = method.lower()
     if is_viewset(view_class):
         raise ConfigurationError(f"{view_class.__qualname__} is a view set: use rest_tools")
     if method not in METHODS or not hasattr(view_class, method):
@@ -177,7 +181,8 @@ def view_operation(view: Any, method: str, choose: Mapping[str, Any]) -> Operati
 
 
 def _only(what: str, routes: Iterator[Route], choose: Mapping[str, Any]) -> Route:
-    prefix, kwargs = choose.get("prefix") or "", choose.get("kwargs") or {}
+    prefix = choose.get("prefix") or ""
+    kwargs = choose.get("kwargs") or {}
     beginning = prefix.lstrip("/")
     fitting = [
         route

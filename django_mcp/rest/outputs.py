@@ -108,7 +108,10 @@ def _type(kind: str) -> Callable[[Any], Schema]:
 
 
 def _list(child: str) -> Callable[[Any], Schema]:
-    return lambda field: {"type": "array", "items": nullable(_of_field(getattr(field, child)))}
+    def build(field: Any) -> Schema:
+        return {"type": "array", "items": nullable(_of_field(getattr(field, child)))}
+
+    return build
 
 
 def _temporal(field: Any) -> Schema:

@@ -52,13 +52,13 @@ def of_view(operation: Operation, view: Any) -> list[QueryParameter]:
     """Return the parameters by which the objects of a list are filtered, ordered and paginated."""
     if not is_list(operation):
         return []
-    found: list[QueryParameter] = []
+    of_list: list[QueryParameter] = []
     for backend in getattr(view, "filter_backends", ()):
-        found += of_backend(backend(), view)
+        of_list += of_backend(backend(), view)
     paginator = getattr(view, "paginator", None)
     if paginator is not None:
-        found += map(of_openapi, paginator.get_schema_operation_parameters(view))
-    return found
+        of_list += map(of_openapi, paginator.get_schema_operation_parameters(view))
+    return of_list
 
 
 def is_list(operation: Operation) -> bool:
@@ -76,14 +76,15 @@ def of_backend(backend: Any, view: Any) -> Iterable[QueryParameter]:
 def _described(backend: Any, view: Any) -> Iterable[Mapping[str, Any]]:
     described: Iterable[Mapping[str, Any]] = backend.get_schema_operation_parameters(view)
     allowed = getattr(view, "ordering_fields", None)
-    for each in described:
-        # OrderingFilter ignores the names of other fields: say which there are.
-        is_ordering = each["name"] == getattr(backend, "ordering_param", None)
+    for parameter in described:
+        is_ordering = parameter["name"] == getattr(backend, "ordering_param", None)
         if is_ordering and isinstance(allowed, list | tuple):
-            names = [each if isinstance(each, str) else each[0] for each in allowed]
+            # OrderingFilter ignores the names of other fields: say which there are.
+            names = [field if isinstance(field, str) else field[0] for field in allowed]
             text = f"One of {', '.join(names)}; with - in front, descending; several with commas"
-            each = {**each, "description": text}
-        yield each
+            yield {**parameter, "description": text}
+        else:
+            yield parameter
 
 
 def of_openapi(parameter: Mapping[str, Any]) -> QueryParameter:
@@ -102,25 +103,26 @@ SEPARATORS = {"spaceDelimited": " ", "pipeDelimited": "|"}
 
 def of_filterset(filterset_class: Any) -> Iterator[QueryParameter]:
     """Yield the parameters of a FilterSet of django-filter."""
-    for name, each in getattr(filterset_class, "base_filters", {}).items():
+    for name, item in getattr(filterset_class, "base_filters", {}).items():
         # The choices of such a filter are all values in the database.
-        if type(each).__name__ in ("AllValuesFilter", "AllValuesMultipleFilter"):
+        if type(item).__name__ in ("AllValuesFilter", "AllValuesMultipleFilter"):
             yield QueryParameter(name, {"type": "string"})
         else:
-            yield from _of_filter(name, each)
+            yield from _of_filter(name, item)
 
 
-def _of_filter(name: str, each: Any) -> Iterator[QueryParameter]:
-    field = each.field
-    required = bool(each.extra.get("required"))
+def _of_filter(name: str, item: Any) -> Iterator[QueryParameter]:
+    field = item.field
+    required = bool(item.extra.get("required"))
     suffixes = getattr(field.widget, "suffixes", None)
     if suffixes and isinstance(field, forms.MultiValueField):
         for suffix, part in zip(suffixes, field.fields, strict=True):
             yield QueryParameter(field.widget.suffixed(name, suffix), _schema(name, part))
-    elif hasattr(each, "base_field_class"):
+    elif hasattr(item, "base_field_class"):
         # Filters "in" and "range" take several values, separated by commas.
-        item = {key: it for key, it in _schema(name, field).items() if key != "description"}
-        yield QueryParameter(name, {"type": "array", "items": item, "minItems": 1}, required, ",")
+        of_one = {key: it for key, it in _schema(name, field).items() if key != "description"}
+        schema = {"type": "array", "items": of_one, "minItems": 1}
+        yield QueryParameter(name, schema, required, ",")
     else:
         yield QueryParameter(name, _schema(name, field), required)
 

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
-from django.core.files.uploadedfile import UploadedFile
 from django.core.handlers.asgi import ASGIRequest
 from django.urls import ResolverMatch
-from rest_framework.renderers import MultiPartRenderer
 
 from django_mcp import conf
-from django_mcp.auth.base import Principal
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.transport import HttpTransport
+from django_mcp.rest.form_data import FormData
 from django_mcp.rest.operations import force_user
 
 JSON = "application/json"
@@ -36,45 +33,26 @@ class ToolRequest(ASGIRequest):
     mcp_response: Any = None
 
 
-class CallerAuth:
-    """``request.auth`` of a view: what the access token of the caller allows.
-
-    Its attributes are those by which permission classes read access tokens.
-    """
-
-    def __init__(self, principal: Principal) -> None:
-        self.principal = principal
-        self.scopes = principal.scopes
-        self.claims = principal.claims
-
-    @property
-    def scope(self) -> str:
-        """The scopes, separated by spaces."""
-        return " ".join(sorted(self.scopes))
-
-    def allow_scopes(self, scopes: Any) -> bool:
-        """Return whether the token has all of ``scopes``."""
-        return set(scopes) <= self.scopes
-
-    is_valid = allow_scopes
-
-    def is_expired(self) -> bool:
-        """Return False: the authenticator of the server rejects an expired token."""
-        return False
-
-
 def build(
     method: str,
     path: str,
     match: ResolverMatch,
     frame: Frame,
     *,
+    auth: Any = None,
     query: str = "",
     accept: str = ACCEPT,
     content_type: str = "",
     body: bytes = b"",
+    form: FormData | None = None,
 ) -> ToolRequest:
-    """Return the request of a call."""
+    """Return the request of a call; ``auth`` becomes its ``request.auth``.
+
+    The body is bytes, or a form that is handed to the view without encoding it.
+    """
+    if form is not None:
+        content_type = form.content_type
+        body = form.body
     headers = {"host": host_of(frame), "accept": accept}
     if content_type:
         headers |= {"content-type": content_type, "content-length": str(len(body))}
@@ -94,14 +72,16 @@ def build(
     request.mcp_frame = frame
     # No browser sends this request: there is nothing to forge.
     request._dont_enforce_csrf_checks = True  # type: ignore[attr-defined]
-    set_caller(request, frame)
+    if form is not None:
+        request.upload_handlers = [form.handler()]
+    set_caller(request, frame, auth)
     return request
 
 
-def set_caller(request: Any, frame: Frame) -> None:
+def set_caller(request: Any, frame: Frame, auth: Any) -> None:
     """Set the user of the Frame, as AuthenticationMiddleware and an authenticator would do."""
     user = AnonymousUser() if frame.user is None else frame.user
-    force_user(request, user, None if frame.auth is None else CallerAuth(frame.auth))
+    force_user(request, user, auth)
 
     async def auser() -> Any:
         return user
@@ -111,18 +91,6 @@ def set_caller(request: Any, frame: Frame) -> None:
 
 def encode_json(data: Any) -> bytes:
     return json.dumps(data).encode()
-
-
-def encode_multipart(data: Mapping[str, Any]) -> tuple[str, bytes]:
-    """Return the content type and the body of a form with files."""
-    renderer = MultiPartRenderer()
-    kept = {name: _part(value) for name, value in data.items() if value is not None}
-    return str(renderer.media_type), renderer.render(kept)
-
-
-def _part(value: Any) -> Any:
-    is_text = isinstance(value, bool)
-    return value if isinstance(value, UploadedFile) or not is_text else str(value).lower()
 
 
 def host_of(frame: Frame) -> str:

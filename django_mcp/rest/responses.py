@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.http import HttpResponseBase
@@ -12,32 +12,29 @@ from django_mcp.components.responses import Response
 from django_mcp.forms.messages import tool_error
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.errors import AuthenticationRequired, ToolError
+from django_mcp.runtime.django_exceptions import detail_lines
 
 MAX_BYTES = 1_000_000
 """The largest response. A larger one is an error: the caller can filter or paginate."""
-MAX_DEPTH = 8
-"""Levels of nested validation errors."""
 
 SUMMARIES: Mapping[int, str] = {
-    400: "The request was not accepted.",
-    403: "This is not permitted.",
+    400: "The request is invalid.",
+    403: "Permission denied.",
     404: "Not found.",
-    405: "This method is not allowed here.",
-    406: "The view has no JSON.",
-    409: "This conflicts with the present state.",
-    410: "This is gone.",
-    412: "This has changed meanwhile.",
+    405: "The view does not support this method.",
+    406: "The view cannot respond with JSON.",
+    409: "The request conflicts with the current state.",
+    410: "The object no longer exists.",
+    412: "The object has changed since it was read.",
     413: "The request is too large.",
-    415: "The view does not accept this kind of data.",
-    422: "The request was not accepted.",
-    423: "This is locked.",
+    415: "The view does not accept this media type.",
+    422: "The request is invalid.",
+    423: "The object is locked.",
     429: "Too many requests.",
 }
 """What a status means to a model. Details of the view follow."""
 
 DENIED = (401, 403)
-NON_FIELD = ("non_field_errors", "detail", "__all__")
-"""Keys whose messages concern no single field."""
 
 
 def read(response: HttpResponseBase, frame: Frame) -> Any:
@@ -61,7 +58,7 @@ def read(response: HttpResponseBase, frame: Frame) -> Any:
         summary = SUMMARIES[403]
     if wait := response.headers.get("Retry-After"):
         summary = f"{summary} Try again in {wait[:20]} seconds."
-    raise tool_error(summary, error_lines(loaded(content, response)))
+    raise tool_error(summary, detail_lines(loaded(content, response)))
 
 
 def is_anonymous(frame: Frame) -> bool:
@@ -119,23 +116,3 @@ def loaded(content: bytes, response: HttpResponseBase) -> Any:
         return json.loads(content) if is_json(media_type) else None
     except ValueError:
         return None
-
-
-def error_lines(details: Any, path: str = "", depth: int = 0) -> Iterator[str]:
-    """Yield a line for each message in the details of an error, with the path of its field."""
-    if isinstance(details, Mapping) and depth < MAX_DEPTH:
-        for key, inner in details.items():
-            is_general = key in NON_FIELD
-            yield from error_lines(inner, path if is_general else _joined(path, key), depth + 1)
-    elif isinstance(details, list) and depth < MAX_DEPTH:
-        for index, inner in enumerate(details):
-            # Of a list of objects, the place matters; of messages it does not.
-            is_message = not isinstance(inner, Mapping | list)
-            inner_path = path if is_message else _joined(path, index)
-            yield from error_lines(inner, inner_path, depth + 1)
-    elif isinstance(details, str | int | float) and details != "":
-        yield f"{path}: {details}" if path else str(details)
-
-
-def _joined(path: str, key: Any) -> str:
-    return f"{path}.{key}" if path else str(key)

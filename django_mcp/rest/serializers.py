@@ -108,9 +108,12 @@ def _temporal(name: str, setting: str) -> Callable[[Any], Schema]:
 
 
 def _number(kind: str) -> Callable[[Any], Schema]:
-    return lambda field: _without_none(
-        type=kind, minimum=_bound(field.min_value), maximum=_bound(field.max_value)
-    )
+    def build(field: Any) -> Schema:
+        return _without_none(
+            type=kind, minimum=_bound(field.min_value), maximum=_bound(field.max_value)
+        )
+
+    return build
 
 
 def _decimal(field: Any) -> Schema:
@@ -148,6 +151,11 @@ def _primary_key(field: Any) -> Schema:
     return {"type": ["integer", "string"]} if queryset is None else key_schema(queryset.model)
 
 
+def _several_related(field: Any) -> Schema:
+    schema = {"type": "array", "items": input_schema(field.child_relation)}
+    return schema if field.allow_empty else {"minItems": 1, **schema}
+
+
 def _slug(field: Any) -> Schema:
     queryset = field.queryset
     return {"type": "string"} if queryset is None else key_schema(queryset.model, field.slug_field)
@@ -172,11 +180,7 @@ SCHEMAS: Mapping[type, Callable[[Any], Schema]] = {
     serializers.BaseSerializer: lambda field: {},
     serializers.Serializer: _object,
     serializers.ListSerializer: _list,
-    relations.ManyRelatedField: lambda field: {
-        **_without_none(minItems=None if field.allow_empty else 1),
-        "type": "array",
-        "items": input_schema(field.child_relation),
-    },
+    relations.ManyRelatedField: _several_related,
     relations.PrimaryKeyRelatedField: _primary_key,
     relations.HyperlinkedRelatedField: lambda field: {"type": "string", "format": "uri-reference"},
     relations.SlugRelatedField: _slug,

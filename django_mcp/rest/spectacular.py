@@ -39,21 +39,23 @@ def describe(operation: Operation) -> Described | None:
     generator: Any = SchemaGenerator(patterns=[_pattern(operation)])  # type: ignore[no-untyped-call]
     with GENERATOR_STATS.silence():
         document = generator.get_schema(public=True)
-    methods = document["paths"].values()
-    found = [each[operation.method] for each in methods if operation.method in each]
-    if not found:
+    descriptions = [
+        methods[operation.method]
+        for methods in document["paths"].values()
+        if operation.method in methods
+    ]
+    if not descriptions:
         return None  # Excluded by @extend_schema, or by a hook of the site.
-    described = found[0]
+    described = descriptions[0]
     body = _body(described.get("requestBody") or {})
     components = document.get("components", {}).get("schemas", {})
     converted = {name: to_json_schema(each) for name, each in components.items()}
     # The format would choose another renderer than that of JSON.
-    named = [
-        each
-        for each in described.get("parameters", ())
-        if each["in"] == "query" and each["name"] != api_settings.URL_FORMAT_OVERRIDE
+    parameters = [
+        of_openapi(parameter)
+        for parameter in described.get("parameters", ())
+        if parameter["in"] == "query" and parameter["name"] != api_settings.URL_FORMAT_OVERRIDE
     ]
-    parameters = [of_openapi(each) for each in named]
     schemas = [body, *(each.schema for each in parameters)]
     return Described(
         title=described.get("summary", ""),

@@ -28,8 +28,9 @@ from django_mcp.components.tool import ToolComponent, tool_component
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.errors import ToolError
 from django_mcp.rest import arguments as readers
-from django_mcp.rest import outputs, parameters, requests, responses
+from django_mcp.rest import credentials, form_data, outputs, parameters, requests, responses
 from django_mcp.rest.arguments import Arguments
+from django_mcp.rest.credentials import Credentials, FindAuth
 from django_mcp.rest.operations import Operation, base_name, is_viewset
 
 HINTS: Mapping[str, Mapping[str, bool]] = {
@@ -58,14 +59,15 @@ class Choices:
     version: str | None = None
     kwargs: Mapping[str, Any]
     prepare: Any = None
+    auth: FindAuth | None = None
     serializer: Any = readers.UNSET
     query: Mapping[str, Any] | None = None
 
 
 def component_of(
     operation: Operation, choices: Choices, options: Mapping[str, Any]
-) -> ToolComponent:
-    """Return the tool of an operation; raises ConfigurationError."""
+) -> tuple[ToolComponent, Credentials]:
+    """Return the tool of an operation, and its credentials; raises ConfigurationError."""
     view = operation.view()
     kwargs, accept, query = of_version(operation, view, choices)
     arguments, described = readers.read(
@@ -77,6 +79,7 @@ def component_of(
         accept=accept,
         query=query,
         content_types=content_types(operation, view, arguments),
+        credentials=credentials.of_operation(operation, view, choices.auth),
         prepare=choices.prepare,
     )
     texts = ("", "") if described is None else (described.title, described.description)
@@ -92,7 +95,8 @@ def component_of(
     handler = caller.call_async if is_async_view else caller.call
     component = tool_component(handler, **{**declared, **options})
     where = operation.view_class
-    return replace(component, module=where.__module__, find_line=partial(line_of, where))
+    source = {"module": where.__module__, "find_line": partial(line_of, where)}
+    return replace(component, **source), caller.credentials
 
 
 class Caller:
@@ -106,8 +110,10 @@ class Caller:
         accept: str,
         query: Mapping[str, str],
         content_types: Sequence[str],
+        credentials: Credentials,
         prepare: Any,
     ) -> None:
+        self.credentials = credentials
         self._operation = operation
         self._arguments = arguments
         self._accept = accept
@@ -121,7 +127,7 @@ class Caller:
         view = BaseHandler().make_view_atomic(match.func)
         try:
             response = view(request, *match.args, **match.kwargs)
-            return responses.read(rendered(response), frame)
+            return read_rendered(response, frame)
         except tuple(STATUSES) as error:
             return responses.read(response_to(error), frame)
 
@@ -132,49 +138,49 @@ class Caller:
             response = await view(request, *match.args, **match.kwargs)
         except tuple(STATUSES) as error:
             response = response_to(error)
-        return await frame.exchange.run(lambda: responses.read(rendered(response), frame))
+        return await frame.exchange.run(read_rendered, response, frame)
 
     def _request(
         self, arguments: Mapping[str, Any], frame: Frame
     ) -> tuple[requests.ToolRequest, ResolverMatch]:
-        found = self._arguments
-        path = {name: arguments[name] for name in found.path}
-        resolved = self._operation.route.resolve({**path, **found.fixed})
+        declared = self._arguments
+        path = {name: arguments[name] for name in declared.path}
+        resolved = self._operation.route.resolve({**path, **declared.fixed})
         if resolved is None:
             raise ToolError(responses.SUMMARIES[404])
-        content_type, body = self._body(arguments)
+        auth = self.credentials.request_auth(frame)
         fixed = [parameters.QueryParameter(name, {}) for name in self._fixed_query]
         request = requests.build(
             self._operation.method,
             *resolved,
             frame,
-            query=parameters.encode([*found.query, *fixed], {**arguments, **self._fixed_query}),
+            auth=auth,
+            query=parameters.encode([*declared.query, *fixed], {**arguments, **self._fixed_query}),
             accept=self._accept,
-            content_type=content_type,
-            body=body,
+            **self._body(arguments),
         )
         if self._prepare is not None:
             self._prepare(request, frame)
-            requests.set_caller(request, frame)
+            requests.set_caller(request, frame, auth)
         return request, resolved[1]
 
-    def _body(self, arguments: Mapping[str, Any]) -> tuple[str, bytes]:
+    def _body(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The parts of the request that have its data."""
         if not self._operation.has_body:
-            return "", b""
+            return {}
         data = {} if self._arguments.body is None else self._arguments.data(arguments)
         has_files = any(data[name] for name in self._arguments.files & data.keys())
         chosen = self._content_types[-1 if has_files else 0]
         if chosen == MultiPartParser.media_type:
-            return requests.encode_multipart(data)
-        return chosen, requests.encode_json(data)
+            return {"form": form_data.of_values(data)}
+        return {"content_type": chosen, "body": requests.encode_json(data)}
 
 
-def rendered(response: Any) -> HttpResponseBase:
-    """Return the response with its content, as Django renders it after the middleware."""
+def read_rendered(response: Any, frame: Frame) -> Any:
+    """Return what the tool returns; the content is rendered here, as Django does at the end."""
     if callable(getattr(response, "render", None)) and not response.is_rendered:
         response.render()
-    result: HttpResponseBase = response
-    return result
+    return responses.read(response, frame)
 
 
 STATUSES: Mapping[type[Exception], int] = {
@@ -198,23 +204,26 @@ def content_types(operation: Operation, view: Any, arguments: Arguments) -> Sequ
     if not operation.has_body:
         return ()
     accepted = [str(parser.media_type) for parser in view.parser_classes]
+    # A parser of another kind would read the body itself, in which there is no form.
+    is_usual = any(issubclass(parser, MultiPartParser) for parser in view.parser_classes)
     of_json = [each for each in accepted if responses.is_json(each)][:1]
     multipart = str(MultiPartParser.media_type)
-    of_form = [multipart] if multipart in accepted and not arguments.is_body_nested else []
-    found = [*of_json, *(of_form if arguments.files or not of_json else ())]
-    if not found or (arguments.files and not of_form):
+    of_form = [multipart] if is_usual and not arguments.is_body_nested else []
+    usable = [*of_json, *(of_form if arguments.files or not of_json else ())]
+    if not usable or (arguments.files and not of_form):
         raise ConfigurationError(
             f"{operation.where} accepts {', '.join(accepted) or 'nothing'}, but a tool sends JSON, "
-            "or multipart/form-data where there are files: add a parser"
+            "or forms where there are files: add MultiPartParser, or a class derived from it"
         )
-    return found
+    return usable
 
 
 def of_version(
     operation: Operation, view: Any, choices: Choices
 ) -> tuple[Mapping[str, Any], str, Mapping[str, str]]:
     """Return the arguments of the path, the Accept header and the query for the version."""
-    scheme, version = view.versioning_class, choices.version
+    scheme = view.versioning_class
+    version = choices.version
     accept = requests.ACCEPT
     is_in_path = scheme is not None and issubclass(scheme, URLPathVersioning)
     if version is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from django.contrib.auth import get_permission_codename
 from django.db.models import Model, QuerySet
 
-from django_mcp.auth import scopes
+from django_mcp.auth import permissions, scopes
 from django_mcp.toolsets.base import BaseToolset
 from django_mcp.toolsets.queries.paths import Path
 from django_mcp.toolsets.queries.scope import Scope, is_everything, prefixes, related_rows, visible
@@ -37,11 +37,14 @@ def add(server: Server, toolset: BaseToolset) -> None:
     _toolsets.setdefault(server, []).append(toolset)
 
 
+def of_server(server: Server) -> Sequence[BaseToolset]:
+    """Return the toolsets of a server."""
+    return _toolsets.get(server, ())
+
+
 def of_model(server: Server, model: type[Model]) -> list[BaseToolset]:
     """Return the toolsets of ``model`` on a server."""
-    found = _toolsets.get(server, ())
-    wanted = model._meta.concrete_model
-    return [each for each in found if each.model._meta.concrete_model is wanted]
+    return [toolset for toolset in of_server(server) if _is_of(toolset, model)]
 
 
 def permission_of(toolset: BaseToolset, operation: str) -> Any:
@@ -62,38 +65,91 @@ def may(frame: Frame, permission: Any) -> bool:
     if permission is None:
         return True
     if isinstance(permission, str):
-        return frame.user is not None and bool(frame.user.has_perm(permission))
+        return permissions.has(frame.user, permission)
     allowed: Any = permission(frame)
     return bool(frame.exchange.wait(allowed) if iscoroutine(allowed) else allowed)
 
 
-def may_view(frame: Frame, toolset: BaseToolset) -> bool:
-    """Return whether the caller may get rows of a toolset."""
-    options = toolset.options.get("get", {})
+def may_use(frame: Frame, toolset: BaseToolset, operation: str) -> bool:
+    """Return whether the caller has the permission and the scopes of an operation."""
+    options = toolset.options.get(operation, {})
     needed = options.get("scopes") or ()
     names = frozenset(needed.split() if isinstance(needed, str) else needed)
     if names:
         hierarchy = frame.server.options.scope_hierarchy
         if not scopes.grants(frame.principal.scopes, names, hierarchy):
             return False
-    return may(frame, permission_of(toolset, "get"))
+    return may(frame, permission_of(toolset, operation))
+
+
+def toolsets_on_server(frame: Frame, model: type[Model]) -> list[BaseToolset]:
+    """Return the toolsets of ``model`` on the server of a call; a Frame for a test has none."""
+    server = frame.private.get("server")
+    return [] if server is None else of_model(server, model)
 
 
 def related_queryset(toolset: BaseToolset, frame: Frame, model: type[Model]) -> QuerySet[Any]:
     """Return the rows of a related model that the caller may see; see ``ModelToolset``."""
     rows: QuerySet[Any] = model._base_manager.all()
-    server = frame.private.get("server")
-    others = [] if server is None else of_model(server, model)
+    others = toolsets_on_server(frame, model)
     if not others:
-        is_open = toolset.permissions is None
-        return rows if is_open or may(frame, model_permission(model, "view")) else rows.none()
+        return rows if may(frame, model_permission(model, "view")) else rows.none()
     for other in others:
-        if not may_view(frame, other):
+        if not may_use(frame, other, "get"):
             return rows.none()
-        limited = other.get_queryset(frame)
-        if not is_everything(limited.query):
-            rows = rows.filter(pk__in=limited.order_by().values("pk"))
+        rows = _limited(rows, other.get_queryset(frame))
     return rows
+
+
+def _limited(rows: QuerySet[Any], limit: QuerySet[Any]) -> QuerySet[Any]:
+    if is_everything(limit.query):
+        return rows
+    return rows.filter(pk__in=limit.order_by().values("pk"))
+
+
+def may_write(
+    toolset: BaseToolset,
+    frame: Frame,
+    operation: str,
+    model: type[Model],
+    rows: Sequence[Model],
+    using: str,
+) -> bool:
+    """Return whether the caller may "update" or "delete" rows that a deletion takes along.
+
+    The rows are of any model, also of the toolset's own. All toolsets of the model have to permit
+    the operation, to show the rows, and to agree to each of them.
+    """
+    toolsets = toolsets_on_server(frame, model)
+    if _is_of(toolset, model) and toolset not in toolsets:
+        toolsets.append(toolset)
+    offering = [other for other in toolsets if operation in other.operations]
+    if not all(may_use(frame, other, operation) for other in offering):
+        return False
+    if not offering and not may(frame, model_permission(model, ACTIONS[operation])):
+        return False
+    return _shows(toolset, frame, model, rows, using) and all(
+        other.has_object_permission(frame, row, asked)
+        for other in toolsets
+        for row in rows
+        for asked in ("get", operation)
+    )
+
+
+def _shows(
+    toolset: BaseToolset, frame: Frame, model: type[Model], rows: Sequence[Model], using: str
+) -> bool:
+    """Whether the caller sees all of these rows."""
+    keys = {row.pk for row in rows}
+    where = f"{type(toolset).__qualname__}.get_related_queryset"
+    seen = visible(toolset.get_related_queryset(frame, model), model, where)
+    if _is_of(toolset, model):
+        seen = _limited(seen, toolset.get_queryset(frame))
+    return seen.using(using).filter(pk__in=keys).count() == len(keys)
+
+
+def _is_of(toolset: BaseToolset, model: type[Model]) -> bool:
+    return toolset.model._meta.concrete_model is model._meta.concrete_model
 
 
 def scope_of(toolset: BaseToolset, frame: Frame, paths: Iterable[Path] = ()) -> Scope:

@@ -35,7 +35,8 @@ class Aggregator:
     declaration: Declaration
 
     def aggregate(self, params: Arguments, frame: Frame) -> dict[str, Any]:
-        sent, declaration = params.sent(), self.declaration
+        sent = params.sent()
+        declaration = self.declaration
         groups = [declaration.groups[n] for n in dict.fromkeys(sent.get("group_by") or ())]
         names = dict.fromkeys(sent.get("aggregates") or ())
         aggregations = [declaration.aggregations[name] for name in names]
@@ -67,9 +68,9 @@ class Aggregator:
         most = self.toolset.max_groups
         query_check.check(rows.query, allowed)
         with limited(rows.db, self.toolset.statement_timeout):
-            found = [*rows[: most + 1]]
-        shown = [_shown(row, groups, aggregations) for row in found[:most]]
-        return {"groups": shown, "has_more": len(found) > most}
+            first = [*rows[: most + 1]]
+        shown = [_shown(row, groups, aggregations) for row in first[:most]]
+        return {"groups": shown, "has_more": len(first) > most}
 
 
 def _group(scope: Scope, group: Group) -> Any:

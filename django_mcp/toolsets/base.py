@@ -54,7 +54,10 @@ class BaseToolset(ABC):
     uri_scheme: ClassVar[str | None] = None
     """The scheme of the resource of a row; None: the name, "" for no resources."""
     permissions: ClassVar[Mapping[str, Any] | None] = {}
-    """Other permissions than those of the model, by operation; None: nobody needs any."""
+    """Other permissions than those of the model, by operation; None: nobody needs any.
+
+    They concern ``model`` alone, and never the models to which it is related.
+    """
     options: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Further options of the tools, by operation, such as ``{"delete": {"scopes": [...]}}``."""
     confirm_delete: ClassVar[bool] = False
@@ -68,7 +71,7 @@ class BaseToolset(ABC):
     max_characters: ClassVar[int] = 50_000
     """Characters of the values of one answer, about: a list ends early, and texts are cut."""
     max_deleted: ClassVar[int] = 1_000
-    """Rows of one model that may be deleted together with a row."""
+    """Rows of one relation that may be deleted or changed together with a row."""
     statement_timeout: ClassVar[float] = 5.0
     """Seconds of one statement in the database."""
 
@@ -79,8 +82,9 @@ class BaseToolset(ABC):
     def has_object_permission(self, frame: Frame, obj: Any, operation: str) -> bool:
         """Return whether the caller may "get", "create", "update" or "delete" this row.
 
-        A row that the caller may not "get" does not exist for them. Lists, counts and aggregates
-        do not call it: limit them by ``get_queryset``.
+        A row that the caller may not "get" does not exist for them. Rows that a deletion takes
+        along are asked for, too. Lists, counts and aggregates do not call it: limit them by
+        ``get_queryset``.
         """
         return True
 

@@ -87,12 +87,12 @@ class _Builder:
             raise ConfigurationError(
                 f"{self._where} has options for {min(unknown)!r}: no operation"
             )
-        found: list[Component] = [
+        components: list[Component] = [
             self._tool(name, BUILDERS[name](self)) for name in self._declared.operations
         ]
         if "get" in self._declared.operations and self._toolset.uri_scheme != "":
-            found.append(self._template())
-        return found
+            components.append(self._template())
+        return components
 
     def _default_plural(self) -> str:
         plural = self._options.verbose_name_plural
@@ -107,14 +107,14 @@ class _Builder:
             return operation.handler(params, frame)
 
         options = self._options
-        named = options.verbose_name_plural if operation.is_plural else options.verbose_name
-        title = joined(operation.title, named)
+        rows = options.verbose_name_plural if operation.is_plural else options.verbose_name
+        title = joined(operation.title, rows)
         built = tool_component(
             execute,
             **{
                 "name": f"{name}_{self._plural if operation.is_plural else self._name}",
                 "title": title,
-                "description": self._description(operation, named),
+                "description": self._description(operation, rows),
                 "input_schema": given.model,
                 "permission": access.permission_of(self._toolset, name),
                 **operation.hints,
@@ -130,14 +130,12 @@ class _Builder:
         # A lazy title tells the server to describe the tool for each list.
         return TranslatedTool(**{**values, "title": format_lazy("{}", title)})
 
-    def _description(self, operation: Operation, named: Any) -> Any:
-        text = joined(operation.description, named)
+    def _description(self, operation: Operation, rows: Any) -> Any:
+        text = joined(operation.description, rows)
         docstring = cleandoc(type(self._toolset).__doc__ or "")
-        return (
-            joined("{}\n\n" + docstring.replace("{", "{{").replace("}", "}}"), text)
-            if (docstring)
-            else text
-        )
+        if not docstring:
+            return text
+        return joined("{}\n\n" + docstring.replace("{", "{{").replace("}", "}}"), text)
 
     def _source(self) -> dict[str, Any]:
         """Where the class is, for lists of the site's components."""
@@ -145,7 +143,8 @@ class _Builder:
         return {"module": kind.__module__, "find_line": partial(line_of, kind)}
 
     def _template(self) -> Component:
-        key, reader = self._declared.key, self._reader
+        key = self._declared.key
+        reader = self._reader
         scheme = self._toolset.uri_scheme or re.sub(r"[^a-z0-9+.-]", "-", self._name.lower())
 
         adapter: TypeAdapter[Any] = TypeAdapter(key.kind.annotation)
@@ -224,9 +223,10 @@ class _Builder:
         )
 
     def create(self) -> Operation:
+        writer = self._writer()
         return Operation(
-            handler=self._writer().create,
-            parameters=writes.parameters(self._writer().form_class, self._where),
+            handler=writer.create,
+            parameters=writes.parameters(writer.form_class, self._where),
             output=schemas.row_schema(self._declared),
             title="Create {}",
             is_plural=False,
@@ -235,10 +235,12 @@ class _Builder:
         )
 
     def update(self) -> Operation:
-        key, form_class = self._declared.key.name, self._writer().form_class
+        key = self._declared.key.name
+        writer = self._writer()
+        written = writes.parameters(writer.form_class, self._where, without=key)
         return Operation(
-            handler=self._writer().update,
-            parameters={**self._key(), **writes.parameters(form_class, self._where, without=key)},
+            handler=writer.update,
+            parameters={**self._key(), **written},
             output=schemas.row_schema(self._declared),
             title="Update {}",
             is_plural=False,

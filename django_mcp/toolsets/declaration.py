@@ -96,11 +96,11 @@ class Declaration:
     @property
     def paths(self) -> tuple[Path, ...]:
         """Every path that a query may contain."""
-        found = [column.path for column in (*self.columns, *self.orderings.values())]
-        found += [item.path for item in self.filters.values()]
-        found += [group.column.path for group in self.groups.values()]
-        found += [item.column.path for item in self.aggregations.values()]
-        return (*found, *self.search, self.key.path)
+        paths = [column.path for column in (*self.columns, *self.orderings.values())]
+        paths += [item.path for item in self.filters.values()]
+        paths += [group.column.path for group in self.groups.values()]
+        paths += [item.column.path for item in self.aggregations.values()]
+        return (*paths, *self.search, self.key.path)
 
 
 def read(toolset: BaseToolset) -> Declaration:
@@ -197,7 +197,8 @@ class _Reader:
             raise ConfigurationError(
                 f'{self.where}.filter_fields must be a dict, such as {{"status": ["exact"]}}'
             )
-        where, found = f"{self.where}.filter_fields", {}
+        where = f"{self.where}.filter_fields"
+        filters: dict[str, Filter] = {}
         for name, allowed in declared.items():
             column = self.column(name, "filter_fields")
             if isinstance(allowed, str):
@@ -206,10 +207,10 @@ class _Reader:
                 item = lookups.build(column.path, column.kind, lookup, where)
                 if item.argument in RESERVED:
                     item = replace(item, argument=f"{item.argument}{SEPARATOR}exact")
-                if item.argument in found:
+                if item.argument in filters:
                     raise ConfigurationError(f"{where} has {item.argument!r} twice")
-                found[item.argument] = item
-        return found
+                filters[item.argument] = item
+        return filters
 
     def searched(self, name: str) -> Path:
         column = self.column(name, "search_fields")
@@ -236,9 +237,9 @@ class _Reader:
     ) -> tuple[str, ...]:
         """The default ordering, by fields that callers may see or sort by."""
         names = self.names("ordering")
-        known = {*orderings, *(column.name for column in columns)}
+        visible = {*orderings, *(column.name for column in columns)}
         for name in names:
-            if name.removeprefix("-") not in known:
+            if name.removeprefix("-") not in visible:
                 raise ConfigurationError(
                     f"{self.where}.ordering names {name!r}, which is neither in fields nor in "
                     "ordering_fields: callers could find out its order"
@@ -247,7 +248,7 @@ class _Reader:
         return names
 
     def groups(self) -> dict[str, Group]:
-        found = {}
+        groups = {}
         for name in self.names("group_fields"):
             column = self.column(name, "group_fields")
             if not column.kind.is_bounded:
@@ -256,8 +257,8 @@ class _Reader:
                     "by a shorter field"
                 )
             for group in _periods(name, column):
-                found[group.name] = group
-        return found
+                groups[group.name] = group
+        return groups
 
     def aggregations(self) -> dict[str, Aggregation]:
         declared = self._toolset.aggregate_fields or {}
@@ -265,7 +266,7 @@ class _Reader:
             raise ConfigurationError(
                 f'{self.where}.aggregate_fields must be a dict, such as {{"price": ["sum"]}}'
             )
-        found = {}
+        aggregations = {}
         for name, functions in declared.items():
             column = self.column(name, "aggregate_fields")
             possible = AGGREGATES.get(column.kind.family, ())
@@ -276,8 +277,8 @@ class _Reader:
                         f"are: {', '.join(possible) or 'none'}"
                     )
                 alias = f"{name}{SEPARATOR}{function}"
-                found[alias] = Aggregation(name=alias, column=column, function=function)
-        return found
+                aggregations[alias] = Aggregation(name=alias, column=column, function=function)
+        return aggregations
 
 
 AGGREGATES: Mapping[str, tuple[str, ...]] = {

@@ -1,18 +1,18 @@
-"""Deleting rows: what else would go, whether the caller may delete that, and asking the user."""
+"""Deleting rows: whether the caller may delete and change what goes along, and asking the user."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from django.contrib.admin.utils import NestedObjects
 from django.db import IntegrityError, router, transaction
-from django.db.models import Model, QuerySet
+from django.db.models import Model
 
 from django_mcp.protocol.errors import MissingClientCapability, ToolError
-from django_mcp.toolsets import access
+from django_mcp.toolsets import access, cascade
 from django_mcp.toolsets.base import BaseToolset
+from django_mcp.toolsets.cascade import Cascade, ProtectedRows, Rows, TooManyRows
 from django_mcp.toolsets.queries.statement_time import limited
 from django_mcp.toolsets.reading import Reader
 from django_mcp.toolsets.schemas import Arguments
@@ -26,24 +26,6 @@ FORM = {
     "properties": {"delete": {"type": "boolean", "title": "Delete"}},
     "required": ["delete"],
 }
-
-
-class TooManyRows(Exception):
-    """More rows would be deleted than the toolset allows."""
-
-
-class Collector(NestedObjects):
-    """The rows that a deletion would take along, up to a number of each model."""
-
-    def __init__(self, using: str, most: int) -> None:
-        super().__init__(using=using, origin=None)
-        self.most = most
-
-    def related_objects(self, *args: Any, **kwargs: Any) -> QuerySet[Any]:
-        rows: QuerySet[Any] = super().related_objects(*args, **kwargs)
-        if len(rows.order_by().values("pk")[: self.most + 1]) > self.most:
-            raise TooManyRows
-        return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,70 +42,59 @@ class Deleter:
             self._confirm(frame, value, self._look(frame, value))
         using = self._using
         with transaction.atomic(using=using), limited(using, self.toolset.statement_timeout):
-            found = locked(self.reader, frame, value, using, "delete")
-            rows = self._collect(frame, found)
+            row = locked(self.reader, frame, value, using, "delete")
+            consequences = self._permitted_cascade(frame, row)
             try:
                 with transaction.atomic(using=using):
-                    found.delete()
+                    row.delete()
             except IntegrityError as error:
                 raise self._has_dependents() from error
-        return {key: value, "deleted": _described(rows)}
+        return {key: value, "deleted": _counts(consequences.deleted)}
 
     @property
     def _using(self) -> str:
         return router.db_for_write(self.toolset.model)
 
-    def _look(self, frame: Frame, value: Any) -> Counter[type[Model]]:
-        """Return what would be deleted, without keeping the row locked."""
+    def _look(self, frame: Frame, value: Any) -> Cascade:
+        """Return what would happen, without keeping the row locked."""
         using = self._using
         with transaction.atomic(using=using), limited(using, self.toolset.statement_timeout):
-            found = locked(self.reader, frame, value, using, "delete")
-            return self._collect(frame, found)
+            row = locked(self.reader, frame, value, using, "delete")
+            return self._permitted_cascade(frame, row)
 
-    def _collect(self, frame: Frame, found: Any) -> Counter[type[Model]]:
-        """Count the rows that would be deleted; raises ToolError if the caller may not do that."""
-        collector = Collector(self._using, self.toolset.max_deleted)
+    def _permitted_cascade(self, frame: Frame, row: Model) -> Cascade:
+        """Return what would happen; raises ToolError if the caller may not do all of it."""
+        most = self.toolset.max_deleted
         try:
-            collector.collect([found])
+            consequences = cascade.collect(row, self._using, most)
         except TooManyRows as error:
             raise ToolError(
-                f"More than {self.toolset.max_deleted:,} other rows would be deleted as well."
+                f"More than {most:,} other rows would be deleted or changed as well."
             ) from error
-        if collector.protected:
-            raise self._has_dependents()
-        rows: Counter[type[Model]] = Counter()
-        found_rows: Any = collector.model_objs  # By model; the stubs have names.
-        for model, instances in found_rows.items():
-            if model._meta.auto_created:
-                continue
-            rows[model] += len(instances)
-            if model is not type(found) and not self._may_delete(frame, model, instances):
+        except ProtectedRows as error:
+            raise self._has_dependents() from error
+        for model, rows in consequences.others(row):
+            if not access.may_write(self.toolset, frame, "delete", model, rows, self._using):
                 raise self._has_dependents()
-        return rows
-
-    def _may_delete(self, frame: Frame, model: type[Model], instances: Any) -> bool:
-        """Whether the caller may delete these other rows, and sees all of them."""
-        if self.toolset.permissions is not None and not access.may(
-            frame, access.model_permission(model, "delete")
-        ):
-            return False
-        keys = {each.pk for each in instances}
-        rows = self.toolset.get_related_queryset(frame, model)
-        return rows.filter(pk__in=keys).count() == len(keys)
+        for model, rows in consequences.changed.items():
+            if not access.may_write(self.toolset, frame, "update", model, rows, self._using):
+                raise self._has_dependents()
+        return consequences
 
     def _has_dependents(self) -> ToolError:
         return ToolError(
             f"This {self.reader.name} cannot be deleted: other rows depend on it, which you may "
-            "not delete."
+            "not delete or change."
         )
 
-    def _confirm(self, frame: Frame, value: Any, rows: Counter[type[Model]]) -> None:
+    def _confirm(self, frame: Frame, value: Any, consequences: Cascade) -> None:
         """Ask the user; raises ToolError unless they agree."""
-        others = [f"{each['count']} {each['name']}" for each in _described(rows)]
-        message = f"Delete the {self.reader.name} {value}? Deleted are: {', '.join(others)}."
+        question = f"Delete the {self.reader.name} {value}? "
+        sentences = [*_sentences(consequences)]
+        # Where more rows have come meanwhile, the user is asked again.
+        key = f"delete_{_total(consequences.deleted)}_{_total(consequences.changed)}"
         try:
-            # Where more rows have come meanwhile, the user is asked again.
-            answer = frame.client.elicit(message, FORM, key=f"delete_{rows.total()}")
+            answer = frame.client.elicit(question + " ".join(sentences), FORM, key=key)
         except MissingClientCapability as error:
             raise ToolError(
                 "Nothing was deleted: the user must confirm it, and this client cannot ask them."
@@ -132,9 +103,22 @@ class Deleter:
             raise ToolError("Nothing was deleted: the user did not confirm it.")
 
 
-def _described(rows: Counter[type[Model]]) -> list[dict[str, Any]]:
-    def name(model: type[Model], count: int) -> str:
-        options = model._meta
-        return str(options.verbose_name if count == 1 else options.verbose_name_plural)
+def _sentences(consequences: Cascade) -> Iterator[str]:
+    for verb, rows in (("Deleted", consequences.deleted), ("Changed", consequences.changed)):
+        if rows:
+            counts = ", ".join(f"{entry['count']} {entry['name']}" for entry in _counts(rows))
+            yield f"{verb} are: {counts}."
 
-    return [{"name": name(model, count), "count": count} for model, count in rows.items()]
+
+def _total(rows: Rows) -> int:
+    return sum(map(len, rows.values()))
+
+
+def _counts(rows: Rows) -> list[dict[str, Any]]:
+    """Return how many rows there are of each model, by its verbose name."""
+    return [{"name": _name(model, len(them)), "count": len(them)} for model, them in rows.items()]
+
+
+def _name(model: type[Model], count: int) -> str:
+    options = model._meta
+    return str(options.verbose_name if count == 1 else options.verbose_name_plural)

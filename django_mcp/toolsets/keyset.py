@@ -45,28 +45,29 @@ class Term:
 def terms(declaration: Declaration, names: Sequence[str]) -> list[Term]:
     """Return the columns of an ordering, up to the key, which decides among equals."""
     shown = {column.name: column for column in declaration.columns}
-    known = {**shown, **declaration.orderings}
-    pk, found = declaration.pk, list[Term]()
+    columns = {**shown, **declaration.orderings}
+    pk = declaration.pk
+    ordering: list[Term] = []
     for name in names or declaration.ordering:
-        column = known[name.removeprefix("-")]
-        if all(column.path.key != term.column.path.key for term in found):
-            found.append(Term(column, name.startswith("-")))
+        column = columns[name.removeprefix("-")]
+        if all(column.path.key != term.column.path.key for term in ordering):
+            ordering.append(Term(column, name.startswith("-")))
         if column.path.key == pk.path.key:
-            return found
-    return [*found, Term(pk, is_descending=bool(found) and found[-1].is_descending)]
+            return ordering
+    return [*ordering, Term(pk, is_descending=bool(ordering) and ordering[-1].is_descending)]
 
 
 def order(scope: Scope, ordering: Sequence[Term]) -> list[OrderBy]:
-    found = []
+    order_by = []
     for term in ordering:
         value = F(scope.reference(term.column.path))
         if not term.is_nullable:
-            found.append(value.desc() if term.is_descending else value.asc())
+            order_by.append(value.desc() if term.is_descending else value.asc())
         elif term.is_descending:
-            found.append(value.desc(nulls_last=True))
+            order_by.append(value.desc(nulls_last=True))
         else:
-            found.append(value.asc(nulls_first=True))
-    return found
+            order_by.append(value.asc(nulls_first=True))
+    return order_by
 
 
 def after(scope: Scope, ordering: Sequence[Term], values: Sequence[Any]) -> Q:

@@ -29,6 +29,8 @@ MAX_CHOICES = 100
 """More choices than these are not listed in a schema."""
 MAX_DURATION = timedelta(days=36_500)
 MAX_DIGITS = 100
+MIN_INTEGER = -(2**63)
+MAX_INTEGER = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,8 +140,9 @@ def _with_choices(kind: Kind, field: Any) -> Kind:
 
 def _integer(field: Any) -> Kind:
     using = router.db_for_read(field.model) if hasattr(field, "model") else "default"
-    low, high = connections[using].ops.integer_field_range(field.get_internal_type())
-    low, high = max(low or 0, -(2**63)) if low is not None else -(2**63), high or 2**63 - 1
+    lowest, highest = connections[using].ops.integer_field_range(field.get_internal_type())
+    low = MIN_INTEGER if lowest is None else max(lowest, MIN_INTEGER)
+    high = highest or MAX_INTEGER
     return Kind(
         family="number",
         schema={"type": "integer"},
@@ -149,7 +152,8 @@ def _integer(field: Any) -> Kind:
 
 
 def _decimal(field: Any) -> Kind:
-    digits, places = field.max_digits or MAX_DIGITS, field.decimal_places
+    digits = field.max_digits or MAX_DIGITS
+    places = field.decimal_places
     bounds = Field(allow_inf_nan=False, max_digits=digits, decimal_places=places)
     return Kind(
         family="number",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from django_mcp.components.base import ConfigurationError
 from django_mcp.toolsets.kinds import (
@@ -25,10 +24,6 @@ from django_mcp.toolsets.queries.paths import SEPARATOR, Path
 
 MAX_VALUES = 100
 """Values of the lookup ``in``."""
-MAX_PATTERN = 100
-"""Characters of a regular expression."""
-MAX_MATCHED = 1_000
-"""Characters of the longest text that is compared with a regular expression."""
 
 
 class Argument(NamedTuple):
@@ -73,60 +68,28 @@ def build(path: Path, kind: Kind, lookup: str, where: str) -> Filter:
         families, target = TRANSFORMS[name]
         if kind.family not in families:
             raise _unknown(path, kind, lookup, where)
-    found = LOOKUPS.get(last)
-    if found is None or target.family not in found.families:
+    known_lookup = LOOKUPS.get(last)
+    if known_lookup is None or target.family not in known_lookup.families:
         raise _unknown(path, kind, lookup, where)
-    if last in REGEX and (kind.max_length is None or kind.max_length > MAX_MATCHED):
-        raise ConfigurationError(
-            f"{where} allows {lookup!r} for {path.name!r}, whose texts may be longer than "
-            f"{MAX_MATCHED:,} characters: use 'icontains', or a field with a max_length"
-        )
-    names = (*transforms, last)
-    compiled = SEPARATOR.join(names)
-    shown = names if names[-1] != "exact" or not transforms else names[:-1]
-    suffix = "" if shown == ("exact",) else SEPARATOR + SEPARATOR.join(shown)
-    type_ = found.argument(target)
-    phrase = " ".join((*(name.replace("_", " ") for name in transforms), found.phrase)).strip()
+    # "exact" is not in the names of arguments.
+    shown = transforms if last == "exact" else [*transforms, last]
+    words = [name.replace("_", " ") for name in transforms]
     return Filter(
-        argument=path.name + suffix, path=path, lookup=compiled, type=type_, phrase=phrase
+        argument=SEPARATOR.join([path.name, *shown]),
+        path=path,
+        lookup=SEPARATOR.join([*transforms, last]),
+        type=known_lookup.argument(target),
+        phrase=" ".join([*words, known_lookup.phrase]).strip(),
     )
 
 
 def _unknown(path: Path, kind: Kind, lookup: str, where: str) -> ConfigurationError:
-    possible = [name for name, found in LOOKUPS.items() if kind.family in found.families]
+    possible = [name for name, each in LOOKUPS.items() if kind.family in each.families]
     possible += [name for name, (families, _) in TRANSFORMS.items() if kind.family in families]
     return ConfigurationError(
         f"{where} allows the lookup {lookup!r} for {path.name!r}. Possible are: "
         f"{', '.join(possible)}, and a lookup after a part of a date, such as 'year__gte'"
     )
-
-
-def bounded_pattern(pattern: str) -> str:
-    """Return a regular expression that every database matches in little time.
-
-    It has no groups and no alternatives, and repeats one item at most, so that the time grows at
-    most with the square of the length of the text. Raises ValueError for any other.
-    """
-    if not PATTERN.fullmatch(pattern):
-        raise ValueError(
-            r"only characters, ., [...], \d \w \s, ^ and $ are allowed, and one of them may be "
-            "followed by *, +, ? or {m,n}"
-        )
-    if sum(1 for item in ITEM.finditer(pattern) if item["repeat"]) > 1:
-        raise ValueError("at most one *, +, ? or {m,n} is allowed")
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ValueError("it is no regular expression") from error
-    return pattern
-
-
-_ITEM = (
-    r"(?:\[\^?[\w \-.@]+\]|\\[dws]|\\[.\\*+?^$(){}\[\]|]|[^\\\[\](){}*+?|\x00])"
-    r"(?P<repeat>[*+?]|\{[0-9]{1,2}(?:,[0-9]{0,2})?\})?"
-)
-ITEM = re.compile(_ITEM)
-PATTERN = re.compile("(?:" + _ITEM.replace("?P<repeat>", "?:") + ")+")
 
 
 def _same(kind: Kind) -> Argument:
@@ -149,12 +112,6 @@ def _text(kind: Kind) -> Argument:
     return Argument(text_argument(), {"type": "string", "maxLength": MAX_ARGUMENT})
 
 
-def _pattern(kind: Kind) -> Argument:
-    text: Any = text_argument(MAX_PATTERN)
-    annotation = Annotated[text, AfterValidator(bounded_pattern)]
-    return Argument(annotation, {"type": "string", "minLength": 1, "maxLength": MAX_PATTERN})
-
-
 def _flag(kind: Kind) -> Argument:
     return Argument(bool, {"type": "boolean"})
 
@@ -165,7 +122,6 @@ ANY: frozenset[Family] = frozenset(
 TEXT: frozenset[Family] = frozenset({"text"})
 ORDERED: frozenset[Family] = frozenset({"number", "text", "date", "datetime", "time"})
 DATES: frozenset[Family] = frozenset({"date", "datetime"})
-REGEX = ("regex", "iregex")
 
 LOOKUPS: Mapping[str, Lookup] = {
     "exact": Lookup(ANY, _same, ""),
@@ -183,8 +139,6 @@ LOOKUPS: Mapping[str, Lookup] = {
     "istartswith": Lookup(TEXT, _text, "starts with, in any case"),
     "endswith": Lookup(TEXT, _text, "ends with"),
     "iendswith": Lookup(TEXT, _text, "ends with, in any case"),
-    "regex": Lookup(TEXT, _pattern, "matches the regular expression"),
-    "iregex": Lookup(TEXT, _pattern, "matches the regular expression, in any case"),
 }
 
 

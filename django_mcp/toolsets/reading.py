@@ -55,20 +55,20 @@ class Choice:
         for item, value in self._items:
             chosen &= Q(**{f"{scope.reference(item.path)}{SEPARATOR}{item.lookup}": value})
         for word in self._words:
-            found = Q()
+            has_word = Q()
             for path in self._searched:
-                found |= Q(**{f"{scope.reference(path)}{SEPARATOR}icontains": word})
-            chosen &= found
+                has_word |= Q(**{f"{scope.reference(path)}{SEPARATOR}icontains": word})
+            chosen &= has_word
         return chosen
 
     def compared(self) -> dict[ColumnKey, set[str]]:
         """The lookups that the declaration allows for the columns in use."""
-        found: dict[ColumnKey, set[str]] = {}
+        lookups: dict[ColumnKey, set[str]] = {}
         for item, _ in self._items:
-            found.setdefault(item.path.key, set()).update(item.lookup_names)
+            lookups.setdefault(item.path.key, set()).update(item.lookup_names)
         for path in self._searched:
-            found.setdefault(path.key, set()).add("icontains")
-        return found
+            lookups.setdefault(path.key, set()).add("icontains")
+        return lookups
 
 
 def guards(scope: Scope, paths: Iterable[Path]) -> dict[ColumnKey, int]:
@@ -88,7 +88,8 @@ class Reader:
     name: str
 
     def page(self, params: Arguments, frame: Frame) -> dict[str, Any]:
-        sent, toolset = params.sent(), self.toolset
+        toolset = self.toolset
+        sent = params.sent()
         choice = Choice(self.declaration, sent)
         ordering = keyset.terms(self.declaration, sent.get("ordering") or ())
         sorted_by = [term.column.path for term in ordering]
@@ -131,16 +132,18 @@ class Reader:
 
         ``again``: the caller had the row before, so that its permission is not asked again.
         """
-        toolset, columns = self.toolset, self.declaration.columns
-        used = [*(column.path for column in columns), self.declaration.key.path]
+        toolset = self.toolset
+        columns = self.declaration.columns
+        key = self.declaration.key.path
+        longest = self._longest_text()
+        used = [*(column.path for column in columns), key]
         scope = access.scope_of(toolset, frame, used)
-        key, longest = self.declaration.key.path, self._longest_text()
         selected = [_value(scope, column, longest) for column in columns]
         chosen = scope.queryset.filter(**{key.reference: value}).order_by()
         if not again and self._checks_objects:
             with limited(chosen.db, toolset.statement_timeout):
-                found = chosen.first()
-            if found is None or not toolset.has_object_permission(frame, found, "get"):
+                instance = chosen.first()
+            if instance is None or not toolset.has_object_permission(frame, instance, "get"):
                 return None
         queryset = chosen.values_list(*selected)
         allowed = self._allowed(scope, used, {key.key: {"exact"}}, ())
@@ -159,15 +162,29 @@ class Reader:
             return {"count": queryset.count()}
 
     def complete(self, typed: str, frame: Frame) -> Sequence[str]:
-        """Return the keys that begin with what was typed."""
-        key = self.declaration.key.path
-        scope = access.scope_of(self.toolset, frame)
+        """Return keys that begin with what was typed, of rows that the caller may get.
+
+        They are among the first ``MAX_COMPLETIONS``: where object permissions deny some of those,
+        there are fewer.
+        """
         if "\0" in typed:
             return []
+        key = self.declaration.key.path
+        scope = access.scope_of(self.toolset, frame)
         chosen = scope.queryset.filter(**{f"{key.reference}{SEPARATOR}startswith": typed})
-        queryset = chosen.order_by(F(key.reference).asc()).values_list(key.reference)
+        first = chosen.order_by(F(key.reference).asc())[:MAX_COMPLETIONS]
+        if self._checks_objects:
+            return [str(key.field.value_from_object(row)) for row in self._gettable(first, frame)]
         allowed = self._allowed(scope, [key], {key.key: {"startswith"}}, [key])
-        return [str(value) for (value,) in self._run(queryset[:MAX_COMPLETIONS], allowed)]
+        rows = self._run(first.values_list(key.reference), allowed)
+        return [str(value) for (value,) in rows]
+
+    def _gettable(self, rows: QuerySet[Any], frame: Frame) -> list[Any]:
+        """The rows that object permissions let the caller get."""
+        toolset = self.toolset
+        with limited(rows.db, toolset.statement_timeout):
+            instances = [*rows]
+        return [row for row in instances if toolset.has_object_permission(frame, row, "get")]
 
     def missing(self, value: Any) -> ToolError:
         return ToolError(f"There is no {self.name} {value}.")
@@ -243,7 +260,8 @@ PAGING = ("cursor", "limit")
 
 def _value(scope: Scope, column: Column, longest: int) -> Any:
     """The name of a column, or an expression by which the database itself cuts a long text."""
-    name, kind = scope.reference(column.path), column.kind
+    name = scope.reference(column.path)
+    kind = column.kind
     is_long = kind.family == "text" and (kind.max_length is None or kind.max_length > longest)
     return Substr(name, 1, longest + 1) if is_long else name
 

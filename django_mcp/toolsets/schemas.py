@@ -74,7 +74,7 @@ def key_parameter(column: Column) -> Parameter:
 
 def filter_parameters(declaration: Declaration) -> dict[str, Parameter]:
     """The arguments that choose rows: the filters, and ``search``."""
-    found = {
+    parameters = {
         name: Parameter(item.type.annotation, filter_schema(item))
         for name, item in declaration.filters.items()
     }
@@ -86,41 +86,41 @@ def filter_parameters(declaration: Declaration) -> dict[str, Parameter]:
             "maxLength": MAX_SEARCH,
             "description": text + described_in,
         }
-        found["search"] = Parameter(text_argument(MAX_SEARCH), schema)
-    return found
+        parameters["search"] = Parameter(text_argument(MAX_SEARCH), schema)
+    return parameters
 
 
 def list_parameters(toolset: BaseToolset, declaration: Declaration) -> dict[str, Parameter]:
-    found = filter_parameters(declaration)
+    parameters = filter_parameters(declaration)
     if declaration.orderings:
         names = [sign + name for name in declaration.orderings for sign in ("", "-")]
         most = len(declaration.orderings)
         description = "The first one sorts first; with -, from the greatest to the smallest"
-        found["ordering"] = _several(names, most, description)
+        parameters["ordering"] = _several(names, most, description)
     most = toolset.max_page_size
-    found["limit"] = Parameter(
+    parameters["limit"] = Parameter(
         Annotated[int, Field(ge=1, le=most)],
         {"type": "integer", "minimum": 1, "maximum": most, "default": toolset.page_size},
     )
-    found["cursor"] = Parameter(
+    parameters["cursor"] = Parameter(
         text_argument(MAX_CURSOR),
         {
             "type": "string",
             "description": "next_cursor of the page before; repeat the other arguments with it",
         },
     )
-    return found
+    return parameters
 
 
 def aggregate_parameters(declaration: Declaration) -> dict[str, Parameter]:
-    found = filter_parameters(declaration)
+    parameters = filter_parameters(declaration)
     if declaration.groups:
         description = "One group for each value, or for each period of a date"
-        found["group_by"] = _several([*declaration.groups], MAX_GROUPED, description)
+        parameters["group_by"] = _several([*declaration.groups], MAX_GROUPED, description)
     if declaration.aggregations:
         names = [*declaration.aggregations]
-        found["aggregates"] = _several(names, len(names), "Computed for each group")
-    return found
+        parameters["aggregates"] = _several(names, len(names), "Computed for each group")
+    return parameters
 
 
 def _several(names: list[str], most: int, description: str) -> Parameter:

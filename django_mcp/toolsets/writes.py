@@ -61,8 +61,8 @@ class Writer:
             raise ToolError("Nothing to update: send at least one field with its new value.")
         using = router.db_for_write(self.declaration.model)
         with transaction.atomic(using=using), limited(using, self.toolset.statement_timeout):
-            found = locked(self.reader, frame, value, using, "update")
-            return self._save(frame, found, sent, "update")
+            row = locked(self.reader, frame, value, using, "update")
+            return self._save(frame, row, sent, "update")
 
     def _save(
         self, frame: Frame, instance: Any, sent: Mapping[str, Any], operation: str
@@ -70,9 +70,8 @@ class Writer:
         form = self._form(frame, instance, sent)
         if problems := [*_problems(form, sent, operation)]:
             raise ToolError("\n".join(problems))
-        if operation == "create" and not self.toolset.has_object_permission(
-            frame, form.instance, operation
-        ):
+        allows = self.toolset.has_object_permission
+        if operation == "create" and not allows(frame, form.instance, operation):
             raise ToolError(f"You may not create this {self.reader.name}.")
         try:
             with transaction.atomic(using=form.instance._state.db):
@@ -81,7 +80,7 @@ class Writer:
             raise ToolError("The values conflict with those of another row.") from error
         key = self.declaration.key.path.field.attname
         row = self.reader.find(frame, getattr(saved, key), again=True)
-        if row is None:
+        if row is None or not allows(frame, saved, "get"):
             # As with a row level policy of PostgreSQL: the limits of rows hold for new rows, too.
             raise ToolError(
                 f"You may not {operation} a {self.reader.name} with these values: it would not "
@@ -114,13 +113,13 @@ def locked(reader: Reader, frame: Frame, value: Any, using: str, operation: str)
     scope = access.scope_of(reader.toolset, frame)
     key = reader.declaration.key.path.reference
     rows = scope.queryset.using(using).filter(**{key: value}).order_by()
-    found = rows.select_for_update().first()
+    row = rows.select_for_update().first()
     allows = reader.toolset.has_object_permission
-    if found is None or not allows(frame, found, "get"):
+    if row is None or not allows(frame, row, "get"):
         raise reader.missing(value)
-    if not allows(frame, found, operation):
+    if not allows(frame, row, operation):
         raise ToolError(f"You may not {operation} this {reader.name}.")
-    return found
+    return row
 
 
 def form_of(toolset: BaseToolset, declaration: Declaration, where: str) -> type[BaseModelForm[Any]]:
@@ -143,7 +142,9 @@ def form_of(toolset: BaseToolset, declaration: Declaration, where: str) -> type[
             )
     if "create" in declaration.operations:
         for field in _writable(declaration.model):
-            if field.name not in names and not field.blank and not field.has_default():
+            # A row without related rows can be saved.
+            is_needed = not (field.many_to_many or field.blank or field.has_default())
+            if is_needed and field.name not in names:
                 raise ConfigurationError(
                     f"{where} creates rows, but {field.name!r} has no default: add it to "
                     "write_fields, or give form_class"
@@ -214,11 +215,8 @@ def _keep_hidden(form: Any, sent: Mapping[str, Any]) -> None:
 
 
 def _related(field: Any) -> tuple[Any, Schema]:
-    target = (
-        field.queryset.model._meta.get_field(field.to_field_name or "pk")
-        if (field.to_field_name)
-        else field.queryset.model._meta.pk
-    )
+    options = field.queryset.model._meta
+    target = options.get_field(field.to_field_name) if field.to_field_name else options.pk
     while target.is_relation:
         target = target.target_field
     kind = kind_of(target, "A form")
@@ -234,8 +232,8 @@ def _several_related(field: Any) -> tuple[Any, Schema]:
 
 
 def _choice(field: Any) -> tuple[Any, Schema]:
-    known: list[tuple[Any, Any]] = [*flatten_choices(field.choices)]
-    pairs = [(value, label) for value, label in known if value != ""]
+    choices: list[tuple[Any, Any]] = [*flatten_choices(field.choices)]
+    pairs = [(value, label) for value, label in choices if value != ""]
     values = tuple(value for value, _ in pairs)
     if not 0 < len(values) <= MAX_CHOICES or not all(type(v) in (str, int) for v in values):
         return str, {"type": "string", "maxLength": MAX_TEXT}
@@ -264,9 +262,14 @@ def _formatted(name: str) -> Callable[[Any], tuple[Any, Schema]]:
     return lambda field: (annotation, {"type": "string", "format": name})
 
 
+def _decimal(field: Any) -> tuple[Any, Schema]:
+    schema = {"anyOf": [{"type": "number"}, {"type": "string"}], **_bounds(field)}
+    return Annotated[str | int | float, Field()], schema
+
+
 def _bounds(field: Any) -> Schema:
-    found = {"minimum": field.min_value, "maximum": field.max_value}
-    return {name: value for name, value in found.items() if isinstance(value, int | float)}
+    bounds = {"minimum": field.min_value, "maximum": field.max_value}
+    return {name: value for name, value in bounds.items() if isinstance(value, int | float)}
 
 
 FIELDS: Mapping[type[forms.Field], Callable[[Any], tuple[Any, Schema]]] = {
@@ -276,10 +279,7 @@ FIELDS: Mapping[type[forms.Field], Callable[[Any], tuple[Any, Schema]]] = {
     forms.ChoiceField: _choice,
     forms.NullBooleanField: lambda field: (bool | None, {"type": ["boolean", "null"]}),
     forms.BooleanField: lambda field: (bool, {"type": "boolean"}),
-    forms.DecimalField: lambda field: (
-        Annotated[str | int | float, Field()],
-        {"anyOf": [{"type": "number"}, {"type": "string"}], **_bounds(field)},
-    ),
+    forms.DecimalField: _decimal,
     forms.FloatField: lambda field: (float, {"type": "number", **_bounds(field)}),
     forms.IntegerField: lambda field: (int, {"type": "integer", **_bounds(field)}),
     forms.DateTimeField: _formatted("date-time"),

@@ -17,6 +17,7 @@ from django_mcp.forms import form_tool, schemas
 from django_mcp.forms.files import MAX_FILE_BYTES
 from django_mcp.testing import SyncClient
 from example_site.helpdesk.models import Comment, Customer, Ticket
+from tests.spec import spec
 
 
 class TicketForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -168,6 +169,7 @@ def test_instance_keeps_what_is_left_out(server: Server, customer: Customer) -> 
     assert kept == ("Scanner", customer, "Broken", "high")
 
 
+@spec("views-09")
 def test_form_kwargs_restrict_choices_by_user(server: Server, customer: Customer) -> None:
     def kwargs(frame: Frame) -> dict[str, Any]:
         return {"names": ["Acme"] if frame.user.username == "ada" else []}
@@ -244,6 +246,7 @@ def test_invalid_arguments_are_explained(
     assert message in text(result)
 
 
+@spec("views-10")
 def test_file_is_uploaded_without_its_directory(db: None, server: Server) -> None:
     def read(form: Any, frame: Frame) -> Any:
         file = form.cleaned_data["file"]

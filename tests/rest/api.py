@@ -301,3 +301,13 @@ class Things(mixins.ListModelMixin, viewsets.GenericViewSet):  # type: ignore[mi
 
     queryset = Ticket.objects.all()
     serializer_class = TicketSerializer
+
+
+class Commands(viewsets.GenericViewSet):  # type: ignore[misc]
+    """A view set that has neither a list nor single objects."""
+
+    serializer_class = TicketSerializer
+
+    @decorators.action(detail=False, methods=["post"])
+    def restart(self, request: Any) -> Response:
+        return Response({})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,13 +16,15 @@ from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
+from rest_framework.test import force_authenticate
 
 from django_mcp import ConfigurationError, Frame, Server, checks, registry
-from django_mcp.rest import operations, rest_tool, rest_tools
+from django_mcp.rest import availability, operations, rest_tool, rest_tools
 from django_mcp.testing import ErrorResponse, SyncClient
 from example_site.helpdesk.models import Customer
 from tests.rest import api
 from tests.rest.conftest import Call, Users
+from tests.spec import spec
 
 QUERY = {"outcome": {"type": "string"}}
 
@@ -56,6 +59,7 @@ def test_view_sees_the_caller_and_nothing_of_its_request(
     assert anonymous["user"] == ""
 
 
+@spec("views-05")
 def test_credentials_of_an_http_request_do_not_reach_the_view(
     db: None, server: Server, settings: Any
 ) -> None:
@@ -81,6 +85,18 @@ def test_prepare_sets_attributes_but_not_the_user(db: None, server: Server, call
     found = call("caller", user=User.objects.create(username="ada"))["structuredContent"]
 
     assert (found["tenant"], found["user"]) == ("tenant of ada", "ada")
+
+
+def test_prepare_cannot_replace_the_caller(db: None, server: Server, call: Call) -> None:
+    def prepare(request: HttpRequest, frame: Frame) -> None:
+        root = User(pk=0, username="root", is_superuser=True)
+        force_authenticate(request, user=root, token=SimpleNamespace(scope="everything"))
+
+    rest_tool(api.Caller, server=server, prepare=prepare)
+    ada = User.objects.create(username="ada")
+    seen = call("caller", user=ada, scopes=["read"])["structuredContent"]
+
+    assert (seen["user"], seen["auth"]) == ("ada", "read")
 
 
 def test_serializer_of_a_plain_view_is_given(server: Server, call: Call) -> None:
@@ -122,9 +138,9 @@ def test_successful_response_becomes_content(
         ("large", ["The response has more than 1000000 bytes: ask for less, by a filter or by "
                    "smaller pages."]),
         ("redirect", ["The view redirects (status 302), and tools follow no redirects."]),
-        ("conflict", ["This conflicts with the present state.", "It was closed."]),
-        ("page", ["The request was not accepted."]),
-        ("codes", ["The request was not accepted.", "a.1.b: Bad.", "X"]),
+        ("conflict", ["The request conflicts with the current state.", "It was closed."]),
+        ("page", ["The request is invalid."]),
+        ("codes", ["The request is invalid.", "a.1.b: Bad.", "X"]),
     ],
 )  # fmt: skip
 def test_unsuccessful_response_becomes_an_error(
@@ -136,6 +152,7 @@ def test_unsuccessful_response_becomes_an_error(
     assert text(result).splitlines() == lines
 
 
+@spec("views-08")
 @pytest.mark.parametrize("name", ["failure", "exception"])
 def test_failure_of_the_view_is_not_described(server: Server, call: Call, name: str) -> None:
     result = outcome(server, call, name)
@@ -156,7 +173,7 @@ def test_atomic_requests_roll_back_the_writes_of_an_error(
     monkeypatch.setitem(connections["default"].settings_dict, "ATOMIC_REQUESTS", is_atomic)
     rest_tool(api.WritesAndFails, "post", serializer=None, name="fails", server=server)
 
-    assert text(call("fails")).splitlines() == ["The request was not accepted.", "Not today."]
+    assert text(call("fails")).splitlines() == ["The request is invalid.", "Not today."]
     assert Customer.objects.exists() is not is_atomic
 
 
@@ -228,19 +245,15 @@ class NoJson(BaseParser):  # type: ignore[misc]
 
 
 def attempt(declare: Callable[[Server], None]) -> str:
-    """Return the error of a declaration, which each reader of the components gets."""
+    """Return the error of a declaration, or why there is no tool."""
     server = Server("api")
     try:
         declare(server)
+        assert not server.components.of_kind("tool")
     except ConfigurationError as error:
         return str(error)
-    messages = []
-    for _ in range(2):
-        with pytest.raises(ConfigurationError) as raised:
-            server.components.of_kind("tool")
-        messages.append(str(raised.value))
-    assert messages[0] == messages[1]
-    return messages[0]
+    (reason,) = availability.missing(server).values()
+    return reason
 
 
 @pytest.mark.parametrize(
@@ -252,6 +265,7 @@ def attempt(declare: Callable[[Server], None]) -> str:
         (lambda s: rest_tools(api.Caller, server=s), "use rest_tool"),
         (lambda s: rest_tool(api.TicketViewSet, server=s), "use rest_tools"),
         (lambda s: rest_tools(api.Things, server=s), "Things.list has no URL: add it"),
+        (lambda s: rest_tools(api.Commands, server=s), "name those that become tools"),
         (lambda s: rest_tool(str, server=s), "is no view of Django REST framework"),
         (lambda s: rest_tool(api.Caller, "put", server=s), "has no method 'put'"),
         (lambda s: rest_tool(api.Caller, "trace", server=s), "has no method 'trace'"),
@@ -269,8 +283,40 @@ def attempt(declare: Callable[[Server], None]) -> str:
         ),
     ],
 )
-def test_mistake_of_the_author_is_explained_each_time(declare: Any, message: str) -> None:
+def test_mistake_of_the_author_is_explained(declare: Any, message: str) -> None:
     assert message in attempt(declare)
+
+
+def broken(*_: Any) -> Any:
+    raise LookupError("No tenant")
+
+
+def test_view_that_cannot_be_offered_leaves_the_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(api.CustomerViewSet, "initialize_request", broken)
+    server = Server("api")
+    rest_tools(api.CustomerViewSet, server=server)
+    rest_tools(api.Commands, server=server)
+    rest_tool(api.Caller, "post", server=server)
+    rest_tool(api.ping, server=server, name="ping")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "_servers", {"api": server})
+        for _ in range(2):
+            messages = [each for each in run_checks() if each.id == "django_mcp_rest.W001"]
+
+    assert [tool.name for tool in server.components.of_kind("tool")] == ["ping"]
+    named = [each.msg.removeprefix("The MCP server 'api' lacks a tool: ") for each in messages]
+    assert named == [
+        "tests.rest.api.Commands has neither list nor retrieve, which are the actions without "
+        "actions=[…]: name those that become tools",
+        "tests.rest.api.CustomerViewSet.list: LookupError: No tenant",
+        "tests.rest.api.CustomerViewSet.retrieve: LookupError: No tenant",
+        "tests.rest.api.Caller.post has no serializer: give serializer=…, or serializer=None if it "
+        "reads no data",
+    ]
+    logged = [each.message for each in caplog.records if each.name == "django_mcp"]
+    assert len(logged) == len(messages)
 
 
 def test_serializer_that_depends_on_the_request_is_explained(

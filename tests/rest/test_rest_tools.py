@@ -16,6 +16,7 @@ from django_mcp.testing import ErrorResponse, SyncClient
 from example_site.helpdesk.models import Ticket
 from tests.rest.api import CustomerViewSet, TicketViewSet
 from tests.rest.conftest import Call, Users
+from tests.spec import spec
 
 ALL = ["list", "retrieve", "create", "update", "partial_update", "destroy", "close", "counts"]
 
@@ -92,6 +93,7 @@ def test_retrieve_is_that_of_the_api(
             assert text(result).splitlines()[0] == "Not found."
 
 
+@spec("views-02")
 def test_hidden_row_is_answered_as_an_unknown_one(
     tickets: list[Ticket], users: Users, call: Call
 ) -> None:
@@ -110,7 +112,7 @@ def test_object_permission_denies_others(
     result = call(tool, user=users.other, pk=free.pk)
 
     assert text(result).splitlines() == [
-        "This is not permitted.",
+        "Permission denied.",
         "Only the assignee may change this ticket.",
     ]
     free.refresh_from_db()
@@ -167,7 +169,7 @@ def test_validation_errors_name_their_fields(
 
     data = {**data, "comments": [{"text": "x"}]}
     assert text(call("ticket_create", user=users.staff, **data)).splitlines() == [
-        "The request was not accepted.",
+        "The request is invalid.",
         'customer: Invalid pk "99" - object does not exist.',
         "subject: This looks like spam.",
     ]
@@ -201,6 +203,7 @@ def test_throttle_counts_each_caller(tickets: list[Ticket], users: Users, call: 
     assert not call("customer_list", user=users.other).get("isError")
 
 
+@spec("views-06")
 def test_throttle_counts_calls_and_requests_together(
     tickets: list[Ticket], users: Users, call: Call
 ) -> None:
@@ -212,6 +215,7 @@ def test_throttle_counts_calls_and_requests_together(
     assert browser.get("/api/customers/").status_code == 429
 
 
+@spec("views-01")
 @pytest.mark.parametrize(
     "name", ["Acme/../Mill", "../tickets", "Acme?format=api", "%2e%2e", "Acme%2f", "a.b", "Acme "]
 )
@@ -224,6 +228,7 @@ def test_argument_of_the_path_leads_to_no_other_url(
     assert text(result).splitlines()[0] == "Not found."
 
 
+@spec("views-03")
 def test_response_has_no_field_outside_the_serializer(
     tickets: list[Ticket], users: Users, call: Call
 ) -> None:
@@ -242,6 +247,7 @@ def test_response_has_no_field_outside_the_serializer(
     assert ordered[0] == ordered[1]
 
 
+@spec("views-07")
 def test_published_view_still_answers_over_http(
     tickets: list[Ticket], users: Users, server: Server
 ) -> None:
@@ -256,6 +262,7 @@ def test_published_view_still_answers_over_http(
     assert Browser().get("/api/tickets/").status_code == 403
 
 
+@spec("views-04")
 def test_cookie_of_a_request_does_not_choose_the_user(
     tickets: list[Ticket], users: Users, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.test import override_settings
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -84,6 +86,41 @@ def _described(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     ]
     monkeypatch.setattr(urls, "urlpatterns", [*urls.urlpatterns, *router.urls, *more])
     settings.ROOT_URLCONF = "tests.rest.urls"
+
+
+class Place(serializers.Serializer):  # type: ignore[misc]
+    longitude = serializers.DecimalField(
+        max_digits=9,
+        decimal_places=6,
+        coerce_to_string=False,
+        validators=[MinValueValidator(Decimal("-180.0")), MaxValueValidator(Decimal("180.0"))],
+    )
+    share = serializers.DecimalField(
+        max_digits=3, decimal_places=2, coerce_to_string=False, max_value=Decimal("0.5")
+    )
+
+
+class Places(api.Uploads):
+    schema = AutoSchema()
+    serializer_class = Place
+
+
+def test_decimal_bounds_are_numbers(server: Server, settings: Any, monkeypatch: Any) -> None:
+    from django.urls import path
+
+    from tests.rest import urls
+
+    settings.REST_FRAMEWORK = {"COERCE_DECIMAL_TO_STRING": False}
+    added = path("places/", Places.as_view(parser_classes=(JSONParser,)))
+    monkeypatch.setattr(urls, "urlpatterns", [*urls.urlpatterns, added])
+    rest_tool(Places, "post", server=server)
+    rest_tool(api.ping, server=server, name="ping")
+
+    longitude = tool(server, "places_post").input_schema["properties"]["longitude"]
+    share = tool(server, "places_post").input_schema["properties"]["share"]
+    assert (longitude["minimum"], longitude["maximum"]) == (-180, 180)
+    assert share["maximum"] == 0.5
+    assert tool(server, "ping") is not None
 
 
 def tool(server: Server, name: str) -> Any:

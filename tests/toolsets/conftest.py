@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from tests.databases import KINDS, scratch_database, why_not_database
 from tests.installed_apps import installed
 
 APP = "tests.toolsets.desk"
+FOLDER = Path(__file__).parent
 
 
 class Router:
@@ -32,6 +34,26 @@ class Router:
 
     def allow_relation(self, *_: Any, **__: Any) -> bool:
         return True
+
+
+ON_POSTGRESQL = {
+    "test_aggregation",
+    "test_generated_requests",
+    "test_statement_time",
+    "test_writes",
+}
+"""What runs on PostgreSQL each time: what it limits, locks, groups and sorts in its own way."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave the other tests on PostgreSQL to the night."""
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        database = callspec and callspec.params.get("database")
+        is_seldom = item.path.parent == FOLDER and item.path.stem not in ON_POSTGRESQL
+        if is_seldom and database == "postgresql":
+            item.add_marker(pytest.mark.nightly)
 
 
 @pytest.fixture(scope="package")

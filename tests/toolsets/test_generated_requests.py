@@ -30,7 +30,7 @@ LOOKUPS = [
 ]  # fmt: skip
 DECLARED = [
     "number", "number__in", "number__gt", "number__lte", "number__range", "subject",
-    "subject__icontains", "subject__startswith", "subject__regex", "status", "status__in",
+    "subject__icontains", "subject__startswith", "status", "status__in",
     "price__gte", "price__isnull", "created__gte", "created__lt", "created__date",
     "created__year", "created__month__gte", "due", "due__isnull", "is_urgent", "customer__name",
     "customer__name__icontains", "customer__name__isnull", "customer", "customer__isnull",

@@ -130,6 +130,39 @@ def test_object_permission_rejects_writes(desk: Desk) -> None:
     assert desk.models.Ticket.objects.count() == 12
 
 
+@pytest.mark.parametrize(
+    ("tool", "more"), [("update_ticket", {"subject": "X"}), ("delete_ticket", {})]
+)
+def test_write_of_a_row_that_the_caller_may_not_get_is_like_an_unknown_one(
+    desk: Desk, tool: str, more: dict[str, Any]
+) -> None:
+    def has_object_permission(self: Any, frame: Any, ticket: Any, operation: str) -> bool:
+        return operation != "get"
+
+    call = desk.serve(tickets(desk.models, has_object_permission=has_object_permission))
+    before = ticket(desk, 1)
+
+    with pytest.raises(ToolFailed, match="^There is no ticket 1.$"):
+        call(tool, number=1, **more)
+
+    assert ticket(desk, 1) == before
+
+
+def test_row_that_the_caller_may_not_get_afterwards_is_not_saved(desk: Desk) -> None:
+    def has_object_permission(self: Any, frame: Any, ticket: Any, operation: str) -> bool:
+        return not (operation == "get" and ticket.subject == "Sealed")
+
+    call = desk.serve(tickets(desk.models, has_object_permission=has_object_permission))
+
+    with pytest.raises(ToolFailed, match="would not be visible"):
+        call("update_ticket", number=1, subject="Sealed")
+    with pytest.raises(ToolFailed, match="would not be visible"):
+        call("create_ticket", **new(desk, subject="Sealed"))
+
+    assert ticket(desk, 1)["subject"] == "Printer 1"
+    assert not desk.models.Ticket.objects.filter(number=50).exists()
+
+
 def test_own_form_validates_and_saves(desk: Desk) -> None:
     class TicketForm(forms.ModelForm):  # type: ignore[type-arg] # Generic for mypy only.
         note = forms.CharField(required=False, max_length=20, help_text="Kept nowhere")

@@ -23,7 +23,7 @@ def tickets(models: Any, **attributes: Any) -> type[ModelToolset]:
         ],
         "filter_fields": {
             "number": ["exact", "in", "gt", "lte", "range"],
-            "subject": ["exact", "icontains", "startswith", "regex"],
+            "subject": ["exact", "icontains", "startswith"],
             "status": ["exact", "in"],
             "price": ["gte", "isnull"],
             "created": ["gte", "lt", "date", "year", "month__gte"],

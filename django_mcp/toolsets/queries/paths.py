@@ -96,17 +96,17 @@ def _relations(model: type[Model], steps: Sequence[str], name: str, where: str) 
 
 def table_paths(query: Query) -> dict[str, Relations]:
     """The relations that lead to each table of a query, by the alias of the table."""
-    found: dict[str, Relations] = {}
+    paths: dict[str, Relations] = {}
     for alias, table in query.alias_map.items():
         if isinstance(table, Join):
             step: Any = table.join_field
             # The row of a parent model is a part of the row.
             is_parent = _is_parent_link(step) or _is_parent_link(step.remote_field)
-            before = found[table.parent_alias]
-            found[alias] = before if is_parent else (*before, step.name)
+            before = paths[table.parent_alias]
+            paths[alias] = before if is_parent else (*before, step.name)
         else:
-            found[alias] = ()
-    return found
+            paths[alias] = ()
+    return paths
 
 
 def _column_of(model: type[Model], reference: str) -> ColumnKey:

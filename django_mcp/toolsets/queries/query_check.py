@@ -54,7 +54,8 @@ class _Check:
         self._tables = table_paths(query)
 
     def run(self) -> None:
-        query, allowed = self._query, self._allowed
+        query = self._query
+        allowed = self._allowed
         if query.extra_tables or query.extra or query.combinator or query.select_related:
             raise UnlistedColumn("The query has extra parts")
         if query.default_cols and not query.select and not query.annotation_select:
@@ -71,10 +72,11 @@ class _Check:
 
     def _order(self, term: Any) -> None:
         """Check a term of the ordering, which names an annotation or a path."""
-        named: Any = term.expression if isinstance(term, OrderBy) else None
-        if not isinstance(named, F):
+        reference: Any = term.expression if isinstance(term, OrderBy) else None
+        if not isinstance(reference, F):
             raise UnlistedColumn(f"The query is sorted by {term!r}")
-        name, ordered = str(getattr(named, "name", "")), self._allowed.ordered
+        name = str(getattr(reference, "name", ""))
+        ordered = self._allowed.ordered
         if name in self._query.annotations:
             self._expression(self._query.annotations[name], ordered.values())
         elif name not in ordered or self._allowed.guards.get(ordered[name]):
@@ -96,7 +98,8 @@ class _Check:
             return
         if hasattr(lookup.rhs, "resolve_expression") and not isinstance(lookup.rhs, Value):
             raise UnlistedColumn(f"The query compares with a {type(lookup.rhs).__name__}")
-        used, left = {lookup.lookup_name}, lookup.lhs
+        used = {lookup.lookup_name}
+        left = lookup.lhs
         while isinstance(left, Transform):
             used.add(left.lookup_name)
             left = left.lhs
@@ -144,7 +147,8 @@ class _Check:
         case = value.cases[0]
         if not isinstance(case.result, Col):
             raise UnlistedColumn(f"The query shows a {type(case.result).__name__}")
-        key, guards = self._key(case.result), list(_leaves(case.condition))
+        key = self._key(case.result)
+        guards = list(_leaves(case.condition))
         if len(guards) < self._allowed.guards.get(key, 0) or not all(map(self._is_guard, guards)):
             raise UnlistedColumn("The query shows related rows by a condition of its own")
         return key

@@ -58,7 +58,8 @@ class Scope:
         return alias
 
     def _is_visible(self, relations: Relations) -> Q:
-        source, rows = SEPARATOR.join(relations), self.limits[relations]
+        source = SEPARATOR.join(relations)
+        rows = self.limits[relations]
         if rows is None:
             # Never true of a related row. An empty subquery would leave a constant, by which
             # PostgreSQL does not sort.

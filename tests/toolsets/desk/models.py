@@ -69,4 +69,30 @@ class Comment(models.Model):
         ordering = ["pk"]
 
 
-MODELS: tuple[Any, ...] = (Team, Customer, Ticket, Comment)
+class Node(models.Model):
+    """A part of a tree: its parts go with it."""
+
+    name = models.CharField(max_length=50, unique=True)
+    team = models.ForeignKey(Team, on_delete=models.CASCADE)
+    parent = models.ForeignKey("self", on_delete=models.CASCADE, null=True, related_name="parts")
+
+    class Meta:
+        app_label = "toolset_desk"
+
+
+class Note(models.Model):
+    """It survives the nodes that it names."""
+
+    text = models.CharField(max_length=50)
+    team = models.ForeignKey(Team, on_delete=models.CASCADE)
+    node = models.ForeignKey(Node, on_delete=models.SET_NULL, null=True)
+    former_node = models.ForeignKey(
+        Node, on_delete=models.SET_DEFAULT, null=True, default=None, related_name="former_notes"
+    )
+    linked_nodes = models.ManyToManyField(Node, related_name="linking_notes")
+
+    class Meta:
+        app_label = "toolset_desk"
+
+
+MODELS: tuple[Any, ...] = (Team, Customer, Ticket, Comment, Node, Note)

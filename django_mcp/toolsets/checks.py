@@ -1,0 +1,84 @@
+"""System check of toolsets: related models whose rows nothing limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django import forms
+from django.apps import AppConfig
+from django.core.checks import CheckMessage, Warning, register
+from django.db.models import Model
+
+from django_mcp import registry
+from django_mcp.server.server import Server
+from django_mcp.toolsets import access, declaration, writes
+from django_mcp.toolsets.base import BaseToolset
+from django_mcp.toolsets.toolset import ModelToolset
+
+
+@dataclass(slots=True)
+class _Reach:
+    """How callers of one toolset reach the rows of one related model."""
+
+    paths: list[str] = field(default_factory=list)
+    """By which they read them."""
+    written: list[str] = field(default_factory=list)
+    """Fields in which they write their keys."""
+
+    @property
+    def described(self) -> str:
+        verbs = {"shows": self.paths, "links": self.written}
+        return " and ".join(f"{verb} {', '.join(them)}" for verb, them in verbs.items() if them)
+
+
+@register("django_mcp")
+def check_related_models(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
+    return [
+        message
+        for server in registry.servers()
+        for toolset in access.of_server(server)
+        for message in _unlimited(server, toolset)
+    ]
+
+
+def _unlimited(server: Server, toolset: BaseToolset) -> Iterator[CheckMessage]:
+    if type(toolset).get_related_queryset is not ModelToolset.get_related_queryset:
+        return
+    where = f"{type(toolset).__module__}.{type(toolset).__qualname__}"
+    for model, reach in _related_models(toolset, where).items():
+        if access.of_model(server, model):
+            continue
+        name = model._meta.label
+        yield Warning(
+            f"{where} {reach.described}: rows of {name}, for which the MCP server "
+            f"{server.name!r} has no toolset. Whoever may view {name} reaches all of its rows.",
+            hint=(
+                f"Declare a toolset of {name} whose get_queryset limits them, or override "
+                "get_related_queryset, or silence this check if its rows are for everybody who may "
+                "view it."
+            ),
+            id="django_mcp_toolsets.W001",
+        )
+
+
+def _related_models(toolset: BaseToolset, where: str) -> dict[type[Model], _Reach]:
+    reached: dict[type[Model], _Reach] = {}
+    declared = declaration.read(toolset)
+    for path in declared.paths:
+        for _, model in path.prefixes():
+            paths = reached.setdefault(model, _Reach()).paths
+            if path.name not in paths:
+                paths.append(path.name)
+    if {"create", "update"} & {*declared.operations}:
+        for name, model in _written(writes.form_of(toolset, declared, where)):
+            reached.setdefault(model, _Reach()).written.append(name)
+    return reached
+
+
+def _written(form_class: Any) -> Iterator[tuple[str, type[Model]]]:
+    """The fields of a form that choose related rows, each with their model."""
+    for name, form_field in form_class.base_fields.items():
+        if isinstance(form_field, forms.ModelChoiceField) and form_field.queryset is not None:
+            yield name, form_field.queryset.model

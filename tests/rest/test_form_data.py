@@ -1,0 +1,223 @@
+"""Forms with files: names and contents stay names and contents, whatever they are."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.urls import path, resolve
+from hypothesis import given
+from hypothesis import strategies as st
+from rest_framework import parsers, serializers, views
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from django_mcp import Frame, Server
+from django_mcp.forms import files
+from django_mcp.protocol.errors import ToolError
+from django_mcp.rest import availability, form_data, requests, rest_tool
+from django_mcp.testing import SyncClient
+from tests.rest import api, urls
+
+HOSTILE = [
+    "--BoUnDaRyStRiNg",
+    f"--{form_data.BOUNDARY}",
+    "\r\n",
+    "\r\n\r\n",
+    'Content-Disposition: form-data; name="is_staff"',
+    "true",
+    "--",
+    '"; filename="b.html',
+    "\0",
+    "%0d%0a",
+    "é",
+]
+INJECTION = (
+    'x\r\n--BoUnDaRyStRiNg\r\nContent-Disposition: form-data; name="is_staff"\r\n\r\ntrue\r\n'
+    "--BoUnDaRyStRiNg--\r\n"
+)
+
+texts = st.lists(st.one_of(st.sampled_from(HOSTILE), st.text(max_size=5)), max_size=6).map("".join)
+names = texts.filter(bool)
+contents = st.one_of(texts.map(str.encode), st.binary(max_size=30))
+uploads = st.fixed_dictionaries(
+    {
+        "name": texts.map(lambda text: f"a{text}b".replace("/", "").replace("\\", "")),
+        "content": contents.map(lambda content: base64.b64encode(content).decode()),
+    }
+)
+
+
+def parsed(form: form_data.FormData) -> Any:
+    """Return the request as a view of REST framework reads it."""
+    match = resolve("/uploads/", urlconf="tests.rest.urls")
+    request = requests.build("post", "/uploads/", match, Frame(), form=form)
+    return Request(request, parsers=[parsers.MultiPartParser()])
+
+
+@given(
+    fields=st.dictionaries(names, st.one_of(texts, st.lists(texts, min_size=1, max_size=3))),
+    sent=st.dictionaries(names, uploads, max_size=3),
+)
+def test_view_reads_what_was_sent_and_nothing_else(
+    fields: dict[str, Any], sent: dict[str, dict[str, str]]
+) -> None:
+    values = fields | {name: files.uploaded(name, value) for name, value in sent.items()}
+
+    request = parsed(form_data.of_values(values))
+
+    assert dict(request.POST.lists()) == {
+        name: value if isinstance(value, list) else [value]
+        for name, value in fields.items()
+        if name not in sent
+    }
+    assert {*request.FILES} == {*sent}
+    for name, value in sent.items():
+        (file,) = request.FILES.getlist(name)
+        assert file.read() == base64.b64decode(value["content"])
+        assert file.content_type == "application/octet-stream"
+        assert file.name.isprintable()
+
+
+def test_values_are_texts_as_a_browser_sends_them() -> None:
+    values = {"on": True, "off": False, "count": 3, "none": None, "json": {"a": [1]}, "all": [1, 2]}
+
+    request = parsed(form_data.of_values(values))
+
+    assert dict(request.data.lists()) == {
+        "on": ["true"],
+        "off": ["false"],
+        "count": ["3"],
+        "json": ['{"a": [1]}'],
+        "all": ["1", "2"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("../../etc/passwd", "passwd"),
+        ("C:\\docs\\a.txt", "a.txt"),
+        ('a"; filename="b.txt', 'a"; filename="b.txt'),
+        ("a\r\nX-Header: y", "aX-Header: y"),
+    ],
+)
+def test_file_has_a_plain_name(name: str, expected: str) -> None:
+    assert files.uploaded("file", {"name": name, "content": ""}).name == expected
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"name": ".."},
+        {"name": "a/"},
+        {"name": "\r\n"},
+        {"name": "a", "content_type": "text/html\r\nX-Header: y"},
+        {"name": "a", "content_type": ""},
+        {"name": "a", "content": "*"},
+    ],
+)
+def test_file_that_is_none_is_rejected(value: dict[str, str]) -> None:
+    with pytest.raises(ToolError, match=r"^file"):
+        files.uploaded("file", {"content": "", **value})
+
+
+class Profile(serializers.Serializer):  # type: ignore[misc]
+    """What the tool may send; the view itself reads more."""
+
+    name = serializers.CharField()
+    picture = serializers.FileField()
+
+
+class Profiles(views.APIView):  # type: ignore[misc]
+    parser_classes = (parsers.MultiPartParser,)
+
+    def post(self, request: Any) -> Response:
+        picture = request.FILES["picture"]
+        return Response(
+            {
+                "keys": sorted(request.data),
+                "posted": sorted(request._request.POST),
+                "name": request.data["name"],
+                "picture": [picture.name, picture.content_type, picture.read().decode()],
+            }
+        )
+
+
+@pytest.fixture
+def profiles(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
+    added = path("profiles/", Profiles.as_view())
+    monkeypatch.setattr(urls, "urlpatterns", [*urls.urlpatterns, added])
+    rest_tool(Profiles, "post", serializer=Profile, server=server, name="profile")
+
+
+@pytest.mark.parametrize("transport", ["memory", "http"])
+@pytest.mark.parametrize("part", ["content", "name", "text"])
+def test_value_of_an_argument_adds_no_field(
+    profiles: None, db: None, server: Server, transport: Any, part: str
+) -> None:
+    text = INJECTION if part == "text" else "Ada"
+    content = INJECTION if part == "content" else "GIF89a"
+    name = INJECTION if part == "name" else "ada.gif"
+    encoded = base64.b64encode(content.encode()).decode()
+    picture = {"name": name[:100], "content": encoded, "content_type": "image/gif"}
+    user = {"user": User.objects.create(username="ada")} if transport == "memory" else {}
+
+    with SyncClient(server, transport=transport, **user) as client:
+        result = client.call_tool("profile", {"name": text, "picture": picture})
+
+    answer = result["structuredContent"]
+    assert answer["keys"] == ["name", "picture"]
+    assert answer["posted"] == ["name"]
+    assert answer["name"] == text
+    assert answer["picture"][1:] == ["image/gif", content]
+
+
+class Place(serializers.Serializer):  # type: ignore[misc]
+    city = serializers.CharField()
+
+
+class Trip(serializers.Serializer):  # type: ignore[misc]
+    stops = Place(many=True)
+    kind = serializers.ChoiceField(["work", "leisure"])
+    ticket = serializers.FileField(required=False)
+
+
+class TripWithTicket(Trip):
+    ticket = serializers.FileField()
+
+
+def declared(serializer: Any) -> tuple[Any, str]:
+    """Return the arguments of a tool, or why there is none."""
+    server = Server("api")
+    rest_tool(api.Caller, "post", serializer=serializer, server=server, name="trip")
+    tool: Any = server.components.find("tool", "trip")
+    reasons = availability.missing(server).values()
+    return tool and [*tool.input_schema["properties"]], " ".join(reasons)
+
+
+def test_optional_file_beside_nested_data_is_left_out() -> None:
+    assert declared(Trip) == (["stops", "kind"], "")
+
+
+def test_required_file_beside_nested_data_is_explained() -> None:
+    arguments, reason = declared(TripWithTicket)
+
+    assert arguments is None
+    assert "takes the file 'ticket' and nested data (stops)" in reason
+
+
+def test_parser_that_reads_the_body_itself_is_not_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    class OwnParser(parsers.BaseParser):  # type: ignore[misc]
+        media_type = "multipart/form-data"
+
+    monkeypatch.setattr(api.Uploads, "parser_classes", (OwnParser,))
+    server = Server("api")
+    rest_tool(api.Uploads, "post", server=server)
+
+    assert not server.components.of_kind("tool")
+    (reason,) = availability.missing(server).values()
+    assert "tests.rest.api.Uploads.post accepts multipart/form-data" in reason
+    assert "add MultiPartParser" in reason
