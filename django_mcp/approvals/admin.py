@@ -15,7 +15,7 @@ from django.utils.translation import ngettext
 from django_mcp.approvals import gate
 from django_mcp.approvals.life_cycle import Event
 from django_mcp.approvals.models import MAX_COMMENT, Approval, ApprovalQuerySet
-from django_mcp.approvals.views import readable
+from django_mcp.approvals.views import captured, readable
 
 
 class CommentForm(ActionForm):
@@ -66,7 +66,9 @@ class ApprovalAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for m
 
     def get_queryset(self, request: HttpRequest) -> Any:
         Approval.objects.all().settle()
-        return super().get_queryset(request)
+        rows = super().get_queryset(request)
+        is_list = request.resolver_match is None or "object_id" not in request.resolver_match.kwargs
+        return rows.defer("call", "outcome") if is_list else rows
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Any:
         """Return the row with the permission of this user to see its arguments."""
@@ -91,6 +93,7 @@ class ApprovalAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for m
             return format_html("<em>{}</em>", _("Only those who may approve the call see them."))
         if (pairs := readable(row)) is None:
             return format_html("<em>{}</em>", _("They cannot be decrypted any more."))
+        pairs = [*captured(row), *pairs]
         cells = "<tr><th scope='row'>{}</th><td style='white-space: pre-wrap'>{}</td></tr>"
         return format_html("<table>{}</table>", format_html_join("", cells, pairs))
 

@@ -7,6 +7,7 @@ Otherwise the call waits for a decision on the page or in the admin.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from contextlib import suppress
@@ -26,16 +27,17 @@ from django_mcp.approvals import runner
 from django_mcp.approvals.life_cycle import Event, Status
 from django_mcp.approvals.models import MAX_COMMENT, Approval, TooManyWaiting
 from django_mcp.approvals.signals import approval_decided, approval_requested
-from django_mcp.components.serialization import jsonable
 from django_mcp.components.tool import ToolComponent
 from django_mcp.frame.client import input_requests
 from django_mcp.frame.client.task import TaskClient
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import address
+from django_mcp.log import log_repeated
 from django_mcp.protocol.errors import Cancelled, ClientError, Json, MissingClientCapability
 from django_mcp.runtime.pages import absolute_url
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores.retries import run_retried
+from django_mcp.tasks import calls
 
 logger = logging.getLogger("django_mcp")
 
@@ -65,13 +67,18 @@ class StoredApprovals:
 
     def is_approved(self, frame: Frame, tool: ToolComponent, arguments: dict[str, Any]) -> bool:
         approved = runner.current_run.get()
-        return approved is not None and approved.take(frame.server.name, tool.name, arguments)
+        if approved is None:
+            return False
+        endpoint = frame.principal.endpoint
+        return approved.take(frame.server.name, tool.name, arguments, endpoint)
 
     async def hold(
         self, frame: Frame, tool: ToolComponent, arguments: dict[str, Any], permission: str
     ) -> dict[str, Any]:
         if tool.four_eyes and not getattr(frame.user, "is_authenticated", False):
             return text("This call needs a caller who has an account on this site.", is_error=True)
+        if len(json.dumps(arguments)) > MAX_ARGUMENTS:
+            return text(TOO_LARGE, is_error=True)
         row = await _of_repeated_call(frame, tool, arguments)
         if row is None:
             storing = asyncio.ensure_future(_store(frame, _row(frame, tool, arguments, permission)))
@@ -100,6 +107,14 @@ TOO_MANY = (
 )
 
 
+MAX_ARGUMENTS = 64_000
+"""Characters of the arguments of one call, which is kept for days, and read by a person."""
+TOO_LARGE = (
+    f"The arguments are too large: a call that waits for approval may have {MAX_ARGUMENTS} "
+    "characters of them as JSON. Nothing was done."
+)
+
+
 def _row(frame: Frame, tool: ToolComponent, arguments: Json, permission: str) -> Approval:
     principal, user, now = frame.principal, frame.user, timezone.now()
     is_known = getattr(user, "is_authenticated", False)
@@ -111,7 +126,7 @@ def _row(frame: Frame, tool: ToolComponent, arguments: Json, permission: str) ->
         title=tool.display_title[:500],
         version=frame.get_protocol_version() or "",
         principal=principal.key[:500],
-        user_key=str(user.pk) if is_known else "",
+        user_key=calls.user_key(user),
         caller_name=(user.get_username() if is_known else principal.subject)[:255],
         client=f"{client.get('name', '')} {client.get('version', '')}".strip()[:255],
         owner=owner_of(frame),
@@ -122,15 +137,7 @@ def _row(frame: Frame, tool: ToolComponent, arguments: Json, permission: str) ->
         updated_at=now,
         expires_at=now + timedelta(seconds=conf.get().approval_lifetime),
     )
-    row.store_call(
-        {
-            "arguments": arguments,
-            "scheme": principal.scheme,
-            "subject": principal.subject,
-            "scopes": sorted(principal.scopes),
-            "claims": jsonable(principal.claims),
-        }
-    )
+    row.store_call(calls.facts_of(frame))
     return row
 
 
@@ -241,7 +248,8 @@ async def _wait_for_decision(frame: Frame, row: Approval, allowed: float) -> Non
             if not await run_retried(row.still_waits):
                 return
         except (OperationalError, StoreUnavailable):
-            logger.exception("The approval %s could not be read: it is tried again", row.pk)
+            text = "An approval cannot be read; trying again"
+            log_repeated(logging.ERROR, text, exc_info=True)
         await asyncio.sleep(POLL_INTERVAL)
         frame.cancellation.raise_if_requested()
 

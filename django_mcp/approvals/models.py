@@ -33,6 +33,10 @@ class TooManyWaiting(Exception):
 
 
 class ApprovalQuerySet(models.QuerySet["Approval"]):
+    def for_lists(self) -> ApprovalQuerySet:
+        """Return rows without what only the page of one call shows, which may be long."""
+        return self.defer("call", "outcome", "comment")
+
     def current(self) -> ApprovalQuerySet:
         """Return rows of the database for writing: a replica may not have a decision yet."""
         return self.using(router.db_for_write(self.model))
@@ -146,25 +150,50 @@ class Approval(StoredCall):
     # The call.
 
     def store_call(self, call: Mapping[str, Any]) -> None:
-        """Store the call: its arguments, and what is needed to act as its caller."""
-        self.call = signing.encrypt(TABLE, self.pk, "call", call)
-        self.digest = fingerprint(self.server, self.tool, call["arguments"])
+        """Store the call: its arguments, and what is needed to act as its caller.
+
+        Whoever can write to the table can change neither: a copy of the columns that decide about
+        the run is encrypted as well.
+        """
+        bound = {name: getattr(self, name) for name in BOUND}
+        stored = {**call, "bound": bound, "expires": self.expires_at.timestamp()}
+        self.call = signing.encrypt(TABLE, self.pk, "call", stored)
+        arguments = call["params"].get("arguments", {})
+        self.digest = fingerprint(self.server, self.tool, arguments, call["endpoint"])
         self.open_key = address(f"{self.owner} {self.digest}")
 
     def stored_call(self) -> dict[str, Any]:
-        """Return what ``store_call`` was given; raises ValueError if it was changed since."""
+        """Return what ``store_call`` was given; raises ValueError if the row was changed since."""
         call: dict[str, Any] = signing.decrypt(TABLE, self.pk, "call", self.call)
-        digest = fingerprint(self.server, self.tool, call["arguments"])
-        if digest != self.digest and not signing.is_signature(
-            FINGERPRINT, _described(self.server, self.tool, call["arguments"]), self.digest
-        ):
+        arguments = call["params"].get("arguments", {})
+        text = _described(self.server, self.tool, arguments, call["endpoint"])
+        if not signing.is_signature(FINGERPRINT, text, self.digest):
             raise ValueError("The arguments are not those that were approved")
+        if call["bound"] != {name: getattr(self, name) for name in BOUND}:
+            raise ValueError("The columns of the row are not those of the call")
+        if self._is_late(call["expires"] + ROUNDING):
+            raise ValueError("The row expires later than the call, or was approved after that")
         return call
+
+    def _is_late(self, expires: float) -> bool:
+        """Whether the row expires, or was decided on, after the call did."""
+        if self.decided_at is None:
+            return self.expires_at.timestamp() > expires
+        # The decision prolongs it once, for the run.
+        lifetime = conf.get().approval_lifetime
+        is_prolonged = self.expires_at.timestamp() > expires + lifetime
+        return is_prolonged or self.decided_at.timestamp() > expires
 
     @property
     def arguments(self) -> dict[str, Any]:
-        arguments: dict[str, Any] = self.stored_call()["arguments"]
+        arguments: dict[str, Any] = self.stored_call()["params"].get("arguments", {})
         return arguments
+
+    @property
+    def path_params(self) -> dict[str, str]:
+        """What the path of the server captured, such as the tenant for which the call is."""
+        captured: dict[str, str] = self.stored_call()["path_params"]
+        return captured
 
     @property
     def short_digest(self) -> str:
@@ -267,12 +296,19 @@ class Approval(StoredCall):
 
 
 FINGERPRINT = "approval"
+BOUND = ("user_key", "permission", "four_eyes", "owner")
+"""The columns that decide as whom a call runs, and who may approve it."""
+ROUNDING = 1.0
+"""Seconds by which a database may round a time."""
 
 
-def fingerprint(server: str, tool: str, arguments: Mapping[str, Any]) -> str:
-    """Return a digest that only this site can compute, so that nobody can guess arguments by it."""
-    return signing.signature(FINGERPRINT, _described(server, tool, arguments))
+def fingerprint(server: str, tool: str, arguments: Mapping[str, Any], endpoint: str) -> str:
+    """Return a digest that only this site can compute, so that nobody can guess arguments by it.
+
+    ``endpoint`` has what the path captured: the same call for another tenant is another call.
+    """
+    return signing.signature(FINGERPRINT, _described(server, tool, arguments, endpoint))
 
 
-def _described(server: str, tool: str, arguments: Mapping[str, Any]) -> str:
-    return json.dumps([server, tool, arguments], sort_keys=True)
+def _described(server: str, tool: str, arguments: Mapping[str, Any], endpoint: str) -> str:
+    return json.dumps([server, tool, arguments, endpoint], sort_keys=True)

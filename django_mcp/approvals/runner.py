@@ -15,23 +15,28 @@ import logging
 import threading
 from collections.abc import Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from secrets import token_urlsafe
 from typing import Any
 
-from django.contrib.auth import get_user_model
-from django.contrib.auth.models import AnonymousUser
-from django.utils import timezone
+from django.utils import timezone, translation
 
-from django_mcp import registry
 from django_mcp.approvals.life_cycle import Event
 from django_mcp.approvals.models import Approval, fingerprint
-from django_mcp.auth.base import Principal
+from django_mcp.dispatch import handle
+from django_mcp.dispatch.reply import encode_reply
+from django_mcp.frame.cancellation import Cancellation
 from django_mcp.frame.frame import Frame
-from django_mcp.runtime import threads
+from django_mcp.log import log_repeated
+from django_mcp.protocol import jsonrpc
+from django_mcp.runtime import background, threads
 from django_mcp.stores.retries import run_retried
-from django_mcp.transports.in_process import DjangoInProcessCaller
+from django_mcp.tasks import calls
+from django_mcp.tasks.calls import CallerGone, Execution, Restored
+from django_mcp.tasks.exchange import TaskExchange
+from django_mcp.tasks.execution import site_of
+from django_mcp.transports import site
 
 logger = logging.getLogger("django_mcp")
 
@@ -47,10 +52,6 @@ FRAMEWORK = "io.modelcontextprotocol/"
 """The prefix of the metadata which each response adds for itself."""
 
 
-class NotRun(Exception):
-    """The call cannot be carried out; the message is for its caller and for the approver."""
-
-
 @dataclass(slots=True)
 class ApprovedRun:
     """The right to make one approved call."""
@@ -60,10 +61,12 @@ class ApprovedRun:
     digest: str
     is_used: bool = False
 
-    def take(self, server: str, tool: str, arguments: Mapping[str, Any]) -> bool:
+    def take(self, server: str, tool: str, arguments: Mapping[str, Any], endpoint: str) -> bool:
         """Use the right for this call; False if it is another one, or the right was used."""
         is_same = (self.server, self.tool) == (server, tool)
-        if self.is_used or not is_same or fingerprint(server, tool, arguments) != self.digest:
+        if self.is_used or not is_same:
+            return False
+        if fingerprint(server, tool, arguments, endpoint) != self.digest:
             return False
         self.is_used = True
         return True
@@ -100,14 +103,18 @@ _running: set[asyncio.Task[None]] = set()
 def run_in_thread(row: Approval) -> None:
     """``run`` for synchronous code; return when it is done, or after JOIN_TIMEOUT seconds.
 
-    The thread has an event loop of its own, and goes on afterwards.
+    The thread has an event loop of its own, and goes on afterwards. A process that is told to stop
+    waits for it, as for a call.
     """
+    done = background.accept_thread()
 
     def in_loop() -> None:
         try:
             asyncio.run(threads.in_scope(_run, row))
         except Exception:
             logger.exception("The approved call %s could not be run", row.pk)
+        finally:
+            done.set_result(None)
 
     thread = threading.Thread(target=in_loop, name="django-mcp-approval", daemon=True)
     thread.start()
@@ -138,7 +145,8 @@ async def _renew(row: Approval, runner: str) -> None:
         try:
             await run_retried(row.renew, runner, _lease_end())
         except Exception:
-            logger.exception("The lease of the approved call %s could not be renewed", row.pk)
+            text = "The lease of an approved call could not be renewed; trying again"
+            log_repeated(logging.ERROR, text, exc_info=True)
 
 
 def _lease_end() -> datetime:
@@ -155,13 +163,18 @@ NO_CLIENT = (
 async def _outcome(row: Approval, frame: Frame | None) -> tuple[Event, Any, bool]:
     """Make the call; return the event, the result or the message, and whether it is an error."""
     try:
-        server, principal, arguments = await run_retried(_prepare, row)
-    except NotRun as error:
-        return Event.FAIL, str(error), True
-    current_run.set(ApprovedRun(row.server, row.tool, fingerprint(row.server, row.tool, arguments)))
-    params = {"name": row.tool, "arguments": arguments}
-    call_as = DjangoInProcessCaller().call_as
-    response = await call_as(server, principal, "tools/call", params, frame=frame)
+        call = await run_retried(row.stored_call)
+        execution = Execution(None, TaskExchange(), Cancellation())
+        restored = await calls.restore(row, call, execution)
+    except CallerGone:
+        return Event.FAIL, "The account of the caller was disabled, so nothing was done.", True
+    except LookupError:
+        return Event.FAIL, "The server of this call does not exist any more.", True
+    except ValueError:
+        text = "The stored arguments could not be verified, so nothing was done."
+        return Event.FAIL, text, True
+    current_run.set(ApprovedRun(row.server, row.tool, digest_of(row, call)))
+    response = await _answer(restored, frame)
     if (rejected := response.get("error")) is not None:
         if frame is None and "requiredCapabilities" in (rejected.get("data") or ()):
             logger.error(
@@ -173,34 +186,26 @@ async def _outcome(row: Approval, frame: Frame | None) -> tuple[Event, Any, bool
     return Event.COMPLETE, result, bool(result.get("isError"))
 
 
-def _prepare(row: Approval) -> tuple[Any, Principal, dict[str, Any]]:
-    try:
-        call = row.stored_call()
-    except ValueError as error:
-        raise NotRun("The stored arguments could not be verified, so nothing was done.") from error
-    try:
-        server = registry.get(row.server)
-    except LookupError as error:
-        raise NotRun("The server of this call does not exist any more.") from error
-    user = _user(row)
-    principal = Principal(
-        scheme=call["scheme"],
-        subject=call["subject"],
-        user=user,
-        scopes=frozenset(call["scopes"]),
-        claims=call["claims"],
-    )
-    return server, principal, call["arguments"]
+async def _answer(restored: Restored, frame: Frame | None) -> dict[str, Any]:
+    """The response to the call on its own ``frame``, or else on the one that was restored.
+
+    The call on its own frame is made as the caller is now, who may have lost a permission.
+    """
+    if frame is not None:
+        inner = restored.frame
+        frame = replace(frame, user=inner.user, auth=inner.auth, request=inner.request)
+        reply = await handle.answer(frame, site.get())
+    else:
+        with translation.override(restored.language):
+            reply = await handle.answer(restored.frame, site_of(restored))
+    response: dict[str, Any] = jsonrpc.decode(encode_reply(reply.message))
+    return response
 
 
-def _user(row: Approval) -> Any:
-    """Return the caller as they are now; raises NotRun if they may not call any more."""
-    if not row.user_key:
-        return AnonymousUser()
-    user = get_user_model()._default_manager.filter(pk=row.user_key).first()
-    if user is None or not user.is_active:
-        raise NotRun("The account of the caller was disabled, so nothing was done.")
-    return user
+def digest_of(row: Approval, call: Mapping[str, Any]) -> str:
+    """The fingerprint of a verified call by the present key of the site."""
+    arguments = call["params"].get("arguments", {})
+    return fingerprint(row.server, row.tool, arguments, call["endpoint"])
 
 
 def _kept(result: dict[str, Any]) -> dict[str, Any]:

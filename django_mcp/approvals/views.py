@@ -56,10 +56,11 @@ class ApprovalListView(ProtectedPage, LoginRequiredMixin, ListView):  # type: ig
         waiting = rows.filter(status=Status.WAITING)
         named = waiting.order_by().values_list("permission", flat=True).distinct()
         held = [each for each in named if self.request.user.has_perm(each)]
-        return waiting.filter(permission__in=held).order_by("created_at")
+        return waiting.filter(permission__in=held).for_lists().order_by("created_at")
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:
-        own = Approval.objects.filter(user_key=str(self.request.user.pk))[: self.paginate_by]
+        own = Approval.objects.filter(user_key=str(self.request.user.pk))
+        own = own.for_lists()[: self.paginate_by]
         return super().get_context_data(own=own, **context)
 
 
@@ -99,6 +100,7 @@ class ApprovalView(ProtectedPage, LoginRequiredMixin, FormView):  # type: ignore
             approval=row,
             server_title=title_of(row.server),
             arguments=readable(row),
+            path_params=captured(row),
             can_decide=is_waiting and row.may_decide(user),
             is_own_call=row.is_caller(user),
             can_run=row.status == Status.APPROVED,
@@ -150,6 +152,14 @@ def readable(row: Approval) -> list[tuple[str, str]] | None:
     except ValueError:
         return None
     return [(name, as_text(value)) for name, value in arguments.items()]
+
+
+def captured(row: Approval) -> list[tuple[str, str]]:
+    """Return what the path captured, such as the tenant for which the call is."""
+    try:
+        return [*row.path_params.items()]
+    except ValueError:
+        return []
 
 
 def as_text(value: Any) -> str:

@@ -17,6 +17,8 @@ from django.utils import timezone
 from django_mcp.runtime.signing import DjangoSigner
 
 PURPOSE = "elicitation link"
+MAX_MESSAGE = 1000
+"""Characters of the message: it is a part of the URL, which servers and proxies bound at 8 kB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +47,15 @@ class Link:
 
 
 def token_of(link: Link) -> str:
-    return DjangoSigner().sign(PURPOSE, json.dumps(asdict(link)))
+    # Without escapes, of which one for each letter would be six bytes.
+    return DjangoSigner().sign(PURPOSE, json.dumps(asdict(link), ensure_ascii=False))
+
+
+def shortened(message: str) -> str:
+    """Return the message as the link has it; a long one often repeats what a client has sent."""
+    # Half of a surrogate pair, which JSON may have, has no form in a link.
+    text = message[:MAX_MESSAGE].encode(errors="replace").decode()
+    return text if len(message) <= MAX_MESSAGE else f"{text[:-1]}…"
 
 
 def read(token: str) -> Link | None:

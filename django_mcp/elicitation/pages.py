@@ -60,6 +60,8 @@ def elicit_page(
     completed with. ``key`` distinguishes two pages of one handler with the same message;
     ``timeout`` is in seconds, by default CLIENT_RESPONSE_TIMEOUT.
 
+    The message is cut to 1000 characters, because it is a part of the link.
+
     Raises ToolError for a caller without a user, MissingClientCapability for a client without URL
     elicitation, and TimeoutError when the user does not answer in time.
     """
@@ -261,7 +263,7 @@ def _link(frame: Frame, message: str, page: Page, timeout: float, identity: str)
         id=identity,
         user=str(frame.user.pk),
         server=str(frame.server.info.get("title") or frame.server.info["name"]),
-        message=message,
+        message=links.shortened(message),
         view=page if isinstance(page, str) else READY_PAGE,
         form=None if isinstance(page, str) else _path_of(page),
         expires=timezone.now().timestamp() + lifetime,
@@ -288,5 +290,6 @@ def _path_of(form: type[forms.BaseForm]) -> str:
 def _prefix(page: Page, message: str, key: str | None) -> str:
     """Return what the key of the input request begins with; the id of the elicitation follows."""
     name = page if isinstance(page, str) else f"{page.__module__}:{page.__qualname__}"
-    digest = sha256("\0".join((name, message, key or "")).encode()).hexdigest()[:12]
-    return f"page-{digest}-"
+    facts = "\0".join((name, message, key or ""))
+    digest = sha256(facts.encode(errors="surrogatepass")).hexdigest()
+    return f"page-{digest[:12]}-"

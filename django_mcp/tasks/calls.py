@@ -18,16 +18,20 @@ from django.utils import translation
 from django_mcp import conf, registry, stores
 from django_mcp.auth.base import Principal
 from django_mcp.frame.cancellation import Cancellation
+from django_mcp.frame.client.base import Client
+from django_mcp.frame.client.bidirectional import BidirectionalClient
 from django_mcp.frame.client.task import TaskClient, TaskRun
 from django_mcp.frame.exchange import Exchange
 from django_mcp.frame.frame import Frame, RequestInfo
-from django_mcp.models import McpTask
+from django_mcp.frame.transport import HttpTransport
+from django_mcp.models import StoredCall
 from django_mcp.protocol.revisions import BY_VERSION, Feature
 from django_mcp.pubsub.publisher import CONNECTION_BOUND
 from django_mcp.server.server import Server
 from django_mcp.stores.base import digest
-from django_mcp.tasks.store import NewTask, call_of
+from django_mcp.tasks.store import NewTask
 from django_mcp.transports import frames
+from django_mcp.transports.http import paths
 
 OWN_PARAMS = frozenset({"task", "inputResponses", "requestState"})
 """Parameters of the request that are not those of its task."""
@@ -49,26 +53,39 @@ def owner_of(frame: Frame) -> str:
     return digest(frame.server.name, frame.server.path, principal.key, session)
 
 
+def user_key(user: Any) -> str:
+    """The primary key of a user who is logged in, as a string; empty for anybody else."""
+    is_known = getattr(user, "is_authenticated", False) and user.pk is not None
+    return str(user.pk) if is_known else ""
+
+
+def path_params(frame: Frame) -> Mapping[str, Any]:
+    """What the path of the call captured, such as the tenant."""
+    if isinstance(frame.transport, HttpTransport):
+        return frame.transport.path_params or {}
+    return frame.private.get("path_params", {})
+
+
 def describe(frame: Frame, ttl_ms: int | None) -> NewTask:
     """The row of a task for the call on ``frame``."""
-    remember(frame.server)
-    principal, user, site = frame.principal, frame.user, conf.get()
-    is_user = getattr(user, "is_authenticated", False) and user.pk is not None
+    principal, site = frame.principal, conf.get()
     wanted = round(site.task_ttl * 1000) if ttl_ms is None else max(ttl_ms, MIN_TTL_MS)
     return NewTask(
         server=frame.server.name,
         tool=frame.message.params["name"],
         version=frame.revision.version,
         principal=principal.key,
-        user_key=str(user.pk) if is_user else "",
+        user_key=user_key(frame.user),
         owner=owner_of(frame),
         caller=digest(frames.counted_as(frame.server, principal, frame.transport)),
-        call=_facts(frame),
+        call=facts_of(frame),
         ttl_ms=min(wanted, round(site.task_max_ttl * 1000)),
     )
 
 
-def _facts(frame: Frame) -> dict[str, Any]:
+def facts_of(frame: Frame) -> dict[str, Any]:
+    """What is stored of the call on ``frame``: ``restore`` makes its Frame of it."""
+    remember(frame.server)
     principal, private, params = frame.principal, frame.private, frame.message.params
     claims = principal.claims if _is_json(dict(principal.claims)) else {}
     session_id = frame.get_mcp_session_id()
@@ -76,6 +93,9 @@ def _facts(frame: Frame) -> dict[str, Any]:
         "id": frame.message.id,
         "params": {name: value for name, value in params.items() if name not in OWN_PARAMS},
         "principal": [principal.scheme, principal.subject, sorted(principal.scopes), dict(claims)],
+        "user_key": user_key(frame.user),
+        "endpoint": principal.endpoint,
+        "path_params": paths.as_text(frame.server.path, path_params(frame)),
         "client_info": dict(private.get("client_info") or {}),
         "client_capabilities": dict(private.get("client_capabilities") or {}),
         "language": translation.get_language(),
@@ -133,7 +153,8 @@ def _is_json(value: Any) -> bool:
 class Execution:
     """The parts of a Frame which belong to the process that runs the task."""
 
-    run: TaskRun
+    run: TaskRun | None
+    """None where nobody could answer an input request."""
     exchange: Exchange
     cancellation: Cancellation
 
@@ -147,13 +168,14 @@ class Restored(NamedTuple):
     """What the middleware had assigned, which overrides what frame processors assign."""
 
 
-async def restore(row: McpTask, execution: Execution) -> Restored:
-    """The Frame of a stored call, and the language of its caller.
+async def restore(row: StoredCall, facts: Mapping[str, Any], execution: Execution) -> Restored:
+    """The Frame of a stored call with these facts, and the language of its caller.
 
-    Raises CallerGone, LookupError for a server that this process does not have, and ValueError if
-    the row cannot be decrypted.
+    This is the only place that makes a caller of what was stored. Raises CallerGone, LookupError
+    for a server that this process does not have, and ValueError for a row that was changed.
     """
-    facts = call_of(row)
+    if facts["user_key"] != row.user_key:
+        raise ValueError("The user of the row is not the one who called")
     server = server_of(row.server)
     if server is None:
         raise LookupError(f"This process has no MCP server {row.server!r}")
@@ -161,13 +183,40 @@ async def restore(row: McpTask, execution: Execution) -> Restored:
     scheme, subject, scopes, claims = facts["principal"]
     user = await _user(row.user_key)
     principal = Principal(
-        scheme=scheme, subject=subject, user=user, scopes=frozenset(scopes), claims=claims
+        scheme=scheme,
+        subject=subject,
+        user=user,
+        scopes=frozenset(scopes),
+        claims=claims,
+        endpoint=facts["endpoint"],
     )
     private, assigns = await _state(row, facts, server)
-    revision, params = private["revision"], facts["params"]
+    private["path_params"] = paths.from_text(server.path, facts["path_params"])
+    params = facts["params"]
+    frame = Frame(
+        assigns,
+        user=user,
+        auth=principal,
+        request=RequestInfo(facts["id"], "tools/call", params),
+        initialized=True,
+        client=_client(server, private, params, execution),
+        cancellation=execution.cancellation,
+        private=private,
+        exchange=execution.exchange,
+    )
+    return Restored(frame, facts["language"], facts["changed"]["assigns"])
+
+
+def _client(
+    server: Server, private: Any, params: Mapping[str, Any], execution: Execution
+) -> Client:
+    """The client of a stored call; without a run, one that supports nothing."""
+    revision = private["revision"]
+    if execution.run is None:
+        return BidirectionalClient(server, revision, {}, execution.exchange, None, None, None)
     level = private.get("log_level") if revision.has(Feature.TASKS) else None
     sends_logs = level is not None and server.capabilities.has("logging")
-    client = TaskClient(
+    return TaskClient(
         execution.run,
         server,
         revision,
@@ -176,21 +225,9 @@ async def restore(row: McpTask, execution: Execution) -> Restored:
         (params.get("_meta") or {}).get("progressToken") if revision.has(Feature.TASKS) else None,
         level if sends_logs else None,
     )
-    frame = Frame(
-        assigns,
-        user=user,
-        auth=principal,
-        request=RequestInfo(facts["id"], "tools/call", params),
-        initialized=True,
-        client=client,
-        cancellation=execution.cancellation,
-        private=private,
-        exchange=execution.exchange,
-    )
-    return Restored(frame, facts["language"], facts["changed"]["assigns"])
 
 
-async def _state(row: McpTask, facts: Any, server: Server) -> tuple[Any, dict[str, Any]]:
+async def _state(row: StoredCall, facts: Any, server: Server) -> tuple[Any, dict[str, Any]]:
     """The private data and the assigns, with what the middleware had changed."""
     private, assigns = await _session_state(row, facts, server)
     changed = facts["changed"]
@@ -200,7 +237,7 @@ async def _state(row: McpTask, facts: Any, server: Server) -> tuple[Any, dict[st
     return private, {**assigns, **changed["assigns"]}
 
 
-async def _session_state(row: McpTask, facts: Any, server: Server) -> tuple[Any, dict[str, Any]]:
+async def _session_state(row: StoredCall, facts: Any, server: Server) -> tuple[Any, dict[str, Any]]:
     """The private data and the assigns: those of the session as it is now, if it has a store."""
     revision, session_id = BY_VERSION[row.version], facts["session_id"]
     if session_id is not None and CONNECTION_BOUND not in session_id:

@@ -1,7 +1,18 @@
 """Waiting for the end of a task in ``tasks/result``, and what is sent on its stream meanwhile.
 
-Messages of the task are sent once, on the stream that takes them first. Its input requests are
-sent by one stream at a time, which claims them for as long as it is open.
+A client may drop a stream without a word, and a user may take longer than a request waits. What
+a task has to send is therefore sent by its newest ``tasks/result`` request, whatever an older one
+has sent already. One field of the task, ``receiver``, has the name of that request:
+
+==================  =============================================  ==========================
+receiver            who moves it                                   what this request does
+==================  =============================================  ==========================
+this request        it begins, or finds the field empty            sends, and sends again
+                                                                   what has no response
+another request     that one began later                           cancels what it has sent,
+                                                                   and waits for the end
+empty               the receiver was cancelled                     becomes the receiver
+==================  =============================================  ==========================
 """
 
 from __future__ import annotations
@@ -9,22 +20,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol import tasks
 from django_mcp.protocol.errors import ClientError, Json
-from django_mcp.protocol.tasks import Task, TaskEnded
+from django_mcp.protocol.tasks import Task
+from django_mcp.runtime import background
 from django_mcp.tasks import changes, store
 from django_mcp.tasks.calls import owner_of
+from django_mcp.tasks.run import UNAVAILABLE
 
 logger = logging.getLogger("django_mcp")
-
-CLAIM = 30.0
-"""Seconds after which another stream may send a request that this one has claimed."""
 
 
 class Delivery:
@@ -37,40 +46,54 @@ class Delivery:
         self._name = secrets.token_urlsafe(9)
         self._store = store.get()
         self._sending: dict[str, asyncio.Task[None]] = {}
+        """What was sent and has no response yet, by key."""
 
     async def wait(self) -> Task | None:
         """Return the task when it has ended; None if it does not exist."""
-        async with changes.hints(self._id) as hints:
+        async with changes.hints(self._id, ignored=self._name) as hints:
             try:
-                while True:
+                task = await self._become_receiver()
+                while task is not None and not task.is_final:
+                    self._send_requests(task)
+                    await hints.wait()
                     task = await self._store.load(self._id, self._owner)
-                    if task is None:
-                        return None
-                    if task.messages:
+                    if task is not None and not task.receiver and not task.is_final:
+                        task = await self._become_receiver()
+                    if task is not None and task.messages and task.receiver == self._name:
                         await self._send_messages()
-                    if task.is_final:
-                        return task
-                    if task.outstanding:
-                        await self._send_requests()
-                    await hints.wait(CLAIM / 3 if self._sending else None)
+                return task
+            except asyncio.CancelledError:
+                await self._release()
+                raise
             finally:
-                await self._stop()
+                self._cancel(tuple(self._sending))
+
+    async def _become_receiver(self) -> Task | None:
+        apply = partial(tasks.receive, by=self._name)
+        changed = await self._store.change(self._id, apply, owner=self._owner)
+        if changed is None:
+            return None
+        task = await changes.publish(changed, self._name)
+        if task.messages:
+            await self._send_messages()
+        return task
 
     async def _send_messages(self) -> None:
         changed = await self._store.change(self._id, tasks.take_messages, owner=self._owner)
         for message in () if changed is None else changed.before.messages:
             self._frame.exchange.write(dict(message))
 
-    async def _send_requests(self) -> None:
-        """Send the requests which no other stream sends; extend the claim on those sent."""
-        now = time.time()
-        claim = partial(tasks.claim_requests, by=self._name, now=now, until=now + CLAIM)
-        with suppress(TaskEnded):
-            changed = await self._store.change(self._id, claim, owner=self._owner)
-            claimed = {} if changed is None else tasks.claimed_by(changed.after, self._name)
-            for key, request in claimed.items():
-                if key not in self._sending:
-                    self._sending[key] = asyncio.create_task(self._send(key, request))
+    def _send_requests(self, task: Task) -> None:
+        """Send what has no response; cancel what is answered, or another request sends now."""
+        outstanding = task.outstanding if task.receiver == self._name else {}
+        self._cancel(self._sending.keys() - outstanding.keys())
+        for key in outstanding.keys() - self._sending.keys():
+            sending = asyncio.create_task(self._send(key, outstanding[key]))
+            self._sending[key] = sending
+
+    def _cancel(self, keys: Iterable[str]) -> None:
+        for key in tuple(keys):
+            self._sending.pop(key).cancel()
 
     async def _send(self, key: str, request: Json) -> None:
         """Send one request, and store the response."""
@@ -83,21 +106,25 @@ class Delivery:
             described = {"code": error.code, "message": error.message, "data": error.data}
             response = {"error": described}
         except (TimeoutError, ConnectionError):
-            return  # It is still outstanding, for the next request of the client.
+            self._sending.pop(key, None)  # It is still outstanding, and is sent again.
+            return
         except Exception:
             logger.exception("An input request of a task cannot be sent")
             return
-        await answer(self._id, self._owner, {key: response})
+        try:
+            # The request may end meanwhile, but the response is here.
+            storing = background.create_task(answer(self._id, self._owner, {key: response}))
+            await asyncio.shield(storing)
+        except UNAVAILABLE:
+            self._sending.pop(key, None)
 
-    async def _stop(self) -> None:
-        """Leave the requests without a response to other streams."""
-        waiting = [task for task in self._sending.values() if not task.done()]
-        for task in waiting:
-            task.cancel()
-        if waiting:
-            release = partial(tasks.claim_requests, by=self._name, now=0.0, until=0.0)
-            with suppress(TaskEnded):
-                await self._store.change(self._id, release, owner=self._owner)
+    async def _release(self) -> None:
+        """Let an older request send what has no response."""
+        apply = partial(tasks.release, by=self._name)
+        with suppress(*UNAVAILABLE):
+            changed = await self._store.change(self._id, apply, owner=self._owner)
+            if changed is not None:
+                await changes.publish(changed, self._name)
 
 
 async def answer(task_id: str, owner: str, responses: Mapping[str, Json]) -> Task | None:

@@ -11,8 +11,8 @@ from dataclasses import replace
 from django.utils import translation
 
 from django_mcp.dispatch import handle
-from django_mcp.dispatch.dispatcher import Reply
 from django_mcp.dispatch.handle import Site
+from django_mcp.dispatch.reply import Reply
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change
 from django_mcp.models import McpTask
@@ -66,18 +66,18 @@ async def _answer(row: McpTask, running: Run, gate: Gate) -> Reply:
         exchange = TaskExchange(running if is_session else None)
         execution = Execution(running, exchange, running.cancellation)
         try:
-            restored = await calls.restore(row, execution)
+            restored = await calls.restore(row, store.call_of(row), execution)
         except CallerGone as error:
             return _failed(row, AuthenticationRequired(str(error)))
         except (LookupError, ValueError):
             logger.exception("A task cannot be run")
             return _failed(row, InternalError())
         with translation.override(restored.language):
-            return await handle.answer(restored.frame, _site(restored))
+            return await handle.answer(restored.frame, site_of(restored))
 
 
-def _site(restored: Restored) -> Site:
-    """The functions of the site, as this task needs them."""
+def site_of(restored: Restored) -> Site:
+    """The functions of the site, as a stored call needs them."""
     functions = site.get()
     if restored.assigned and functions.process is not None:
         process = functions.process
@@ -92,7 +92,7 @@ def _site(restored: Restored) -> Site:
     return functions
 
 
-async def _commit_on_connection(session_id: str, changes: Sequence[Change]) -> None:
+async def _commit_on_connection(session_id: str, _: str, changes: Sequence[Change]) -> None:
     """Pass changes on to the connection which has the session, in whatever process it is."""
     await publisher.change_connection(session_id, changes)
 

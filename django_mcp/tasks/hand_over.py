@@ -11,9 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import cast
 
-from django_mcp.dispatch import dispatcher
-from django_mcp.dispatch.dispatcher import Reply
 from django_mcp.dispatch.invocation import Answer
+from django_mcp.dispatch.reply import Reply, error_reply
 from django_mcp.frame.cancellation import Cancellation
 from django_mcp.frame.client.multi_round_trip import MultiRoundTripClient
 from django_mcp.frame.client.task import HandOver, HandOverClient
@@ -21,8 +20,7 @@ from django_mcp.frame.frame import Frame
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import McpError
 from django_mcp.protocol.tasks import Task
-from django_mcp.pubsub import bus
-from django_mcp.runtime import threads
+from django_mcp.runtime import background, threads
 from django_mcp.server.tasks import Call
 from django_mcp.stores.base import StoreFull
 from django_mcp.tasks import calls, store
@@ -77,7 +75,7 @@ async def _continue(frame: Frame, work: asyncio.Task[Answer], state: HandOver) -
     if work.done() or not state.begin(running):
         await store.get().delete(task.id)
         return None
-    bus.spawn_accepted(running.follow(asyncio.create_task(_reply(frame, work))))
+    background.spawn_accepted(running.follow(asyncio.create_task(_reply(frame, work))))
     return task
 
 
@@ -95,7 +93,7 @@ async def _create(frame: Frame, holder: str) -> Task:
 
 def _delete(creating: asyncio.Future[Task]) -> None:
     if not creating.cancelled() and creating.exception() is None:
-        bus.spawn(store.get().delete(creating.result().id))
+        background.spawn(store.get().delete(creating.result().id))
 
 
 async def _reply(frame: Frame, work: asyncio.Task[Answer]) -> Reply:
@@ -104,9 +102,9 @@ async def _reply(frame: Frame, work: asyncio.Task[Answer]) -> Reply:
     try:
         result, after = await work
     except McpError as error:
-        return dispatcher.error_reply(frame, error)
+        return error_reply(frame, error)
     if isinstance(result, McpError):
-        return dispatcher.error_reply(frame, result)
+        return error_reply(frame, result)
     info, cache = server.get_server_info(revision), server.cache_members
     finished = revision.serialize_result("tools/call", result, server_info=info, cache=cache)
     return Reply(jsonrpc.result(frame.request_id, finished), after)

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from django_mcp.dispatch.invocation import Answer
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol import tasks
-from django_mcp.protocol.errors import InternalError, Json, TooManyRequests
+from django_mcp.protocol.errors import Json, TooManyRequests
 from django_mcp.protocol.tasks import Task
 from django_mcp.server.tasks import Call
 from django_mcp.stores.base import StoreFull
-from django_mcp.tasks import calls, changes, delivery, hand_over, runners, store
+from django_mcp.tasks import calls, changes, delivery, hand_over, runners, store, submission
 from django_mcp.tasks.calls import owner_of
 from django_mcp.tasks.run import new_holder
 
@@ -26,12 +26,7 @@ class DjangoTasks:
             task = await rows.create(new, holder=holder, is_started=False)
         except StoreFull as error:
             raise TooManyRequests(str(error)) from error
-        try:
-            await runner.submit(task.id)
-        except Exception as error:
-            await rows.delete(task.id)
-            frame.server.report("A task cannot be submitted to its runner", error)
-            raise InternalError from error
+        await submission.submit(task.id)
         return task
 
     async def run_or_hand_over(self, frame: Frame, call: Call, after: float) -> Answer | Task:

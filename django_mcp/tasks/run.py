@@ -17,14 +17,15 @@ from typing import Any
 
 from django.db import InterfaceError, OperationalError
 
-from django_mcp.dispatch.dispatcher import Reply
+from django_mcp.dispatch.reply import Reply
 from django_mcp.frame.cancellation import Cancellation
+from django_mcp.log import log_repeated
 from django_mcp.protocol import tasks
 from django_mcp.protocol.errors import InternalError, Json
 from django_mcp.protocol.revisions import NEWEST
 from django_mcp.protocol.tasks import MAX_MESSAGES, Task, TaskEnded
-from django_mcp.pubsub import bus, pending_requests
-from django_mcp.runtime import threads
+from django_mcp.pubsub import pending_requests
+from django_mcp.runtime import background, threads
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.tasks import changes, store
 from django_mcp.tasks.changes import Hints
@@ -88,7 +89,7 @@ class Run:
                 return
             self._is_scheduled = True
         with suppress(RuntimeError):  # The loop is closed: the task has ended.
-            self._loop.call_soon_threadsafe(lambda: bus.spawn(self._flush()))
+            self._loop.call_soon_threadsafe(lambda: background.spawn(self._flush()))
 
     def _related(self, message: Json) -> Json:
         return {**message, "params": tasks.with_related(message.get("params") or {}, self.id)}
@@ -110,7 +111,7 @@ class Run:
                 while not all(map(self._has_response, keys.values())):
                     await self._updated.wait()
         except (TimeoutError, asyncio.CancelledError):
-            bus.spawn(self._take_responses(keys.values()))
+            background.spawn(self._take_responses(keys.values()))
             raise
         responses = {name: self._task.inputs[key]["response"] for name, key in keys.items()}
         await self._take_responses(keys.values())
@@ -153,7 +154,7 @@ class Run:
                 read = self._store.renew if is_due else self._store.held
                 task = await read(self.id, self.holder)
             except UNAVAILABLE:
-                logger.warning("A task cannot be read; trying again", exc_info=True)
+                log_repeated(logging.WARNING, "A task cannot be read; trying again", exc_info=True)
                 await asyncio.sleep(RETRY)
                 continue
             if is_due:
@@ -189,13 +190,14 @@ class Run:
             with suppress(TaskEnded):
                 await self._change(self._with_reports)
         except UNAVAILABLE:
-            logger.warning("The progress of a task cannot be stored", exc_info=True)
+            text = "The progress of a task cannot be stored"
+            log_repeated(logging.WARNING, text, exc_info=True)
         await asyncio.sleep(FLUSH_INTERVAL)
         with self._lock:
             self._is_scheduled = bool(self._messages) or self._progress is not None
             is_due = self._is_scheduled
         if is_due:
-            bus.spawn(self._flush())
+            background.spawn(self._flush())
 
     def _with_reports(self, task: Task) -> Task:
         with self._lock:
@@ -220,7 +222,8 @@ class Run:
             except UNAVAILABLE:
                 if self._loop.time() > until:
                     raise
-                logger.warning("The result of a task cannot be stored; trying again", exc_info=True)
+                text = "The result of a task cannot be stored; trying again"
+                log_repeated(logging.WARNING, text, exc_info=True)
                 await asyncio.sleep(RETRY)
 
 

@@ -31,6 +31,10 @@ from django_mcp.stores.retries import ConcurrentUpdate, retried_on_thread
 TABLE = "task"
 """The name under which columns are encrypted."""
 LOST: Json = {"code": -32603, "message": "The process that ran this task has stopped"}
+NOT_STARTED: Json = {"code": -32603, "message": "No worker has started this task in time"}
+START_LIMIT = timedelta(minutes=15)
+"""Time in which a worker has to start a task. The message of one that was not started by then is
+lost: its worker died in an unfortunate moment, or its broker was flushed."""
 ACTIVE = sorted(map(str, tasks.ACTIVE))
 
 Apply = Callable[[Task], Task]
@@ -87,7 +91,7 @@ class TaskStore:
             expires_at=now + timedelta(milliseconds=ttl_ms),
             started_at=now if is_started else None,
             lease_by=holder if holder is not None and is_started else "",
-            lease_until=None if holder is None else now + self.lease,
+            lease_until=now + (START_LIMIT if holder is None else self.lease),
             **facts,
         )
         row.save(force_insert=True, using=self._alias)
@@ -202,7 +206,8 @@ class TaskStore:
         )
 
     def _fail_lost(self, row: McpTask) -> Task:
-        return self._apply(row, lambda task: tasks.fail(task, LOST), release=True).after
+        error = NOT_STARTED if row.started_at is None and not row.lease_by else LOST
+        return self._apply(row, lambda task: tasks.fail(task, error), release=True).after
 
     def _apply(self, row: McpTask, apply: Apply, *, release: bool = False) -> Changed:
         before = self._task(row)
@@ -234,6 +239,7 @@ class TaskStore:
             message=row.status_message,
             progress=row.progress,
             total=row.total,
+            receiver=row.receiver,
             inputs=_decrypted(row, "inputs", {}),
             messages=tuple(_decrypted(row, "messages", ())),
             result=outcome.get("result"),
@@ -283,7 +289,13 @@ def _columns(task_id: str, before: Task, after: Task) -> dict[str, Any]:
     return columns
 
 
-PLAIN = {"status": "status", "message": "status_message", "progress": "progress", "total": "total"}
+PLAIN = {
+    "status": "status",
+    "message": "status_message",
+    "progress": "progress",
+    "total": "total",
+    "receiver": "receiver",
+}
 """Members of a task and their columns, which are not encrypted."""
 
 

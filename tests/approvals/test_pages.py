@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import threading
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 from django.core.checks import run_checks
 from django.core.management import call_command
 from django.http import HttpResponse
-from django.urls import path
+from django.urls import path, reverse
 from django.utils import timezone
 
 from django_mcp import Server
 from django_mcp.approvals import runner
 from django_mcp.approvals.life_cycle import Event, Status
 from django_mcp.approvals.models import Approval
-from django_mcp.testing import SyncClient
+from django_mcp.testing import Client, SyncClient
+from django_mcp.transports.http import shutdown
 from tests.approvals.till import (
     PERMISSION,
     browser_of,
@@ -29,6 +33,7 @@ from tests.approvals.till import (
     text_of,
     user,
 )
+from tests.spec import spec
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -130,6 +135,7 @@ def test_templates_can_be_overridden(key: str, bob: User, settings: Any, tmp_pat
 # Who may not.
 
 
+@spec("ELIC-33", "ELIC-36")
 def test_pages_need_a_login(key: str) -> None:
     stranger = browser_of(None)
     for url in (LIST, page_of(key), f"{page_of(key)}own/"):
@@ -188,6 +194,7 @@ def test_caller_with_the_permission_may_approve_without_four_eyes(
     assert carried_out == [7]
 
 
+@spec("ELIC-37", "2026/ELI-08")
 def test_page_of_a_client_is_for_its_own_user_only(key: str, ann: User, bob: User) -> None:
     own = f"{page_of(key)}own/"
     assert browser_of(bob).get(own).status_code == 404
@@ -340,6 +347,40 @@ def test_page_does_not_wait_for_a_long_run(
         assert text_of(client.call_tool("approval_status", {"id": key})) == "Done"
 
 
+async def test_process_that_stops_waits_for_an_approved_call(
+    server: Server, ann: User, bob: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "JOIN_TIMEOUT", 0.05)
+    released, begun = threading.Event(), threading.Event()
+
+    @server.tool(approval=PERMISSION)
+    def slow() -> str:
+        """Take long."""
+        begun.set()
+        released.wait(20)
+        return "Done"
+
+    async with Client(server, user=ann) as client:
+        key = id_of(await client.call_tool("slow"))
+    await sync_to_async(lambda: browser_of(bob).post(page_of(key), decision(key)))()
+    process = shutdown.here(asyncio.get_running_loop())
+    try:
+        async with asyncio.timeout(20):
+            while not begun.is_set():
+                await asyncio.sleep(0.01)
+            stopping = process.begin()
+            await asyncio.wait([stopping], timeout=4 * shutdown.TICK)
+            is_stopped = stopping.done()
+            released.set()
+            await stopping
+    finally:
+        released.set()
+        process.withdraw()
+
+    assert not is_stopped
+    assert (await Approval.objects.aget()).status == Status.COMPLETED
+
+
 def test_decision_within_a_transaction_runs_after_its_commit(
     key: str, bob: User, settings: Any
 ) -> None:
@@ -360,6 +401,7 @@ def test_decisions_are_kept_until_the_retention_is_over(
     key: str, bob: User, configure: Any, capsys: Any
 ) -> None:
     browser_of(bob).post(page_of(key), decision(key))
+    configure(APPROVAL_RETENTION=None)
     Approval.objects.update(updated_at=timezone.now() - timedelta(days=1000))
     call_command("mcp_prune")
     assert Approval.objects.exists()
@@ -371,6 +413,27 @@ def test_decisions_are_kept_until_the_retention_is_over(
     call_command("mcp_prune")
     assert not Approval.objects.exists()
     assert "Deleted 1 approvals." in capsys.readouterr().out
+
+
+def test_decisions_are_deleted_after_ninety_days_by_default(key: str, bob: User) -> None:
+    browser_of(bob).post(page_of(key), decision(key))
+    Approval.objects.update(updated_at=timezone.now() - timedelta(days=89))
+    call_command("mcp_prune")
+    assert Approval.objects.exists()
+    Approval.objects.update(updated_at=timezone.now() - timedelta(days=91))
+    call_command("mcp_prune")
+    assert not Approval.objects.exists()
+
+
+def test_lists_do_not_load_the_arguments(
+    key: str, bob: User, django_assert_max_num_queries: Any
+) -> None:
+    root = User.objects.create_superuser("root")
+    admin = reverse("admin:django_mcp_approvals_approval_changelist")
+    for who, url in ((bob, LIST), (root, admin)):
+        with django_assert_max_num_queries(100) as queries:
+            assert browser_of(who).get(url).status_code == 200
+        assert not [each for each in queries if '"call"' in each["sql"]]
 
 
 def test_waiting_call_is_not_deleted(key: str, configure: Any) -> None:

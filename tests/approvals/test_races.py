@@ -22,7 +22,7 @@ from django_mcp.approvals.life_cycle import Event, Status
 from django_mcp.approvals.models import Approval
 from django_mcp.frame.session import address
 from tests.approvals.worker import PERMISSION, approver
-from tests.databases import KINDS, scratch_database, why_not_database
+from tests.databases import available, scratch_database
 
 ROOT = Path(__file__).parents[2]
 CONNECTION_KEYS = ("ENGINE", "NAME", "HOST", "PORT", "USER", "PASSWORD", "OPTIONS")
@@ -41,7 +41,7 @@ class Router:
     db_for_write = db_for_read
 
 
-@pytest.fixture(scope="module", params=[kind for kind in KINDS if not why_not_database(kind)])
+@pytest.fixture(scope="module", params=available())
 def migrated(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
@@ -74,6 +74,7 @@ def new_row(number: int = 0, *, amount: int = 7) -> Approval:
         server="till",
         tool="pay",
         title="Pay",
+        version="2026-07-28",
         principal="jwt:ann",
         owner=address("ann"),
         caller=address("ann"),
@@ -84,7 +85,19 @@ def new_row(number: int = 0, *, amount: int = 7) -> Approval:
     )
     arguments = {"amount": amount}
     row.store_call(
-        {"arguments": arguments, "scheme": "jwt", "subject": "ann", "scopes": [], "claims": {}}
+        {
+            "id": 1,
+            "params": {"name": "pay", "arguments": arguments},
+            "principal": ["jwt", "ann", [], {}],
+            "user_key": "",
+            "endpoint": "",
+            "path_params": {},
+            "client_info": {},
+            "client_capabilities": {},
+            "language": "en",
+            "session_id": None,
+            "changed": {"assigns": {}, "private": {}},
+        }
     )
     return row
 
@@ -208,6 +221,7 @@ def test_approved_call_runs_once_after_a_crash_before_its_run(database: str, fil
     assert Approval.objects.get().status == Status.COMPLETED
 
 
+@pytest.mark.nightly
 def test_call_whose_worker_was_killed_is_lost_and_not_repeated(database: str, file: Path) -> None:
     row = new_row()
     row.save()

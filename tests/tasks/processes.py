@@ -83,6 +83,11 @@ class Web:
         self._ids = count(1)
 
     def send(self, method: str, **params: Any) -> dict[str, Any]:
+        """The message that answers a request."""
+        answer: dict[str, Any] = self.post(method, **params).json()
+        return answer
+
+    def post(self, method: str, **params: Any) -> httpx.Response:
         """The response to a request."""
         extensions: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
         meta = {VERSION: STATELESS, CAPABILITIES: {"elicitation": {}, **extensions}}
@@ -90,9 +95,7 @@ class Web:
         headers = {**JSON, "mcp-protocol-version": STATELESS, "mcp-method": method}
         headers["mcp-name"] = params.get("name") or params.get("taskId", "")
         body = {**message, "params": {**params, "_meta": meta}}
-        response = httpx.post(self.url, json=body, headers=headers, timeout=PATIENCE)
-        answer: dict[str, Any] = response.json()
-        return answer
+        return httpx.post(self.url, json=body, headers=headers, timeout=PATIENCE)
 
     def request(self, method: str, **params: Any) -> dict[str, Any]:
         """The result of a request."""

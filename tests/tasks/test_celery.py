@@ -125,6 +125,7 @@ def test_tasks_on_two_celery_workers_run_once_each(site: Site, web: Web, pool: s
     assert [int(text_of(task)) for task in done] == ran == list(numbers)
 
 
+@pytest.mark.nightly
 def test_task_of_a_killed_celery_worker_fails_within_its_lease(site: Site, web: Web) -> None:
     with site.worker(command()) as worker:
         task_id = web.create("process", seconds=3600)
@@ -138,15 +139,21 @@ def test_task_of_a_killed_celery_worker_fails_within_its_lease(site: Site, web: 
     assert took < LEASE + 10
 
 
-def test_call_is_an_error_and_no_task_while_the_broker_is_down(site: Site) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        nobody = f"redis://127.0.0.1:{free.getsockname()[1]}"
-    broken = Site(site.database, site.folder, **{**site.environment, "TASKS_BROKER": nobody})
-    before = rows(site)
-    with broken.web() as web:
-        answer = web.send("tools/call", name="once", arguments={"number": 1})
+@pytest.mark.parametrize("broker", ["away", "hangs"])
+def test_call_is_refused_and_no_task_while_the_broker_does_not_answer(
+    site: Site, broker: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"redis://127.0.0.1:{silent.getsockname()[1]}"
+        if broker == "away":
+            silent.close()
+        broken = Site(site.database, site.folder, **{**site.environment, "TASKS_BROKER": url})
+        before = rows(site)
+        with broken.web() as web:
+            answer = web.post("tools/call", name="once", arguments={"number": 1})
 
-    assert answer["error"]["code"] == -32603
+    assert (answer.status_code, "retry-after" in answer.headers) == (503, True)
+    assert answer.json()["error"]["message"] == "The runner of tasks does not answer"
     assert rows(site) == before
 
 

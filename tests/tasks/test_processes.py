@@ -13,6 +13,7 @@ from contextlib import ExitStack
 import pytest
 
 from tests.running_site import ROOT, manage, serving
+from tests.spec import spec
 from tests.tasks.postgres import running_postgres, why_not
 from tests.tasks.processes import LEASE, PYTHON, Site, Web, eventually, has_reported, text_of
 
@@ -52,6 +53,7 @@ def test_worker_runs_a_task_while_two_web_processes_answer(
     assert [text_of(task) for task in done] == [str(worker.pid)] * 2
 
 
+@pytest.mark.nightly
 def test_killed_web_process_loses_no_task(site: Site, webs: tuple[Web, Web]) -> None:
     with ExitStack() as stack:
         served = serving("example_site.asgi:application", PYTHON, ROOT, site.environment)
@@ -64,6 +66,7 @@ def test_killed_web_process_loses_no_task(site: Site, webs: tuple[Web, Web]) -> 
     assert done["status"] == "completed"
 
 
+@pytest.mark.nightly
 def test_task_of_a_killed_worker_fails_within_its_lease(site: Site, webs: tuple[Web, Web]) -> None:
     with site.worker() as worker:
         task_id = webs[0].create("process", seconds=3600)
@@ -90,6 +93,7 @@ def test_restart_of_the_database_loses_no_task(
     assert text_of(done) == str(worker.pid)
 
 
+@spec("TASK-81")
 @pytest.mark.usefixtures("worker")
 def test_cancelling_stops_a_synchronous_loop_in_the_worker(
     site: Site, webs: tuple[Web, Web]
@@ -119,6 +123,7 @@ def test_input_reaches_a_task_in_another_process(webs: tuple[Web, Web]) -> None:
     assert text_of(done) == "Hello, Ada!"
 
 
+@pytest.mark.nightly
 def test_hundred_tasks_on_two_workers_run_once_each(site: Site, webs: tuple[Web, Web]) -> None:
     web = webs[0]
     ids = [web.create("once", number=number) for number in range(100)]

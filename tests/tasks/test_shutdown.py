@@ -10,7 +10,7 @@ import pytest
 
 from django_mcp import Server
 from django_mcp.models import McpTask
-from django_mcp.pubsub import bus
+from django_mcp.runtime import background
 from django_mcp.tasks.run import STOPPED
 from django_mcp.testing import Client
 from django_mcp.transports.http import shutdown
@@ -107,7 +107,7 @@ async def test_process_that_stops_waits_for_accepted_notifications(
         await asyncio.sleep(2 * shutdown.TICK)
         done.set()
 
-    bus.spawn_accepted(store())
+    background.spawn_accepted(store())
     await process.begin()
     assert done.is_set()
-    assert bus.accepted_tasks() == set()
+    assert background.accepted_tasks() == set()

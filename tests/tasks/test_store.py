@@ -22,7 +22,8 @@ from django_mcp.protocol.tasks import Status, Task, TaskEnded
 from django_mcp.runtime import threads
 from django_mcp.stores import base
 from django_mcp.stores.base import StoreFull
-from django_mcp.tasks.store import LOST, NewTask, TaskStore
+from django_mcp.tasks.store import LOST, NOT_STARTED, NewTask, TaskStore
+from tests.spec import spec
 
 OWNERS = ("ada", "bob")
 HOLDERS = ("one", "two")
@@ -246,6 +247,7 @@ class LifeOfTasks(RuleBasedStateMachine):
         assert not McpTask._default_manager.filter(pk__in=expired).exists()
 
 
+@spec("TASK-23", "TASK-25", "TASK-72", "TASK-B0")
 @pytest.mark.django_db
 def test_rows_of_tasks_follow_the_model() -> None:
     run_state_machine_as_test(
@@ -270,14 +272,23 @@ async def test_number_of_tasks_of_a_caller_is_limited() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_task_that_was_not_started_has_no_lease_to_lose() -> None:
+async def test_task_that_nobody_starts_fails_and_never_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     store = make_store(lease=0.001)
+    waiting = await store.create(new(), holder=None, is_started=False)
+    monkeypatch.setattr("django_mcp.tasks.store.START_LIMIT", timedelta())
     task = await store.create(new(), holder=None, is_started=False)
 
     found = await store.load(task.id, "ada")
+    started = await store.start(task.id, "late")
+    present = await store.load(waiting.id, "ada")
 
     assert found is not None
-    assert found.status is Status.WORKING
+    assert present is not None
+    assert (found.status, found.error) == (Status.FAILED, NOT_STARTED)
+    assert started is None
+    assert present.status is Status.WORKING
 
 
 @pytest.mark.django_db(transaction=True)

@@ -3,7 +3,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar, ParamSpec, TypeVar
+
+from django_mcp.protocol.errors import ServerBusy
+from django_mcp.runtime import threads
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+BROKERS = "brokers of tasks"
+"""The threads that send to brokers: one that hangs holds up no store."""
+
+
+class RunnerUnavailable(ServerBusy):
+    """The task was not submitted, and never starts. The same request may succeed soon."""
+
+    default_message = "The runner of tasks does not answer"
+    retry_after = 2
 
 
 class Runner(ABC):
@@ -11,7 +29,8 @@ class Runner(ABC):
 
     Where the task should run, ``django_mcp.tasks.execution`` runs it by its id: ``run`` on an
     event loop, ``run_in_new_loop`` in a worker process without one. A task that is submitted
-    twice runs once.
+    twice runs once, and one whose submission was given up never runs: a runner may repeat a
+    message, and one that was late does no harm.
     """
 
     runs_here: ClassVar[bool] = False
@@ -19,4 +38,15 @@ class Runner(ABC):
 
     @abstractmethod
     async def submit(self, task_id: str) -> None:
-        """Have the task run soon; raises an exception if that is impossible."""
+        """Have the task run soon; raises an exception if that is impossible.
+
+        A blocking client of a broker is called by ``send``, which has a time limit.
+        """
+
+
+async def send(function: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> None:
+    """Call a function that sends to a broker, on threads for brokers.
+
+    Raises StoreUnavailable after STORE_TIMEOUT: the message may arrive later all the same.
+    """
+    await threads.run_in_threads_of(BROKERS, partial(function, *args, **kwargs))

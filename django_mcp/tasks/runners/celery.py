@@ -7,15 +7,18 @@ from typing import Any
 from celery import current_app, shared_task
 from django.core.exceptions import ImproperlyConfigured
 
-from django_mcp.runtime import threads
 from django_mcp.tasks import execution
-from django_mcp.tasks.runners.base import Runner
+from django_mcp.tasks.runners.base import Runner, send
 
 FALLBACK = "default"
 """The name of the app that Celery makes where there is none. It has a broker that nobody chose."""
 
 
-@shared_task(name="django_mcp.run_task", ignore_result=True)
+# A message is acknowledged after the run: that of a worker which died before it started the task is
+# delivered again. One that had started it is harmless, because a task is started once.
+@shared_task(
+    name="django_mcp.run_task", ignore_result=True, acks_late=True, reject_on_worker_lost=True
+)
 def run_task(task_id: str) -> None:
     """Run the MCP task with this id, in a Celery worker."""
     execution.run_in_new_loop(task_id)
@@ -33,4 +36,4 @@ class CeleryRunner(Runner):
         self._options = options
 
     async def submit(self, task_id: str) -> None:
-        await threads.run_in_store_pool(run_task.apply_async, args=[task_id], **self._options)
+        await send(run_task.apply_async, args=[task_id], **self._options)

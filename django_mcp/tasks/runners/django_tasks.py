@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from django_mcp.tasks import execution
-from django_mcp.tasks.runners.base import Runner
+from django_mcp.tasks.runners.base import Runner, send
 
 if TYPE_CHECKING:
     from django_tasks import task
@@ -29,4 +29,4 @@ class DjangoTasksRunner(Runner):
         self._task = run_task.using(backend=backend, queue_name=queue_name)
 
     async def submit(self, task_id: str) -> None:
-        await self._task.aenqueue(task_id)
+        await send(self._task.enqueue, task_id)

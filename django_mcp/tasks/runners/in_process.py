@@ -7,7 +7,7 @@ from typing import ClassVar
 from weakref import WeakKeyDictionary
 
 from django_mcp import conf
-from django_mcp.pubsub import bus
+from django_mcp.runtime import background
 from django_mcp.tasks import execution
 from django_mcp.tasks.runners.base import Runner
 
@@ -35,4 +35,4 @@ class InProcessRunner(Runner):
         if (gate := self._gates.get(loop)) is None:
             size = self._concurrency or conf.get().sync_thread_pool_size
             gate = self._gates[loop] = asyncio.Semaphore(size)
-        bus.spawn_accepted(execution.run(task_id, gate))
+        background.spawn_accepted(execution.run(task_id, gate))

@@ -1,0 +1,112 @@
+"""Questions of tasks to clients that drop their stream, or whose user takes long."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from pydantic import BaseModel
+
+from django_mcp import Frame, Server
+from django_mcp.testing import Client
+from tests.memory_stores import Configure, configure
+
+__all__ = ["configure"]
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PATIENCE = 20.0
+ACCEPTED = {"action": "accept", "content": {"name": "Ada"}}
+
+
+class Name(BaseModel):
+    name: str
+
+
+def make_server() -> Server:
+    server = Server("shop")
+
+    @server.tool(task_support="required")
+    async def greet(frame: Frame) -> str:
+        await frame.client.alog("info", "Asking")
+        answer = await frame.client.aelicit("Your name?", Name, key="name")
+        return f"Hello, {answer.content.name}!"
+
+    return server
+
+
+async def create(client: Client) -> dict[str, Any]:
+    """The parameters that name a new task."""
+    params = {"name": "greet", "arguments": {}, "task": {"ttl": 60_000}}
+    return {"taskId": (await client.request("tools/call", params))["task"]["taskId"]}
+
+
+class Person:
+    """A user of a client; the first ``ignored`` questions are never answered."""
+
+    def __init__(self, ignored: int = 0) -> None:
+        self.ignored = ignored
+        self.asked = 0
+        self.is_asked = asyncio.Event()
+
+    async def answer(self, params: Any) -> dict[str, Any]:
+        self.asked += 1
+        self.is_asked.set()
+        if self.asked <= self.ignored:
+            await asyncio.Event().wait()
+        return ACCEPTED
+
+
+def client_of(server: Server, who: User, user: Person) -> Client:
+    return Client(server, version="2025-11-25", user=who, elicitation=user.answer)
+
+
+async def test_question_without_an_answer_is_asked_again_in_another_session() -> None:
+    ada = await User.objects.acreate_user("ada")
+    server, gone, back = make_server(), Person(ignored=100), Person()
+    async with (
+        client_of(server, ada, gone) as first,
+        client_of(server, ada, back) as second,
+        asyncio.timeout(PATIENCE),
+    ):
+        task = await create(first)
+        waiting = asyncio.create_task(first.request("tasks/result", task))
+        await gone.is_asked.wait()
+        result = await second.request("tasks/result", task)
+        late = await waiting
+
+    assert result["content"] == late["content"] == [{"type": "text", "text": "Hello, Ada!"}]
+    assert (gone.asked, back.asked) == (1, 1)
+
+
+async def test_question_is_asked_again_when_its_time_is_over(configure: Configure) -> None:
+    configure(CLIENT_RESPONSE_TIMEOUT=0.2)
+    ada = await User.objects.acreate_user("ada")
+    user = Person(ignored=1)
+    async with client_of(make_server(), ada, user) as client, asyncio.timeout(PATIENCE):
+        task = await create(client)
+        result = await client.request("tasks/result", task)
+
+    assert result["content"][0]["text"] == "Hello, Ada!"
+    assert user.asked == 2
+
+
+async def test_older_request_asks_when_the_newest_is_cancelled() -> None:
+    ada = await User.objects.acreate_user("ada")
+    server, patient, gone = make_server(), Person(ignored=1), Person(ignored=100)
+    async with (
+        client_of(server, ada, patient) as first,
+        client_of(server, ada, gone) as second,
+        asyncio.timeout(PATIENCE),
+    ):
+        task = await create(first)
+        waiting = asyncio.create_task(first.request("tasks/result", task))
+        await patient.is_asked.wait()
+        newest = asyncio.create_task(second.request("tasks/result", task))
+        await gone.is_asked.wait()
+        newest.cancel()
+        result = await waiting
+
+    assert result["content"][0]["text"] == "Hello, Ada!"
