@@ -42,7 +42,7 @@ class SimpleMcpConfig(AppConfig):
         from django_mcp.transports.in_process import DjangoInProcessCaller
 
         PrincipalCache.subscribe = staticmethod(revocations.subscribe)
-        revocations.connect_toolkit()
+        revocations.connect()
         stored.MODULE_CHECKS[:] = [_is_installed]
         # The adapter of bytes stays the first.
         arguments.ADAPTERS[1:] = django_arguments.ADAPTERS

@@ -509,6 +509,27 @@ def check_sent_tokens(site: Settings) -> Found:
             )
 
 
+@check
+def check_order_of_authenticators(site: Settings) -> Found:
+    for server in registry.servers():
+        from_accepting = [*dropwhile(_demands_credentials, _authenticators(server))]
+        # Tokens are read by whoever comes later; other credentials are not looked for any more.
+        unread = [item for item in from_accepting[1:] if getattr(item, "scheme", None) != BEARER]
+        if unread:
+            accepting = type(from_accepting[0]).__name__
+            names = ", ".join(type(item).__name__ for item in unread)
+            yield Warning(
+                f"{accepting} is listed before {names} at the MCP server {server.name!r} and "
+                "accepts everybody, so that the latter never decides.",
+                hint=f"List {accepting} last.",
+                id="django_mcp.W040",
+            )
+
+
+def _demands_credentials(item: Authenticator) -> bool:
+    return not getattr(item, "accepts_all", False)
+
+
 def _sends_no_tokens(item: Authenticator) -> bool:
     return not getattr(item, "sends_tokens", False)
 

@@ -17,7 +17,6 @@ from django.core.signals import setting_changed
 
 from django_mcp.protocol import origins
 from django_mcp.protocol.headers import SCOPE_EXPECTED, is_scope
-from django_mcp.protocol.limits import MAX_VALUES
 from django_mcp.protocol.revisions import BY_VERSION
 
 Check = Callable[[Any], Any]
@@ -225,6 +224,11 @@ class Settings:
     """Seconds for which a worker accepts a token again without a query. Revoking it takes effect
     at once on all workers that a channel layer connects. None: every request queries."""
 
+    tokens_end_with_password: bool = _key(_boolean, True)
+    """Whether a new password ends the access tokens that users made for themselves, and what they
+    allowed to programs by OAuth: whoever changes it may not trust those any more. Tokens that were
+    made for a user by somebody else, or by a command, go on."""
+
     # The protocol.
 
     protocol_versions: tuple[str, ...] = _key(_versions, tuple(BY_VERSION))
@@ -246,10 +250,6 @@ class Settings:
     """Milliseconds for which clients may cache lists and contents. 0: only the author of a
     component knows how long it stays valid."""
 
-    validate_output: Literal["off", "strict"] = _key(_optional(_one_of("off", "strict")))
-    """Whether messages of the server are validated against the revision: by default under
-    DEBUG, since it costs time and helps only the author."""
-
     log_rate_limit: int | None = _key(_optional(_at_least(1)), None)
     """Log messages per second to one client; the rest is dropped. None: no limit."""
 
@@ -268,9 +268,6 @@ class Settings:
 
     max_body_size: int = _key(_at_least(1), 4 * 1024 * 1024)
     """Bytes of one message: room for an image of 3 MB in base64."""
-
-    max_json_values: int = _key(_at_least(1), MAX_VALUES)
-    """JSON values of one message: processing one costs up to a microsecond and 200 bytes."""
 
     max_in_flight: int = _key(_at_least(1), 100)
     """Concurrent requests of one session, of one stdio client, and of one principal in one
@@ -325,8 +322,9 @@ class Settings:
     approval_lifetime: float = _key(_seconds, 7 * 24 * 3600.0)
     """How long a call waits for its approval, and an approved one for its run."""
 
-    approval_retention: float | None = _key(_optional(_seconds), None)
-    """How long approvals are stored after they were decided or have expired. None: for ever."""
+    approval_retention: float | None = _key(_optional(_seconds), 90 * 24 * 3600.0)
+    """How long approvals are stored after they were decided or have expired: long enough for a
+    question about the last quarter. None: for ever."""
 
     sse_ping_interval: float | None = _key(_optional(_seconds), 15.0)
     """Interval of keepalive comments on an idle stream: proxies disconnect after 30 or 60.
@@ -423,8 +421,6 @@ def get() -> Settings:
     values = {_field(key).name: _checked(key, value) for key, value in given.items()}
     urlconf = getattr(django_settings, "ROOT_URLCONF", None) or "django"
     values["name"] = values.get("name") or urlconf.partition(".")[0]
-    strictness = "strict" if django_settings.DEBUG else "off"
-    values["validate_output"] = values.get("validate_output") or strictness
     site = Settings(**values)
     if site.django_middleware and site.sync_execution == "thread_sensitive":
         raise ImproperlyConfigured(
@@ -435,8 +431,6 @@ def get() -> Settings:
 
 
 def _field(key: Any) -> Field[Any]:
-    if key in RENAMED:
-        raise ImproperlyConfigured(f"The key {key!r} of DJANGO_MCP is now {RENAMED[key]!r}.")
     if key not in KEYS:
         nearest = get_close_matches(str(key).upper(), KEYS, n=1)
         remedy = f"Did you mean {nearest[0]!r}?" if nearest else f"There are: {', '.join(KEYS)}."
@@ -454,18 +448,6 @@ def _checked(key: str, value: Any) -> Any:
 
 KEYS: Mapping[str, Field[Any]] = {entry.name.upper(): entry for entry in fields(Settings)}
 """The keys of ``DJANGO_MCP``, in the order in which they are documented."""
-
-RENAMED: Mapping[str, str] = {
-    "REQUEST_TIMEOUT": "CLIENT_RESPONSE_TIMEOUT",
-    "CALL_TIMEOUT": "HANDLER_TIMEOUT",
-    "ANNOUNCE_ON_START": "NOTIFY_LISTS_ON_INITIALIZE",
-    "VALIDATION": "VALIDATE_OUTPUT",
-    "KEEPALIVE_INTERVAL": "SSE_PING_INTERVAL",
-    "SYNC_HANDLERS": "SYNC_EXECUTION",
-    "SYNC_THREADS": "SYNC_THREAD_POOL_SIZE",
-    "SHUTDOWN_GRACE": "SHUTDOWN_TIMEOUT",
-}
-"""Keys by their former names."""
 
 READ = frozenset({"DJANGO_MCP", "DEBUG", "ROOT_URLCONF"})
 """The Django settings which ``get`` reads."""

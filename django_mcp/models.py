@@ -162,6 +162,8 @@ class McpTask(StoredCall):
     inputs = models.TextField(_("inputs"), blank=True)
     messages = models.TextField(_("messages"), blank=True)
     outcome = models.TextField(_("outcome"), blank=True)
+    # The newest tasks/result request, which sends messages and input requests to the client.
+    receiver = models.CharField(_("receiver"), max_length=32, blank=True)
     started_at = models.DateTimeField(_("started"), null=True, blank=True)
     ended_at = models.DateTimeField(_("ended"), null=True, blank=True)
 

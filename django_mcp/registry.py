@@ -195,7 +195,6 @@ def configure(server: Server) -> Server:
         handler_timeout=site.handler_timeout,
         cache_ttl_ms=site.cache_ttl_ms,
         log_rate_limit=site.log_rate_limit,
-        strict=site.validate_output == "strict",
         subscriptions=site.max_subscriptions,
         notify_lists_on_initialize=site.notify_lists_on_initialize,
         task_after=site.task_after,
@@ -239,22 +238,7 @@ def authenticators(server: Server) -> tuple[Authenticator, ...]:
             'DJANGO_MCP["AUTHENTICATORS"], or authenticators=[…] on the Server; for a server that '
             'everyone may call, use "django_mcp.auth.anonymous.AnonymousAuthentication".'
         )
-    return tuple(_authenticator(item) if isinstance(item, str) else item for item in named)
-
-
-def _authenticator(path: str) -> Any:
-    if path in RENAMED_AUTHENTICATORS:
-        raise ImproperlyConfigured(f"{path!r} is now {RENAMED_AUTHENTICATORS[path]!r}.")
-    return import_string(path)()
-
-
-RENAMED_AUTHENTICATORS = {
-    "django_mcp.auth.public.Public": "django_mcp.auth.anonymous.AnonymousAuthentication",
-    "django_mcp.auth.django_session.DjangoSession": (
-        "django_mcp.auth.django_session.DjangoSessionAuthentication"
-    ),
-}
-"""Dotted paths by their former names."""
+    return tuple(import_string(item)() if isinstance(item, str) else item for item in named)
 
 
 @dataclass(frozen=True, slots=True)

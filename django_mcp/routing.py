@@ -19,7 +19,7 @@ from django_mcp import conf, registry
 from django_mcp.auth.authentication import Authentication
 from django_mcp.auth.resource import WELL_KNOWN, site_prefix
 from django_mcp.pubsub import bus
-from django_mcp.runtime import lifespan
+from django_mcp.runtime import background, lifespan
 from django_mcp.runtime.process import asgi_servers, garbage_collector, stop_signals
 from django_mcp.runtime.process.asgi_servers import AsgiServer
 from django_mcp.server.server import Server
@@ -233,7 +233,7 @@ def _is_stopping() -> bool:
 
 def _begin_to_stop(asgi_server: AsgiServer | None) -> asyncio.Future[None]:
     ending = shutdown.here(asyncio.get_running_loop()).begin()
-    return ending if asgi_server is None else bus.create_task(_stop(asgi_server, ending))
+    return ending if asgi_server is None else background.create_task(_stop(asgi_server, ending))
 
 
 async def _stop(asgi_server: AsgiServer, ending: asyncio.Future[None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -23,14 +24,23 @@ if SCHEMAS.is_dir():
     os.environ.setdefault("DJANGO_MCP_SPEC_SCHEMAS", str(SCHEMAS))
 
 
+def pytest_configure() -> None:
+    """Compare every message that the test client receives with the official schemas."""
+    from django_mcp.testing.client import MESSAGE_CHECKS
+    from tests import spec_schemas
+
+    MESSAGE_CHECKS.append(spec_schemas.check)
+
+
 GROUPS = {
     # They share servers and workers, which they kill.
     "services": ("services",),
     # They share what is costly to start: a site with each client, and a browser.
     "clients": ("clients",),
-    # PostgreSQL creates one database at a time.
-    "databases": ("stores", "toolsets", "tasks", "approvals", "forms"),
     "browser": ("browser",),
+    # Such a server creates one database at a time. The tests have a parameter of this name.
+    "postgresql": (),
+    "mysql": (),
 }
 """Folders whose tests run in one process, the longest first; elsewhere those of one file do."""
 
@@ -43,11 +53,48 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     def group(item: pytest.Item) -> str:
         path = item.path.relative_to(TESTS)
+        callspec = getattr(item, "callspec", None)
+        for kind in ("postgresql", "mysql"):
+            if callspec is not None and kind in callspec.params.values():
+                return kind
         return group_of.get(path.parts[0], str(path))
 
     for item in items:
         item.add_marker(pytest.mark.xdist_group(group(item)))
     items.sort(key=lambda item: rank.get(group(item), len(rank)))
+
+
+COMBINATIONS = (("2026-07-28", "http"), ("2025-11-25", "stdio"))
+"""Versions and transports of tests that depend on neither: without a session, and with one."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Say over which versions and transports a test with the fixture ``client_for`` runs.
+
+    It runs over all of them if it depends on them: it has ``mcp_version`` or ``mcp_transport`` as
+    an argument, or the mark ``every_combination``. If it parametrizes one of them itself, it runs
+    over two values of the other one.
+    """
+    test = metafunc.definition
+    if "client_for" not in metafunc.fixturenames or test.get_closest_marker("every_combination"):
+        return
+    arguments = inspect.signature(metafunc.function).parameters
+    own = {name for mark in test.iter_markers("parametrize") for name in argument_names(mark)}
+    if "mcp_version" in own and "mcp_transport" in own:
+        return
+    if "mcp_version" in own:
+        test.add_marker(pytest.mark.parametrize("mcp_transport", ["http", "stdio"]))
+    elif "mcp_transport" in own:
+        test.add_marker(pytest.mark.parametrize("mcp_version", ["2026-07-28", "2025-11-25"]))
+    elif not {"mcp_version", "mcp_transport"} & arguments.keys():
+        test.add_marker(pytest.mark.parametrize(("mcp_version", "mcp_transport"), COMBINATIONS))
+
+
+def argument_names(mark: pytest.Mark) -> list[str]:
+    """The names that a mark parametrizes."""
+    names = mark.args[0] if mark.args else mark.kwargs["argnames"]
+    return [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
 
 
 @pytest.hookimpl(wrapper=True)

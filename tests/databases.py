@@ -53,7 +53,12 @@ SERVERS: Mapping[str, Mapping[str, Any]] = {
 }
 DRIVERS = {"postgresql": "psycopg", "mysql": "MySQLdb"}
 
-KINDS = ("sqlite3", *SERVERS)
+KINDS = (
+    "sqlite3",
+    "postgresql",
+    pytest.param("mysql", marks=pytest.mark.nightly),
+)
+"""Databases as parameters of a test."""
 
 IS_REQUIRED = os.environ.get("SERVICES_REQUIRED") == "1"
 
@@ -71,6 +76,16 @@ def why_not(driver: str, host: str, port: int) -> str | None:
         # What is required is used, and fails.
         return None if IS_REQUIRED else f"no server listens at {host}:{port}"
     return None
+
+
+def available(*kinds: Any) -> list[Any]:
+    """The databases that can be used here, of some or all kinds, as parameters of a fixture."""
+    return [kind for kind in kinds or KINDS if not why_not_database(name_of(kind))]
+
+
+def name_of(kind: Any) -> str:
+    """The name of a kind, which is a parameter with marks or a name."""
+    return kind if isinstance(kind, str) else str(kind.values[0])
 
 
 def skip(reason: str) -> NoReturn:

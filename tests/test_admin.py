@@ -25,6 +25,7 @@ from django_mcp.frame.session import Session
 from django_mcp.models import McpSession
 from django_mcp.protocol.content import Icon
 from django_mcp.runtime import threads
+from tests.spec import spec
 
 pytestmark = pytest.mark.django_db
 
@@ -358,6 +359,7 @@ def end(browser: Browser, *sessions: Session) -> Any:
     return browser.post(SESSIONS, {**chosen, "post": "yes"}, follow=True)
 
 
+@spec("T-HTTP-65")
 def test_selected_sessions_are_deleted_after_confirmation(staff: User) -> None:
     ended, other = session(1), session(2)
     run_on_this_thread(stores.events().append, ended.address, "stream", ["{}"])

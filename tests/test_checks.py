@@ -21,6 +21,7 @@ from django_mcp.auth.base import BaseAuthentication
 from django_mcp.auth.introspection import IntrospectionAuthentication
 from django_mcp.auth.token import TokenAuthentication as PersonalTokenAuthentication
 from example_site import settings as example_settings
+from tests.spec import spec
 
 ROOT = Path(__file__).resolve().parents[1]
 PUBLIC = "django_mcp.auth.anonymous.AnonymousAuthentication"
@@ -270,6 +271,7 @@ def test_missing_asgi_application_is_reported(settings: Settings) -> None:
     assert get_findings() == {}
 
 
+@spec("2026/TOOL-06")
 def test_tool_without_description_is_reported(server: Server) -> None:
     @server.tool(read_only=True)
     def nameless() -> None: ...
@@ -386,23 +388,6 @@ def test_declared_input_request_is_not_reported(server: Server) -> None:
     assert get_findings() == {}
 
 
-@pytest.mark.parametrize(
-    ("former", "current"),
-    [
-        ("django_mcp.auth.public.Public", PUBLIC),
-        (
-            "django_mcp.auth.django_session.DjangoSession",
-            "django_mcp.auth.django_session.DjangoSessionAuthentication",
-        ),
-    ],
-)
-def test_renamed_authenticator_is_reported_with_its_new_name(
-    server: Server, former: str, current: str
-) -> None:
-    server.authenticators = [former]
-    assert get_findings()["E005"].msg == f"{former!r} is now {current!r}."
-
-
 def test_writing_tools_open_to_anonymous_clients_are_reported(server: Server) -> None:
     @server.tool
     def sell() -> None:
@@ -514,6 +499,28 @@ def test_tokens_that_are_sent_to_another_service_are_reported(
     if found is not None:
         assert "is listed before TokenAuthentication" in found.msg
         assert found.hint == f"List {type(authenticators[0]).__name__} last."
+
+
+@spec("AUTH-RS-33", "AUTH-12")
+@pytest.mark.parametrize(
+    ("authenticators", "is_reported"),
+    [
+        ([PUBLIC, SESSION], True),
+        ([TokenAuthentication(), PUBLIC, SESSION], True),
+        ([PUBLIC, TokenAuthentication()], False),
+        ([SESSION, TokenAuthentication(), PUBLIC], False),
+        ([PUBLIC], False),
+        ([SESSION], False),
+    ],
+)
+def test_authenticator_that_is_never_asked_is_reported(
+    server: Server, authenticators: Any, is_reported: bool
+) -> None:
+    server.authenticators = authenticators
+    finding = get_findings().get("W040")
+    assert (finding is not None) == is_reported
+    if finding is not None:
+        assert finding.hint == "List AnonymousAuthentication last."
 
 
 @pytest.mark.parametrize(

@@ -73,18 +73,6 @@ def test_protocol_versions_are_sorted(settings: Settings) -> None:
     assert conf.get().protocol_versions == ("2024-11-05", "2025-11-25")
 
 
-def test_output_validation_follows_debug_unless_configured(
-    settings: Settings,
-) -> None:
-    settings.DJANGO_MCP = {}
-    settings.DEBUG = False
-    assert conf.get().validate_output == "off"
-    settings.DEBUG = True
-    assert conf.get().validate_output == "strict"
-    settings.DJANGO_MCP = {"VALIDATE_OUTPUT": "off"}
-    assert conf.get().validate_output == "off"
-
-
 @pytest.mark.parametrize(
     ("key", "remedy"),
     [
@@ -102,16 +90,6 @@ def test_unknown_key_is_rejected_with_the_nearest_name(
     with pytest.raises(ImproperlyConfigured) as caught:
         conf.get()
     assert f"DJANGO_MCP has no key {key!r}. {remedy}" in str(caught.value)
-
-
-@pytest.mark.parametrize(("former", "current"), conf.RENAMED.items())
-def test_renamed_key_is_rejected_with_its_new_name(
-    settings: Settings, former: str, current: str
-) -> None:
-    assert current in conf.KEYS
-    settings.DJANGO_MCP = {former: 1}
-    with pytest.raises(ImproperlyConfigured, match=f"'{former}' of DJANGO_MCP is now '{current}'"):
-        conf.get()
 
 
 @pytest.mark.parametrize(
@@ -144,7 +122,6 @@ def test_renamed_key_is_rejected_with_its_new_name(
         ("SESSION_IDLE_TIMEOUT", float("inf"), "a number of seconds greater than 0"),
         ("HANDLER_TIMEOUT", 0, "None or a number of seconds greater than 0"),
         ("HANDLER_TIMEOUT", True, "None or a number of seconds greater than 0"),
-        ("VALIDATE_OUTPUT", "on", "None or 'off' or 'strict'"),
         ("SYNC_EXECUTION", None, "'threads' or 'thread_sensitive'"),
         ("STORES", [], "a dict with some of the keys 'sessions', 'events'"),
         ("STORES", {"session": {}}, "a dict with some of the keys 'sessions', 'events'"),

@@ -15,6 +15,7 @@ from django_mcp.middleware import RateLimit, caller_of
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
 from tests.memory_stores import configure
+from tests.spec import spec
 
 __all__ = ["configure"]
 
@@ -52,6 +53,7 @@ def shop(limit: RateLimit) -> Server:
     return server
 
 
+@spec("TOOL-32", "COMP-07", "COMP-09", "2026/CMP-04", "2026/TOOL-11")
 async def test_calls_and_completions_share_one_rate_limit(client_for: ClientFor) -> None:
     async with client_for(shop(RateLimit(2, per=60))) as client:
         await client.call_tool("buy")

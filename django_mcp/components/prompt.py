@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Unpack
 from pydantic import BaseModel
 
 from django_mcp.components import declaration, stored
+from django_mcp.components.argument_types import MAX_NODES, is_small
 from django_mcp.components.arguments import decoded, non_strings
 from django_mcp.components.base import Component, ConfigurationError, LargeArguments
 from django_mcp.components.declaration import ComponentAttributes, Options
-from django_mcp.components.large_input import MAX_NODES, is_small
 from django_mcp.components.schemas import InputSchema
 from django_mcp.protocol.errors import Json
 from django_mcp.protocol.limits import MAX_VALUES

@@ -20,14 +20,13 @@ from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import SchemaError
 
-from django_mcp.components import converters, large_input
+from django_mcp.components import argument_types, converters
 from django_mcp.components.arguments import (
     adapted,
     decode_containers,
     non_strings,
 )
 from django_mcp.components.arguments import repaired as arguments_with_repairs
-from django_mcp.components.arguments import strict_numbers as strict_number_schema
 from django_mcp.components.base import (
     ConfigurationError,
     InvalidArguments,
@@ -55,6 +54,8 @@ PROTOCOL_TYPES = (*CONTENT, Message, Response, McpError, ToolError)
 """Classes whose instances are results or parts of one: they have no output schema."""
 SEQUENCES = (list, tuple, Sequence, Iterable, Collection)
 MAX_PROBLEMS = 8
+MAX_LISTED_PROBLEMS = 1_000
+"""pydantic takes a microsecond to describe each of them, and describes all or none."""
 STEPS_IN_LOOP = 1_000
 """Steps of validation by a JSON Schema that take the event loop some milliseconds."""
 MAX_LENGTH = 200
@@ -141,9 +142,10 @@ def _input_of(parameters: Sequence[Parameter], where: str, strict_numbers: bool)
     names = {_field_name(p.name): p.name for p in parameters}
     fields: dict[str, Any] = {_field_name(p.name): _field(p) for p in parameters}
     config = ConfigDict(extra="forbid", protected_namespaces=())
-    with _supported_types(f"A parameter of {where}", *(p.annotation for p in parameters)):
+    what = f"A parameter of {where}"
+    with _supported_types(what, *(p.annotation for p in parameters)):
         model = create_model("Arguments", __config__=config, **fields)
-        whole = _input_of_model(model, strict_numbers)
+        whole = _input_of_model(model, what, strict_numbers)
     if all(field == name for field, name in names.items()):
         return whole.map(lambda validate: lambda arguments: validate(arguments).__dict__)
     return whole.map(
@@ -158,8 +160,9 @@ def _declared_model(model: type[BaseModel], strict_numbers: bool) -> InputSchema
     if "extra" not in model.model_config:
         same = {name: getattr(model, name) for name in ("__module__", "__qualname__", "__doc__")}
         model = new_class(model.__name__, (model,), {"extra": "forbid"}, lambda ns: ns.update(same))
-    with _supported_types(f"A field of {model.__qualname__}"):
-        return _input_of_model(model, strict_numbers)
+    what = f"A field of {model.__qualname__}"
+    with _supported_types(what):
+        return _input_of_model(model, what, strict_numbers)
 
 
 def _declared_schema(schema: Json, where: str) -> InputSchema:
@@ -249,7 +252,9 @@ def output_of(declared: Any, where: str) -> OutputSchema:
 
 def describe_errors(error: ValidationError, accepted: Sequence[str] = ()) -> str:
     """One clause for each error, without the values."""
-    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    problems = _problems(error)
+    if not problems:
+        return f"there are {error.error_count()} problems, such as unknown members"
     clauses = [_clause(problem, accepted) for problem in problems[:MAX_PROBLEMS]]
     if len(problems) > MAX_PROBLEMS:
         clauses.append(f"and {len(problems) - MAX_PROBLEMS} more")
@@ -287,77 +292,114 @@ def _field(parameter: Parameter) -> Any:
     return (kind, default)
 
 
-def _input_of_model(model: type[BaseModel], strict_numbers: bool) -> InputSchema:
+def _input_of_model(model: type[BaseModel], what: str, strict_numbers: bool) -> InputSchema:
+    """The input of a model; ``what`` begins the message about a type that is refused."""
     schema = model.model_json_schema(schema_generator=UntitledJsonSchema)
     # The schema of a recursive model is a reference, but the root must be an object.
     if reference := schema.pop("$ref", None):
         schema = {**schema["$defs"][reference.rpartition("/")[2]], **schema}
     schema = {"type": "object", "properties": {}, **schema}
     schema.pop("title", None)
-    core: Any = model.__pydantic_core_schema__
-    # The compiled validator itself: two layers fewer than model_validate, for every call.
-    validate = model.__pydantic_validator__.validate_python
-    if strict_numbers:
-        core = strict_number_schema(core)
-        validate = large_input.validator_with(core).validate_python
     accepted = tuple(schema.get("properties", ()))
-    is_small = large_input.smallness_of(model)
-    return InputSchema(schema, *_validators(core, validate, is_small, accepted))
+    declared: Any = model.__pydantic_core_schema__
+    validation = _Validation(declared, what, strict_numbers, accepted)
+    return InputSchema(schema, validation.in_loop, validation.in_thread)
 
 
-def _validators(
-    core: Any,
-    validate: Callable[[dict[str, Any]], Any],
-    is_small: Callable[[dict[str, Any]], bool],
-    accepted: Sequence[str],
-) -> tuple[Callable[[dict[str, Any]], Any], Callable[[dict[str, Any]], Any]]:
-    """The validation of small arguments in the event loop, and of large ones in a thread."""
-    validator_of_large = cache(partial(large_input.validator_of, core))
+class _Validation:
+    """Validates the arguments of one component: small ones in the event loop, others in a thread.
 
-    def check(arguments: dict[str, Any]) -> Any:
-        if not is_small(arguments):
+    It stops at the first wrong item of a collection. If the arguments are few, they are then
+    validated once more to describe every error.
+    """
+
+    def __init__(
+        self, declared: Any, what: str, strict_numbers: bool, accepted: Sequence[str]
+    ) -> None:
+        argument_types.check(declared, what)
+        core = argument_types.prepared(declared, strict_numbers=strict_numbers)
+        types = argument_types.read(core)
+        self._accepted = accepted
+        self._is_small = types.small_enough()
+        failing_fast = argument_types.prepared(core, fail_fast=True)
+        self._validate = argument_types.validator_of(failing_fast).validate_python
+        if types.has_chosen_hash:
+            self._validate = partial(_validate_few_members, self._validate)
+        # Compiled for the first invalid arguments.
+        self._validate_completely = cache(partial(_complete_validator, core))
+
+    def in_loop(self, arguments: dict[str, Any]) -> Any:
+        """The valid arguments; raises InvalidArguments, or LargeArguments: use ``in_thread``."""
+        if not self._is_small(arguments):
             raise LargeArguments
         try:
-            return validate(arguments)
+            return self._validate(arguments)
         except ValidationError as error:
-            if not large_input.is_small(arguments, large_input.MAX_NODES):
-                raise LargeArguments from error
-            return _after_repair(arguments, error, validate_small, accepted)
+            return self._repaired(arguments, error, self._validate_if_small)
 
-    def validate_small(arguments: dict[str, Any]) -> Any:
-        if not large_input.is_small(arguments, large_input.MAX_NODES):
+    def in_thread(self, arguments: dict[str, Any]) -> Any:
+        """The valid arguments; raises InvalidArguments."""
+        try:
+            return self._validate(arguments)
+        except ValidationError as error:
+            return self._repaired(arguments, error, self._validate)
+
+    def _validate_if_small(self, arguments: dict[str, Any]) -> Any:
+        """Validate repaired arguments, of which there may be more."""
+        if not argument_types.is_small(arguments, argument_types.MAX_NODES):
             raise LargeArguments
-        return validate(arguments)
+        return self._validate(arguments)
 
-    def check_large(arguments: dict[str, Any]) -> Any:
-        try:
+    def _repaired(
+        self,
+        arguments: dict[str, Any],
+        error: ValidationError,
+        validate: Callable[[dict[str, Any]], Any],
+    ) -> Any:
+        """Validate repaired arguments; raises InvalidArguments if they are not valid either."""
+        for _ in range(MAX_REPAIRS):
+            repaired = arguments_with_repairs(arguments, _problems(error))
+            if repaired is None:
+                break
             try:
-                return validator_of_large()(arguments)
-            except ValidationError as error:
-                return _after_repair(arguments, error, validator_of_large(), accepted)
-        except TooManySteps:
-            raise LargeArguments from None
+                return validate(repaired)
+            except ValidationError as other:
+                arguments = repaired
+                error = other
+        error = self._with_every_problem(arguments, error)
+        raise InvalidArguments(describe_errors(error, self._accepted)) from error
 
-    return check, check_large
+    def _with_every_problem(
+        self, arguments: dict[str, Any], error: ValidationError
+    ) -> ValidationError:
+        if argument_types.is_small(arguments, argument_types.MAX_NODES):
+            try:
+                self._validate_completely()(arguments)
+            except ValidationError as complete:
+                return complete
+        return error
 
 
-def _after_repair(
-    arguments: dict[str, Any],
-    error: ValidationError,
-    validate: Callable[[dict[str, Any]], Any],
-    accepted: Sequence[str],
+def _validate_few_members(
+    validate: Callable[[dict[str, Any]], Any], arguments: dict[str, Any]
 ) -> Any:
-    """Validate repaired arguments; raises InvalidArguments if they are not valid either."""
-    for _ in range(MAX_REPAIRS):
-        problems = error.errors(include_url=False, include_context=False, include_input=False)
-        repaired = arguments_with_repairs(arguments, problems)
-        if repaired is None:
-            break
-        try:
-            return validate(repaired)
-        except ValidationError as other:
-            arguments, error = repaired, other
-    raise InvalidArguments(describe_errors(error, accepted)) from error
+    if argument_types.has_many_members(arguments):
+        raise InvalidArguments(
+            f"a list or an object may have at most {argument_types.MAX_WITH_CHOSEN_HASH} members "
+            "here"
+        )
+    return validate(arguments)
+
+
+def _complete_validator(core: Any) -> Callable[[dict[str, Any]], Any]:
+    return argument_types.validator_of(core).validate_python
+
+
+def _problems(error: ValidationError) -> Sequence[Any]:
+    """What pydantic says about the problems; nothing of so many that listing them takes long."""
+    if error.error_count() > MAX_LISTED_PROBLEMS:
+        return ()
+    return error.errors(include_url=False, include_context=False, include_input=False)
 
 
 def _compile(schema: Json, where: str) -> compiler.Validator:

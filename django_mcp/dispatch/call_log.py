@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from django_mcp.dispatch.dispatcher import Reply
+from django_mcp.dispatch.reply import Reply
 from django_mcp.protocol.errors import InternalError
 from django_mcp.protocol.limits import MAX_QUOTED, quoted, shown
 

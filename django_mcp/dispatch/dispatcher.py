@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from django_mcp.dispatch.invocation import raise_outcome
 from django_mcp.dispatch.methods import CAPABILITIES, METHODS
+from django_mcp.dispatch.reply import Reply, error_reply
 from django_mcp.frame.client import request_state
 from django_mcp.frame.client.base import current
 from django_mcp.frame.client.multi_round_trip import InputRequired, MultiRoundTripClient
-from django_mcp.protocol import jsonrpc, preencoded
+from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import (
-    ClientError,
     InternalError,
     McpError,
     MethodNotFound,
@@ -22,8 +22,7 @@ from django_mcp.protocol.errors import (
     UrlElicitationRequired,
 )
 from django_mcp.protocol.limits import cut, quoted
-from django_mcp.protocol.revisions import NEWEST, Feature
-from django_mcp.protocol.strict import messages as strict
+from django_mcp.protocol.revisions import Feature
 from django_mcp.server import failures
 
 if TYPE_CHECKING:
@@ -32,14 +31,6 @@ if TYPE_CHECKING:
     from django_mcp.server.server import CallNext, Middleware
 
 logger = logging.getLogger("django_mcp")
-
-
-class Reply(NamedTuple):
-    """The response to one request, and the Frame as its handler left it."""
-
-    message: dict[str, Any]
-    frame: Frame
-    error: McpError | None = None
 
 
 async def answer(frame: Frame) -> Reply:
@@ -78,12 +69,6 @@ def _reply(frame: Frame, result: dict[str, Any] | McpError, after: Frame) -> Rep
     method, server, revision = frame.message.method, frame.server, frame.revision
     server_info, cache = server.get_server_info(revision), server.cache_members
     finished = revision.serialize_result(method, result, server_info=server_info, cache=cache)
-    if server.options.strict:
-        violations = strict.result(revision, method, preencoded.plain(finished))
-        if violations:
-            described = "; ".join(violations)
-            logger.error("The result of %s violates the protocol: %s", method, described)
-            return error_reply(frame, InternalError("The server answered something unfit"))
     return Reply(jsonrpc.result(frame.request_id, finished), after)
 
 
@@ -131,23 +116,6 @@ def input_required(frame: Frame, required: InputRequired) -> dict[str, Any]:
     if request.method not in frame.revision.input_request_methods:
         raise RuntimeError(f"{request.method} may not request input from the client")
     return request_state.result(frame, required)
-
-
-def error_reply(frame: Frame, error: McpError) -> Reply:
-    """The reply with ``error``; an error that the client returned becomes an internal one."""
-    if isinstance(error, ClientError):
-        error = InternalError(error.description)
-    return Reply(jsonrpc.error(frame.message.id, frame.revision.error(error)), frame, error)
-
-
-def encode(message: dict[str, Any]) -> bytes:
-    """The encoded response; an internal error for one that is not serializable."""
-    is_encoded = preencoded.has_encoded(message.get("result") or {})
-    try:
-        return preencoded.encode(message) if is_encoded else jsonrpc.encode(message)
-    except ValueError:
-        logger.exception("A response is not serializable as JSON")
-        return jsonrpc.encode(InternalError().to_json_rpc(message["id"], NEWEST))
 
 
 def call(frame: Frame, step: CallNext | None = None) -> Awaitable[Answer]:

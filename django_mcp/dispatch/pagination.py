@@ -27,23 +27,12 @@ async def page(frame: Frame, kind: str, member: str) -> tuple[dict[str, Any], Fr
     if listed is server.components.public(kind):
         shown = listed[start : start + most]
     else:
-        shown = await _listed(frame, listed[start:], most)
+        shown = await visibility.listed(frame, listed[start:], most)
     next_page: dict[str, Any] = {}
     if len(shown) == most:
         shown = shown[:-1]
         next_page["nextCursor"] = cursor_after(frame, kind, shown[-1].sort_key)
     return {member: _entries(frame, shown), **next_page}, frame
-
-
-async def _listed(frame: Frame, components: Sequence[Component], most: int) -> list[Component]:
-    """Return the first components, at most ``most``, that are listed for the caller."""
-    listed: list[Component] = []
-    for component in components:
-        if component.is_public or await visibility.is_listed(frame, component):
-            listed.append(component)
-            if len(listed) == most:
-                break
-    return listed
 
 
 def _entries(frame: Frame, shown: Sequence[Component]) -> list[dict[str, Any]] | PreEncodedList:

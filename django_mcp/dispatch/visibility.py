@@ -3,23 +3,28 @@
 What a caller may not use is *hidden*, as if it did not exist, or *challenged*: it is listed, and
 using it is answered with a challenge, where logging in, or more scopes, would help. An unknown
 component costs a permission check as well: its time must not tell it from a hidden one.
+
+Permissions are asked in a thread, all that a call or a list needs in one hop. Those that are named
+by a string may be remembered (``auth.permissions``); functions are called each time.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from django_mcp.auth import scopes
-from django_mcp.components.base import Component, Permission, WhenDenied
+from django_mcp.auth import permissions, scopes
+from django_mcp.components.base import Component, WhenDenied
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
+from django_mcp.components.signature import is_async
 from django_mcp.protocol.errors import (
     AuthenticationRequired,
     InsufficientScope,
     ResourceNotFound,
 )
+from django_mcp.server.components import KINDS
 
 if TYPE_CHECKING:
     from django_mcp.frame.frame import Frame
@@ -76,10 +81,20 @@ async def may_use(frame: Frame, component: Component) -> bool:
     return access.is_permitted
 
 
-async def is_listed(frame: Frame, component: Component) -> bool:
-    """Return whether ``component`` is in the caller's lists."""
-    access = await find_access(frame, component)
-    return access.is_permitted or access.challenge is not None
+async def listed(frame: Frame, components: Sequence[Component], most: int) -> list[Component]:
+    """Return the first components, at most ``most``, that are in the caller's lists."""
+    shown: list[Component] = []
+    for start in range(0, len(components), most):
+        batch = components[start : start + most]
+        accesses = await find_accesses(frame, batch)
+        shown += [
+            component
+            for component, access in zip(batch, accesses, strict=True)
+            if access.is_permitted or access.challenge is not None
+        ]
+        if len(shown) >= most:
+            break
+    return shown[:most]
 
 
 async def usable_templates(frame: Frame, uri: str) -> AsyncIterator[TemplateComponent]:
@@ -87,18 +102,24 @@ async def usable_templates(frame: Frame, uri: str) -> AsyncIterator[TemplateComp
 
     Raises AuthenticationRequired or InsufficientScope at one that is challenged.
     """
-    found = _matching_templates(frame, uri)
-    if not found:
+    templates = _matching_templates(frame, uri)
+    if not templates:
         await _check_any(frame, TemplateComponent.kind)
-    for template in found:
-        if await may_use(frame, template):
+    accesses = await find_accesses(frame, templates)
+    for template, access in zip(templates, accesses, strict=True):
+        if access.challenge is not None:
+            raise access.challenge
+        if access.is_permitted:
             yield template
 
 
 def _matching_templates(frame: Frame, uri: str) -> list[TemplateComponent]:
-    templates = components(frame, TemplateComponent.kind)
-    found = [t for t in templates if isinstance(t, TemplateComponent) and t.match(uri) is not None]
-    return sorted(found, key=lambda template: (template.specificity, template.name))
+    matching = [
+        template
+        for template in components(frame, TemplateComponent.kind)
+        if isinstance(template, TemplateComponent) and template.match(uri) is not None
+    ]
+    return sorted(matching, key=lambda template: (template.specificity, template.name))
 
 
 async def is_readable(frame: Frame, uri: str) -> bool:
@@ -109,16 +130,17 @@ async def is_readable(frame: Frame, uri: str) -> bool:
 async def access_to(frame: Frame, uri: str) -> Access:
     """Return the access to what ``resources/read`` would use first: a resource or a template."""
     resource = _find(frame, ResourceComponent.kind, uri)
-    if resource is not None and (access := await find_access(frame, resource)) != HIDDEN:
-        return access
-    for template in _matching_templates(frame, uri):
-        access = await find_access(frame, template)
-        if access.challenge is not None:
+    templates = _matching_templates(frame, uri)
+    candidates = [*templates] if resource is None else [resource, *templates]
+    accesses = await find_accesses(frame, candidates)
+    for component, access in zip(candidates, accesses, strict=True):
+        if access == HIDDEN:
+            continue
+        if access.challenge is not None or not isinstance(component, TemplateComponent):
             return access
-        if access.is_permitted:
-            with suppress(ResourceNotFound):
-                template.validate_input({"uri": uri, **(template.match(uri) or {})})
-                return access
+        with suppress(ResourceNotFound):
+            component.validate_input({"uri": uri, **(component.match(uri) or {})})
+            return access
     return HIDDEN
 
 
@@ -136,8 +158,25 @@ PERMITTED, HIDDEN = Access(True), Access(False)
 async def find_access(frame: Frame, component: Component) -> Access:
     if component.is_public:
         return PERMITTED
+    has_permission = _at_hand(frame, component)
+    if has_permission is None:
+        has_permission = (await _ask(frame, [component]))[component]
+    return _access(frame, component, has_permission)
+
+
+async def find_accesses(frame: Frame, components: Sequence[Component]) -> list[Access]:
+    """Return the access to each component; what has to be asked is asked in one hop."""
+    at_hand = {component: _at_hand(frame, component) for component in components}
+    pending = [component for component, answer in at_hand.items() if answer is None]
+    asked = await _ask(frame, pending) if pending else {}
+    return [
+        _access(frame, component, bool(at_hand[component] or asked.get(component)))
+        for component in components
+    ]
+
+
+def _access(frame: Frame, component: Component, has_permission: bool) -> Access:
     server, principal = frame.server, frame.principal
-    has_permission = await _is_allowed(frame, component)
     hierarchy = server.options.scope_hierarchy
     has_scopes = scopes.grants(principal.scopes, component.scopes, hierarchy)
     if has_permission and has_scopes:
@@ -158,39 +197,84 @@ def policy_of(component: Component, server: Server) -> WhenDenied:
 
 
 async def _check_any(frame: Frame, kind: str) -> None:
-    """Check the permission of any component of ``kind``, for its time alone."""
-    if (component := next(iter(frame.server.components.guarded(kind)), None)) is not None:
-        await _is_allowed(frame, component)
+    """Check the permission of any component of ``kind``, for its time alone.
+
+    One that is named by a string, if there is any: those take the same time, unlike functions.
+    """
+    guarded = frame.server.components.guarded(kind)
+    if guarded:
+        by_name = (item for item in guarded if isinstance(item.permission, str))
+        await find_access(frame, next(by_name, guarded[0]))
 
 
-async def _is_allowed(frame: Frame, component: Component) -> bool:
-    """Return whether the caller has the permission; one that raises is refused."""
-    if component.permission is None:
+def _at_hand(frame: Frame, component: Component) -> bool | None:
+    """Return whether the caller has the permission, or None if it has to be asked."""
+    permission = component.permission
+    if permission is None:
         return True
-    try:
-        return await _has_permission(frame, component.permission)
-    except Exception as error:
-        kind, name = component.kind.replace("_", " "), component.name
-        frame.server.report(f"The permission of the {kind} {name!r} failed: it is hidden", error)
-        return False
-
-
-def _is_logged_in(user: Any) -> bool:
-    return bool(user.is_authenticated and user.is_active)
-
-
-USER_CHECKS: Mapping[str, Callable[[Any], bool]] = {
-    "login_required": _is_logged_in,
-    "staff_member": lambda user: _is_logged_in(user) and bool(user.is_staff),
-    "superuser": lambda user: _is_logged_in(user) and bool(user.is_superuser),
-}
-"""The short words for permissions; components.base names them."""
-
-
-async def _has_permission(frame: Frame, permission: Permission) -> bool:
     if isinstance(permission, str):
-        if (check := USER_CHECKS.get(permission)) is not None:
-            return frame.user is not None and check(frame.user)
-        return bool(frame.user is not None and await frame.user.ahas_perm(permission))
-    allowed = await frame.exchange.run_hook(permission, frame)
-    return bool(await allowed if isawaitable(allowed) else allowed)
+        return permissions.at_hand(frame.user, permission)
+    return None
+
+
+Answer = bool | Awaitable[bool] | Exception
+
+
+async def _ask(frame: Frame, components: Sequence[Component]) -> Mapping[Component, bool]:
+    """Ask for the permissions of ``components``, each once; one that raises is refused."""
+    answers: dict[int, Answer] = {}
+    by_permission = {id(component.permission): component for component in components}
+    in_thread = [item for item in by_permission.values() if not _is_async(item)]
+    if in_thread:
+        answers = await frame.exchange.run_hook(_ask_in_thread, frame, in_thread)
+    for key, component in by_permission.items():
+        answers[key] = await _settled(frame, component, answers.get(key))
+    return {component: bool(answers[id(component.permission)]) for component in components}
+
+
+def _is_async(component: Component) -> bool:
+    return callable(component.permission) and is_async(component.permission)
+
+
+def _ask_in_thread(frame: Frame, components: Iterable[Component]) -> dict[int, Answer]:
+    answers = {id(item.permission): _answer(frame, item) for item in components}
+    if permissions.is_remembered(frame.user):
+        # If some answers were at hand and others not, the time of a call would tell which
+        # permission it needs, and that its component exists.
+        for name in _names_of(frame.server):
+            with suppress(Exception):  # It is reported where it is needed.
+                permissions.has(frame.user, name)
+    return answers
+
+
+def _answer(frame: Frame, component: Component) -> Answer:
+    permission = component.permission
+    try:
+        if isinstance(permission, str):
+            return permissions.has(frame.user, permission)
+        return permission(frame) if permission is not None else True
+    except Exception as error:
+        return error
+    except SystemExit as error:
+        return RuntimeError(f"It raised {error!r}")
+
+
+def _names_of(server: Server) -> Iterator[str]:
+    """Yield the permissions that the components of a server name."""
+    guarded = (item for kind in KINDS for item in server.components.guarded(kind))
+    yield from {item.permission for item in guarded if isinstance(item.permission, str)}
+
+
+async def _settled(frame: Frame, component: Component, answer: Answer | None) -> bool:
+    """Return an answer, which an asynchronous function has yet to give."""
+    try:
+        if answer is None:
+            answer = component.permission(frame)  # type: ignore[operator, misc]
+        if isinstance(answer, Exception):
+            raise answer
+        return bool(await answer if isawaitable(answer) else answer)
+    except Exception as error:
+        kind = component.kind.replace("_", " ")
+        described = f"The permission of the {kind} {component.name!r} failed: it is hidden"
+        frame.server.report(described, error)
+        return False

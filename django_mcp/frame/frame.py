@@ -57,6 +57,7 @@ class Private(TypedDict, total=False):
     log_level: str | None
     pagination_limit: int
     components: Mapping[str, Json]
+    path_params: Mapping[str, Any]
     subscriptions: frozenset[str]
     django_request: Any
 
@@ -178,10 +179,11 @@ class Frame:
         """Return what the path of the server captured, for ``path="orgs/<slug:org>/mcp"``.
 
         The value is converted, as for a view. None over stdio or where the path has no such name.
+        A task, and a call that was approved, have the values of the call that was made.
         """
-        if not isinstance(self.transport, HttpTransport):
-            return None
-        return (self.transport.path_params or {}).get(name)
+        if isinstance(self.transport, HttpTransport):
+            return (self.transport.path_params or {}).get(name)
+        return self.private.get("path_params", {}).get(name)
 
     @property
     def django_request(self) -> Any:
@@ -206,10 +208,9 @@ class Frame:
         """
         new = _pairs(key, value, more)
         present = self.transport or HttpTransport()
-        kind = TRANSPORTS[new.get("type", present.type)]
-        names = fields(kind) if isinstance(present, kind) else ()
-        known = {item.name: getattr(present, item.name) for item in names}
-        return self._with(transport=kind(**{**known, **new}))
+        kind = TRANSPORTS[new.pop("type", present.type)]
+        kept = present.values() if isinstance(present, kind) else {}
+        return self._with(transport=kind(**{**kept, **new}))
 
     @property
     def trace(self) -> dict[str, str]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from django_mcp.protocol.limits import cut
 
@@ -16,19 +15,82 @@ if TYPE_CHECKING:
 from django_mcp.protocol.limits import quoted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class HttpTransport:
+class _Values:
+    """Immutable values by name.
+
+    They are no dataclass, whose fields pydantic serializes: a handler that returns its transport
+    by mistake must not send headers, cookies or the environment.
+    """
+
+    __slots__ = ()
+    type: str
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _Values)
+            and self.type == other.type
+            and self.values() == other.values()
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # As that of a mapping: it contains some.
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} is immutable")
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def values(self) -> dict[str, Any]:
+        """The arguments of an equal transport."""
+        return {name: getattr(self, name) for name in NAMES[self.type]}
+
+
+class HttpTransport(_Values):
     """A message over HTTP (the seeds' ``http_t``). Header names are lower-case."""
 
-    req_headers: Sequence[tuple[str, str]] = ()
-    query_params: Mapping[str, str] | None = None
-    remote_ip: str | None = None
-    scheme: str = "http"
-    host: str = ""
-    port: int = 80
-    request_path: str = "/"
-    path_params: Mapping[str, Any] | None = None
+    __slots__ = (
+        "host",
+        "path_params",
+        "port",
+        "query_params",
+        "remote_ip",
+        "req_headers",
+        "request_path",
+        "scheme",
+    )
     type: Literal["http"] = "http"
+    req_headers: Sequence[tuple[str, str]]
+    query_params: Mapping[str, str] | None
+    remote_ip: str | None
+    scheme: str
+    host: str
+    port: int
+    request_path: str
+    path_params: Mapping[str, Any] | None
+
+    def __init__(
+        self,
+        *,
+        req_headers: Sequence[tuple[str, str]] = (),
+        query_params: Mapping[str, str] | None = None,
+        remote_ip: str | None = None,
+        scheme: str = "http",
+        host: str = "",
+        port: int = 80,
+        request_path: str = "/",
+        path_params: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._set(
+            req_headers=req_headers,
+            query_params=query_params,
+            remote_ip=remote_ip,
+            scheme=scheme,
+            host=host,
+            port=port,
+            request_path=request_path,
+            path_params=path_params,
+        )
 
     def __repr__(self) -> str:
         """Show names, never values: headers and queries have credentials."""
@@ -37,13 +99,16 @@ class HttpTransport:
         return f"<HttpTransport headers={headers} query={query}>"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class StdioTransport:
+class StdioTransport(_Values):
     """A message over stdio (the seeds' ``stdio_t``): the process and its environment."""
 
-    env: Mapping[str, str] = field(default_factory=dict)
-    os_pid: int = 0
+    __slots__ = ("env", "os_pid")
     type: Literal["stdio"] = "stdio"
+    env: Mapping[str, str]
+    os_pid: int
+
+    def __init__(self, *, env: Mapping[str, str] | None = None, os_pid: int = 0) -> None:
+        self._set(env={} if env is None else env, os_pid=os_pid)
 
     def __repr__(self) -> str:
         """Show the number of variables: the environment has credentials."""
@@ -55,24 +120,29 @@ class StdioTransport:
         return str(self.os_pid)
 
 
+NAMES: Mapping[str, Sequence[str]] = {
+    kind.type: kind.__slots__ for kind in (HttpTransport, StdioTransport)
+}
+"""The names of the values of each transport, also of one that reads them on access."""
+
 Transport = HttpTransport | StdioTransport
 
 TRANSPORTS: Mapping[str, Any] = {"http": HttpTransport, "stdio": StdioTransport}
 
 
 def caller_key(principal: Principal, transport: Transport | None) -> str:
-    """By what limits count a caller: the principal and, for anonymous callers, the IP address.
+    """Return the key by which every limit counts a caller: for anonymous ones, with their address.
 
     The address is the one that the ASGI server passes on, which knows the trusted proxies. Of an
     IPv6 address only the network counts, because one client has all the addresses of a /64.
     """
     if principal.subject or not isinstance(transport, HttpTransport):
         return principal.key
-    return f"{principal.key} {_network(transport.remote_ip or '')}"
+    return f"{principal.key} {network_of(transport.remote_ip or '')}"
 
 
 @lru_cache(maxsize=512)
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
     try:
         parsed = IPv6Address(address.partition("%")[0])
     except ValueError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.core.management.base import CommandError
 
 from django_mcp import conf, registry
+from django_mcp.management.findings.base import split
 from django_mcp.server.server import Server
 
 LOCAL = "http://localhost:8000"
@@ -17,6 +18,14 @@ def get_server(name: str) -> Server:
         return registry.configure(registry.get(name))
     except LookupError as error:
         raise CommandError(str(error)) from error
+
+
+def checked_url(url: str) -> str:
+    """Return a URL that a user has named; raises CommandError unless it is a http or https URL."""
+    parts = split(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise CommandError(f"{url!r} is no http or https URL")
+    return url
 
 
 def url_of(server: Server) -> str:

@@ -11,7 +11,7 @@ MAX_CURSOR = 4_096
 MAX_CLIENT = 16_384
 """Bytes of JSON of what a client says about itself: clientInfo, capabilities, _meta."""
 MAX_VALUES = 100_000
-"""JSON values of a message, unless the site says otherwise."""
+"""JSON values of a message: processing one costs up to a microsecond and 200 bytes."""
 MAX_INTEGER = 2**63
 """Integers are less than it, and at least its negative, as in most languages."""
 MAX_BATCH = 500

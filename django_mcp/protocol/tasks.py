@@ -71,6 +71,8 @@ class Task:
     inputs: Mapping[str, Json] = field(default_factory=dict)
     """Every key that was ever issued. A request has ``method`` and ``params``, what was answered
     has ``response``, and a key whose response was read has nothing."""
+    receiver: str = ""
+    """The name of the newest ``tasks/result`` request, which sends messages and input requests."""
     messages: tuple[Json, ...] = ()
     """Notifications for the client which have not been sent yet, oldest first."""
     result: Json | None = None
@@ -164,25 +166,14 @@ def _with_inputs(task: Task, inputs: Mapping[str, Json]) -> Task:
     return become(task, Status.INPUT_REQUIRED if is_waiting else Status.WORKING, inputs=inputs)
 
 
-def claim_requests(task: Task, by: str, now: float, until: float) -> Task:
-    """Return the task whose outstanding requests ``by`` may send to the client until then.
-
-    Of several responses to ``tasks/result`` that wait, one sends each request. Times are in
-    seconds.
-    """
-    inputs = {
-        key: {**item, "sender": by, "until": until}
-        if "method" in item and (item.get("sender", by) == by or item["until"] <= now)
-        else item
-        for key, item in task.inputs.items()
-    }
-    return task if inputs == task.inputs else replace(task, inputs=inputs)
+def receive(task: Task, by: str) -> Task:
+    """Return the task whose messages and input requests ``by`` sends to the client from now on."""
+    return replace(task, receiver=by)
 
 
-def claimed_by(task: Task, by: str) -> dict[str, Json]:
-    """Return the outstanding requests which ``by`` has claimed."""
-    outstanding = task.outstanding
-    return {key: outstanding[key] for key in outstanding if task.inputs[key].get("sender") == by}
+def release(task: Task, by: str) -> Task:
+    """Return the task after ``by`` has stopped sending; others may send then."""
+    return replace(task, receiver="") if task.receiver == by else task
 
 
 def complete(task: Task, result: Json) -> Task:

@@ -26,6 +26,7 @@ from django_mcp.pubsub.publisher import (
     of_resource,
     of_server,
 )
+from django_mcp.runtime import background
 from django_mcp.server.server import Server
 from django_mcp.stores.base import Event, had_outage
 
@@ -74,7 +75,7 @@ class AnnouncementLog:
         return True
 
     def changed(self, last: int | None) -> None:
-        bus.spawn(self._catch_up(last or 0))
+        background.spawn(self._catch_up(last or 0))
 
     async def _catch_up(self, last: int) -> None:
         async with self._lock:

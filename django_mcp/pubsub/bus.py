@@ -12,7 +12,7 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 from hashlib import sha256
@@ -22,10 +22,11 @@ from weakref import WeakKeyDictionary
 from channels.layers import BaseChannelLayer
 
 from django_mcp import conf
+from django_mcp.concurrency.loops import running_loop
 from django_mcp.log import log_repeated
 from django_mcp.pubsub import channel_layer
 from django_mcp.pubsub.channel_layer import LOCAL, SITE, TYPE, HintSender, Senders, process
-from django_mcp.runtime import threads
+from django_mcp.runtime import background, threads
 
 T = TypeVar("T")
 
@@ -183,7 +184,7 @@ class MessageBus:
             self._leaving.cancel()
             self._leaving = None
         # A cancelled subscriber is perhaps not the only one.
-        await asyncio.shield(create_task(self._open()))
+        await asyncio.shield(background.create_task(self._open()))
 
     async def _open(self) -> None:
         async with self._lock:
@@ -275,7 +276,7 @@ class MessageBus:
             channel, _, mailbox = message["reply"].rpartition("/")
             sent = _to_mailbox(mailbox, {"delivered": self._mail[identity]})
             limit = channel_layer.HINT_TIMEOUT
-            spawn(channel_layer.attempt(lambda layer: layer.send(channel, sent), limit))
+            background.spawn(channel_layer.attempt(lambda layer: layer.send(channel, sent), limit))
 
     def _report_gap(self) -> None:
         if self.on_gap is not None:
@@ -285,7 +286,7 @@ class MessageBus:
         if self._refresh is not None:
             self._refresh.cancel()
         loop = asyncio.get_running_loop()
-        self._refresh = loop.call_later(delay, lambda: spawn(self._join_again()))
+        self._refresh = loop.call_later(delay, lambda: background.spawn(self._join_again()))
 
     async def _join_again(self) -> None:
         async with self._lock:
@@ -295,7 +296,7 @@ class MessageBus:
     def _clean_up(self) -> None:
         if self._channel is not None and self._leaving is None and not self.is_used:
             loop = asyncio.get_running_loop()
-            self._leaving = loop.call_later(LINGER, lambda: spawn(self._leave()))
+            self._leaving = loop.call_later(LINGER, lambda: background.spawn(self._leave()))
 
     async def _leave(self, *, is_unused: bool = True) -> None:
         """Leave the group and close the channel, unless there is a receiver again."""
@@ -421,57 +422,6 @@ def deliver_here(address: str, message: Message) -> Delivery | None:
     return Delivery.CLOSED if is_own else None
 
 
-def spawn(coroutine: Coroutine[Any, Any, Any]) -> None:
-    """``create_task`` for what nobody waits for."""
-    _ = create_task(coroutine)
-
-
-def spawn_accepted(coroutine: Coroutine[Any, Any, Any]) -> None:
-    """``spawn`` for what was promised to somebody: a process that stops waits for it."""
-    task = create_task(coroutine)
-    _accepted.add(task)
-    task.add_done_callback(_accepted.discard)
-
-
-def accepted_tasks() -> set[asyncio.Task[Any]]:
-    """What the running event loop has been given by ``spawn_accepted``, and is not done."""
-    loop = asyncio.get_running_loop()
-    return {task for task in tuple(_accepted) if task.get_loop() is loop}
-
-
-def create_task(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """Run ``coroutine`` in a background task of the running loop; its errors are logged.
-
-    It has nothing of the call in which it is started: neither the context variables, since it
-    often works for another client, nor the database connections.
-    """
-    loop, context = asyncio.get_running_loop(), threads.context_of_nobody()
-    task = loop.create_task(threads.in_scope(_await, coroutine), context=context)
-    _tasks.add(task)
-    task.add_done_callback(_on_done)
-    # It was not awaited if the task was cancelled at once.
-    task.add_done_callback(lambda _: coroutine.close())
-    return task
-
-
-async def _await(coroutine: Coroutine[Any, Any, T]) -> T:
-    return await coroutine
-
-
-def running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
-
-
-def _on_done(task: asyncio.Task[Any]) -> None:
-    _tasks.discard(task)
-    if not task.cancelled() and task.exception() is not None:
-        text = "A background task failed"
-        log_repeated(logging.ERROR, text, exc_info=task.exception())
-
-
 def _publish_here(name: str, message: Message) -> None:
     for loop, bus in _all():
         if bus.has_subscribers(name):
@@ -508,7 +458,5 @@ def _reset() -> None:
 
 _guard = threading.Lock()
 _buses: WeakKeyDictionary[asyncio.AbstractEventLoop, MessageBus] = WeakKeyDictionary()
-_tasks: set[asyncio.Task[Any]] = set()
-_accepted: set[asyncio.Task[Any]] = set()
 
 os.register_at_fork(after_in_child=_reset)

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 from django_mcp import stores
 from django_mcp.log import log_repeated
 from django_mcp.pubsub import bus
+from django_mcp.runtime import background
 
 Key = tuple[str, str]
 """The address of a session, or of what the event store takes for one, and a stream."""
@@ -89,7 +90,7 @@ class Follower:
     def _start(self) -> None:
         bus.here().on_gap = self.gap
         if self._task is None:
-            self._task = bus.create_task(self._read_all())
+            self._task = background.create_task(self._read_all())
 
     async def _read_all(self) -> None:
         try:

@@ -19,7 +19,7 @@ from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import ClientError, Json
 from django_mcp.protocol.jsonrpc import Response
 from django_mcp.pubsub import bus, catch_up
-from django_mcp.runtime import threads
+from django_mcp.runtime import background, threads
 
 if TYPE_CHECKING:
     from django_mcp.frame.session import Session
@@ -97,11 +97,11 @@ class StoredResponse:
         await stores.events().close(session.address, self.stream)
 
     def hinted(self, _: bus.Message) -> None:
-        bus.spawn(self._read())
+        background.spawn(self._read())
 
     def changed(self, number: int | None) -> None:
         if number:
-            bus.spawn(self._read())
+            background.spawn(self._read())
 
     async def _read(self) -> None:
         server, session = self._route

@@ -17,6 +17,8 @@ from weakref import WeakKeyDictionary
 from asgiref.sync import async_to_sync
 
 from django_mcp import registry, signals, stores
+from django_mcp.concurrency.coroutines import result_of
+from django_mcp.concurrency.loops import running_loop
 from django_mcp.frame.session import Change, Session, address
 from django_mcp.log import log_repeated
 from django_mcp.protocol import jsonrpc
@@ -26,6 +28,7 @@ from django_mcp.pubsub import bus, channel_layer
 from django_mcp.pubsub.pending_requests import PendingRequests, ResponseRoute
 from django_mcp.pubsub.resource_updates import AT_ONCE, ResourceUpdates
 from django_mcp.pubsub.store_retries import StoreRetries
+from django_mcp.runtime import background
 from django_mcp.server.notifications import CATEGORIES, list_changed
 from django_mcp.stores.base import StoreFull, digest
 
@@ -157,24 +160,24 @@ class ChannelsPublisher:
             raise LookupError("Session not found")
 
         def write(message: dict[str, Any]) -> None:
-            bus.spawn(post_to_outbox(session.address, message))
+            background.spawn(post_to_outbox(session.address, message))
 
         route = ResponseRoute(server, session)
         await PendingRequests().send_request(route, write, "ping", {}, timeout=timeout)
 
     def wait(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run it now; raises RuntimeError in a thread that runs an event loop."""
-        if bus.running_loop() is not None:
+        if running_loop() is not None:
             coroutine.close()
             raise RuntimeError("This would block the event loop: await the method with 'a' instead")
-        async_to_sync(_await)(coroutine)
+        async_to_sync(result_of)(coroutine)
 
     def run(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run it now, or soon in a thread that runs an event loop."""
-        if bus.running_loop() is None:
+        if running_loop() is None:
             self.wait(coroutine)
         else:
-            bus.spawn_accepted(coroutine)
+            background.spawn_accepted(coroutine)
 
     def list_changed(self, server: Server, category: str) -> None:
         """Notify every client soon, once for all changes until then."""
@@ -193,7 +196,7 @@ class ChannelsPublisher:
 
     def _schedule(self, loop: Loop, pending: Pending) -> None:
         if not (waiting := self._pending.setdefault(loop, {})):
-            bus.spawn_accepted(self._publish_pending(loop))
+            background.spawn_accepted(self._publish_pending(loop))
         waiting[pending] = None
 
     async def _publish_pending(self, loop: Loop) -> None:

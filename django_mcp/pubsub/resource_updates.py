@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from django_mcp.pubsub import bus
+from django_mcp.runtime import background
 from django_mcp.runtime.store_operations import StoreUnavailable
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class ResourceUpdates:
         loop = asyncio.get_running_loop()
         if server not in self._waiting:
             self._waiting[server] = {}
-            bus.spawn_accepted(self._publish_all(server))
+            background.spawn_accepted(self._publish_all(server))
         waiting = self._waiting[server]
         added = [waiting.setdefault(uri, loop.create_future()) for uri in uris]
         if added:

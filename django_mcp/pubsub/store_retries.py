@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from django_mcp.log import log_repeated
-from django_mcp.pubsub import bus
+from django_mcp.runtime import background
 
 if TYPE_CHECKING:
     from django_mcp.server.server import Server
@@ -66,7 +66,7 @@ class StoreRetries:
     def _has_room(self) -> bool:
         if not self._is_running:
             self._is_running = True
-            bus.spawn_accepted(self._retry_all())
+            background.spawn_accepted(self._retry_all())
         has_room = len(self._messages) + len(self._updates) < MAX_WAITING
         if not has_room:
             log_repeated(logging.ERROR, OVERFLOW)

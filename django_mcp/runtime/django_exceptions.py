@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
@@ -15,15 +15,37 @@ from django_mcp.server.failures import Failure
 CONFLICT = "The change conflicts with other data of the site."
 
 
+MAX_DEPTH = 8
+"""Levels of nested validation errors."""
+NON_FIELD = ("non_field_errors", "detail", "__all__")
+"""Keys whose messages concern no single field."""
+
+
+def detail_lines(details: Any, path: str = "", depth: int = 0) -> Iterator[str]:
+    """Yield each message in the details of an error of REST framework, with its field's path.
+
+    They are nested as the data of a serializer: mappings by field, lists by position.
+    """
+    if isinstance(details, Mapping) and depth < MAX_DEPTH:
+        for key, inner in details.items():
+            is_general = key in NON_FIELD
+            yield from detail_lines(inner, path if is_general else _joined(path, key), depth + 1)
+    elif isinstance(details, list) and depth < MAX_DEPTH:
+        for index, inner in enumerate(details):
+            # Of a list of objects, the place matters; of messages it does not.
+            is_message = not isinstance(inner, Mapping | list)
+            inner_path = path if is_message else _joined(path, index)
+            yield from detail_lines(inner, inner_path, depth + 1)
+    elif isinstance(details, str | int | float) and details != "":
+        yield f"{path}: {details}" if path else str(details)
+
+
+def _joined(path: str, key: Any) -> str:
+    return f"{path}.{key}" if path else str(key)
+
+
 def _details(error: Any) -> str:
-    """Return the messages of a serializer's error, each with its field."""
-    detail = error.detail
-    if not isinstance(detail, Mapping):
-        return "; ".join(map(str, detail))
-    return "; ".join(
-        f"{name}: {' '.join(map(str, messages)) if isinstance(messages, list) else messages}"
-        for name, messages in detail.items()
-    )
+    return "; ".join(detail_lines(error.detail))
 
 
 FAILURES: Mapping[type[Exception] | str, Failure] = {
@@ -34,8 +56,11 @@ FAILURES: Mapping[type[Exception] | str, Failure] = {
     # Its own message has the values of other rows.
     IntegrityError: Failure("failed", CONFLICT),
     "rest_framework.exceptions.ValidationError": Failure("invalid", _details),
+    "rest_framework.exceptions.ParseError": Failure("invalid", _details),
+    "rest_framework.exceptions.Throttled": Failure("failed", _details),
     "rest_framework.exceptions.NotFound": Failure("not_found"),
     "rest_framework.exceptions.PermissionDenied": Failure("permission_denied"),
     "rest_framework.exceptions.NotAuthenticated": Failure("permission_denied"),
+    "rest_framework.exceptions.AuthenticationFailed": Failure("permission_denied"),
 }
 """The names are those of Django REST framework, which may not be installed."""

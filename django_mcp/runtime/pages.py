@@ -1,15 +1,21 @@
-"""What the pages of the package for users have in common: protection, and their URLs."""
+"""What the pages of the package for users have in common: protection, header, and their URLs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from django.core.exceptions import ImproperlyConfigured
-from django.http import HttpRequest
+from django.contrib.auth import logout
+from django.contrib.sites.shortcuts import get_current_site
+from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist
+from django.http import HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
-from django.urls import get_script_prefix, reverse
+from django.urls import NoReverseMatch, get_script_prefix, reverse
 from django.utils.cache import add_never_cache_headers
 from django.utils.decorators import method_decorator
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.clickjacking import xframe_options_deny
 from django.views.decorators.csrf import csrf_protect
 
@@ -17,20 +23,97 @@ from django_mcp import conf
 from django_mcp.auth.resource import base_url
 from django_mcp.frame.transport import HttpTransport, Transport
 
-SECURITY_POLICY = "frame-ancestors 'none'; base-uri 'none'"
-"""No ``form-action``: browsers apply it to the redirect, whose scheme may be a program's own."""
+LOG_OUT = "log_out"
+"""The name of the button in the header with which a user leaves the account."""
+
+PAGES: Mapping[str, Promise] = {
+    "django_mcp_oauth:access": _("Connected programs"),
+    "django_mcp_tokens:list": _("Access tokens"),
+    "django_mcp_approvals:list": _("Approvals"),
+}
+"""The pages that link to each other, by the names of their views. A site has some of them."""
 
 
 @method_decorator([xframe_options_deny, csrf_protect], name="dispatch")
 class ProtectedPage:
-    """A page which no other site may show in a frame or post to, and which is not cached."""
+    """A page which no other site may show in a frame or post to, and which is not cached.
+
+    It sends no Content-Security-Policy: the middleware of a site leaves out its own, which is
+    stricter, where a view has set one. X-Frame-Options forbids frames, and an element ``meta`` of
+    the page adds ``base-uri``. There is no ``form-action``: browsers apply it to the redirect of a
+    consent, whose scheme may be a program's own.
+
+    A post of the button "Not you? Log out" ends the session of the user and asks for the page
+    again, which sends the next user to the login.
+    """
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if request.method == "POST" and LOG_OUT in request.POST:
+            logout(request)
+            return HttpResponseRedirect(request.get_full_path())
         response: HttpResponseBase = super().dispatch(request, *args, **kwargs)  # type: ignore[misc]
-        response.headers["Content-Security-Policy"] = SECURITY_POLICY
         response.headers["Referrer-Policy"] = "same-origin"
         add_never_cache_headers(response)
         return response
+
+
+@dataclass(frozen=True, slots=True)
+class PageLink:
+    """A link to another page for users."""
+
+    url: str
+    title: Promise
+    is_current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What the header of a page shows."""
+
+    site_name: str
+    home: str
+    links: tuple[PageLink, ...]
+    username: str = ""
+
+
+def page(request: HttpRequest | None) -> Page:
+    """Return what the header shows in the response to ``request``."""
+    if request is None:
+        return Page(site_name="", home=get_script_prefix(), links=())
+    user = getattr(request, "user", None)
+    if user is None or not user.is_authenticated:
+        return Page(site_name=site_name(request), home=get_script_prefix(), links=())
+    return Page(
+        site_name=site_name(request),
+        home=get_script_prefix(),
+        links=tuple(page_links(request.path)),
+        username=user.get_username(),
+    )
+
+
+def site_name(request: HttpRequest) -> str:
+    """Return the name that Django's sites framework has for the site, else its host."""
+    try:
+        return str(get_current_site(request).name)
+    except (ObjectDoesNotExist, ImproperlyConfigured):
+        # The sites framework is installed, and does not know this site.
+        return request.get_host()
+
+
+def page_links(current_path: str = "") -> Iterator[PageLink]:
+    """Yield links to the pages which are in the URL configuration of the site."""
+    for view, title in PAGES.items():
+        url = page_url(view)
+        if url is not None:
+            yield PageLink(url, title, url == current_path)
+
+
+def page_url(view: str) -> str | None:
+    """Return the path of a page, or None if the site does not have it."""
+    try:
+        return reverse(view)
+    except NoReverseMatch:
+        return None
 
 
 def absolute_url(transport: Transport | None, view: str, **kwargs: str) -> str:

@@ -24,6 +24,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
 from django_mcp import conf
+from django_mcp.concurrency.coroutines import result_of
 from django_mcp.protocol.errors import ServerBusy
 from django_mcp.runtime.pools.daemon_pool import DaemonPool
 from django_mcp.runtime.pools.loop_executor import LoopExecutor
@@ -209,7 +210,7 @@ def run_async(coroutine: Coroutine[Any, Any, T], /) -> Coroutine[Any, Any, T]:
         if scope is not None:
             _begin_handler(scope)
         return coroutine
-    return in_scope(_awaited, coroutine)
+    return in_scope(result_of, coroutine)
 
 
 async def in_scope(
@@ -346,10 +347,6 @@ _SHARED_THREAD, _THREAD_OF_TEST, _THREAD_OF_REQUEST = (
     _ForeignThread(),
     _ForeignThread(),
 )
-
-
-async def _awaited(coroutine: Coroutine[Any, Any, T]) -> T:
-    return await coroutine
 
 
 async def release_thread() -> None:

@@ -9,6 +9,7 @@ from django_mcp.components.base import ConfigurationError
 from django_mcp.protocol import meta
 
 if TYPE_CHECKING:
+    from django_mcp.auth.base import Principal
     from django_mcp.components.base import Component
     from django_mcp.protocol.errors import Json
     from django_mcp.protocol.revisions import Revision
@@ -26,9 +27,10 @@ class Capabilities:
         """The capabilities that are known to be declared. Components and hooks only add some."""
 
     def replace(self, capabilities: Json | None) -> None:
-        """Declare exactly these from now on; None computes them again."""
+        """Declare exactly these to all further clients; None computes them again."""
         self._replacement = _checked(capabilities)
         self._found = set()
+        self._server.components.clear_descriptors()
 
     def current(self) -> dict[str, Any]:
         if self._replacement is not None:
@@ -62,9 +64,16 @@ class Capabilities:
         requests = declared.get("tasks", {}).get("requests", {})
         return "call" in requests.get("tools", {})
 
-    def has_task_method(self, revision: Revision, method: str) -> bool:
-        """Return whether clients of ``revision`` may send ``tasks/list`` or ``tasks/cancel``."""
-        return method in revision.describe_capabilities(self.current()).get("tasks", {})
+    def declared_to(self, revision: Revision, principal: Principal) -> dict[str, Any]:
+        """Return what clients of ``revision`` are told that this caller can use.
+
+        ``tasks/list`` is not for anonymous callers, who are all the same one (TASK-A5).
+        """
+        declared = revision.describe_capabilities(self.current())
+        if principal.is_anonymous and "list" in (declared.get("tasks") or {}):
+            of_tasks = {name: value for name, value in declared["tasks"].items() if name != "list"}
+            return {**declared, "tasks": of_tasks}
+        return declared
 
     def _experimental(self) -> dict[str, Any]:
         experimental: dict[str, Any] = {}

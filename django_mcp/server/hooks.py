@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django_mcp.components.base import ConfigurationError
 
@@ -17,51 +17,52 @@ logger = logging.getLogger("django_mcp")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class HookOptions(TypedDict, total=False):
-    start: Callable[[], Any]
-    stop: Callable[[], Any]
-    on_initialize: Callable[..., Any]
-    init: Callable[..., Any]
-    handle_tool_call: Callable[..., Any]
-    handle_resource_read: Callable[..., Any]
-    handle_prompt_get: Callable[..., Any]
-    handle_completion: Callable[..., Any]
-    handle_notification: Callable[..., Any]
-    handle_error: Callable[[str, BaseException | None], None]
+HOOKS = (
+    "start",
+    "stop",
+    "on_initialize",
+    "init",
+    "handle_tool_call",
+    "handle_resource_read",
+    "handle_prompt_get",
+    "handle_completion",
+    "handle_notification",
+    "handle_error",
+)
+"""The names of the hooks."""
 
 
 class Hooks:
     """The hooks of a Server, with their default behaviour.
 
-    A hook is overridden in a subclass of Server, passed by keyword, or decorated with
-    ``@server.hook``.
+    ``@server.hook`` makes a function the hook of its name.
     """
 
-    hooks: dict[str, Callable[..., Any]]
-    """The hooks which the author defined, by name."""
+    def __init__(self) -> None:
+        self._hooked: set[str] = set()
+        """The names of the hooks that the author defined."""
+
+    def __init_subclass__(cls) -> None:
+        """Raise ConfigurationError for a hook that is a method: there is one way to define it."""
+        super().__init_subclass__()
+        overridden = [name for name in HOOKS if name in vars(cls)]
+        if overridden:
+            raise ConfigurationError(
+                f"{cls.__qualname__} overrides {', '.join(overridden)}: decorate functions of "
+                "these names with the hook method of a Server instead"
+            )
 
     def hook(self, function: Function) -> Function:
         """Use ``function`` as the hook of its name; raises ConfigurationError for another name."""
-        self._define_hook(function.__name__, function)
+        name = function.__name__
+        if name not in HOOKS:
+            raise ConfigurationError(f"There is no hook {name!r}; the hooks are {', '.join(HOOKS)}")
+        self._hooked.add(name)
+        setattr(self, name, function)  # The attribute of the instance hides the method.
         return function
 
     def has_hook(self, name: str) -> bool:
-        return name in self.hooks
-
-    def _define_hooks(self, options: Mapping[str, Any]) -> None:
-        self.hooks = {
-            name: getattr(self, name)
-            for name in HOOKS
-            if getattr(type(self), name) is not getattr(Hooks, name)
-        }
-        for name, function in options.items():
-            self._define_hook(name, function)
-
-    def _define_hook(self, name: str, function: Callable[..., Any]) -> None:
-        if name not in HOOKS:
-            raise ConfigurationError(f"There is no hook {name!r}; the hooks are {', '.join(HOOKS)}")
-        self.hooks[name] = function
-        setattr(self, name, function)  # The attribute of the instance hides the method.
+        return name in self._hooked
 
     def start(self) -> Any:
         """Called once in every serving process, before it answers its first message."""
@@ -118,9 +119,6 @@ class Hooks:
             self.handle_error(message, error)
         except Exception:
             logger.exception("handle_error failed")
-
-
-HOOKS: tuple[str, ...] = tuple(HookOptions.__annotations__)
 
 
 def _without_handler(kind: str, key: str, hook: str) -> ConfigurationError:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from django_mcp.protocol.revisions import NEWEST
-from django_mcp.protocol.strict import messages as strict_messages
 from django_mcp.protocol.texts import resolved
 
 if TYPE_CHECKING:
@@ -151,11 +149,7 @@ class Notifications:
             self.publisher.wait(function())
 
     async def _send(self, method: str, params: Json | None, session_id: str | Everyone) -> None:
-        is_strict = self._server.options.strict
-        violations = strict_messages.notification(NEWEST, method, params) if is_strict else ()
-        if violations:
-            logger.error("%s violates the protocol: %s", method, "; ".join(violations))
-        elif session_id is EVERYONE:
+        if session_id is EVERYONE:
             await self._broadcast(method, params)
         elif self.publisher is not None:
             await self.publisher.send_to_session(self._server, session_id, method, params)

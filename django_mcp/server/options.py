@@ -22,8 +22,6 @@ class ServerOptions:
     log_rate_limit: int | None = None
     subscriptions: int = 1000
     notify_lists_on_initialize: bool = False
-    strict: bool = False
-    """Whether messages of the server are validated against the revision before they are sent."""
     task_after: float = 5.0
     """Seconds after which a running call may be continued as a task."""
     scopes: tuple[str, ...] = ()

@@ -28,7 +28,7 @@ from django_mcp.protocol.texts import resolved
 from django_mcp.server._twins import Twins
 from django_mcp.server.capabilities import Capabilities
 from django_mcp.server.components import ComponentCollection
-from django_mcp.server.hooks import HOOKS, HookOptions, Hooks
+from django_mcp.server.hooks import Hooks
 from django_mcp.server.in_process import InProcessCalls
 from django_mcp.server.notifications import Notifications
 from django_mcp.server.options import Keepalive, ServerOptions, Signer, UnconfiguredSigner
@@ -46,13 +46,6 @@ Target = TypeVar("Target")
 Handler = Callable[..., Any] | type | str | None
 """A function, a component class, the dotted path of either, or None."""
 
-RENAMED = {
-    "auth": "authenticators",
-    "serial": "serialize_requests",
-    "announce_on_start": "notify_lists_on_initialize",
-}
-"""Options by their former names."""
-
 
 class Server(Hooks):
     """One MCP server: its name, components, hooks and options.
@@ -67,7 +60,7 @@ class Server(Hooks):
     ``requires_request_state=False`` also reads input responses which a client sends without the
     request state, before it was asked: safe only where no handler asks for a confirmation.
     ``keepalive_ms`` and ``log_rate_limit`` are those of ``set_keepalive`` and
-    ``set_log_rate_limit``. The hooks are those of ``Hooks``.
+    ``set_log_rate_limit``. ``@server.hook`` defines its hooks.
     """
 
     def __init__(
@@ -93,9 +86,8 @@ class Server(Hooks):
         requires_request_state: bool = True,
         keepalive_ms: int | None = None,
         log_rate_limit: int | None = None,
-        **hooks: Unpack[HookOptions],
     ) -> None:
-        _check_options({*hooks})
+        super().__init__()
         self.components: ComponentCollection = ComponentCollection(self)
         self.capabilities = Capabilities(self, capabilities)
         self.notifications = Notifications(self)
@@ -119,7 +111,6 @@ class Server(Hooks):
         self.requires_request_state = requires_request_state
         self.set_keepalive(keepalive_ms)
         self.set_log_rate_limit(log_rate_limit)
-        self._define_hooks(hooks)
 
     is_running = False
     """Whether ``start`` has been called in this process, and ``stop`` has not."""
@@ -342,15 +333,10 @@ class Server(Hooks):
     def get_capabilities(self) -> dict[str, Any]:
         """Return the capabilities that the next client receives.
 
-        They are those of ``set_capabilities``, or else computed from components and hooks, then
-        amended by ``capabilities`` of the constructor, where None removes one.
+        They are computed from components and hooks, then amended by ``capabilities`` of the
+        constructor, where None removes one. ``server.capabilities.replace`` declares others.
         """
         return self.capabilities.current()
-
-    def set_capabilities(self, capabilities: Json | None) -> None:
-        """Declare exactly these to all further clients; None computes them again."""
-        self.capabilities.replace(capabilities)
-        self.components.clear_descriptors()
 
     def set_keepalive(self, interval_ms: int | None, failure_threshold: int = 3) -> None:
         """Send sessions ``notifications/keepalive`` at this interval; None or 0 stops it.
@@ -375,14 +361,6 @@ class Server(Hooks):
         """The number of log messages per second that one client receives; None for no limit."""
         own = self._log_rate_limit
         return (self.options.log_rate_limit if own is None else own) or None
-
-
-def _check_options(names: set[str]) -> None:
-    """Raise TypeError for an option which is neither a parameter nor a hook."""
-    for name in sorted(names - {*HOOKS}):
-        if name in RENAMED:
-            raise TypeError(f"The Server option {name!r} is now {RENAMED[name]!r}")
-        raise TypeError(f"A Server has no option and no hook {name!r}")
 
 
 def _checked_policy(name: str, policy: Any) -> WhenDenied | None:

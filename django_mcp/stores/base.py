@@ -193,7 +193,8 @@ class SessionStore(ABC):
 
         Concurrent updates are applied one after another; none is lost. The session counts as
         used now. Raises TypeError for a value that is not JSON serializable. Changes without effect
-        write nothing but the time of the last use.
+        write nothing but the time of the last use. Where they change ``counted_as``, the session is
+        counted as that from then on, and the limit is that of ``create``. Raises StoreFull.
         """
 
     @abstractmethod

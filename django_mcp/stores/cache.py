@@ -267,12 +267,17 @@ class CacheSessionStore(_InCache, SessionStore):
             if text == found.text:
                 self._renew_if_due(before, found)
                 return before
+            slot = found.slot if after.counted_as == before.counted_as else self._find_slot(after)
             if self._claim(found):
-                self._write(after, found.update_count + 1, found.slot, text, {found.slot: name})
+                self._write(after, found.update_count + 1, slot, text, {slot: name})
+                if slot != found.slot:
+                    self._cache.delete(found.slot)
                 for uri in before.subscriptions ^ after.subscriptions:
                     is_member = uri in after.subscriptions
                     self._list(_of_resource(after.server, uri), name, is_member)
                 return unpack(text, session_id=session_id)
+            if slot != found.slot:
+                self._cache.delete(slot)
             _pause(deadline)
         return None
 

@@ -20,7 +20,7 @@ from django.db import IntegrityError, connections, models, router, transaction
 from django.db.models import Count, F, Q
 
 from django_mcp.frame.session import Change, Session, address
-from django_mcp.models import McpSession, Stream, StreamEvent, Subscription
+from django_mcp.models import PRINCIPAL_LENGTH, McpSession, Stream, StreamEvent, Subscription
 from django_mcp.stores.base import (
     STEP,
     Check,
@@ -85,14 +85,18 @@ class DatabaseSessionStore(_InDatabase, SessionStore):
     @retried_on_thread
     def create(self, session: Session) -> None:
         now, caller = to_datetime(self.now()), digest(session.counted_as)
-        if self._statements.count(caller) >= self.limit_per_principal:
-            self._make_room(caller)
-        with self._transaction_for(session.subscriptions):
+        self._make_room(caller)
+        with self._transaction_if(bool(session.subscriptions)):
             self._statements.insert(session, caller, pack(session), now)
             self._subscribe(session, session.subscriptions)
 
     def _make_room(self, caller: str) -> None:
-        """Delete expired sessions of this caller or, if there are none, the longest idle ones."""
+        """Delete expired sessions of this caller or, if there are none, the longest idle ones.
+
+        Nothing is deleted while the caller has fewer than the limit.
+        """
+        if self._statements.count(caller) < self.limit_per_principal:
+            return
         rows = self._rows(McpSession).filter(caller=caller)
         self._delete_rows(rows.filter(expired(self)))
         excess = rows.count() - self.limit_per_principal + 1
@@ -160,12 +164,22 @@ class DatabaseSessionStore(_InDatabase, SessionStore):
         if text == data:
             self._touch_if_due(session_id, row)
             return before
+        if after.counted_as != before.counted_as:
+            self._make_room(digest(after.counted_as))
+        writes_more = (
+            before.subscriptions != after.subscriptions or before.principal != after.principal
+        )
         # The write comes first in its transaction: SQLite raises at once, without waiting, when a
         # transaction has read before another one's write and then writes itself.
-        with self._transaction_for(before.subscriptions ^ after.subscriptions):
+        with self._transaction_if(writes_more):
             now = to_datetime(self.now())
             if not self._statements.update(after, count, text, now):
                 raise ConcurrentUpdate
+            if after.principal != before.principal:
+                self._rows(McpSession).filter(pk=after.address).update(
+                    principal=after.principal[:PRINCIPAL_LENGTH],
+                    caller=digest(after.counted_as),
+                )
             if gone := before.subscriptions - after.subscriptions:
                 rows = self._rows(Subscription).filter(session=after.address)
                 rows.filter(resource__in=[digest(after.server, uri) for uri in gone]).delete()
@@ -197,7 +211,7 @@ class DatabaseSessionStore(_InDatabase, SessionStore):
         session = unpack(data, session_id=session_id)
         if check is not None:
             check(session)
-        with self._transaction_for(session.subscriptions):
+        with self._transaction_if(bool(session.subscriptions)):
             if session.subscriptions:
                 self._rows(Subscription).filter(session=session.address).delete()
             # There are no other subscriptions while the update count is unchanged.
@@ -236,9 +250,9 @@ class DatabaseSessionStore(_InDatabase, SessionStore):
                 for uri in uris
             )
 
-    def _transaction_for(self, subscriptions: Collection[str]) -> AbstractContextManager[Any]:
-        """A transaction, where more than the row of the session is written."""
-        return self._atomic() if subscriptions else nullcontext()
+    def _transaction_if(self, writes_more: bool) -> AbstractContextManager[Any]:
+        """A transaction, where more than one statement writes."""
+        return self._atomic() if writes_more else nullcontext()
 
 
 def live(store: SessionStore, prefix: str = "") -> Q:

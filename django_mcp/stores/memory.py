@@ -50,11 +50,7 @@ class MemorySessionStore(SessionStore):
         text = pack(session)
         with self._lock:
             self._drop_expired()
-            names = self._by_caller.get(session.counted_as, ())
-            if len(names) >= self.limit_per_principal:
-                entries = [(name, self._entries[name]) for name in names]
-                present = [(name, entry.used_at, entry.initialized) for name, entry in entries]
-                self._drop(self.longest_idle(present))
+            self._make_room(session.counted_as)
             name, caller = session.address, session.counted_as
             self._by_caller[caller].add(name)
             self._entries[name] = _Entry(
@@ -91,7 +87,13 @@ class MemorySessionStore(SessionStore):
             if check is not None:
                 check(session)
             session = session.apply(changes)
-            entry.text, entry.subscriptions = pack(session), session.subscriptions
+            text = pack(session)
+            if session.counted_as != entry.counted_as:
+                self._make_room(session.counted_as)
+                self._forget_caller(entry.counted_as, session.address)
+                self._by_caller[session.counted_as].add(session.address)
+                entry.counted_as = session.counted_as
+            entry.text, entry.subscriptions = text, session.subscriptions
             entry.initialized = session.initialized
             if session.initialized:
                 self._uninitialized.pop(session.address, None)
@@ -143,11 +145,22 @@ class MemorySessionStore(SessionStore):
         if (entry := self._entries.pop(name, None)) is None:
             return False
         self._uninitialized.pop(name, None)
-        names = self._by_caller[entry.counted_as]
+        self._forget_caller(entry.counted_as, name)
+        return True
+
+    def _make_room(self, caller: str) -> None:
+        """Delete the session that has been idle for the longest time if the caller has too many."""
+        names = self._by_caller.get(caller, ())
+        if len(names) >= self.limit_per_principal:
+            entries = [(name, self._entries[name]) for name in names]
+            present = [(name, entry.used_at, entry.initialized) for name, entry in entries]
+            self._drop(self.longest_idle(present))
+
+    def _forget_caller(self, caller: str, name: str) -> None:
+        names = self._by_caller[caller]
         names.discard(name)
         if not names:
-            del self._by_caller[entry.counted_as]
-        return True
+            del self._by_caller[caller]
 
 
 @dataclass(slots=True)

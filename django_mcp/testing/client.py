@@ -10,12 +10,10 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
-from dataclasses import replace
 from functools import wraps
 from inspect import isawaitable
 from itertools import count
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, cast
-from weakref import WeakKeyDictionary
 
 from asgiref.sync import async_to_sync
 from django.contrib.auth.models import AnonymousUser
@@ -29,7 +27,6 @@ from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Revision,
 from django_mcp.runtime import threads
 from django_mcp.server import failures
 from django_mcp.server.server import Server
-from django_mcp.testing import spec_schemas
 from django_mcp.testing.asgi import TIMEOUT, Message
 from django_mcp.testing.connections import CONNECTIONS, Facts
 
@@ -53,6 +50,11 @@ CAPABILITIES: Mapping[str, tuple[str, Json]] = {
     "roots/list": ("roots", {}),
 }
 """The capability that a client declares for each request that it can answer."""
+
+
+MESSAGE_CHECKS: list[Callable[[Revision, Json, str | None], None]] = []
+"""Port: each raises AssertionError for a message of a server that violates its revision. It is also
+given the method of the request if the message is a response. The tests of this package add one."""
 
 
 class ErrorResponse(McpError):
@@ -95,11 +97,13 @@ class Client(ReceivedNotifications):
     parameters. The client declares the capabilities for which a response is given.
 
     Synchronous handlers run on the thread of the test, inside the transaction of Django's
-    TestCase; ``sync_execution="threads"`` runs them in parallel, as in production. While the
-    client is open, the server validates its output unless ``validation="off"``.
+    TestCase; ``sync_execution="threads"`` runs them in parallel, as in production.
 
     An unexpected exception of a handler, or of its invalid result, is raised in the test;
     ``raise_exceptions=False`` returns what a client receives for it.
+
+    Raises ImproperlyConfigured if a module ``mcp`` of the site cannot be imported, as ``mount``
+    does: its components would only seem to be missing.
     """
 
     raise_exceptions = True
@@ -123,9 +127,9 @@ class Client(ReceivedNotifications):
         session: Any = None,
         timeout: float = TIMEOUT,
         sync_execution: Literal["thread_sensitive", "threads"] = "thread_sensitive",
-        validation: Literal["off", "strict"] = "strict",
         raise_exceptions: bool | None = None,
     ) -> None:
+        registry.raise_broken()
         if not isinstance(server, Server):
             server = registry.default if server is None else registry.get(server)
         self.server = registry.configure(server)
@@ -139,7 +143,6 @@ class Client(ReceivedNotifications):
         self._log_level = log_level
         self._timeout = timeout
         self._sync_execution = sync_execution
-        self._is_strict = validation == "strict"
         self._ids = count(1)
         self._violations: list[AssertionError] = []
         if raise_exceptions is not None:
@@ -152,8 +155,6 @@ class Client(ReceivedNotifications):
         principal = _principal(user, frozenset(scopes))
         facts = Facts(self.server, principal, headers or {}, query, session)
         self.connection = CONNECTIONS[transport](facts, self)
-        # Configuring or mounting the server has applied the settings of the site.
-        _apply_validation(self.server)
 
     async def __aenter__(self) -> Self:
         try:
@@ -178,10 +179,7 @@ class Client(ReceivedNotifications):
     async def connect(self) -> None:
         """Open the connection without ``initialize``: for tests of the initialization itself."""
         self._is_open = True
-        requested = _validation.setdefault(self.server, {None: self.server.options.strict})
-        requested[self] = self._is_strict
         failures.OBSERVERS.append(self._note_unexpected)
-        _apply_validation(self.server)
         with self._threads():
             await self.connection.open()
 
@@ -190,14 +188,8 @@ class Client(ReceivedNotifications):
         if self._is_open:
             self._is_open = False
             failures.OBSERVERS.remove(self._note_unexpected)
-            try:
-                with self._threads():
-                    await self.connection.close()
-            finally:
-                del _validation[self.server][self]
-                _apply_validation(self.server)
-                if len(_validation[self.server]) == 1:
-                    del _validation[self.server]
+            with self._threads():
+                await self.connection.close()
 
     async def _initialize(self) -> None:
         params = {
@@ -440,7 +432,7 @@ class Client(ReceivedNotifications):
         return await result if isawaitable(result) else result
 
     def _validate(self, response: Message | None, method: str | None) -> None:
-        """Raise SchemaMismatch if the response, or a message before it, violates its schema."""
+        """Raise what a check of the response, or of a message before it, has found."""
         if response is not None:
             self._note_violation(response, method)
         if self._violations:
@@ -452,11 +444,12 @@ class Client(ReceivedNotifications):
             self._unexpected[frame.message.id] = error
 
     def _note_violation(self, message: Message, method: str | None) -> None:
-        """Store a violation of the official schema until a request of the test completes."""
-        try:
-            spec_schemas.check(self.revision, message, method)
-        except spec_schemas.SchemaMismatch as violation:
-            self._violations.append(violation)
+        """Store what a check finds in a message until a request of the test completes."""
+        for check in MESSAGE_CHECKS:
+            try:
+                check(self.revision, message, method)
+            except AssertionError as violation:
+                self._violations.append(violation)
 
     def _threads(self) -> AbstractContextManager[None]:
         is_sensitive = self._sync_execution == "thread_sensitive"
@@ -500,19 +493,6 @@ def _principal(user: Any, scopes: frozenset[str]) -> Principal | None:
     user = AnonymousUser() if user is None else user
     subject = "" if user.pk is None else str(user.pk)
     return Principal(scheme="test", subject=subject, user=user, scopes=scopes)
-
-
-# Output validation. A Server is shared by the clients of a test: the newest open client
-# determines whether it validates, and the option of the server is restored after the last one.
-
-_validation: WeakKeyDictionary[Server, dict[Client | None, bool]] = WeakKeyDictionary()
-"""By client, the newest last; under None, the option of the server itself."""
-
-
-def _apply_validation(server: Server) -> None:
-    if server in _validation:
-        *_, strict = _validation[server].values()
-        server.options = replace(server.options, strict=strict)
 
 
 def _twin(

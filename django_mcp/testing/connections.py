@@ -18,8 +18,7 @@ from django.contrib.auth.models import AnonymousUser
 from django_mcp import conf, registry, routing
 from django_mcp.auth.base import Principal
 from django_mcp.components.tool import ToolComponent
-from django_mcp.dispatch import dispatcher
-from django_mcp.dispatch.dispatcher import Reply
+from django_mcp.dispatch.reply import Reply, encode_reply
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change, Session
 from django_mcp.protocol import headers, jsonrpc
@@ -29,6 +28,7 @@ from django_mcp.protocol.revisions import NEWEST, Feature, Revision
 from django_mcp.protocol.subscriptions import UPDATED
 from django_mcp.pubsub import bus, pending_requests, publisher
 from django_mcp.pubsub.pending_requests import ConnectionRoute
+from django_mcp.runtime import background
 from django_mcp.server.server import Server
 from django_mcp.stores.memory import MemorySessionStore
 from django_mcp.testing.asgi import TIMEOUT, Exchange, Message, http_scope
@@ -146,7 +146,7 @@ class MemoryConnection(Connection):
         self._store = MemorySessionStore(
             idle_timeout=inf, initialize_timeout=inf, limit_per_principal=1
         )
-        functions = replace(site.get(), commit=self._store.update, publish=self._publish)
+        functions = replace(site.get(), commit=self._commit, publish=self._publish)
         self._engine = SessionEngine(functions, self._store, is_shared=False)
         scope = http_scope(path=facts.path, headers=facts.headers, query=facts.query)
         self._origin = frames.RequestOrigin(
@@ -217,7 +217,7 @@ class MemoryConnection(Connection):
         except asyncio.CancelledError:
             call.cancellation.request(GIVEN_UP)
             raise
-        return cast(Message, jsonrpc.decode(dispatcher.encode(reply.message)))
+        return cast(Message, jsonrpc.decode(encode_reply(reply.message)))
 
     async def _reply(self, frame: Frame) -> Reply:
         if frame.message.method != "initialize":
@@ -226,6 +226,9 @@ class MemoryConnection(Connection):
         reply, session = await self._engine.open(frame, session_id)
         self.session_id = None if session is None else session.id
         return reply
+
+    async def _commit(self, session_id: str, _: str, changes: Sequence[Change]) -> Session | None:
+        return await self._store.update(session_id, changes)
 
     async def _publish(self, server: Server, _: str, changes: Sequence[Change]) -> None:
         for message in publisher.lists_changed(server, changes):
@@ -454,7 +457,7 @@ class StdioConnection(Connection):
             else:
                 response.set_result(message)
         elif "id" in message:
-            bus.spawn(self._respond(message))
+            background.spawn(self._respond(message))
         else:
             self.listener.receive_notification(message)
         return len(line)

@@ -383,6 +383,37 @@ class SessionStoreContract(_StoreContract[SessionStore]):
         await store.delete(a_session(2).id)
         await created(store, 4, caller="other")
 
+    async def test_session_that_a_principal_takes_over_counts_as_one_of_theirs(
+        self, clock: Clock
+    ) -> None:
+        store = self.make_store(idle_timeout=IDLE_TIMEOUT, limit_per_principal=1, now=clock)
+        anonymous = await created(store, 1, principal="public:", caller="1.2.3.4", anonymous_at="")
+        changes = anonymous.for_principal("user:7", "")
+
+        taken = await store.update(anonymous.id, changes)
+
+        assert taken is not None
+        assert taken.principal == "user:7"
+        assert await store.load(anonymous.id) == taken
+        await created(store, 2, principal="public:", caller="1.2.3.4")
+        with pytest.raises(StoreFull):
+            await created(store, 3)
+        assert await store.delete(anonymous.id)
+        await created(store, 3)
+
+    async def test_session_in_use_leaves_no_room_for_one_that_is_taken_over(
+        self, clock: Clock
+    ) -> None:
+        store = self.make_store(idle_timeout=IDLE_TIMEOUT, limit_per_principal=1, now=clock)
+        used = await created(store, 1)
+        anonymous = await created(store, 2, principal="public:", caller="1.2.3.4", anonymous_at="")
+
+        with pytest.raises(StoreFull):
+            await store.update(anonymous.id, anonymous.for_principal("user:7", ""))
+
+        assert await store.load(used.id) == used
+        assert await store.load(anonymous.id) == anonymous
+
     async def test_principals_are_case_sensitive(self, clock: Clock) -> None:
         store = self.make_store(idle_timeout=IDLE_TIMEOUT, limit_per_principal=1, now=clock)
         await created(store, 1, principal="user:ann")

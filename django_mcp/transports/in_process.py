@@ -17,6 +17,7 @@ from django.contrib.auth.models import AnonymousUser
 from django_mcp import registry
 from django_mcp.auth.base import Principal
 from django_mcp.dispatch import dispatcher, handle
+from django_mcp.dispatch.reply import encode_reply
 from django_mcp.frame.client.bidirectional import BidirectionalClient
 from django_mcp.frame.client.null import NULL_CLIENT
 from django_mcp.frame.exchange import Exchange
@@ -79,30 +80,6 @@ class DjangoInProcessCaller:
             raise result
         return result
 
-    async def call_as(
-        self,
-        server: Server,
-        principal: Principal,
-        method: str,
-        params: dict[str, Any],
-        *,
-        frame: Frame | None = None,
-    ) -> dict[str, Any]:
-        """The JSON-RPC response to a request of ``principal``, logged and signalled as a call.
-
-        Without the ``frame`` of a call whose client it has, nobody is connected, and the revision
-        is the newest with sessions.
-        """
-        registry.make_ready(server)
-        if frame is not None:
-            request = RequestInfo(frame.request_id, method, params)
-            return await _answer(
-                replace(frame, user=principal.user, auth=principal, request=request)
-            )
-        origin = frames.RequestOrigin(principal, transport=None)
-        call = frames.IncomingRequest(server, origin, LocalExchange())
-        return await _answer(frames.local(call, Request(LOCAL, method, params)))
-
     async def handle(
         self, server: Server, message: Json, *, user: Any, scopes: Iterable[str]
     ) -> dict[str, Any] | None:
@@ -143,7 +120,7 @@ class DjangoInProcessCaller:
 
 async def _answer(frame: Frame) -> dict[str, Any]:
     reply = await handle.answer(frame, site.get())
-    answer: dict[str, Any] = jsonrpc.decode(dispatcher.encode(reply.message))
+    answer: dict[str, Any] = jsonrpc.decode(encode_reply(reply.message))
     return answer
 
 

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from django_mcp.protocol import jsonrpc
-from django_mcp.pubsub import bus
+from django_mcp.runtime import background
 from django_mcp.server.server import Server
 
 METHOD = "notifications/keepalive"
@@ -60,4 +60,4 @@ class Keepalive:
             self._schedule(keepalive.interval_ms)
             return
         self._server.report(GIVEN_UP)
-        bus.spawn(self._give_up())  # type: ignore[arg-type]
+        background.spawn(self._give_up())  # type: ignore[arg-type]

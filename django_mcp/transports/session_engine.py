@@ -15,17 +15,20 @@ from math import inf
 from typing import Any, Generic, TypeVar
 
 from django_mcp import conf
-from django_mcp.dispatch import dispatcher, handle
-from django_mcp.dispatch.dispatcher import Reply
+from django_mcp.auth.base import Principal
+from django_mcp.dispatch import handle
 from django_mcp.dispatch.handle import Site
 from django_mcp.dispatch.invocation import call_hook
+from django_mcp.dispatch.reply import Reply, error_reply
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change, Session
+from django_mcp.frame.transport import Transport
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import InternalError, InvalidRequest, McpError, TooManyRequests
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestId, Response
 from django_mcp.protocol.limits import MAX_BATCH, quoted
 from django_mcp.pubsub import publisher
+from django_mcp.server.server import Server
 from django_mcp.stores.base import SessionStore, digest
 from django_mcp.transports import frames, session_lock
 
@@ -66,7 +69,8 @@ class SessionEngine:
             server=server.name,
             principal=frame.principal.key,
             version=opened.revision.version,
-            caller=_caller(frame),
+            caller=counted_as(frame.server, frame.principal, frame.transport),
+            anonymous_at=frame.principal.endpoint if frame.principal.is_anonymous else None,
             client_info=opened.private["client_info"],
             client_capabilities=opened.private["client_capabilities"],
             init_meta=opened.private["init_meta"],
@@ -92,10 +96,10 @@ class SessionEngine:
             async with lock as session:
                 return await handle.answer(frames.with_session(frame, session), self.site)
         except McpError as error:
-            return dispatcher.error_reply(frame, error)
+            return error_reply(frame, error)
         except Exception as error:
             frame.server.report("The session lock could not be acquired", error)
-            return dispatcher.error_reply(frame, InternalError())
+            return error_reply(frame, InternalError())
 
     async def initialized(
         self, call: frames.IncomingRequest, message: Notification, session: Session
@@ -105,18 +109,26 @@ class SessionEngine:
         False if that failed: then the session must be ended.
         """
         if not call.server.has_hook("init"):
-            await self.site.commit(session.id, [INITIALIZED])
+            await self.site.commit(session.id, session.principal, [INITIALIZED])
             return True
         token = secrets.token_urlsafe(9)
-        claimed = await self.site.commit(session.id, [Change("initializer", "claim", value=token)])
+        claim = Change("initializer", "claim", value=token)
+        claimed = await self.site.commit(session.id, session.principal, [claim])
         if claimed is None or claimed.initializer != token:
             return True
+        return await self.call_init(call, message, claimed)
+
+    async def call_init(
+        self, call: frames.IncomingRequest, message: Notification, session: Session
+    ) -> bool:
+        """Call the server's ``init`` and keep what it assigns; False if it failed."""
+        server = call.server
+        session = session._replace(initialized=True)
         try:
-            server, session = call.server, claimed._replace(initialized=True)
             frame = await handle.prepare(frames.in_session(call, message, session), self.site)
             frame = await call_hook(server.init, session.client_info, frame=frame)
             # Not before, so that no stream sends notifications while the hook runs.
-            await self.site.commit(session.id, [INITIALIZED, *frame.changes])
+            await self.site.commit(session.id, session.principal, [INITIALIZED, *frame.changes])
             if not server.notify_lists_on_initialize:
                 await self.site.publish(server, session.id, frame.changes)
         except Exception as error:
@@ -135,18 +147,20 @@ class SessionEngine:
             hook = server.handle_notification
             frame = await call_hook(hook, message.method, message.params, frame=frame)
             if frame.changes:
-                await self.site.commit(session.id, frame.changes)
+                await self.site.commit(session.id, session.principal, frame.changes)
                 await self.site.publish(server, session.id, frame.changes)
         except Exception as error:
             server.report(f"handle_notification failed for {quoted(message.method)}", error)
 
 
-def _caller(frame: Frame) -> str:
-    """By what the session is counted; hashed, since it contains the address of a person."""
-    principal = frame.principal
+def counted_as(server: Server, principal: Principal, transport: Transport | None) -> str:
+    """By what a session is counted, unless it is its principal.
+
+    It is hashed, because it contains the address of a person.
+    """
     if principal.subject:
         return ""
-    return digest(frames.counted_as(frame.server, principal, frame.transport))
+    return digest(frames.counted_as(server, principal, transport))
 
 
 class InFlightRequest(ABC):

@@ -50,8 +50,19 @@ async def _process(frame: Frame) -> Frame:
 _processor = cache(import_string)
 
 
-async def _commit(session_id: str, changes: Sequence[Change]) -> Session | None:
-    return await stores.sessions().update(session_id, changes)
+class _OtherPrincipal(Exception):
+    """The session has been taken over since the call began."""
+
+
+async def _commit(session_id: str, principal: str, changes: Sequence[Change]) -> Session | None:
+    def check(session: Session) -> None:
+        if session.principal != principal:
+            raise _OtherPrincipal
+
+    try:
+        return await stores.sessions().update_checked(session_id, check, changes)
+    except _OtherPrincipal:
+        return None
 
 
 async def _publish(server: Server, session_id: str, changes: Sequence[Change]) -> None:

@@ -17,6 +17,7 @@ from django_mcp.protocol.subscriptions import Filter
 from django_mcp.protocol.tasks import FINAL, Task
 from django_mcp.pubsub import announcements, bus, publisher
 from django_mcp.pubsub.coalescing import Coalescer
+from django_mcp.runtime import background
 from django_mcp.server.tasks import Tasks
 
 READ_TASKS = 4.0
@@ -49,10 +50,14 @@ class Subscription:
             await bus.here().subscribe(publisher.of_task(task_id), self._receive)
             await self._changed_task(task_id)
         if self._wanted.tasks:
-            self._reading = bus.create_task(self._read_tasks())
+            self._reading = background.create_task(self._read_tasks())
         acknowledgement = subscriptions.acknowledgement(self._frame.request_id, self._wanted)
         self._write(jsonrpc.encode(acknowledgement))
         self._is_open = True
+        # A task that ended before the client could listen changes no more.
+        for task_id, state in tuple(self._states.items()):
+            if state[0] in FINAL:
+                await self._changed_task(task_id, is_hint=True)
 
     def close(self) -> None:
         self._is_open = False
@@ -70,7 +75,7 @@ class Subscription:
 
     def _receive(self, message: bus.Message) -> None:
         if "task" in message:
-            bus.spawn(self._send_task(message["task"]))
+            background.spawn(self._send_task(message["task"]))
             return
         method, uri = message["method"], message.get("uri")
         if uri is not None or method in self._wanted.methods:
@@ -81,7 +86,7 @@ class Subscription:
         if uri is None:
             self._send(method, None)
         else:
-            bus.spawn(self._send_update(method, uri))
+            background.spawn(self._send_update(method, uri))
 
     async def _send_update(self, method: str, uri: str) -> None:
         """Send an update of a resource, if the client may still read it (SUB-11)."""

@@ -114,5 +114,15 @@ class Visitor:
         widths = "return arguments[0].scrollWidth - arguments[0].clientWidth"
         return int(self.run(widths, self.one(selector)))
 
+    def show_theme(self, theme: str) -> None:
+        """Show pages as for a user who prefers "light" or "dark"."""
+        features = [{"name": "prefers-color-scheme", "value": theme}]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    def show_width(self, width: int) -> None:
+        """Show pages on a screen of this many pixels; a narrow one is that of a phone."""
+        screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+
     def run(self, script: str, *arguments: Any) -> Any:
         return self.driver.execute_script(script, *arguments)

@@ -15,7 +15,7 @@ from selenium.webdriver.support.ui import Select
 from tests.browser.chromium import TIMEOUT, Visitor, chromium, needs_chromium
 from tests.running_site import RunningSite, running_site
 
-pytestmark = needs_chromium
+pytestmark = [pytest.mark.nightly, needs_chromium]
 
 INITIALIZE = {
     "jsonrpc": "2.0",

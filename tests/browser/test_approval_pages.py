@@ -68,10 +68,10 @@ def test_refund_is_approved_on_the_page(visitor: Visitor, site: RunningSite, tok
     visitor.driver.set_window_size(820, 1000)
     visitor.open("/approvals/")
     visitor.screenshot("approvals")
-    visitor.follow(f'table a[href*="{key}"]')
+    visitor.follow(f'.items a[href*="{key}"]')
     assert visitor.one("h1").text == "Refund a customer"
-    cells = visitor.texts("table td")
-    assert cells == ["3", "49.90", reason]
+    arguments = visitor.texts("h2 + dl dd")
+    assert arguments == ["3", "49.90", reason]
     assert "agent" in visitor.one("dl").text
     assert "refund of Example site" in visitor.one("dl").text
     assert "Desk assistant 2.1" in visitor.one("dl").text
@@ -84,7 +84,7 @@ def test_refund_is_approved_on_the_page(visitor: Visitor, site: RunningSite, tok
     visitor.one("textarea").send_keys("The invoice is right.")
     visitor.follow("button[value=approve]")
     assert "carried out" in visitor.one("dl").text
-    assert visitor.driver.find_elements(By.CSS_SELECTOR, "form") == []
+    assert visitor.driver.find_elements(By.CSS_SELECTOR, "main form") == []
     assert "Refunded 49.90" in call(site, token, "approval_status", id=key)
     assert visitor.console_errors() == []
 

@@ -14,7 +14,7 @@ from tests.clients.oauth.pages import ClientPages, client_pages
 from tests.clients.oauth.users import NAME, PASSWORD
 from tests.running_site import RunningSite
 
-pytestmark = needs_chromium
+pytestmark = [pytest.mark.nightly, needs_chromium]
 
 PNG = b"\x89PNG\r\n"
 

@@ -13,6 +13,7 @@ from django_mcp.components.base import ConfigurationError, InvalidArguments
 from django_mcp.components.prompt import Prompt, PromptComponent, prompt_component
 from django_mcp.components.responses import PromptResponse, Response
 from django_mcp.frame import Frame
+from tests.spec import spec
 
 
 class Tone(Enum):
@@ -92,6 +93,7 @@ class TestDescriptor:
 
 
 class TestArgumentValidation:
+    @spec("PROMPT-13")
     def test_argument_strings_are_converted_to_parameter_types(self) -> None:
         filled = prompt_component(plan).validate_input(
             {

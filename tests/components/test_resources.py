@@ -17,6 +17,7 @@ from django_mcp.components.resource import (
 )
 from django_mcp.frame import Frame
 from django_mcp.protocol.errors import ResourceNotFound
+from tests.spec import spec
 
 
 def notes() -> str:
@@ -239,14 +240,17 @@ class TestResourceTemplate:
 
 
 class TestConfigurationErrors:
+    @spec("RES-13", "2026/RES-08")
     def test_uri_without_a_scheme_is_rejected(self) -> None:
         assert "with its scheme" in configuration_error(notes, "notes")
         assert "with its scheme" in configuration_error(notes)
 
+    @spec("RES-13")
     @pytest.mark.parametrize("uri", ["git://a b", "ä:x", "shop://ä", "1a:x", "://x", "a:<x>"])
     def test_invalid_uri_is_rejected(self, uri: str) -> None:
         assert "percent-encode" in configuration_error(notes, uri)
 
+    @spec("RES-13")
     @pytest.mark.parametrize("uri", ["shop://a b/{pk}", "1shop://{pk}", "ä://{pk}", "{+pk}"])
     def test_template_that_expands_to_no_uri_is_rejected(self, uri: str) -> None:
         assert "percent-encode" in configuration_error(ticket, uri)

@@ -19,6 +19,7 @@ from django_mcp.components.base import ConfigurationError, InvalidArguments
 from django_mcp.components.signature import Header
 from django_mcp.components.tool import ToolComponent, tool_component
 from django_mcp.frame import Frame
+from tests.spec import spec
 
 if TYPE_CHECKING:
     from django_mcp.frame.session import Session
@@ -100,6 +101,7 @@ class TestInputSchema:
             "additionalProperties": False,
         }
 
+    @spec("TOOL-06", "2026/TOOL-05")
     def test_input_schema_without_parameters_allows_no_properties(self) -> None:
         def now() -> None: ...
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from django_mcp.components.base import CacheHint, ConfigurationError, InvalidArguments
 from django_mcp.components.tool import Tool, ToolComponent, tool_component
 from django_mcp.frame import Frame
+from tests.spec import spec
 
 NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
 
@@ -53,6 +54,7 @@ class TestToolFunction:
             },
         }
 
+    @spec("2026/TOOL-14")
     def test_tool_descriptor_contains_declared_options(self) -> None:
         tool = tool_component(
             greet,
@@ -287,6 +289,7 @@ class TestDescription:
 
 
 class TestTitle:
+    @spec("TOOL-12")
     @pytest.mark.parametrize(
         ("options", "shown", "listed"),
         [
@@ -304,6 +307,7 @@ class TestTitle:
 
 
 class TestHandWrittenSchema:
+    @spec("2026/SCH-09")
     def test_hand_written_schema_is_listed_unchanged(self) -> None:
         schema = {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -327,6 +331,7 @@ class TestHandWrittenSchema:
             with pytest.raises(InvalidArguments):
                 tool.validate_input(bad)
 
+    @spec("JSCH-06", "TOOL-05", "2026/TOOL-05")
     def test_hand_written_schema_that_is_not_an_object_is_rejected(self) -> None:
         assert "arguments are an object" in configuration_error(
             greet, input_schema={"type": "array"}
@@ -338,6 +343,7 @@ class TestHandWrittenSchema:
             greet, input_schema="object"
         )
 
+    @spec("2026/XH-04")
     def test_hand_written_schema_with_an_invalid_header_name_is_rejected(self) -> None:
         def schema(header: str) -> dict[str, Any]:
             return {"properties": {"region": {"type": "string", "x-mcp-header": header}}}
@@ -361,6 +367,7 @@ class TestSortOrder:
 
 
 class TestConfigurationErrors:
+    @spec("2026/CCH-02", "2026/CCH-03")
     @pytest.mark.parametrize(
         ("options", "remedy"),
         [

@@ -22,6 +22,7 @@ from django_mcp.testing import Client as McpClient
 from example_site.helpdesk.mcp import check_answer_times
 from example_site.helpdesk.models import Comment, Customer, Ticket
 from tests.running_site import ROOT, RunningSite, running_site
+from tests.spec import spec
 
 STATELESS = "2026-07-28"
 WITH_SESSIONS = "2025-11-25"
@@ -30,6 +31,7 @@ MCP_HEADERS = {"Accept": "application/json, text/event-stream"}
 TICKET = "ticket://3"
 
 
+@spec("T-HTTP-05", "T-SSE-06", "2026/HTTP-03")
 def test_serve_binds_only_to_this_machine_by_default() -> None:
     script = (ROOT / "scripts" / "serve").read_text()
 

@@ -60,22 +60,22 @@ STEPS: Sequence[Step] = (
     ),
     Step(
         mistake="the same, and the server was started all the same",
-        noticed="a client, under `DEBUG`",
+        noticed="the log, at the first client",
         edits=[(ASGI, MOUNTED, UNMOUNTED)],
         command=NEW_CLIENT,
         words=(
-            "This is the path of the MCP server 'mcp', but the request reached Django: the ASGI "
-            "application does not mount the server. In asgi.py, write: from django_mcp.routing "
-            "import mount, and application = mount(get_asgi_application())."
+            "Not Found: /mcp is the path of the MCP server 'mcp', but the ASGI application does "
+            "not mount it. In asgi.py, write: from django_mcp.routing import mount, and "
+            "application = mount(get_asgi_application())."
         ),
     ),
     Step(
         mistake="a WSGI server serves the site (`gunicorn mysite.wsgi`)",
-        noticed="a client, under `DEBUG`",
+        noticed="the log, at the first client",
         command=(PROBE, "wsgi", "POST", "/mcp"),
         words=(
-            "This is the path of the MCP server 'mcp', but a WSGI server has answered, which "
-            "cannot serve MCP. Run an ASGI server, such as: daphne mysite.asgi:application."
+            "Not Found: /mcp is the path of the MCP server 'mcp', but a WSGI server has answered, "
+            "which cannot serve MCP. Run an ASGI server, such as: daphne mysite.asgi:application."
         ),
     ),
     Step(
@@ -127,16 +127,6 @@ STEPS: Sequence[Step] = (
         edits=[(SETTINGS, f'"AUTHENTICATORS": [{PUBLIC}],', "")],
         command=("manage.py", "mcp_call", "add", '{"a": 40, "b": 2}'),
         words="42",
-    ),
-    Step(
-        mistake="an authenticator by its former name",
-        noticed="start of the server",
-        edits=[(SETTINGS, PUBLIC, '"django_mcp.auth.public.Public"')],
-        command=NEW_CLIENT,
-        words=(
-            "'django_mcp.auth.public.Public' is now "
-            "'django_mcp.auth.anonymous.AnonymousAuthentication'."
-        ),
     ),
     Step(
         mistake="a key of `DJANGO_MCP` is misspelled",
@@ -254,7 +244,7 @@ STEPS: Sequence[Step] = (
         mistake="a browser opens the endpoint, under `DEBUG`",
         noticed="the page",
         command=(PROBE, "asgi", "GET", "/mcp", "accept=text/html"),
-        words="200 MCP server mysite This is an MCP server",
+        words="200 MCP server mysite",
     ),
     Step(
         mistake="a browser opens the endpoint, without `DEBUG`",
@@ -264,7 +254,7 @@ STEPS: Sequence[Step] = (
             (SETTINGS, "ALLOWED_HOSTS = []", 'ALLOWED_HOSTS = ["127.0.0.1"]'),
         ],
         command=(PROBE, "asgi", "GET", "/mcp", "accept=text/html,*/*;q=0.8"),
-        words="Open a session with initialize, and send its Mcp-Session-Id",
+        words="200 MCP server mysite",
     ),
     Step(
         mistake="a client that accepts no JSON",

@@ -12,6 +12,7 @@ from django.core.management import CommandError, call_command
 
 from django_mcp import CacheHint, Frame, ResourceNotFound, Response, Server, ToolError, registry
 from django_mcp.auth.anonymous import AnonymousAuthentication
+from django_mcp.runtime.pages import absolute_url
 
 # Database connections are checked around each handler, even if it uses none.
 pytestmark = pytest.mark.django_db
@@ -134,6 +135,20 @@ def test_mcp_show_raises_command_error_for_an_unknown_name() -> None:
         call_command("mcp_show", server="nothing")
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("stok", "Did you mean 'stock'?"),
+        ("shop://item/{numbr}", "Did you mean 'shop://item/{number}'?"),
+        ("zzzzzz", "See mcp_show without a name."),
+    ],
+)
+def test_mcp_show_suggests_a_similar_name(name: str, hint: str) -> None:
+    with pytest.raises(CommandError) as raised:
+        call_command("mcp_show", name)
+    assert str(raised.value) == f"Nothing named {name!r} is registered. {hint}"
+
+
 # mcp_call
 
 
@@ -186,6 +201,32 @@ def test_mcp_call_raises_command_error_for_an_input_request(
 ) -> None:
     with pytest.raises(CommandError, match="elicitation"):
         call(capsys, "ask")
+
+
+def test_mcp_call_names_a_missing_setting_without_a_traceback(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, shop: Server
+) -> None:
+    @shop.tool
+    def link(frame: Frame) -> str:
+        """Return the URL of a page."""
+        return absolute_url(frame.transport, "admin:index")
+
+    with pytest.raises(CommandError, match=r'set DJANGO_MCP\["BASE_URL"\]'):
+        call(capsys, "link")
+    assert caplog.text == ""
+
+
+def test_mcp_call_logs_other_failures_of_a_handler(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, shop: Server
+) -> None:
+    @shop.tool
+    def fail() -> str:
+        """Fail."""
+        raise ZeroDivisionError("by zero")
+
+    with pytest.raises(CommandError):
+        call(capsys, "fail")
+    assert "ZeroDivisionError: by zero" in caplog.text
 
 
 def test_mcp_call_reads_a_resource(capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,6 +29,7 @@ from tests.management.simulated_site import (
     redirect,
     result,
 )
+from tests.spec import spec
 
 EVERYBODY = [*CLIENTS]
 
@@ -129,6 +130,7 @@ def test_first_answer_that_is_no_response_is_a_failure(
         assert remedy in problem
 
 
+@spec("AUTH-RS-33")
 def test_http_url_is_a_failure_unless_it_is_local(site: Site) -> None:
     site.change("POST", "http://shop.example/mcp", redirect("https://shop.example/mcp"))
     first, second = problems(site.play("cursor", "http://shop.example/mcp"))

@@ -187,3 +187,9 @@ def test_unknown_server_or_client_raises_command_error() -> None:
         call_command("mcp_config", server="nothing")
     with pytest.raises(CommandError, match="invalid choice: 'nobody'"):
         call_command("mcp_config", "--client", "nobody")
+
+
+@pytest.mark.parametrize("url", ["nope", "shop.example/mcp", "ftp://shop.example/mcp", "http://"])
+def test_invalid_url_raises_command_error(url: str) -> None:
+    with pytest.raises(CommandError, match="is no http or https URL"):
+        call_command("mcp_config", url=url)

@@ -14,6 +14,7 @@ from django.core.management import CommandError, call_command
 
 from django_mcp import Frame, Server, registry
 from django_mcp.transports.connection import stdio
+from tests.spec import spec
 from tests.transports.wire import CAPABILITIES, STATELESS, VERSION
 
 pytestmark = pytest.mark.django_db
@@ -74,6 +75,7 @@ def test_caller_is_anonymous_without_a_user(
     assert "Unknown tool" in str(call(monkeypatch, tmp_path, "guarded"))
 
 
+@spec("AUTH-01")
 def test_named_user_is_the_caller_and_has_their_permissions(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -82,6 +84,7 @@ def test_named_user_is_the_caller_and_has_their_permissions(
     assert text(call(monkeypatch, tmp_path, "guarded", user="alice")) == "permitted"
 
 
+@spec("AUTH-01")
 def test_scopes_of_the_option_are_those_of_the_caller(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

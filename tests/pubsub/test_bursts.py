@@ -13,6 +13,7 @@ from django_mcp import Server, stores
 from django_mcp.frame.session import address
 from django_mcp.protocol import jsonrpc
 from django_mcp.pubsub import bus, publisher, store_retries
+from django_mcp.runtime import background
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores.memory import MemoryEventStore
 from django_mcp.transports.http.session.get_stream import deduplicate
@@ -145,7 +146,7 @@ async def test_update_that_was_not_stored_when_the_process_ends_is_an_error(
     monkeypatch.setattr(stores.events(), "append_to_each", hang)
     notified = [asyncio.create_task(shop.anotify_resource_updated(uri)) for uri in uris()[:3]]
     await hanging.wait()
-    for task in bus.accepted_tasks():
+    for task in background.accepted_tasks():
         task.cancel()
     found = await asyncio.gather(*notified, return_exceptions=True)
     assert [type(each) for each in found] == [StoreUnavailable] * 3

@@ -17,10 +17,12 @@ from django.http import HttpResponse
 from django.test import RequestFactory
 
 from django_mcp import Frame, Server, stores
-from django_mcp.pubsub import bus
+from django_mcp.frame.session import address
+from django_mcp.pubsub import bus, publisher
 from django_mcp.server.notifications import Notifications
 from django_mcp.testing.asgi import TIMEOUT, Exchange
 from tests.memory_stores import configure
+from tests.spec import spec
 from tests.transports.http_peer import MODERN, PRIMED, Peer, message_of
 
 __all__ = ["configure"]
@@ -177,6 +179,7 @@ def test_notification_without_an_event_loop_raises_nothing(shop: Server) -> None
 # Contents of the notifications.
 
 
+@spec("TOOL-03", "RES-05")
 async def test_changes_at_run_time_send_one_notification_per_list(shop: Server) -> None:
     async with open_listen_stream(shop) as stream:
         for number in range(5):
@@ -210,6 +213,7 @@ async def test_notifications_of_one_server_are_not_sent_by_another(shop: Server)
         assert await next_method(stream) == PROMPTS
 
 
+@spec("RES-07")
 async def test_resource_updates_are_sent_only_while_subscribed(shop: Server) -> None:
     peer, other = Peer(shop), Peer(shop)
     await peer.initialize()
@@ -237,6 +241,7 @@ async def test_pending_resource_updates_are_merged(shop: Server) -> None:
         assert [await next_method(stream), await next_method(stream)] == [UPDATED, "x/y"]
 
 
+@spec("RES-18")
 async def test_resource_update_is_not_sent_after_read_permission_is_revoked(shop: Server) -> None:
     allowed = True
     shop.resource("shop://guarded", permission=lambda frame: allowed)(lambda: "x")
@@ -252,6 +257,7 @@ async def test_resource_update_is_not_sent_after_read_permission_is_revoked(shop
         assert await next_method(stream) == "x/y"
 
 
+@spec("RES-18")
 @pytest.mark.parametrize("uri", ["shop://none", "", "news"])
 async def test_subscription_to_an_unknown_resource_is_rejected(shop: Server, uri: str) -> None:
     peer = Peer(shop)
@@ -391,3 +397,35 @@ def test_group_names_are_valid_for_every_channel_layer() -> None:
         character.isascii() and (character.isalnum() or character in "._-") for character in name
     )
     assert bus.group("a", "b") != bus.group("a", "c")
+
+
+# Sessions of other servers, and sessions that have ended.
+
+
+async def test_notification_to_a_session_of_another_server_is_not_stored(shop: Server) -> None:
+    other = Server("other")
+    peer = Peer(shop)
+    await peer.initialize()
+    assert peer.session is not None
+
+    await other.notifications.send_notification("shop/news", session_id=peer.session)
+    assert await stored_for(peer) is None
+
+    await shop.notifications.send_notification("shop/news", session_id=peer.session)
+    assert await stored_for(peer) == 1
+
+
+async def test_messages_of_a_deleted_session_are_forgotten(shop: Server) -> None:
+    peer = Peer(shop)
+    await peer.initialize()
+    assert peer.session is not None
+    await shop.notifications.send_notification("shop/news", session_id=peer.session)
+
+    assert (await peer.delete()).status == 204
+
+    assert await stored_for(peer) is None
+
+
+async def stored_for(peer: Peer) -> int | None:
+    """How many messages wait for the session of a client; None if it has no outbox."""
+    return await stores.events().last(address(str(peer.session)), publisher.OUTBOX)

@@ -27,6 +27,12 @@ RAISED = [
      "The change conflicts with other data of the site."),
     (rest_framework.ValidationError({"title": ["Too long"]}), "title: Too long"),
     (rest_framework.ValidationError("Too long"), "Too long"),
+    (rest_framework.ValidationError({"lines": [{}, {"price": ["Too low"]}], "non_field_errors":
+      ["No"]}), "lines.1.price: Too low; No"),
+    (rest_framework.ValidationError({"address": {"city": ["Unknown", "Too far"]}}),
+     "address.city: Unknown; address.city: Too far"),
+    (rest_framework.ParseError(), "Malformed request."),
+    (rest_framework.Throttled(7), "Request was throttled. Expected available in 7 seconds."),
     (rest_framework.NotFound(), "Not found."),
 ]  # fmt: skip
 

@@ -12,6 +12,7 @@ from django import forms
 from django_mcp import ConfigurationError, Frame, Server
 from django_mcp.frame.client import input_requests
 from django_mcp.testing import Client
+from tests.spec import spec
 
 
 class Visit(forms.Form):
@@ -75,6 +76,7 @@ class TestFormSchema:
         with pytest.raises(ConfigurationError, match="'file' is a FileField"):
             input_requests.form("Which?", form)
 
+    @spec("ELIC-02", "ELIC-03", "2026/ELI-01")
     def test_password_field_raises_configuration_error(self) -> None:
         field = forms.CharField(widget=forms.PasswordInput)
         with pytest.raises(ConfigurationError, match="'pin' is a password"):

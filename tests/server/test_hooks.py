@@ -25,6 +25,7 @@ from django_mcp.testing import Client, ErrorResponse
 from django_mcp.testing.client import Transport
 from django_mcp.testing.plugin import ClientFor
 from tests.http_errors import error_of
+from tests.spec import spec
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 in_sessions = pytest.mark.parametrize("mcp_version", SESSIONS)
@@ -39,15 +40,12 @@ def names(listed: list[dict[str, Any]]) -> list[str]:
 
 
 class TestHookRegistration:
-    async def test_hook_is_defined_by_subclass_method(self) -> None:
-        class Shop(Server):
-            def handle_tool_call(self, name: str, arguments: Any, frame: Frame) -> str:
-                return f"{self.name}: {name}"
+    def test_hook_as_a_method_of_a_subclass_is_rejected_with_the_remedy(self) -> None:
+        with pytest.raises(ConfigurationError, match="Shop overrides handle_tool_call: decorate"):
 
-        server = Shop("shop")
-        server.register_tool("anything")
-
-        assert text(await server.acall_tool("anything")) == "shop: anything"
+            class Shop(Server):
+                def handle_tool_call(self, name: str, arguments: Any, frame: Frame) -> str:
+                    return name
 
     async def test_hook_is_defined_by_decorator(self) -> None:
         server = Server("shop")
@@ -59,12 +57,6 @@ class TestHookRegistration:
         server.register_tool("anything")
         assert text(await server.acall_tool("anything")) == "anything"
 
-    async def test_hook_is_defined_by_keyword_argument(self) -> None:
-        server = Server("shop", handle_tool_call=lambda name, arguments, frame: name)
-        server.register_tool("anything")
-
-        assert text(await server.acall_tool("anything")) == "anything"
-
     def test_unknown_hook_is_rejected_with_the_names_of_valid_hooks(self) -> None:
         def handle_everything() -> None:
             """Too much."""
@@ -73,11 +65,15 @@ class TestHookRegistration:
             Server("shop").hook(handle_everything)
 
     def test_unknown_server_option_is_rejected(self) -> None:
-        with pytest.raises(TypeError, match="no option and no hook 'titel'"):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'titel'"):
             Server("shop", titel="Shop")  # type: ignore[call-arg]
 
     def test_has_hook_reports_defined_hooks(self) -> None:
-        server = Server("shop", init=lambda client_info, frame: frame)
+        server = Server("shop")
+
+        @server.hook
+        def init(client_info: Any, frame: Frame) -> Frame:
+            return frame
 
         assert server.has_hook("init")
         assert not server.has_hook("start")
@@ -166,7 +162,11 @@ class TestInit:
         self, client_for: ClientFor, caplog: pytest.LogCaptureFixture
     ) -> None:
         reported: list[str] = []
-        server = Server("shop", handle_error=lambda message, error: reported.append(message))
+        server = Server("shop")
+
+        @server.hook
+        def handle_error(message: str, error: BaseException | None) -> None:
+            reported.append(message)
 
         @server.hook
         def init(client_info: Any, frame: Frame) -> None:
@@ -184,7 +184,11 @@ class TestInit:
 
     async def test_init_is_not_called_for_stateless_requests(self) -> None:
         called: list[int] = []
-        server = Server("shop", init=lambda client_info, frame: called.append(1))
+        server = Server("shop")
+
+        @server.hook
+        def init(client_info: Any, frame: Frame) -> None:
+            called.append(1)
 
         async with Client(server) as client:
             await client.list_tools()
@@ -242,24 +246,27 @@ class TestOnInitialize:
 
 class TestFallbackHooks:
     def server(self) -> Server:
-        class Library(Server):
-            def handle_tool_call(self, name: str, arguments: Any, frame: Frame) -> Any:
-                if name == "fail":
-                    raise ToolError("Not today")
-                return {"name": name, "got": dict(arguments)}, frame.assign(last=name)
+        server = Server("library")
 
-            async def handle_resource_read(self, uri: str, frame: Frame) -> str:
-                if uri.endswith("nothing"):
-                    raise ResourceNotFound
-                return f"Contents of {uri}"
+        @server.hook
+        def handle_tool_call(name: str, arguments: Any, frame: Frame) -> Any:
+            if name == "fail":
+                raise ToolError("Not today")
+            return {"name": name, "got": dict(arguments)}, frame.assign(last=name)
 
-            def handle_prompt_get(self, name: str, arguments: Any, frame: Frame) -> Response:
-                return Response.prompt(name).user(f"{name} {arguments['topic']}")
+        @server.hook
+        async def handle_resource_read(uri: str, frame: Frame) -> str:
+            if uri.endswith("nothing"):
+                raise ResourceNotFound
+            return f"Contents of {uri}"
 
-            def handle_completion(self, ref: Any, argument: Any, frame: Frame) -> list[str]:
-                return [f"{ref['type']} {argument['name']} {argument['value']}"]
+        @server.hook
+        def handle_prompt_get(name: str, arguments: Any, frame: Frame) -> Response:
+            return Response.prompt(name).user(f"{name} {arguments['topic']}")
 
-        server = Library("library")
+        @server.hook
+        def handle_completion(ref: Any, argument: Any, frame: Frame) -> list[str]:
+            return [f"{ref['type']} {argument['name']} {argument['value']}"]
 
         @server.tool
         def register(frame: Frame) -> Frame:
@@ -369,6 +376,7 @@ def supports(client: Client, capability: str) -> bool:
 
 
 class TestHandleNotification:
+    @spec("ROOT-03")
     @in_sessions
     async def test_handle_notification_receives_unhandled_notifications(
         self, client_for: ClientFor
@@ -402,7 +410,11 @@ class TestHandleNotification:
         self, client_for: ClientFor
     ) -> None:
         reported = asyncio.Event()
-        server = Server("shop", handle_error=lambda message, error: reported.set())
+        server = Server("shop")
+
+        @server.hook
+        def handle_error(message: str, error: BaseException | None) -> None:
+            reported.set()
 
         @server.hook
         def handle_notification(method: str, params: Any, frame: Frame) -> None:
@@ -419,7 +431,11 @@ class TestHandleError:
     async def test_exception_in_handle_error_is_logged(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
-        server = Server("shop", handle_error=lambda message, error: 1 / 0)  # type: ignore[arg-type]
+        server = Server("shop")
+
+        @server.hook
+        def handle_error(message: str, error: BaseException | None) -> None:
+            raise ZeroDivisionError
 
         with caplog.at_level(logging.ERROR, "django_mcp"):
             server.report("Something failed", ValueError("inside"))
@@ -436,11 +452,12 @@ class TestHandleError:
         async def broken(frame: Frame, call_next: Any) -> Any:
             raise LookupError("inside")
 
-        server = Server(
-            "shop",
-            middleware=[broken],
-            handle_error=lambda message, error: reported.append(error),
-        )
+        server = Server("shop", middleware=[broken])
+
+        @server.hook
+        def handle_error(message: str, error: BaseException | None) -> None:
+            reported.append(error)
+
         client = client_for(server, log_level=None)
         error = await error_of(client.request("tools/list"))
         await client.close()
@@ -455,13 +472,23 @@ import django
 django.setup()
 from django_mcp import Server
 
-async def astop():
+one = Server("one")
+other = Server("other")
+
+@one.hook
+def start():
+    print("started")
+
+@one.hook
+def stop():
+    print("stopped")
+
+@other.hook
+async def stop():
     print("astopped")
 
-one = Server("one", start=lambda: print("started"), stop=lambda: print("stopped"))
 one.register_tool("call", lambda: print("called"))
 one.call_tool("call")
-other = Server("other", stop=astop)
 other.list_tools()
 """
 
@@ -471,7 +498,11 @@ class TestStartAndStop:
         self, client_for: ClientFor
     ) -> None:
         happened: list[str] = []
-        server = Server("shop", start=lambda: happened.append("start"))
+        server = Server("shop")
+
+        @server.hook
+        def start() -> None:
+            happened.append("start")
 
         @server.tool
         def work() -> str:
@@ -527,9 +558,15 @@ class TestStartAndStop:
 
     async def test_stop_is_called_once_and_the_server_can_be_restarted(self) -> None:
         happened: list[str] = []
-        server = Server(
-            "shop", start=lambda: happened.append("start"), stop=lambda: happened.append("stop")
-        )
+        server = Server("shop")
+
+        @server.hook
+        def start() -> None:
+            happened.append("start")
+
+        @server.hook
+        def stop() -> None:
+            happened.append("stop")
 
         await lifespan.start(server)
         await lifespan.stop(server)
@@ -554,13 +591,18 @@ class TestStartAndStop:
     async def test_exception_in_stop_does_not_prevent_other_servers_from_stopping(self) -> None:
         happened: list[str] = []
 
+        first, second, third = servers = [Server("a"), Server("b"), Server("c")]
+
+        @first.hook
+        @third.hook
         async def stop() -> None:
             happened.append("stop")
 
         def fail() -> None:
             raise LookupError
 
-        servers = [Server("a", stop=stop), Server("b", stop=fail), Server("c", stop=stop)]
+        fail.__name__ = "stop"
+        second.hook(fail)
         for server in servers:
             await lifespan.start(server)
         await lifespan.stop_all()

@@ -6,10 +6,9 @@ import inspect
 
 import pytest
 
-from django_mcp import ConfigurationError, Server
+from django_mcp import Server
 from django_mcp.server.in_process import InProcessCalls
 from django_mcp.server.notifications import Notifications
-from django_mcp.server.server import RENAMED
 
 TWINS = [
     name
@@ -17,19 +16,6 @@ TWINS = [
     for name in vars(part)
     if hasattr(Server, f"a{name}")
 ]
-
-
-@pytest.mark.parametrize(("former", "current"), RENAMED.items())
-def test_renamed_server_option_is_rejected_with_its_new_name(former: str, current: str) -> None:
-    assert current in inspect.signature(Server).parameters
-
-    with pytest.raises(TypeError, match=f"'{former}' is now '{current}'"):
-        Server("shop", **{former: True})  # type: ignore[arg-type]
-
-
-def test_renamed_component_option_is_rejected_with_its_new_name() -> None:
-    with pytest.raises(ConfigurationError, match="'asks' is now 'requests_input'"):
-        Server("shop").register_tool("buy", len, asks=True)
 
 
 def test_server_has_both_spellings_of_every_method() -> None:

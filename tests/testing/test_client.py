@@ -10,23 +10,18 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import Frame, McpError, Server, ToolError, registry
 from django_mcp.components.base import UnserializableResult
 from django_mcp.protocol.revisions import Revision
-from django_mcp.testing import (
-    Client,
-    ErrorResponse,
-    SyncClient,
-    accept,
-    cancel,
-    decline,
-    spec_schemas,
-)
+from django_mcp.testing import Client, ErrorResponse, SyncClient, accept, cancel, decline
 from django_mcp.testing.plugin import ClientFor
-from django_mcp.testing.spec_schemas import SchemaMismatch
+from tests import spec_schemas
 from tests.http_errors import error_of
 from tests.memory_stores import Configure, configure
+from tests.spec import spec
+from tests.spec_schemas import SchemaMismatch
 
 __all__ = ["configure"]
 
@@ -142,16 +137,18 @@ with_schemas = pytest.mark.skipif(
 )
 
 
+@spec("RPC-07", "RPC-18")
 @with_schemas
 async def test_result_that_violates_the_official_schema_fails_the_test(
     client_for: ClientFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with client_for(small(), validation="off") as client:
+    async with client_for(small()) as client:
         monkeypatch.setattr(Revision, "serialize_result", lambda *_, **__: {"tools": "none"})
         with pytest.raises(SchemaMismatch, match="tools"):
             await client.list_tools()
 
 
+@spec("2026/JR-10")
 @with_schemas
 async def test_notification_that_violates_the_official_schema_fails_the_test(
     client_for: ClientFor,
@@ -162,7 +159,7 @@ async def test_notification_that_violates_the_official_schema_fails_the_test(
     def report(frame: Frame) -> None:
         frame.client.notify("notifications/progress", {"progress": "half"})
 
-    async with client_for(server, validation="off") as client:
+    async with client_for(server) as client:
         with pytest.raises(SchemaMismatch, match="ProgressNotification"):
             await client.call_tool("report")
 
@@ -172,58 +169,11 @@ async def test_results_are_not_validated_without_the_official_schemas(
 ) -> None:
     monkeypatch.delenv("DJANGO_MCP_SPEC_SCHEMAS", raising=False)
 
-    async with Client(small(), validation="off") as client:
+    async with Client(small()) as client:
         monkeypatch.setattr(Revision, "serialize_result", lambda *_, **__: {"tools": ["anything"]})
         listed: list[Any] = await client.list_tools()
 
     assert listed == ["anything"]
-
-
-@pytest.mark.parametrize("validation", ["off", "strict"])
-async def test_closed_client_restores_the_server_options(
-    client_for: ClientFor, validation: str, configure: Configure
-) -> None:
-    configure(VALIDATE_OUTPUT="off" if validation == "strict" else "strict")
-    server = registry.configure(small())
-    before = server.options
-
-    async with client_for(server, validation=validation) as client:
-        assert server.options.strict is (validation == "strict")
-        await client.list_tools()
-
-    assert server.options == before
-
-
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-async def test_newest_open_client_determines_output_validation(
-    order: tuple[int, int], configure: Configure
-) -> None:
-    configure(VALIDATE_OUTPUT="off")
-    server = small()
-    clients = [Client(server, validation="strict"), Client(server, validation="off")]
-    strict = [True, False]
-
-    for client in clients:
-        await client.open()
-    Client(server, transport="http")  # Never opened.
-    assert server.options.strict is strict[1]
-    await clients[order[0]].close()
-    assert server.options.strict is strict[order[1]]
-    await clients[order[1]].close()
-    assert server.options.strict is False
-
-
-async def test_client_that_fails_to_open_restores_the_server_options(
-    configure: Configure,
-) -> None:
-    configure(VALIDATE_OUTPUT="off", PROTOCOL_VERSIONS=["2026-07-28"])
-    server = small()
-
-    with pytest.raises(ErrorResponse):
-        async with Client(server, version="2025-11-25", validation="strict"):
-            raise AssertionError("The client was opened")
-
-    assert server.options.strict is False
 
 
 async def test_notifications_are_received_while_the_client_listens(client_for: ClientFor) -> None:
@@ -515,3 +465,13 @@ class TestRaiseExceptions:
 
         async with Client(other, raise_exceptions=True) as client:
             assert (await client.call_tool("call"))["content"][0]["text"] == "True"
+
+
+def test_client_raises_what_mount_raises_for_a_broken_module(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broken = registry.Broken("shop.mcp", SyntaxError("invalid syntax"))
+    monkeypatch.setattr(registry, "_broken", [broken])
+    for client in (Client, SyncClient):
+        with pytest.raises(ImproperlyConfigured, match="shop.mcp cannot be imported: SyntaxError"):
+            client()

@@ -31,7 +31,7 @@ async def initialize(frame: Frame) -> tuple[dict[str, Any], Frame]:
     )
     result = {
         "protocolVersion": revision.version,
-        "capabilities": copied(revision.describe_capabilities(server.get_capabilities())),
+        "capabilities": copied(server.capabilities.declared_to(revision, frame.principal)),
         "serverInfo": copied(server.get_server_info(revision)),
         **_instructions(frame),
     }
@@ -49,7 +49,7 @@ async def discover(frame: Frame) -> tuple[dict[str, Any], Frame]:
     server = frame.server
     result = {
         "supportedVersions": [item.version for item in server.revisions(Statefulness.STATELESS)],
-        "capabilities": copied(frame.revision.describe_capabilities(server.get_capabilities())),
+        "capabilities": copied(server.capabilities.declared_to(frame.revision, frame.principal)),
         **_instructions(frame),
     }
     return result, frame

@@ -70,7 +70,10 @@ async def list_(frame: Frame) -> Answer:
 async def update(frame: Frame) -> Answer:
     """Accept responses to input requests; those to others are ignored (TASK-10, TASK-11)."""
     _require_extension(frame)
-    task_id, responses = _task_id(frame), object_param(frame.message.params, "inputResponses")
+    task_id = _task_id(frame)
+    if "inputResponses" not in frame.message.params:
+        raise InvalidParams("params.inputResponses is missing")
+    responses = object_param(frame.message.params, "inputResponses")
     if not all(type(response) is dict for response in responses.values()):
         raise InvalidParams("params.inputResponses must be an object of result objects")
     if await Tasks.get_port().update(frame, task_id, responses) is None:
@@ -108,5 +111,6 @@ def _require_extension(frame: Frame) -> None:
 
 def _require_method(frame: Frame, name: str) -> None:
     """Raise MethodNotFound unless the server declares the method (TASK-03)."""
-    if not frame.server.capabilities.has_task_method(frame.revision, name):
+    declared = frame.server.capabilities.declared_to(frame.revision, frame.principal)
+    if name not in declared.get("tasks", {}):
         raise MethodNotFound(f"This server does not declare tasks.{name}")

@@ -32,9 +32,8 @@ from django_mcp.frame.client.input_requests import (
 )
 from django_mcp.frame.client.log_levels import LEAST_SEVERE, LEVELS, LogRateLimiter, level_name
 from django_mcp.protocol import jsonrpc, limits
-from django_mcp.protocol.errors import InternalError, InvalidParams, MissingClientCapability
+from django_mcp.protocol.errors import InvalidParams, MissingClientCapability
 from django_mcp.protocol.revisions import Feature
-from django_mcp.protocol.strict import messages as strict_messages
 from django_mcp.protocol.texts import resolved
 
 if TYPE_CHECKING:
@@ -181,9 +180,6 @@ class Client(ABC):
             return
         is_known = method in self._revision.server_notifications
         if not is_known and method.startswith("notifications/"):
-            return
-        is_checked = self._server.options.strict
-        if is_checked and self._is_invalid(method, strict_messages.notification, params):
             return
         self._exchange.write(jsonrpc.notification(method, params))
 
@@ -337,8 +333,6 @@ class Client(ABC):
             sampling = self.capabilities.get("sampling")
             if not isinstance(sampling, dict) or "context" not in sampling:
                 params.pop("includeContext", None)
-        if self._is_invalid(request.method, strict_messages.server_request, params):
-            raise InternalError("The server asked something unfit")
         return params
 
     def _require(self, requests: InputRequests) -> None:
@@ -351,15 +345,6 @@ class Client(ABC):
             )
             if is_too_old or input_requests.missing(request, self.capabilities):
                 raise MissingClientCapability.of(request.capability)
-
-    def _is_invalid(
-        self, method: str, check: Callable[..., list[str]], params: Json | None
-    ) -> bool:
-        """Return, and log, whether a message violates the revision, where output is checked."""
-        violations = self._server.options.strict and check(self._revision, method, params)
-        if violations:
-            logger.error("%s violates the protocol: %s", method, "; ".join(violations))
-        return bool(violations)
 
 
 LATER = (

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from asgiref.sync import async_to_sync
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp import registry
 from django_mcp.dispatch import handle
-from django_mcp.dispatch.dispatcher import Reply
+from django_mcp.dispatch.reply import Reply
 from django_mcp.frame.transport import StdioTransport
 from django_mcp.management import addresses, callers
 from django_mcp.protocol.jsonrpc import Request
@@ -50,8 +53,10 @@ class Command(BaseCommand):
         )
         level = LEVELS.get(options["verbosity"], "debug")
         # On this thread, a debugger that the handler starts has the terminal.
-        with threads.thread_sensitive():
+        with threads.thread_sensitive(), _configuration_errors() as errors:
             reply = async_to_sync(self._call)(server, caller, request, level)
+        if errors:
+            raise CommandError(str(errors[0])) from errors[0]
         return _shown(reply, as_json=options["as_json"])
 
     async def _call(
@@ -77,6 +82,26 @@ class TerminalExchange(LocalExchange):
 
     async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         raise ConnectionError("mcp_call answers no questions")
+
+
+@contextmanager
+def _configuration_errors() -> Iterator[list[ImproperlyConfigured]]:
+    """Collect what a handler finds missing in the settings, instead of logging its traceback."""
+    errors: list[ImproperlyConfigured] = []
+
+    def collect(record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, ImproperlyConfigured):
+            errors.append(error)
+            return False
+        return True
+
+    logger = logging.getLogger("django_mcp")
+    logger.addFilter(collect)
+    try:
+        yield errors
+    finally:
+        logger.removeFilter(collect)
 
 
 def _arguments(text: str) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class Command(BaseCommand):
         server = addresses.get_server(options["server"])
         name = conf.get().name if server is registry.default else server.name
         name = UNUSUAL.sub("-", name).strip("-")
-        url = options["url"] or addresses.url_of(server)
+        url = addresses.checked_url(options["url"] or addresses.url_of(server))
         endpoint = Endpoint(name=name, url=url, token=options["token"])
         process = _process(name, server)
         chosen = [CLIENTS[options["client"]]] if options["client"] else [*CLIENTS.values()]

@@ -36,9 +36,8 @@ class Command(BaseCommand):
         parser.add_argument("--timeout", type=float, default=10.0, help="seconds for each request")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        url = options["url"] or addresses.url_of(addresses.get_server(options["server"]))
-        if split(url).scheme not in ("http", "https") or not split(url).hostname:
-            raise CommandError(f"{url!r} is no http or https URL")
+        named = options["url"] or addresses.url_of(addresses.get_server(options["server"]))
+        url = addresses.checked_url(named)
         http = Http(options["timeout"], self._shows(options["verbosity"]))
         chosen = [CLIENTS[options["client"]]] if options["client"] else [*CLIENTS.values()]
         self._printed: set[Finding] = set()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -25,25 +26,34 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> str:
-        found = list(_chosen(options["name"], options["server"]))
-        if options["name"] and not found:
-            raise CommandError(f"Nothing named {options['name']!r} is registered.")
-        if options["as_json"]:
-            return _json([entry.facts() for entry in found])
+        shown = registered = _entries(options["server"])
         if options["name"]:
-            return "\n\n".join(_details(entry.facts()) for entry in found)
-        return "\n".join(_table(found))
+            shown = _named(options["name"], registered)
+        if options["as_json"]:
+            return _json([entry.facts() for entry in shown])
+        if options["name"]:
+            return "\n\n".join(_details(entry.facts()) for entry in shown)
+        return "\n".join(_table(shown))
 
 
-def _chosen(name: str | None, server: str | None) -> Iterator[Entry]:
+def _entries(server: str | None) -> list[Entry]:
+    """Return the components of a server, or of all."""
     try:
         servers = registry.servers() if server is None else (registry.get(server),)
     except LookupError as error:
         raise CommandError(str(error)) from error
-    for each in map(registry.configure, servers):
-        for entry in entries(each):
-            if name in (None, entry.component.name, entry.component.key):
-                yield entry
+    return [*entries(*map(registry.configure, servers))]
+
+
+def _named(name: str, registered: Sequence[Entry]) -> list[Entry]:
+    """Return the components of this name; raises CommandError, with a similar name, for none."""
+    named = [entry for entry in registered if name in (entry.component.name, entry.component.key)]
+    if named:
+        return named
+    names = {each for entry in registered for each in (entry.component.name, entry.component.key)}
+    similar = get_close_matches(name, sorted(names), n=1)
+    suggestion = f" Did you mean {similar[0]!r}?" if similar else " See mcp_show without a name."
+    raise CommandError(f"Nothing named {name!r} is registered.{suggestion}")
 
 
 def _table(found: Iterable[Entry]) -> Iterator[str]:

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from functools import partial
 from types import FrameType
 from typing import Any
-from weakref import WeakKeyDictionary
 
+from django_mcp.concurrency.loops import PerLoop, running_loop
 from django_mcp.runtime.process import asgi_servers
 from django_mcp.runtime.process.asgi_servers import AsgiServer
 
@@ -32,7 +32,7 @@ def watch(begin: Begin) -> None:
     It works in the main thread, and where something else handles the signal: without a handler it
     ends the process, and nothing could be finished.
     """
-    _watching[asyncio.get_running_loop()] = begin
+    _watchers.here().begin = begin
     if threading.current_thread() is not threading.main_thread():
         return
     for number in NUMBERS:
@@ -43,34 +43,34 @@ def watch(begin: Begin) -> None:
 
 
 def _handle(number: int, frame: FrameType | None) -> Any:
-    handler, here = _handlers[number], _running_loop()
+    handler = _handlers[number]
+    here = running_loop()  # That of the main thread, where Python calls the handlers of signals.
+    is_watched = here is not None and _watchers.get(here) is not None
     # The second signal is passed on at once.
-    is_first = here in _watching and number not in _delayed
-    server = asgi_servers.find(handler) if is_first else None
-    for loop, begin in tuple(_watching.items()):
+    server = asgi_servers.find(handler) if is_watched and number not in _delayed else None
+    for loop, watcher in _watchers.items():
         if loop is here and server is not None:
-            loop.call_soon_threadsafe(_begin, begin, server, partial(handler, number, None))
+            pass_on = partial(handler, number, None)
+            loop.call_soon_threadsafe(_begin, watcher.begin, server, pass_on)
         elif not loop.is_closed():
-            loop.call_soon_threadsafe(begin, None)
+            loop.call_soon_threadsafe(watcher.begin, None)
     if server is None:
         return handler(number, frame)
     _delayed.add(number)
     return None
 
 
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    """The event loop of the main thread, where Python calls the handlers of signals."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
-
-
 def _begin(begin: Begin, server: AsgiServer, pass_on: Callable[[], Any]) -> None:
     begin(server).add_done_callback(lambda _: pass_on())
 
 
-_watching: WeakKeyDictionary[asyncio.AbstractEventLoop, Begin] = WeakKeyDictionary()
+class _Watcher:
+    """What an event loop does when the process receives a signal to stop."""
+
+    begin: Begin
+
+
+_watchers = PerLoop(_Watcher)
 _handlers: dict[int, Handler] = {}
 """The handlers that were there before, by signal."""
 _delayed: set[int] = set()

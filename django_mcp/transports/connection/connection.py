@@ -15,9 +15,9 @@ from typing import Any, Protocol
 
 from django_mcp import conf
 from django_mcp.auth.base import Principal
-from django_mcp.dispatch import dispatcher, visibility
-from django_mcp.dispatch.dispatcher import Reply
-from django_mcp.dispatch.handle import Call, calls_in_flight
+from django_mcp.dispatch import visibility
+from django_mcp.dispatch.calls_in_flight import Call, calls_in_flight
+from django_mcp.dispatch.reply import Reply, encode_reply, error_reply
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change, Session
 from django_mcp.protocol import jsonrpc
@@ -28,7 +28,7 @@ from django_mcp.protocol.subscriptions import UPDATED, Filter
 from django_mcp.pubsub import announcements, bus, publisher
 from django_mcp.pubsub.coalescing import Coalescer
 from django_mcp.pubsub.pending_requests import ConnectionRoute, PendingRequests
-from django_mcp.runtime import threads
+from django_mcp.runtime import background, threads
 from django_mcp.server.server import Server
 from django_mcp.stores.memory import MemorySessionStore
 from django_mcp.transports import frames, session_engine, site
@@ -194,7 +194,7 @@ class Connection:
     def receive(self, data: bytes | str) -> None:
         """Accept one message or batch; one that is invalid is answered with an error."""
         try:
-            value = jsonrpc.decode_received(data, conf.get().max_json_values)
+            value = jsonrpc.decode_received(data)
             if isinstance(value, list):
                 self._take_batch(value)
             else:
@@ -256,7 +256,7 @@ class Connection:
         replies = [self._encoded_error(error, error.request_id) for error in errors]
         waiting = iter(messages)
         tasks = self._take_some(waiting, replies, set())
-        bus.spawn(self._finish_batch(waiting, replies, tasks))
+        background.spawn(self._finish_batch(waiting, replies, tasks))
 
     def _take_some(
         self, waiting: Iterator[Message], replies: list[bytes], tasks: set[Task]
@@ -305,7 +305,7 @@ class Connection:
         if request.timer is not None:
             request.timer.cancel()
         if request.has_expired:
-            error = dispatcher.error_reply(request.frame, Cancelled())
+            error = error_reply(request.frame, Cancelled())
             request.send(jsonrpc.encode(error.message))
 
     async def _answer(self, request: ConnectionRequest) -> None:
@@ -316,10 +316,10 @@ class Connection:
             return  # A cancelled request is not answered (CANC-06, STD-05).
         except Exception as error:
             self.server.report("A request could not be answered", error)
-            reply = dispatcher.error_reply(frame, InternalError())
+            reply = error_reply(frame, InternalError())
         if frame.cancellation.requested:
             return
-        request.send(dispatcher.encode(reply.message))
+        request.send(encode_reply(reply.message))
         if request.exchange.is_listening:
             # Only after the result: clients take the notification alone for a loss (CAN-05).
             params = {"requestId": frame.request_id, "reason": "The server ends the subscription"}
@@ -337,12 +337,15 @@ class Connection:
             if self._initializing is not None and not frame.initialized:
                 await asyncio.shield(self._initializing)
             if self.session is None:
-                return dispatcher.error_reply(frame, InvalidRequest("The session has ended"))
+                return error_reply(frame, InvalidRequest("The session has ended"))
             if not frame.initialized:
                 frame = frames.with_session(frame, self.session)
         return await self._engine.answer(frame)
 
-    async def _commit(self, session_id: str, changes: Sequence[Change]) -> Session | None:
+    async def _commit(
+        self, session_id: str, principal: str, changes: Sequence[Change]
+    ) -> Session | None:
+        # The session is that of the connection, whose principal never changes.
         self.session = await self._store.update(session_id, changes)
         if self.session is not None:
             await self._subscribe_to(self.session.subscriptions)
@@ -372,9 +375,9 @@ class Connection:
         elif self.session is None:
             return
         elif message.method != "notifications/initialized":
-            bus.spawn(self._engine.notified(self._call(), message, self.session))
+            background.spawn(self._engine.notified(self._call(), message, self.session))
         elif self._initializing is None:
-            self._initializing = bus.create_task(self._initialize(message, self.session))
+            self._initializing = background.create_task(self._initialize(message, self.session))
 
     async def _initialize(self, message: Notification, session: Session) -> None:
         """Start to send notifications, or end the session if the server's ``init`` failed."""
@@ -406,12 +409,12 @@ class Connection:
         if message["event"] == "said":
             self._notify(message["said"]["method"], jsonrpc.encode(message["said"]))
         elif message["event"] == "changed":
-            bus.spawn(self._change([Change(*change) for change in message["changes"]]))
+            background.spawn(self._change([Change(*change) for change in message["changes"]]))
 
     async def _change(self, changes: Sequence[Change]) -> None:
         """Commit what a task changed in the session, which outlived the request that began it."""
         if self.session is not None:
-            await self._commit(self.session.id, changes)
+            await self._commit(self.session.id, self.session.principal, changes)
             await self._publish(self.server, self.session.id, changes)
 
     def _on_server_event(self, message: bus.Message) -> None:
@@ -426,7 +429,7 @@ class Connection:
     def _send_change(self, change: Any) -> None:
         method, text = change
         if method == UPDATED:
-            bus.spawn(self._notify_updated(text))
+            background.spawn(self._notify_updated(text))
         else:
             self._notify(method, text.encode())
 

@@ -1,4 +1,4 @@
-"""The page that a browser gets at an endpoint under DEBUG: what it is, and how clients connect.
+"""The page that a browser gets at an endpoint: what it is, and how people connect their programs.
 
 It names nothing that the server offers: whoever opens it is not authenticated.
 """
@@ -8,71 +8,90 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from functools import cache
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.utils.html import format_html
+from django.template.loader import render_to_string
+from django.urls import get_script_prefix
 
+from django_mcp.auth.base import Scope
+from django_mcp.auth.resource import base_url
+from django_mcp.auth.token import TokenAuthentication
+from django_mcp.runtime.pages import Page, page_url
 from django_mcp.server.server import Server
 from django_mcp.transports.http.request import STREAM, HttpRequest
 from django_mcp.transports.http.response import Send
 
 HTML = b"text/html"
 UNUSUAL = re.compile(r"[^A-Za-z0-9_-]+")
+STYLE = Path(__file__).resolve().parents[2] / "static" / "django_mcp" / "pages.css"
 
-PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>MCP server {name}</title>
-<style>
-body {{ font: 16px/1.5 sans-serif; max-width: 46rem; margin: 3rem auto; padding: 0 1rem }}
-pre {{ background: #f3f4f6; padding: 1rem; overflow: auto; border-radius: 6px }}
-</style>
-</head>
-<body>
-<h1>This is an MCP server</h1>
-<p>It answers clients of the Model Context Protocol, not browsers. Its URL is:</p>
-<pre>{url}</pre>
-<p>Claude Code:</p>
-<pre>{command}</pre>
-<p>Clients that read a JSON file:</p>
-<pre>{configuration}</pre>
-<p><code>python manage.py mcp_config</code> prints this for more clients,
-<code>mcp_show</code> lists what the server offers, and <code>mcp_doctor</code> checks it as
-clients do.</p>
-<p>You see this page because <code>DEBUG</code> is True. Otherwise, browsers get an error.</p>
-</body>
-</html>
-"""
+HEADERS = (
+    (b"content-type", b"text/html; charset=utf-8"),
+    (
+        b"content-security-policy",
+        b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"vary", b"accept, accept-language, cookie"),
+)
 
 
 def is_wanted(request: HttpRequest) -> bool:
-    """Whether a GET is from a browser, to which the site shows details under DEBUG."""
+    """Whether a GET is from a browser: every client accepts event streams (HTTP-09)."""
     accept = request.headers.get(b"accept") or b""
-    return bool(settings.DEBUG) and HTML in accept and STREAM not in accept
+    return HTML in accept and STREAM not in accept
 
 
 async def send(server: Server, request: HttpRequest, send: Send) -> None:
     """Send the page. The host was checked before."""
-    url = request.authentication.resource.url(request.scope)
-    name = UNUSUAL.sub("-", str(server.info.get("name") or server.name)).strip("-") or "mcp"
-    servers: dict[str, Any] = {name: {"type": "http", "url": url}}
-    page = format_html(
-        PAGE,
-        name=name,
-        url=url,
-        command=f"claude mcp add --transport http {name} {shlex.quote(url)}",
-        configuration=json.dumps({"mcpServers": servers}, indent=2),
+    text = await sync_to_async(render_to_string)(
+        "django_mcp/endpoint.html", _context(server, request)
     )
-    body = page.encode()
-    headers = [
-        (b"content-type", b"text/html; charset=utf-8"),
-        (b"content-length", b"%d" % len(body)),
-        (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'"),
-        (b"x-content-type-options", b"nosniff"),
-        (b"cache-control", b"no-store"),
-    ]
+    body = text.encode()
+    headers = [*HEADERS, (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _context(server: Server, request: HttpRequest) -> dict[str, Any]:
+    scope = request.scope
+    authentication = request.authentication
+    authenticators = authentication.authenticators
+    url = authentication.resource.url(scope)
+    name = UNUSUAL.sub("-", str(server.info.get("name") or server.name)).strip("-") or "mcp"
+    configuration = {"mcpServers": {name: {"type": "http", "url": url}}}
+    takes_tokens = any(isinstance(item, TokenAuthentication) for item in authenticators)
+    accepts_all = [getattr(item, "accepts_all", False) for item in authenticators]
+    return {
+        "page": Page(site_name=urlsplit(url).netloc, home=f"{base_url(scope)}/", links=()),
+        "style": _style(),
+        "server_title": server.info.get("title") or name,
+        "url": url,
+        "command": f"claude mcp add --transport http {name} {shlex.quote(url)}",
+        "configuration": json.dumps(configuration, indent=2),
+        "logs_in": bool(authentication.issuers(scope)),
+        "tokens_url": _url_of("django_mcp_tokens:list", scope) if takes_tokens else None,
+        "access_url": _url_of("django_mcp_oauth:access", scope),
+        "takes_credentials": not all(accepts_all),
+        "is_open": any(accepts_all),
+        "debug": settings.DEBUG,
+    }
+
+
+def _url_of(view: str, scope: Scope) -> str | None:
+    path = page_url(view)
+    if path is None:
+        return None
+    # Outside a view of Django, no path has the prefix of the site.
+    return f"{base_url(scope)}/{path.removeprefix(get_script_prefix())}"
+
+
+@cache
+def _style() -> str:
+    return STYLE.read_text(encoding="utf-8")

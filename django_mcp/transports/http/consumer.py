@@ -21,7 +21,8 @@ from django.core.signals import request_finished, request_started
 from django_mcp import conf
 from django_mcp.auth.authentication import Authentication, AuthenticationFailed
 from django_mcp.auth.base import Principal
-from django_mcp.dispatch import dispatcher, handle
+from django_mcp.dispatch import handle
+from django_mcp.dispatch.reply import error_reply
 from django_mcp.frame.exchange import Exchange
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol import jsonrpc, request_meta
@@ -202,8 +203,7 @@ class HttpConsumer(AsyncConsumer):
             request_id = self._request_id
         if request_id is None and self.request.content:
             with suppress(McpError):
-                limit = conf.get().max_json_values
-                message = jsonrpc.read(jsonrpc.decode_received(self.request.content, limit))
+                message = jsonrpc.read(jsonrpc.decode_received(self.request.content))
                 request_id = message.id if isinstance(message, Request) else None
         return request_id
 
@@ -244,12 +244,11 @@ class StreamableHttpConsumer(HttpConsumer):
 
     async def post(self) -> None:
         # First the body: errors of the other checks have the id of the request.
-        site_settings = conf.get()
-        late = self.request.read_body(site_settings.max_body_size)
+        late = self.request.read_body(conf.get().max_body_size)
         if late is not None:
             await late
         self.accepts_stream = self.request.check_media_types()
-        value = jsonrpc.decode_received(self.request.content, site_settings.max_json_values)
+        value = jsonrpc.decode_received(self.request.content)
         self.request.content = b""  # Its response may be a stream which is open for hours.
         if isinstance(value, list):
             await self.in_session().take_batch(value)
@@ -320,7 +319,7 @@ class StreamableHttpConsumer(HttpConsumer):
                 raise
             monitor.uncancel()
             # HTTP cannot leave a cancelled request unanswered.
-            reply, status = dispatcher.error_reply(frame, Cancelled()), 200
+            reply, status = error_reply(frame, Cancelled()), 200
         finally:
             monitor.stop()
         await exchange.finish(reply.message, status)

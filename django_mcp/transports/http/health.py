@@ -13,8 +13,9 @@ from math import inf
 from typing import Any
 
 from django_mcp import stores
-from django_mcp.dispatch.handle import PerLoop
-from django_mcp.pubsub import bus, channel_layer
+from django_mcp.concurrency.loops import PerLoop
+from django_mcp.pubsub import channel_layer
+from django_mcp.runtime import background
 from django_mcp.transports.http import shutdown
 from django_mcp.transports.http.request import Asgi
 
@@ -62,7 +63,7 @@ class Readiness:
         now = asyncio.get_running_loop().time()
         if self._probe is None and now - self._ended_at >= VALID_FOR:
             self._began_at = now
-            self._probe = bus.create_task(self._ask())
+            self._probe = background.create_task(self._ask())
         if self._probe is not None:
             # The task goes on, so that a store that hangs holds up no second one.
             await asyncio.wait([self._probe], timeout=self._began_at + ANSWER_WITHIN - now)

@@ -16,6 +16,7 @@ from django_mcp.auth.authentication import Authentication
 from django_mcp.log import log_repeated
 from django_mcp.protocol import jsonrpc, sse
 from django_mcp.pubsub import bus
+from django_mcp.runtime import background
 from django_mcp.server.server import Server
 from django_mcp.transports.connection.connection import Connection
 from django_mcp.transports.http import paths
@@ -79,7 +80,7 @@ class HttpSseConsumer(HttpConsumer):
         body = self.request.content
         self.request.check_media_types()
         address = self._address()
-        jsonrpc.decode_received(body, conf.get().max_json_values)
+        jsonrpc.decode_received(body)
         delivery = await bus.send(address, {"body": body.decode()})
         if delivery is bus.Delivery.CLOSED:
             raise HttpError(404, "This connection has ended")
@@ -129,7 +130,7 @@ class Stream(SseStream):
             self._connection = None  # It refers to this stream.
             mailboxes.close_mailbox(address)
             # Calls have no time to finish: nothing reads their responses.
-            bus.spawn(connection.close(grace=0.0))
+            background.spawn(connection.close(grace=0.0))
 
     @property
     def is_busy(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django_mcp import conf
-from django_mcp.dispatch import dispatcher
+from django_mcp.dispatch.reply import encode_reply
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol import sse
 from django_mcp.protocol.errors import InvalidRequest
@@ -50,7 +50,7 @@ class ListenExchange(HttpExchange):
         if self._stream is None:
             await super().finish(message, status)
         else:
-            await self._stream.finish(sse.event(dispatcher.encode(message)))
+            await self._stream.finish(sse.event(encode_reply(message)))
 
     async def listen(self, frame: Frame, wanted: Filter, /) -> None:
         stream = ListenStream(self._http, frame, wanted)

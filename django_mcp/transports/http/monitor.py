@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from django_mcp import conf
-from django_mcp.dispatch.handle import TICK, Call, calls_in_flight
+from django_mcp.dispatch.calls_in_flight import TICK, Call, calls_in_flight
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.revisions import Feature
 from django_mcp.transports.http.request import Receive

@@ -1,69 +1,65 @@
-"""The page of a request for an MCP server that reached Django instead, under DEBUG."""
+"""What Django logs of a request for an MCP server that reached Django instead: the remedy.
+
+The application that ``mount`` returns answers these requests, so that Django sees them only where
+something passes it by: an ASGI file without ``mount``, a WSGI server, or a test client of Django.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from functools import wraps
-from typing import Any
 
+from django.core import mail
 from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.utils.html import format_html
-from django.views import debug
+from django.http import HttpRequest
 
 from django_mcp import registry
 from django_mcp.transports.http.paths import Paths
 
-logger = logging.getLogger("django_mcp")
+LOGGER = "django.request"
+"""Where Django logs each response with the status 404."""
 
 NOT_MOUNTED = (
-    "This is the path of the MCP server {name!r}, but the request reached Django: the ASGI "
-    "application does not mount the server. In asgi.py, write: from django_mcp.routing import "
+    "the ASGI application does not mount it. In asgi.py, write: from django_mcp.routing import "
     "mount, and application = mount(get_asgi_application())."
 )
 WSGI = (
-    "This is the path of the MCP server {name!r}, but a WSGI server has answered, which cannot "
-    "serve MCP. Run an ASGI server, such as: daphne mysite.asgi:application. For runserver, put "
-    '"daphne" at the top of INSTALLED_APPS and set ASGI_APPLICATION.'
+    "a WSGI server has answered, which cannot serve MCP. Run an ASGI server, such as: daphne "
+    'mysite.asgi:application. For runserver, put "daphne" at the top of INSTALLED_APPS and set '
+    "ASGI_APPLICATION."
 )
-PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>MCP server not mounted</title>
-<body style="font: 16px/1.5 sans-serif; max-width: 46rem; margin: 3rem auto">
-<h1>404: MCP server not mounted</h1><p>{}</p>
-<p>You see this page because <code>DEBUG</code> is True.</p></body></html>"""
+TEST_CLIENT = (
+    "Django's test clients do not pass through mount(). Use Client or SyncClient of "
+    'django_mcp.testing, with transport="http" for a test of the transport.'
+)
+
+
+class NotMountedFilter(logging.Filter):
+    """Adds the remedy to the record of a 404 at the path of an MCP server."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        request = getattr(record, "request", None)
+        if getattr(record, "status_code", None) == 404 and isinstance(request, HttpRequest):
+            name = _server_at(request.path_info)
+            if name is not None:
+                which = f"is the path of the MCP server {name!r}, but"
+                record.msg = f"{record.msg} {which} {_remedy(request)}"
+        return True
 
 
 def install() -> None:
-    """Answer such requests with the remedy instead of Django's technical 404 page.
-
-    Django has no setting for that page. It is called only under DEBUG, and only for a 404.
-    """
-    if getattr(debug.technical_404_response, "knows_mcp", False):
-        return
-    replaced: Any = _with_remedy(debug.technical_404_response)
-    replaced.knows_mcp = True
-    debug.technical_404_response = replaced
-
-
-def _with_remedy(original: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    @wraps(original)
-    def respond(request: HttpRequest, exception: Exception) -> HttpResponse:
-        name = _server_at(request.path_info)
-        return original(request, exception) if name is None else _explained(request, name)
-
-    return respond
+    """Let Django's own log record of such a request name the remedy."""
+    logger = logging.getLogger(LOGGER)
+    if not any(isinstance(each, NotMountedFilter) for each in logger.filters):
+        logger.addFilter(NotMountedFilter())
 
 
 def _server_at(path: str) -> str | None:
     served = {"/" + registry.path(each).strip("/"): each.name for each in registry.servers()}
-    found = Paths(served).find(path)
-    return None if found is None else found.value
+    endpoint = Paths(served).find(path)
+    return None if endpoint is None else endpoint.value
 
 
-def _explained(request: HttpRequest, name: str) -> HttpResponse:
-    text = (NOT_MOUNTED if isinstance(request, ASGIRequest) else WSGI).format(name=name)
-    logger.warning(text)
-    if request.method == "GET" and "text/html" in request.headers.get("Accept", ""):
-        return HttpResponse(format_html(PAGE, text), status=404)
-    error = {"jsonrpc": "2.0", "error": {"code": -32600, "message": text}}
-    return JsonResponse(error, status=404)
+def _remedy(request: HttpRequest) -> str:
+    if hasattr(mail, "outbox"):  # Only within Django's test environment.
+        return TEST_CLIENT
+    return NOT_MOUNTED if isinstance(request, ASGIRequest) else WSGI

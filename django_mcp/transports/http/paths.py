@@ -38,6 +38,24 @@ def leave(scope: Any, suffix: str) -> None:
         scope[PATH_KEY] = scope[PATH_KEY].removesuffix(suffix)
 
 
+def as_text(path: str, captured: Mapping[str, Any]) -> dict[str, str]:
+    """Return captured values as they are in a URL, to be stored."""
+    converters = RoutePattern(path.strip("/"), is_endpoint=True).converters
+    return {
+        name: converters[name].to_url(value) if name in converters else str(value)
+        for name, value in captured.items()
+    }
+
+
+def from_text(path: str, texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return the values of ``as_text`` again, converted; raises ValueError."""
+    converters = RoutePattern(path.strip("/"), is_endpoint=True).converters
+    return {
+        name: converters[name].to_python(text) if name in converters else text
+        for name, text in texts.items()
+    }
+
+
 class Paths(Generic[T]):
     """Values by the path of their endpoint, with or without a slash at its end."""
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from django_mcp.dispatch import dispatcher
+from django_mcp.dispatch.reply import encode_reply
 from django_mcp.log import log_repeated
 from django_mcp.protocol import jsonrpc, sse
 from django_mcp.protocol.errors import AuthenticationRequired, McpError
@@ -137,9 +137,9 @@ class HttpExchange(LoopExchange):
         # A background task of the handler may still write, which is ignored.
         self.gone = True
         if self.streaming:
-            await self._send_last(sse.event(dispatcher.encode(message)))
+            await self._send_last(sse.event(encode_reply(message)))
         else:
-            await self.respond(status, dispatcher.encode(message))
+            await self.respond(status, encode_reply(message))
 
     async def respond(self, status: int, body: bytes, headers: HeaderPairs = JSON_HEADERS) -> None:
         pairs = [*headers, *self._headers]

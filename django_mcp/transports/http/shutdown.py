@@ -11,8 +11,10 @@ import asyncio
 from typing import Any
 
 from django_mcp import conf
-from django_mcp.dispatch.handle import PerLoop, calls_in_flight
-from django_mcp.pubsub import bus, channel_layer
+from django_mcp.concurrency.loops import PerLoop
+from django_mcp.dispatch.calls_in_flight import calls_in_flight
+from django_mcp.pubsub import channel_layer
+from django_mcp.runtime import background
 from django_mcp.transports.http import sse_stream
 
 STOPPING = "The server is stopping"
@@ -37,7 +39,7 @@ class Shutdown:
     def begin(self) -> asyncio.Task[None]:
         """Begin, unless it has begun; the task is done when nothing is served any more."""
         if self._ending is None:
-            self._ending = bus.create_task(self._end())
+            self._ending = background.create_task(self._end())
         return self._ending
 
     def withdraw(self) -> None:
@@ -57,7 +59,7 @@ class Shutdown:
         if await _unfinished(conf.get().shutdown_timeout):
             for call in tuple(calls.calls):
                 call.end(STOPPING)
-            for task in bus.accepted_tasks():
+            for task in background.accepted_tasks():
                 task.cancel()
             if await _unfinished(ANSWER_WITHIN):
                 sse_stream.end_all()
@@ -73,8 +75,9 @@ async def _unfinished(seconds: float) -> set[asyncio.Task[Any]]:
         calls = tuple(calls_in_flight(loop).calls)
         tasks |= {call.task for call in calls if call.task is not None}
         tasks |= {stream.task for stream in sse_stream.open_streams() if stream.task is not None}
-        tasks = {task for task in tasks | bus.accepted_tasks() if not task.done()}
-        if not tasks or loop.time() >= deadline:
+        tasks = {task for task in tasks | background.accepted_tasks() if not task.done()}
+        is_done = not tasks and not background.has_accepted_threads()
+        if is_done or loop.time() >= deadline:
             return tasks
         if channel_layer.shared() is None:
             # Only this process could receive the response, and it accepts no connections.

@@ -16,11 +16,10 @@ from typing import Any, ClassVar
 
 from django_mcp import conf
 from django_mcp.auth.base import Principal
-from django_mcp.dispatch.handle import PerLoop
+from django_mcp.concurrency.loops import PerLoop
 from django_mcp.log import log_repeated
 from django_mcp.protocol import sse
-from django_mcp.pubsub import bus
-from django_mcp.runtime import threads
+from django_mcp.runtime import background, threads
 from django_mcp.server.server import Server
 from django_mcp.transports import frames
 from django_mcp.transports.http.request import HttpError, HttpRequest
@@ -198,7 +197,7 @@ class SseStream:
         is_due = now - self._checked_at > _bounded(CHECK_AFTER) - _tick_interval()
         if is_due and not self._is_checking:
             self._checked_at = now
-            bus.spawn(self.check())
+            background.spawn(self.check())
 
     async def check(self) -> None:
         """End the stream unless its caller is authenticated again; until then nothing is sent."""

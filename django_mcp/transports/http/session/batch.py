@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from django_mcp.dispatch import dispatcher
+from django_mcp.dispatch.reply import encode_reply
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import AuthenticationRequired, InvalidRequest, McpError
 from django_mcp.protocol.jsonrpc import Request, RequestId
@@ -49,7 +49,7 @@ class BatchExchange(SessionExchange):
         return super().status_of(error, revision)
 
     async def finish(self, message: dict[str, Any], status: int = 200) -> None:
-        self._replies.append(dispatcher.encode(message))
+        self._replies.append(encode_reply(message))
         self.release()
 
     async def finish_cancelled(self, message: dict[str, Any]) -> None:

@@ -22,7 +22,8 @@ from django_mcp.protocol.errors import InternalError, ParseError
 from django_mcp.protocol.jsonrpc import RequestId
 from django_mcp.protocol.revisions import BY_VERSION
 from django_mcp.protocol.sse import EventId
-from django_mcp.pubsub import bus, publisher
+from django_mcp.pubsub import publisher
+from django_mcp.runtime import background
 from django_mcp.stores.base import had_outage
 
 PREFIX = "p"
@@ -134,7 +135,7 @@ class StreamLog:
 
     def _start_writing(self) -> None:
         if self._writer is None and not self._is_broken:
-            self._writer = bus.create_task(self._write_all())
+            self._writer = background.create_task(self._write_all())
 
     async def _write_all(self) -> None:
         texts: list[str] = []

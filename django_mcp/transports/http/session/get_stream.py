@@ -24,6 +24,7 @@ from django_mcp.protocol.revisions import BY_VERSION, Feature
 from django_mcp.protocol.sse import EventId
 from django_mcp.protocol.subscriptions import UPDATED
 from django_mcp.pubsub import announcements, bus, catch_up, coalescing, publisher
+from django_mcp.runtime import background
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.server.server import Server
 from django_mcp.stores.base import Event, StoreFull
@@ -115,7 +116,7 @@ class SessionStream(SseStream, ABC):
 
     def _use(self, session: Session | None) -> None:
         """Read for the session as it is now: clients open streams while they initialize."""
-        if session is None:
+        if session is None or session.principal != self.principal.key:
             self.end()
         else:
             self._session = session
@@ -125,7 +126,7 @@ class SessionStream(SseStream, ABC):
         """Read now, or once more after the reading in progress."""
         self._has_news = True
         if self._reader is None and not self.gone:
-            self._reader = bus.create_task(self._read_all())
+            self._reader = background.create_task(self._read_all())
 
     async def _read_all(self) -> None:
         try:
@@ -161,7 +162,7 @@ class SessionStream(SseStream, ABC):
     def _missed(self) -> None:
         """Look at the session again: messages about it were lost."""
         if not self.gone:
-            bus.spawn(self._reload())
+            background.spawn(self._reload())
 
     async def _send_stored(self, text: str, event_id: str) -> None:
         """Send an event of the store, at the pace of the client."""
@@ -205,7 +206,7 @@ class StandaloneStream(SessionStream):
             self._name,
             activate=self._activate,
             drain=self._drain_reader,
-            retry=lambda: bus.spawn(self._reload()),
+            retry=lambda: background.spawn(self._reload()),
         )
         stored: LogPosition = self._session.active_stream.get("position")
         self._active.position = stored if resumed is None else resumed.log
@@ -236,7 +237,7 @@ class StandaloneStream(SessionStream):
             self._unsubscribe_from_broadcasts()
             here.unsubscribe(group, self._receive_event)
             # The server may cancel this task, and the lease has to be released all the same.
-            bus.spawn(self._close())
+            background.spawn(self._close())
 
     async def _subscribe_to_broadcasts(self) -> None:
         self._is_subscribed = True
@@ -297,6 +298,8 @@ class StandaloneStream(SessionStream):
                 self._wake_soon()
             case "ended":
                 self.end()
+            case "taken_over" if message["by"] != self.principal.key:
+                self.end()
             case "initialized":
                 self._session = self._session.apply([Change("initialized", "set", value=True)])
                 self._wake()
@@ -342,7 +345,7 @@ class StandaloneStream(SessionStream):
         self._wake()
 
     async def _read(self) -> None:
-        if not self._may_send:
+        if not self._may_send or not await self._is_of_caller():
             return
         self._read_at = self._loop.time()
         if self._resumed is not None:
@@ -356,6 +359,16 @@ class StandaloneStream(SessionStream):
                 self._has_log_news = True
                 raise
         await self._send_outbox()
+
+    async def _is_of_caller(self) -> bool:
+        """Whether no principal has taken the session over, whose messages these would be."""
+        if self._session.anonymous_at is None:
+            return True
+        session = await stores.sessions().load(self._session.id)
+        is_of_caller = session is not None and session.principal == self.principal.key
+        if not is_of_caller:
+            self.end()
+        return is_of_caller
 
     async def _send_outbox(self) -> None:
         """Send what waits for this session, and what an attempt has moved here that failed.
@@ -432,6 +445,8 @@ class ResumedStream(SessionStream):
         self._name, self._number = last_event.stream, last_event.sequence
         self._token = secrets.token_urlsafe(9)
         self._is_lease_due = True
+        self._has_sent_end = False
+        """Whether the client has its one answer: nothing may follow it."""
         self._is_replaced = False
         self._resumed_at = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
@@ -484,9 +499,14 @@ class ResumedStream(SessionStream):
                 self.end()
             case "ended":
                 self.end()
+            case "taken_over" if message["by"] != self.principal.key:
+                self.end()
 
     async def _read(self) -> None:
-        session, store = self._session.address, stores.events()
+        if self._has_sent_end:
+            return
+        session = self._session.address
+        store = stores.events()
         if self._is_lease_due:
             self._is_lease_due = False
             await event_log.end_abandoned(self._session, self._name)
@@ -502,6 +522,7 @@ class ResumedStream(SessionStream):
             await self._send_unseen_end()
         # A worker that died after it stored the response has not closed the stream.
         if is_closed or events is None or (events and not method_of(events[-1].data)):
+            self._has_sent_end = True
             self.end()
 
     async def _send_unseen_end(self) -> None:

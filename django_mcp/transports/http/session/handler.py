@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import sys
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,9 +17,11 @@ from typing import Any
 
 from django_mcp import conf, signals, stores
 from django_mcp.auth.base import Principal
-from django_mcp.dispatch import dispatcher, visibility
-from django_mcp.dispatch.dispatcher import Reply
-from django_mcp.dispatch.handle import TICK, PerLoop
+from django_mcp.concurrency.coroutines import start_task
+from django_mcp.concurrency.loops import PerLoop
+from django_mcp.dispatch import visibility
+from django_mcp.dispatch.calls_in_flight import TICK
+from django_mcp.dispatch.reply import Reply, error_reply
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change, Session, address
 from django_mcp.log import log_repeated
@@ -32,7 +33,7 @@ from django_mcp.protocol.revisions import BY_VERSION, Feature, Revision, Statefu
 from django_mcp.protocol.sse import EventId
 from django_mcp.pubsub import bus, catch_up, channel_layer, publisher
 from django_mcp.pubsub.pending_requests import ResponseRoute, deliver
-from django_mcp.runtime import threads
+from django_mcp.runtime import background, threads
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.runtime.threads import Scope
 from django_mcp.stores.base import StoreFull
@@ -101,15 +102,23 @@ class SessionHttp(AuthenticatedRequest):
         if self.server.has_hook("init"):
             await self._initialized(message, await self._session())
             return
-        session_id, was_initialized = self._session_id(), False
+        session_id = self._session_id()
+        was_initialized = False
 
         def check(session: Session) -> None:
             nonlocal was_initialized
+            if self._may_take_over(session):
+                raise _IsAnonymous
             self._check(session)
             was_initialized = session.initialized
 
         changes = [session_engine.INITIALIZED]
-        if await stores.sessions().update_checked(session_id, check, changes) is None:
+        try:
+            session = await stores.sessions().update_checked(session_id, check, changes)
+        except _IsAnonymous:
+            await self._initialized(message, await self._session())
+            return
+        if session is None:
             raise _not_found()
         if not was_initialized:
             await publisher.send_to_session(address(session_id), "initialized")
@@ -179,7 +188,7 @@ class SessionHttp(AuthenticatedRequest):
         try:
             reply, session = await _engine().open(frame, secrets.token_urlsafe(SESSION_ID_BYTES))
         except StoreFull as error:
-            raise HttpError(429, f"{error}: end one of them first") from error
+            raise _full(error) from error
         if session is not None:
             exchange.add_header(headers.SESSION_ID, session.id.encode())
             await signals.session_started.asend_robust(
@@ -197,8 +206,62 @@ class SessionHttp(AuthenticatedRequest):
         session = await stores.sessions().load(self._session_id())
         if session is None:
             raise _not_found()
+        if self._may_take_over(session):
+            session = await self._take_over(session)
         self._check(session)
         return session
+
+    def _may_take_over(self, session: Session) -> bool:
+        """Whether the session is anonymous, and the caller is not: they have logged in since."""
+        return (
+            session.anonymous_at is not None
+            and session.anonymous_at == self.principal.endpoint
+            and session.server == self.server.name
+            and not self.principal.is_anonymous
+        )
+
+    async def _take_over(self, session: Session) -> Session:
+        """Bind an anonymous session to the caller, who has its id and has authenticated.
+
+        Of several principals the first one gets it. Nothing that was begun before concerns it.
+        """
+        principal = self.principal
+        transport = self.request.caller(principal).transport
+        caller = session_engine.counted_as(self.server, principal, transport)
+        changes = session.for_principal(principal.key, caller)
+
+        def check(present: Session) -> None:
+            if present.anonymous_at is None:
+                raise _IsTaken
+
+        try:
+            taken = await stores.sessions().update_checked(session.id, check, changes)
+        except _IsTaken:
+            taken = await stores.sessions().load(session.id)
+        except StoreFull as error:
+            raise _full(error) from error
+        else:
+            await self._end_anonymous_work(session.address)
+            if taken is not None and taken.initializer:
+                taken = await self._init_again(taken)
+        if taken is None:
+            raise _not_found()
+        return taken
+
+    async def _init_again(self, session: Session) -> Session | None:
+        """Call the ``init`` hook for the new principal: what it assigned before is dropped."""
+        message = Notification(INITIALIZED, {})
+        if await _engine().call_init(self._notification(session), message, session):
+            return await stores.sessions().load(session.id)
+        await self._end(session)
+        return None
+
+    async def _end_anonymous_work(self, session: str) -> None:
+        for call in here().of(session):
+            if call.principal != self.principal.key:
+                call.end(TAKEN_OVER)
+        await stores.events().forget(session)
+        await publisher.send_to_session(session, "taken_over", by=self.principal.key)
 
     def _session_id(self) -> str:
         session_id = self.request.header(headers.SESSION_ID)
@@ -225,7 +288,12 @@ class SessionHttp(AuthenticatedRequest):
 
     async def delete(self) -> None:
         session_id = self._session_id()
-        if not await stores.sessions().delete_checked(session_id, self._check):
+
+        def check(session: Session) -> None:
+            if not self._may_take_over(session):
+                self._check(session)
+
+        if not await stores.sessions().delete_checked(session_id, check):
             raise _not_found()
         await self._ended(address(session_id))
         await self._plain().respond(204, b"", ())
@@ -276,6 +344,18 @@ class SessionHttp(AuthenticatedRequest):
         await exchange.finish(message, exchange.status_of(error, revision))
 
 
+class _IsAnonymous(Exception):
+    """The session is still that of an anonymous caller."""
+
+
+class _IsTaken(Exception):
+    """The session has got a principal meanwhile."""
+
+
+def _full(error: StoreFull) -> HttpError:
+    return HttpError(429, f"{error}: end one of them first")
+
+
 def _not_found() -> HttpError:
     return HttpError(404, "This session has ended: open a new one with initialize")
 
@@ -291,6 +371,7 @@ TOUCH = 20.0
 """Seconds after which a running call says that its session is used, at the latest."""
 INITIALIZED, CANCELLED = "notifications/initialized", "notifications/cancelled"
 ENDED, GIVEN_UP = "The session has ended", session_engine.GIVEN_UP
+TAKEN_OVER = "The caller of the session has logged in"
 
 
 class SessionCall(InFlightRequest):
@@ -301,6 +382,7 @@ class SessionCall(InFlightRequest):
         self._in_flight = _in_flight.of(exchange.loop)
         self.cancelled_early = bool(session.cancelled) and self.is_noted(session)
         self.session_id = session.id
+        self.principal = session.principal
         self.exchange = exchange
         exchange.request_id = request_id
         self.is_given_up = False
@@ -335,7 +417,7 @@ class SessionCall(InFlightRequest):
         scope = None if has_own else threads.hand_over_scope()
         # All requests of a batch are in flight at once, whether they wait for something or not.
         answering, loop = self._answer(engine, receive, scope), self.exchange.loop
-        task = loop.create_task(answering) if is_in_batch else _start(answering, loop)
+        task = loop.create_task(answering) if is_in_batch else start_task(answering, loop)
         if not task.done():
             self.task = task
         await self.exchange.until_over(task)
@@ -362,7 +444,7 @@ class SessionCall(InFlightRequest):
             self.monitor = monitor = SessionCallMonitor(self, receive, self._frame)
         except McpError as error:
             self._in_flight.end(self)
-            return dispatcher.error_reply(self._frame, error)
+            return error_reply(self._frame, error)
         try:
             if self.cancelled_early:
                 monitor.end(GIVEN_UP)
@@ -372,25 +454,13 @@ class SessionCall(InFlightRequest):
             if monitor.ended_by is None:
                 raise
             monitor.uncancel()
-            reply = dispatcher.error_reply(self._frame, Cancelled())
+            reply = error_reply(self._frame, Cancelled())
         finally:
             monitor.stop()
             self._in_flight.end(self)
             # They refer to each other, and would wait for the collector of cycles.
             self.monitor = self.task = None
         return reply
-
-
-def _start(
-    coroutine: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop
-) -> asyncio.Task[None]:
-    """Create the task of a call.
-
-    From Python 3.12 on, one that waits for nothing is over without an iteration of the loop.
-    """
-    if sys.version_info >= (3, 12):  # pragma: no cover
-        return asyncio.Task(coroutine, loop=loop, eager_start=True)
-    return loop.create_task(coroutine)
 
 
 class SessionCallMonitor(CallMonitor):
@@ -408,7 +478,7 @@ class SessionCallMonitor(CallMonitor):
     def _touch_soon(self) -> None:
         interval = max(1, int(min(TOUCH, stores.sessions().touch_interval) / TICK))
         if self._ticks >= interval:
-            bus.spawn(self._touch())
+            background.spawn(self._touch())
         self._touch_at = self._ticks // interval * interval + interval
 
     async def _touch(self) -> None:
@@ -422,14 +492,14 @@ class SessionCallMonitor(CallMonitor):
         if self._ticks >= self._touch_at:
             self._touch_soon()
         if self._joining is None and self._waiting is not None:
-            self._joining = bus.create_task(self._join())
+            self._joining = background.create_task(self._join())
         if self._ticks % LOOK_EVERY == 0 and bus.here().is_failing:
             self._missed()
 
     def _missed(self) -> None:
         """Read what messages about the session said that may be lost."""
         if self._joining is not None and self._joining.done():
-            self._joining = bus.create_task(self._read_session())
+            self._joining = background.create_task(self._read_session())
 
     def end(self, reason: str) -> None:
         super().end(reason)
@@ -461,6 +531,8 @@ class SessionCallMonitor(CallMonitor):
             return
         if session is None:
             self.end(ENDED)
+        elif session.principal != self._call.principal:
+            self.end(TAKEN_OVER)
         elif self._call.is_noted(session):
             self._call.cancel(GIVEN_UP)
 
@@ -469,8 +541,10 @@ class SessionCallMonitor(CallMonitor):
             self._call.cancel(message["reasons"][self._call.key])
         elif message["event"] == "ended":
             self.end(ENDED)
+        elif message["event"] == "taken_over" and message["by"] != self._call.principal:
+            self.end(TAKEN_OVER)
         elif message["event"] == "resumed":
-            bus.spawn(self._call.exchange.detach(message["stream"]))
+            background.spawn(self._call.exchange.detach(message["stream"]))
         elif message["event"] == "left":
             self._call.exchange.left(message["stream"])
 

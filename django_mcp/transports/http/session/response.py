@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from django_mcp.dispatch import dispatcher
+from django_mcp.dispatch.reply import encode_reply
 from django_mcp.protocol import jsonrpc, sse
 from django_mcp.protocol.jsonrpc import RequestId
 from django_mcp.protocol.revisions import BY_VERSION, Feature
-from django_mcp.pubsub import bus, publisher
+from django_mcp.pubsub import publisher
 from django_mcp.pubsub.pending_requests import PendingRequests, ResponseRoute
+from django_mcp.runtime import background
 from django_mcp.transports.http.request import HttpRequest
 from django_mcp.transports.http.response import HttpExchange, Send
 from django_mcp.transports.http.session.event_log import StreamLog
@@ -110,7 +111,7 @@ class SessionExchange(HttpExchange):
         super().disconnected()
         if self._log is not None:
             self._log.left()
-            bus.spawn(self._log.notify_readers())
+            background.spawn(self._log.notify_readers())
         self.release()
 
     async def detach(self, stream: str) -> None:
@@ -124,7 +125,7 @@ class SessionExchange(HttpExchange):
         if self._log is None:
             await super().finish(message, status)
             return
-        text = dispatcher.encode(message)
+        text = encode_reply(message)
         event = sse.event(text, id=str(self._log.append(text.decode(), is_response=True)))
         # Not after the client has read it: by then the lease may have run out.
         closing = self.loop.create_task(self._log.close())
@@ -209,7 +210,7 @@ class SessionExchange(HttpExchange):
         await super()._drain()
 
     def _post(self, message: dict[str, Any]) -> None:
-        bus.spawn_accepted(publisher.post_to_outbox(self.route.session.address, message))
+        background.spawn_accepted(publisher.post_to_outbox(self.route.session.address, message))
 
     async def _close_connection(self) -> None:
         """End the response, but not the stream: later events are only logged."""

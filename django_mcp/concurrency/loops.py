@@ -1,0 +1,83 @@
+"""What exists once for each event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from os import register_at_fork
+from typing import Any, Generic, TypeVar
+from weakref import WeakSet, finalize, ref
+
+T = TypeVar("T")
+Loop = asyncio.AbstractEventLoop
+
+
+def running_loop() -> Loop | None:
+    """The event loop that runs on this thread, or None."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+class PerLoop(Generic[T]):
+    """One object for each event loop, made at its first use. It ends with its loop.
+
+    They are found by the identity of the loop: a ``WeakKeyDictionary`` takes 0.5 µs more. A forked
+    child begins without any, because the loops of its parent do not run there.
+    """
+
+    __slots__ = ("__weakref__", "_loops", "_make", "_objects")
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._objects: dict[int, T] = {}
+        self._loops: dict[int, ref[Loop]] = {}
+        _registries.add(self)
+
+    def here(self) -> T:
+        """Return the object of the running loop."""
+        return self.of(asyncio.get_running_loop())
+
+    def of(self, loop: Loop) -> T:
+        """Return the object of ``loop``, which is made unless there is one."""
+        existing = self._objects.get(id(loop))
+        return self._add(loop) if existing is None else existing
+
+    def get(self, loop: Loop) -> T | None:
+        """Return the object of ``loop``, if there is one."""
+        return self._objects.get(id(loop))
+
+    def items(self) -> list[tuple[Loop, T]]:
+        """The loops that have an object, and these."""
+        pairs = []
+        for identity, existing in tuple(self._objects.items()):
+            reference = self._loops.get(identity)
+            loop = None if reference is None else reference()
+            if loop is not None:
+                pairs.append((loop, existing))
+        return pairs
+
+    def clear(self) -> None:
+        self._loops.clear()
+        self._objects.clear()
+
+    def _add(self, loop: Loop) -> T:
+        identity = id(loop)
+        if identity not in self._loops:
+            self._loops[identity] = ref(loop)
+            finalize(loop, self._forget, identity).atexit = False
+        return self._objects.setdefault(identity, self._make())
+
+    def _forget(self, identity: int) -> None:
+        self._loops.pop(identity, None)
+        self._objects.pop(identity, None)
+
+
+def _clear_all() -> None:
+    for registry in tuple(_registries):
+        registry.clear()
+
+
+_registries: WeakSet[PerLoop[Any]] = WeakSet()
+register_at_fork(after_in_child=_clear_all)

@@ -1,0 +1,127 @@
+"""The calls that are answered now: their timer, and their bounds by caller and by process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Protocol
+
+from django_mcp.concurrency.loops import PerLoop
+from django_mcp.frame.transport import caller_key
+from django_mcp.protocol.errors import ServerBusy, ServerStopping, TooManyRequests
+
+if TYPE_CHECKING:
+    from django_mcp.frame.frame import Frame
+
+TICK = 0.05
+"""Seconds between two ticks of a call."""
+
+
+class Limits(Protocol):
+    """The settings of the site which bound calls."""
+
+    @property
+    def max_in_flight(self) -> int: ...
+    @property
+    def max_in_flight_per_process(self) -> int: ...
+
+
+class Call:
+    """One call while it is answered."""
+
+    frame: Frame
+    counted_as: str | None = None
+    """The key of its caller, once calls are counted by caller."""
+    is_bound_here = False
+    """Whether no other process could answer it, as on a connection."""
+    task: asyncio.Task[Any] | None = None
+    """The task that answers it, up to the end of its response."""
+
+    def tick(self) -> None:
+        """Look after the call. A timer or a task for each call would cost as much as its answer."""
+
+    def abandon_requests(self, reason: str) -> None:
+        """Give up what the call has asked its client, which cannot respond any more."""
+
+    def end(self, reason: str) -> None:
+        """Cancel the call, whose response is then an error."""
+
+
+class CallsInFlight:
+    """The calls that are answered on one event loop: their timer, and their bounds.
+
+    They are counted by caller only while there are many. It has no reference to its loop, so that
+    both can be collected.
+    """
+
+    def __init__(self) -> None:
+        self.calls: dict[Call, None] = {}
+        self._counts: Counter[str] | None = None
+        self._is_ticking = False
+        self._is_closed = False
+
+    def begin(self, call: Call, limits: Limits, loop: asyncio.AbstractEventLoop) -> None:
+        """Add a call; raises TooManyRequests, ServerBusy and ServerStopping."""
+        count = len(self.calls)
+        if (
+            self._counts is not None
+            or count >= limits.max_in_flight
+            or count >= limits.max_in_flight_per_process
+        ):
+            self._count(call, limits)
+        self.calls[call] = None
+        if not self._is_ticking:
+            self._is_ticking = True
+            loop.call_later(TICK, self._tick, loop)
+
+    def end(self, call: Call) -> None:
+        del self.calls[call]
+        if self._counts is not None:
+            self._discount(call)
+
+    def close(self) -> None:
+        """Reject further calls, because the process ends."""
+        self._is_closed = True
+        # Each call is then counted, where it is rejected: others do not look at a flag.
+        self._counts = self._counts or Counter(map(_caller, self.calls))
+
+    def open(self) -> None:
+        """Accept calls again."""
+        self._is_closed = False
+
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._is_ticking = bool(self.calls)
+        if self._is_ticking:
+            loop.call_later(TICK, self._tick, loop)
+        for call in tuple(self.calls):
+            call.tick()
+
+    def _count(self, call: Call, limits: Limits) -> None:
+        if self._is_closed and not call.is_bound_here:
+            raise ServerStopping
+        if len(self.calls) >= limits.max_in_flight_per_process:
+            raise ServerBusy
+        if self._counts is None:
+            self._counts = Counter(map(_caller, self.calls))
+        caller = _caller(call)
+        if self._counts[caller] >= limits.max_in_flight:
+            raise TooManyRequests
+        self._counts[caller] += 1
+
+    def _discount(self, call: Call) -> None:
+        caller, counts = _caller(call), self._counts
+        assert counts is not None
+        counts[caller] -= 1
+        if not counts[caller]:
+            del counts[caller]
+        if not self.calls and not self._is_closed:
+            self._counts = None
+
+
+def _caller(call: Call) -> str:
+    if call.counted_as is None:
+        call.counted_as = caller_key(call.frame.principal, call.frame.transport)
+    return call.counted_as
+
+
+calls_in_flight = PerLoop(CallsInFlight).of

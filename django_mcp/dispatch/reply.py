@@ -1,0 +1,40 @@
+"""The reply to one request: what every transport sends, and what every step may answer instead."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from django_mcp.protocol import jsonrpc, preencoded
+from django_mcp.protocol.errors import ClientError, InternalError, McpError
+from django_mcp.protocol.revisions import NEWEST
+
+if TYPE_CHECKING:
+    from django_mcp.frame.frame import Frame
+
+logger = logging.getLogger("django_mcp")
+
+
+class Reply(NamedTuple):
+    """The response to one request, and the Frame as its handler left it."""
+
+    message: dict[str, Any]
+    frame: Frame
+    error: McpError | None = None
+
+
+def error_reply(frame: Frame, error: McpError) -> Reply:
+    """The reply with ``error``; an error that the client returned becomes an internal one."""
+    if isinstance(error, ClientError):
+        error = InternalError(error.description)
+    return Reply(jsonrpc.error(frame.message.id, frame.revision.error(error)), frame, error)
+
+
+def encode_reply(message: dict[str, Any]) -> bytes:
+    """The encoded response; an internal error for one that is not serializable."""
+    is_encoded = preencoded.has_encoded(message.get("result") or {})
+    try:
+        return preencoded.encode(message) if is_encoded else jsonrpc.encode(message)
+    except ValueError:
+        logger.exception("A response is not serializable as JSON")
+        return jsonrpc.encode(InternalError().to_json_rpc(message["id"], NEWEST))

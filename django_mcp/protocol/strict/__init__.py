@@ -1,1 +1,0 @@
-"""Strict mode: check messages of the server against their revision."""

@@ -1,0 +1,85 @@
+"""Background tasks, which have nothing of the call in which they are started.
+
+``create_task`` is for what somebody waits for, ``spawn`` for what nobody waits for, and
+``spawn_accepted`` for what was promised to somebody: a process that stops waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from django_mcp.concurrency.coroutines import result_of
+from django_mcp.log import log_repeated
+from django_mcp.runtime import threads
+
+T = TypeVar("T")
+
+
+def create_task(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Run ``coroutine`` in a background task of the running loop; its errors are logged.
+
+    It has neither the context variables of the call, since it often works for another client, nor
+    its database connections.
+    """
+    loop = asyncio.get_running_loop()
+    work = threads.in_scope(result_of, coroutine)
+    task = loop.create_task(work, context=threads.context_of_nobody())
+    _tasks.add(task)
+    task.add_done_callback(_on_done)
+    # It was not awaited if the task was cancelled at once.
+    task.add_done_callback(lambda _: coroutine.close())
+    return task
+
+
+def spawn(coroutine: Coroutine[Any, Any, Any]) -> None:
+    """``create_task`` for what nobody waits for."""
+    _ = create_task(coroutine)
+
+
+def spawn_accepted(coroutine: Coroutine[Any, Any, Any]) -> None:
+    """``spawn`` for what was promised to somebody: a process that stops waits for it."""
+    task = create_task(coroutine)
+    _accepted.add(task)
+    task.add_done_callback(_accepted.discard)
+
+
+def tasks() -> set[asyncio.Task[Any]]:
+    """The background tasks of all event loops that are not done."""
+    return set(_tasks)
+
+
+def accepted_tasks() -> set[asyncio.Task[Any]]:
+    """What the running event loop has been given by ``spawn_accepted``, and is not done."""
+    loop = asyncio.get_running_loop()
+    return {task for task in tuple(_accepted) if task.get_loop() is loop}
+
+
+def accept_thread() -> Future[None]:
+    """Return a future for ``spawn_accepted`` work on a thread of its own, to be set at its end."""
+    future: Future[None] = Future()
+    _threads.add(future)
+    future.add_done_callback(_threads.discard)
+    return future
+
+
+def has_accepted_threads() -> bool:
+    """Whether a thread of ``accept_thread`` is not done, whatever event loop serves clients."""
+    return bool(_threads)
+
+
+_threads: set[Future[None]] = set()
+
+
+def _on_done(task: asyncio.Task[Any]) -> None:
+    _tasks.discard(task)
+    if not task.cancelled() and task.exception() is not None:
+        text = "A background task failed"
+        log_repeated(logging.ERROR, text, exc_info=task.exception())
+
+
+_tasks: set[asyncio.Task[Any]] = set()
+_accepted: set[asyncio.Task[Any]] = set()

@@ -1,0 +1,19 @@
+"""What the header of the pages for users shows: ``{% mcp_page as page %}``."""
+
+from __future__ import annotations
+
+from django import template
+from django.template import Context
+
+from django_mcp.runtime import pages
+from django_mcp.runtime.pages import Page
+
+register = template.Library()
+
+
+@register.simple_tag(takes_context=True)
+def mcp_page(context: Context) -> Page:
+    """Return the name of the site, the links among its pages for users, and who looks at them."""
+    # The page at an endpoint is no view of Django, and says itself what its header shows.
+    given: Page | None = context.get("page")
+    return given or pages.page(getattr(context, "request", None))
