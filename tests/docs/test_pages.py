@@ -13,7 +13,7 @@ import pytest
 from django.db import connection
 
 import django_mcp
-from django_mcp import conf, registry
+from django_mcp import registry
 from django_mcp.components import converters
 from django_mcp.components.prompt import PromptOptions
 from django_mcp.components.resource import ResourceOptions
@@ -122,31 +122,6 @@ def test_every_page_is_linked_from_the_index() -> None:
     assert not missing, f"docs/index.md does not list {missing}: add them"
 
 
-def test_settings_reference_lists_every_setting_with_its_default() -> None:
-    rows = re.findall(r"^\| `([A-Z_]+)` \| `([^|]+)` \|", reference("settings"), re.MULTILINE)
-    assert dict(rows) == {key: default(key) for key in conf.KEYS}, (
-        "docs/reference/settings.md has a row | `KEY` | `default` | … for each key of conf.KEYS"
-    )
-
-
-def default(key: str) -> str:
-    """The default of a setting in the format of the reference."""
-    return COMPUTED_DEFAULTS.get(key) or repr(getattr(conf.Settings(name=""), key.lower()))
-
-
-COMPUTED_DEFAULTS = {
-    "NAME": "the package of ROOT_URLCONF",
-    "PROTOCOL_VERSIONS": "all of them",
-    "STORES": "the database",
-    "TASK_RUNNER": "in the process",
-    "SCOPE_HIERARCHY": "{}",
-    "SERIALIZERS": "{}",
-    "SYNC_THREAD_POOL_SIZE": "processors + 4, at most 32",
-    "ASYNC_ORM_THREADS": "processors + 4, at most 32",
-}
-"""Defaults that are computed or too long to be shown."""
-
-
 def test_api_reference_lists_every_public_name() -> None:
     shown = {part[3].split()[0] for part in PART.finditer(reference("api"))}
     named = {f"django_mcp.{name}" for name in django_mcp.__all__ if name != "questions"}
@@ -170,14 +145,6 @@ def test_api_reference_lists_exactly_the_supported_json_schema_dialects() -> Non
     )
     assert [each.removesuffix("#") for each in rows] == [*compiler.DIALECTS]
     assert rows[0] == compiler.DEFAULT_DIALECT
-
-
-def test_command_reference_has_a_heading_for_every_command() -> None:
-    text = reference("commands")
-    folders = (ROOT / "django_mcp").rglob("management/commands")
-    commands = [each.stem for folder in folders for each in folder.glob("mcp_*.py")]
-    missing = [name for name in commands if f"## {name}" not in text]
-    assert not missing, f"docs/reference/commands.md has no heading for {missing}: add it"
 
 
 def reference(name: str) -> str:
