@@ -17,7 +17,7 @@ from django.urls.resolvers import RoutePattern
 
 from django_mcp import conf, registry
 from django_mcp.auth.authentication import Authentication
-from django_mcp.auth.resource import WELL_KNOWN, site_prefix
+from django_mcp.auth.resource import WELL_KNOWN, path_in_site, with_prefix
 from django_mcp.pubsub import bus
 from django_mcp.runtime import background, lifespan
 from django_mcp.runtime.process import asgi_servers, garbage_collector, stop_signals
@@ -78,7 +78,7 @@ def _url_pattern(path: str, application: Asgi) -> URLPattern:
     paths = Paths({path: application})
 
     async def captured(scope: Any, receive: Any, send: Any) -> None:
-        if (found := paths.find(_path(scope))) is not None:
+        if (found := paths.find(path_in_site(scope))) is not None:
             found.enter(scope)
         await application(scope, receive, send)
 
@@ -120,24 +120,25 @@ def mount(django_application: Asgi) -> Asgi:
     """
     applications, metadata = _applications()
     paths = Paths(applications)
+    django = _below_prefix(django_application)
     mounted: dict[str, Asgi] = {}
     """What is at plain paths; empty before the first request, and while the process stops."""
 
     def watch() -> None:
         _prepare_process(stop)
-        mounted.update({"": django_application, **paths.plain})
+        mounted.update({"": django, **paths.plain})
 
     def stop(asgi_server: AsgiServer | None) -> asyncio.Future[None]:
         mounted.clear()
         return _begin_to_stop(asgi_server)
 
     def find(scope: Any) -> Asgi:
-        path = _path(scope)
+        path = path_in_site(scope)
         if f"{path}/".startswith(f"{WELL_KNOWN}/") and path not in paths.plain:
             return metadata
         found = paths.find(path)
         if found is None:
-            return django_application
+            return django
         found.enter(scope)
         return found.value
 
@@ -157,9 +158,18 @@ def mount(django_application: Asgi) -> Asgi:
             watch()
             await _lifespan(WrappedLifespan(django_application, scope), receive, send)
         else:
-            await django_application(scope, receive, send)
+            await django(scope, receive, send)
 
     return application
+
+
+def _below_prefix(django_application: Asgi) -> Asgi:
+    """Return Django's application, which gets the path with the prefix of the site."""
+
+    async def django(scope: Any, receive: Any, send: Any) -> None:
+        await django_application(with_prefix(scope), receive, send)
+
+    return django
 
 
 def _prepare_process(stop: stop_signals.Begin) -> None:
@@ -168,13 +178,6 @@ def _prepare_process(stop: stop_signals.Begin) -> None:
     stop_signals.watch(stop)
     if conf.get().gc_freeze:
         garbage_collector.freeze()
-
-
-def _path(scope: Any) -> str:
-    """The path of a request without the prefix of the site, which not every ASGI server removes."""
-    path: str = scope["path"]
-    prefix = site_prefix(scope)
-    return path[len(prefix) :] if prefix and path.startswith(f"{prefix}/") else path
 
 
 async def _lifespan(wrapped: WrappedLifespan, receive: Any, send: Any) -> None:

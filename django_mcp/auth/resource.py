@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from django.conf import settings as django_settings
 
@@ -118,6 +118,37 @@ def site_prefix(scope: Scope) -> str:
     """Return the path before all paths of the site, as Django determines it, without a slash."""
     prefix: str = conf.proxy().script_name or scope.get("root_path", "")
     return prefix.rstrip("/")
+
+
+def path_in_site(scope: Scope) -> str:
+    """Return the path of a request without the prefix of the site.
+
+    An ASGI server may have it in ``path`` or not, whatever the proxy in front of it removes.
+    """
+    path: str = scope["path"]
+    prefix = site_prefix(scope)
+    return path[len(prefix) :] if _is_below(path, prefix) else path
+
+
+def with_prefix(scope: Scope) -> Scope:
+    """Return ``scope`` as ASGI describes it: ``path`` contains ``root_path``, the site's prefix.
+
+    Django and Channels take that for granted: without the prefix in ``path``, Django redirects to
+    paths outside the site, such as the one after a login.
+    """
+    prefix = site_prefix(scope)
+    path: str = scope["path"]
+    if not prefix or (conf.proxy().script_name or "").endswith("/"):
+        # Django removes FORCE_SCRIPT_NAME as it is: with its last slash, nothing would resolve.
+        return scope
+    if _is_below(path, prefix):
+        return {**scope, "root_path": prefix}
+    raw_path = quote(prefix).encode("ascii") + (scope.get("raw_path") or b"")
+    return {**scope, "path": prefix + path, "raw_path": raw_path, "root_path": prefix}
+
+
+def _is_below(path: str, prefix: str) -> bool:
+    return bool(prefix) and f"{path}/".startswith(f"{prefix}/")
 
 
 def _scheme(scope: Scope) -> str:

@@ -60,8 +60,10 @@ class HttpSseClient:
 
 
 @asynccontextmanager
-async def connected(application: Application, **headers: str) -> AsyncIterator[HttpSseClient]:
-    scope = http_scope("GET", "/desk/sse", headers={"accept": "text/event-stream", **headers})
+async def connected(
+    application: Application, *, path: str = "/desk/sse", **headers: str
+) -> AsyncIterator[HttpSseClient]:
+    scope = http_scope("GET", path, headers={"accept": "text/event-stream", **headers})
     async with Exchange(application, scope) as stream:
         event = await stream.event()
         assert event is not None

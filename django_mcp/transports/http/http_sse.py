@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, quote
 
 from django_mcp import conf
 from django_mcp.auth.authentication import Authentication
+from django_mcp.auth.resource import path_in_site, site_prefix
 from django_mcp.log import log_repeated
 from django_mcp.protocol import jsonrpc, sse
 from django_mcp.pubsub import bus
@@ -67,10 +68,9 @@ class HttpSseConsumer(HttpConsumer):
 
     def _uri(self, address: str) -> str:
         key = self.server.sign(PURPOSE, self.principal.key, address)
-        root, path = self.request.scope.get("root_path", ""), self.request.scope["path"]
-        beside = path.rstrip("/").rpartition("/")[0]
-        prefix = "" if beside.startswith(root) else root
-        return f"{prefix}{beside}/{MESSAGES}?{KEY}={quote(key, safe='')}"
+        scope = self.request.scope
+        parent = path_in_site(scope).rstrip("/").rpartition("/")[0]
+        return f"{site_prefix(scope)}{parent}/{MESSAGES}?{KEY}={quote(key, safe='')}"
 
     async def take(self) -> None:
         """Forward a message to its connection; the response is sent on the stream (T-SSE-04)."""

@@ -49,6 +49,16 @@ async def test_first_event_names_the_message_endpoint(application: Application) 
         assert (listed["id"], len(listed["result"]["tools"])) == ("a", 6)
 
 
+@pytest.mark.parametrize("path", ["/desk/sse", "/app/desk/sse"])
+async def test_message_endpoint_is_below_the_prefix_of_the_site(
+    application: Application, settings: Any, path: str
+) -> None:
+    settings.FORCE_SCRIPT_NAME = "/app"
+
+    async with connected(application, path=path) as client:
+        assert urlsplit(client.endpoint_uri).path == "/app/desk/messages"
+
+
 @spec("T-SSE-07")
 async def test_each_connection_has_its_own_endpoint_uri(application: Application) -> None:
     async with connected(application) as one, connected(application) as two:
