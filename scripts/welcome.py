@@ -25,8 +25,9 @@ TEXT = """\
 MCP servers:
 {servers}
 
-Everybody may search tickets. my_tickets needs a login, set_priority the scope helpdesk:write, and
-close_ticket and delete_ticket need permissions, of which the demo user {user} has the first.
+Everybody may search tickets. my_tickets needs a login, and set_priority the scope helpdesk:write.
+close_ticket needs a permission that the demo user {user} has, and delete_ticket one that only
+admin has.
 
 1. Without an account:
      {anonymous}
@@ -41,8 +42,10 @@ For other clients: {config}
 A client's configuration:
 {clients}
 
+Pages, in a browser: {site}/
 Access tokens: {site}/tokens/
 Allowed programs: {site}/o/access
+Approvals: {site}/approvals/
 Admin: {site}/admin/ (admin / admin)"""
 
 
