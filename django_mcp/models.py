@@ -7,6 +7,7 @@ Columns that say so are encrypted by ``runtime.signing``.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.db import models
@@ -134,6 +135,9 @@ class StoredCall(models.Model):
     # Who works on it. Without a renewal, the work is lost when the lease ends.
     lease_by = models.CharField(_("lease holder"), max_length=64, blank=True)
     lease_until = models.DateTimeField(_("lease ends"), null=True, blank=True)
+
+    read_at: datetime
+    """The time of the database when the row was read, where the query asked for it."""
 
     class Meta:
         abstract = True

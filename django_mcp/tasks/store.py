@@ -2,7 +2,7 @@
 
 A row is committed before it is answered. Every change applies a function of ``protocol.tasks`` to
 the task as it is then. A row whose time is over does not exist, and one whose lease ended has
-failed, also where nobody has noted that yet.
+failed, also where nobody has noted that yet. The clock of all this is that of the database.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from django_mcp.protocol.tasks import Status, Task
 from django_mcp.runtime import signing
 from django_mcp.stores.base import STEP, StoreFull, had_outage, in_steps
 from django_mcp.stores.retries import ConcurrentUpdate, retried_on_thread
+from django_mcp.tasks import clock
+from django_mcp.tasks.clock import Now
 
 TABLE = "task"
 """The name under which columns are encrypted."""
@@ -36,6 +38,8 @@ START_LIMIT = timedelta(minutes=15)
 """Time in which a worker has to start a task. The message of one that was not started by then is
 lost: its worker died in an unfortunate moment, or its broker was flushed."""
 ACTIVE = sorted(map(str, tasks.ACTIVE))
+TIMES = ("created_at", "updated_at", "expires_at", "started_at", "lease_until")
+"""The columns that the clock of the database sets in a new row."""
 
 Apply = Callable[[Task], Task]
 
@@ -75,42 +79,44 @@ class TaskStore:
 
         ``holder`` leases it at once, for a process that begins with it, or has begun.
         """
-        now = timezone.now()
         if self._rows().filter(caller=new.caller).count() >= self._limit:
             raise StoreFull("The caller has too many tasks")
         facts = new._asdict()
-        call, ttl_ms = facts.pop("call"), facts.pop("ttl_ms")
+        call = facts.pop("call")
+        lifetime = timedelta(milliseconds=facts.pop("ttl_ms"))
         facts["principal"] = new.principal[:PRINCIPAL_LENGTH]
         task_id = secrets.token_urlsafe(32)
         row = McpTask(
             id=task_id,
             call=signing.encrypt(TABLE, task_id, "call", call),
             status=str(Status.WORKING),
-            created_at=now,
-            updated_at=now,
-            expires_at=now + timedelta(milliseconds=ttl_ms),
-            started_at=now if is_started else None,
+            created_at=Now(),
+            updated_at=Now(),
+            expires_at=clock.after(lifetime),
+            started_at=Now() if is_started else None,
             lease_by=holder if holder is not None and is_started else "",
-            lease_until=now + (START_LIMIT if holder is None else self.lease),
+            lease_until=clock.after(START_LIMIT if holder is None else self.lease),
             **facts,
         )
         row.save(force_insert=True, using=self._alias)
+        row.refresh_from_db(using=self._alias, fields=TIMES)
         return self._task(row)
 
     @retried_on_thread
     def start(self, task_id: str, holder: str) -> McpTask | None:
         """Lease a task that nobody has started; None for any other, so that it runs once."""
-        now = timezone.now()
         unstarted = self._rows().filter(pk=task_id, started_at=None, status__in=ACTIVE)
-        leased = {"lease_by": holder, "lease_until": now + self.lease, "started_at": now}
-        return self._find(task_id) if unstarted.update(**leased) else None
+        started = unstarted.update(
+            lease_by=holder, lease_until=clock.after(self.lease), started_at=Now()
+        )
+        return self._find(task_id) if started else None
 
     @retried_on_thread
     def renew(self, task_id: str, holder: str) -> Task | None:
         """Extend the lease; None if it is lost, or the task is gone."""
         held = self._rows().filter(pk=task_id, lease_by=holder)
         # Without an update if it has ended: the lease of an ended task means nothing.
-        held.filter(status__in=ACTIVE).update(lease_until=timezone.now() + self.lease)
+        held.filter(status__in=ACTIVE).update(lease_until=clock.after(self.lease))
         row = held.first()
         return None if row is None else self._task(row)
 
@@ -177,12 +183,11 @@ class TaskStore:
 
     @retried_on_thread
     def _prune_some(self) -> int:
-        now = timezone.now()
         every = McpTask._default_manager.using(self._alias)
-        for row in self._rows().filter(status__in=ACTIVE, lease_until__lt=now)[:STEP]:
+        for row in self._rows().filter(status__in=ACTIVE, lease_until__lt=Now())[:STEP]:
             if self._is_lost(row):
                 self._fail_lost(row)
-        expired = every.filter(expires_at__lte=now)
+        expired = every.filter(expires_at__lte=Now())
         names = list(expired.values_list("pk", flat=True)[:STEP])
         return expired.filter(pk__in=names).delete()[0] if names else 0
 
@@ -191,7 +196,7 @@ class TaskStore:
         return router.db_for_write(McpTask)
 
     def _rows(self) -> models.QuerySet[McpTask]:
-        return live(McpTask._default_manager.using(self._alias))
+        return live(McpTask._default_manager.using(self._alias)).annotate(read_at=Now())  # type: ignore[no-redef]
 
     def _find(self, task_id: str) -> McpTask | None:
         return self._rows().filter(pk=task_id).first()
@@ -201,7 +206,7 @@ class TaskStore:
         # After an outage, its process has the time of a lease to renew it.
         return (
             is_held
-            and row.lease_until < timezone.now()  # type: ignore[operator]
+            and row.lease_until < row.read_at  # type: ignore[operator]
             and not had_outage(self.lease.total_seconds())
         )
 
@@ -214,17 +219,16 @@ class TaskStore:
         after = apply(before)
         if after is before:
             return Changed(before, after)
-        now = timezone.now()
         columns = _columns(row.id, before, after)
         if after.is_final and not before.is_final:
-            columns["ended_at"] = now
+            columns["ended_at"] = Now()
         if release:
             columns["lease_by"] = ""
         unchanged = self._rows().filter(pk=row.pk, update_count=row.update_count)
-        columns |= {"updated_at": now, "update_count": F("update_count") + 1}
+        columns |= {"updated_at": Now(), "update_count": F("update_count") + 1}
         if not unchanged.update(**columns):
             raise ConcurrentUpdate
-        return Changed(before, replace(after, updated_at=_rfc3339(now)))
+        return Changed(before, replace(after, updated_at=_rfc3339(row.read_at)))
 
     def _task(self, row: McpTask) -> Task:
         outcome = _decrypted(row, "outcome", {})
@@ -249,7 +253,7 @@ class TaskStore:
 
 def live(rows: models.QuerySet[McpTask]) -> models.QuerySet[McpTask]:
     """The rows whose time is not over."""
-    return rows.filter(expires_at__gt=timezone.now())
+    return rows.filter(expires_at__gt=Now())
 
 
 def call_of(row: McpTask) -> dict[str, Any]:

@@ -1,0 +1,44 @@
+"""The clock of the database, by which leases and deadlines are set and compared.
+
+The clocks of workers differ: one that is ahead would take over what another one still runs.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db.models import DateTimeField, ExpressionWrapper
+from django.db.models.functions import Now as DjangoNow
+from django.utils import timezone
+
+
+class Now(DjangoNow):
+    """The time of the database, as Django stores times there.
+
+    Django's own ``Now`` has the time zone of the server on MySQL, and UTC on SQLite, whatever
+    USE_TZ says.
+    """
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        zone = "" if settings.USE_TZ else ", 'localtime'"
+        template = f"STRFTIME('%%%%Y-%%%%m-%%%%d %%%%H:%%%%M:%%%%f', 'NOW'{zone})"
+        return self.as_sql(compiler, connection, template=template, **context)
+
+    def as_mysql(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        template = "UTC_TIMESTAMP(6)"
+        if not settings.USE_TZ:
+            template = f"(UTC_TIMESTAMP(6) + INTERVAL {_seconds_ahead_of_utc()} SECOND)"
+        return self.as_sql(compiler, connection, template=template, **context)
+
+
+def _seconds_ahead_of_utc() -> int:
+    local = datetime.now(timezone.get_default_timezone())
+    offset = local.utcoffset() or timedelta()
+    return round(offset.total_seconds())
+
+
+def after(duration: timedelta) -> ExpressionWrapper[Any]:
+    """The time of the database after a duration, for an INSERT, an UPDATE or a condition."""
+    return ExpressionWrapper(Now() + duration, output_field=DateTimeField())
