@@ -99,10 +99,6 @@ def _seconds(value: Any) -> float:
     return float(value)
 
 
-def _seconds_or_zero(value: Any) -> float:
-    return 0.0 if value == 0 and not isinstance(value, bool) else _seconds(value)
-
-
 def _one_of(*choices: str) -> Check:
     return _expect(" or ".join(map(repr, choices)), lambda value: value in choices)
 
@@ -246,18 +242,6 @@ class Settings:
     page_size: int = _key(_at_least(1), 50)
     """Entries per page of a list."""
 
-    cache_ttl_ms: int = _key(_at_least(0), 0)
-    """Milliseconds for which clients may cache lists and contents. 0: only the author of a
-    component knows how long it stays valid."""
-
-    log_rate_limit: int | None = _key(_optional(_at_least(1)), None)
-    """Log messages per second to one client; the rest is dropped. None: no limit."""
-
-    notify_lists_on_initialize: bool = _key(_boolean, False)
-    """Whether each new session receives list-changed notifications for tools, resources and
-    prompts: clients which list them before they are ready then list them again. Off: some print
-    a traceback if their session ends while they do."""
-
     # Django around a handler.
 
     django_middleware: tuple[str, ...] | Literal["all"] = _key(_middleware, ())
@@ -273,35 +257,10 @@ class Settings:
     """Concurrent requests of one session, of one stdio client, and of one principal in one
     process; anonymous callers are counted by IP address. Further ones are rejected (429)."""
 
-    max_in_flight_per_process: int = _key(_at_least(1), 1000)
-    """Concurrent requests of all callers in one process. Further ones are rejected (503)."""
-
-    max_sessions_per_principal: int = _key(_at_least(1), 1000)
-    """Sessions of one principal or, on each server, of one IP address of anonymous callers. A
-    further one takes the place of the longest idle one."""
-
-    max_streams_per_session: int = _key(_at_least(1), 128)
-    """Streams of one session whose events are stored: more than MAX_IN_FLIGHT."""
-
-    max_listen_streams: int = _key(_at_least(1), 1000)
-    """Listen streams of one such caller in one process, and as many GET streams of sessions."""
-
-    max_subscriptions: int = _key(_at_least(1), 1000)
-    """Resource subscriptions of one session or one listen stream."""
-
-    max_waiting_approvals: int = _key(_at_least(1), 50)
-    """Calls of one principal that wait for an approval. Further ones are tool errors."""
-
-    max_events_per_stream: int = _key(_at_least(1), 1000)
-    """Stored events of one stream, for a client that reconnects."""
-
     # Time, in seconds.
 
     session_idle_timeout: float = _key(_seconds, 30 * 60.0)
     """Inactivity before a session expires. An open stream counts as activity."""
-
-    event_lifetime: float = _key(_seconds, 10 * 60.0)
-    """How long the events of a stream are stored for a client that reconnects."""
 
     client_response_timeout: float = _key(_seconds, 5 * 60.0)
     """How long a request to the client waits for its response: a user may have to read it."""
@@ -312,9 +271,6 @@ class Settings:
     shutdown_timeout: float = _key(_seconds, 20.0)
     """How long running calls may go on when the process is told to stop: less than the 30 seconds
     after which gunicorn and Kubernetes kill it."""
-
-    request_state_lifetime: float = _key(_seconds, 10 * 60.0)
-    """How long a client may take to retry a call with the requested input."""
 
     request_state_single_use: bool = _key(_boolean, False)
     """Whether such a call can be retried only once. It requires a cache shared by all workers."""
@@ -338,26 +294,9 @@ class Settings:
     """Where tasks run: the dotted path of the runner and its options. By default in the process
     that received the call."""
 
-    task_after: float = _key(_seconds_or_zero, 5.0)
-    """Seconds after which a running call is continued as a task, for clients of the tasks
-    extension and tools that support tasks. 0: each such call is a task."""
-
     task_ttl: float = _key(_seconds, 60 * 60.0)
     """Seconds from the creation of a task until it and its result are deleted, unless the client
     requests another time."""
-
-    task_max_ttl: float = _key(_seconds, 24 * 60 * 60.0)
-    """The longest time that a client can request."""
-
-    task_poll_interval: float = _key(_seconds, 1.0)
-    """Seconds between two requests of a client for the status of a task, as it is suggested."""
-
-    task_lease: float = _key(_seconds, 9.0)
-    """Seconds after which a task has failed whose process died."""
-
-    max_tasks_per_principal: int = _key(_at_least(1), 1000)
-    """Tasks of one principal or, on each server, of one IP address of anonymous callers, that are
-    not deleted yet. Further ones are rejected (429)."""
 
     # Transports.
 
@@ -383,10 +322,6 @@ class Settings:
 
     channel_layer: str = _key(_string, "default")
     """The alias of the channel layer which connects the workers."""
-
-    channel_layer_timeout: float = _key(_seconds, 5.0)
-    """How long a request waits for the channel layer, where it has to. For a notification, which
-    is stored as well, nothing waits."""
 
     sync_execution: Literal["threads", "thread_sensitive"] = _key(
         _one_of("threads", "thread_sensitive"), "threads"

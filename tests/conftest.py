@@ -11,6 +11,8 @@ from pathlib import Path
 import hypothesis as hypothesis
 import pytest
 
+from tests.constants import set_constants as set_constants
+
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Processes that tests start are not measured: it would make them slow.
     os.environ.pop("COVERAGE_PROCESS_CONFIG", None)

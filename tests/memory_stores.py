@@ -24,8 +24,7 @@ def configure(settings: Settings) -> Configure:
 
     def configure(**keys: Any) -> None:
         public = ["django_mcp.auth.anonymous.AnonymousAuthentication"]
-        quiet = {"NOTIFY_LISTS_ON_INITIALIZE": False}
-        settings.DJANGO_MCP = {"AUTHENTICATORS": public, "STORES": MEMORY, **quiet, **keys}
+        settings.DJANGO_MCP = {"AUTHENTICATORS": public, "STORES": MEMORY, **keys}
 
     configure()
     return configure

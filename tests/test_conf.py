@@ -55,7 +55,6 @@ def test_given_settings_are_stored_and_immutable(settings: Settings) -> None:
         "ALLOWED_ORIGINS": ["https://*.example.com"],
         "SESSION_IDLE_TIMEOUT": 60,
         "HANDLER_TIMEOUT": None,
-        "CACHE_TTL_MS": 0,
     }
     site = conf.get()
     assert site.name == "shop"
@@ -63,7 +62,6 @@ def test_given_settings_are_stored_and_immutable(settings: Settings) -> None:
     assert site.allowed_origins == ("https://*.example.com",)
     assert site.session_idle_timeout == 60.0
     assert site.handler_timeout is None
-    assert site.cache_ttl_ms == 0
     with pytest.raises(FrozenInstanceError):
         site.name = "another"  # type: ignore[misc]
 
@@ -116,8 +114,6 @@ def test_unknown_key_is_rejected_with_the_nearest_name(
         ("PAGE_SIZE", 0, "a whole number of at least 1"),
         ("PAGE_SIZE", True, "a whole number of at least 1"),
         ("PAGE_SIZE", 2.5, "a whole number of at least 1"),
-        ("CACHE_TTL_MS", -1, "a whole number of at least 0"),
-        ("CACHE_TTL_MS", False, "a whole number of at least 0"),
         ("SESSION_IDLE_TIMEOUT", None, "a number of seconds greater than 0"),
         ("SESSION_IDLE_TIMEOUT", float("inf"), "a number of seconds greater than 0"),
         ("HANDLER_TIMEOUT", 0, "None or a number of seconds greater than 0"),
@@ -152,15 +148,18 @@ def test_setting_that_is_not_a_dict_is_rejected(settings: Settings) -> None:
 
 
 class TestStores:
-    def test_default_stores_use_the_database_and_the_limits_of_the_site(
+    def test_default_stores_use_the_database_and_the_limits_in_their_options(
         self, settings: Settings
     ) -> None:
         settings.DJANGO_MCP = {
             "SESSION_IDLE_TIMEOUT": 11,
-            "MAX_SESSIONS_PER_PRINCIPAL": 12,
-            "MAX_EVENTS_PER_STREAM": 13,
-            "EVENT_LIFETIME": 14,
-            "MAX_STREAMS_PER_SESSION": 15,
+            "STORES": {
+                "sessions": {"BACKEND": DATABASE, "OPTIONS": {"limit_per_principal": 12}},
+                "events": {
+                    "BACKEND": "django_mcp.stores.database.DatabaseEventStore",
+                    "OPTIONS": {"limit": 13, "lifetime": 14, "streams": 15},
+                },
+            },
         }
         sessions, events = stores.sessions(), stores.events()
         assert isinstance(sessions, DatabaseSessionStore)

@@ -24,6 +24,8 @@ from django_mcp.models import StoredCall, delete_in_steps
 from django_mcp.runtime import signing
 
 TABLE = "approval"
+MAX_WAITING = 50
+"""Calls of one caller that wait for an approval: more than somebody decides in a day."""
 MAX_COMMENT = 1000
 """Characters."""
 
@@ -51,7 +53,7 @@ class ApprovalQuerySet(models.QuerySet["Approval"]):
             return found, False
         waiting = self.current().filter(caller=row.caller, status=Status.WAITING)
         live = waiting.filter(expires_at__gt=timezone.now())
-        if live.count() >= conf.get().max_waiting_approvals:
+        if live.count() >= MAX_WAITING:
             raise TooManyWaiting
         using = router.db_for_write(self.model)
         try:

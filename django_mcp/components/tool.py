@@ -112,7 +112,7 @@ class ToolOptions(Options, total=False):
     task_support: TaskSupport | None
     task_after: float | None
     """Seconds after which a running call is continued as a task, where the server decides; 0: at
-    once. By default at once for "required", and after TASK_AFTER for "optional"."""
+    once. By default at once for "required", and after 5 seconds for "optional"."""
     read_only: bool | None
     destructive: bool | None
     idempotent: bool | None

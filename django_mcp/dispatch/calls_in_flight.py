@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 TICK = 0.05
 """Seconds between two ticks of a call."""
+MAX_PER_PROCESS = 1000
+"""Calls of all callers in one process. Each takes memory while it waits; another process, or the
+same one a moment later, answers sooner than one that has so many."""
 
 
 class Limits(Protocol):
@@ -22,8 +25,6 @@ class Limits(Protocol):
 
     @property
     def max_in_flight(self) -> int: ...
-    @property
-    def max_in_flight_per_process(self) -> int: ...
 
 
 class Call:
@@ -63,11 +64,7 @@ class CallsInFlight:
     def begin(self, call: Call, limits: Limits, loop: asyncio.AbstractEventLoop) -> None:
         """Add a call; raises TooManyRequests, ServerBusy and ServerStopping."""
         count = len(self.calls)
-        if (
-            self._counts is not None
-            or count >= limits.max_in_flight
-            or count >= limits.max_in_flight_per_process
-        ):
+        if self._counts is not None or count >= limits.max_in_flight or count >= MAX_PER_PROCESS:
             self._count(call, limits)
         self.calls[call] = None
         if not self._is_ticking:
@@ -99,7 +96,7 @@ class CallsInFlight:
     def _count(self, call: Call, limits: Limits) -> None:
         if self._is_closed and not call.is_bound_here:
             raise ServerStopping
-        if len(self.calls) >= limits.max_in_flight_per_process:
+        if len(self.calls) >= MAX_PER_PROCESS:
             raise ServerBusy
         if self._counts is None:
             self._counts = Counter(map(_caller, self.calls))

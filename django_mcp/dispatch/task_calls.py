@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from django_mcp.dispatch.invocation import Answer
     from django_mcp.frame.frame import Frame
 
+TASK_AFTER = 5.0
+"""Seconds after which a running call is continued as a task: somebody who waits for longer wants to
+do something else meanwhile. ``task_after`` of a tool overrides it."""
 EXTENSION: Json = {"extensions": {tasks.EXTENSION: {}}}
 """What a client of the extension declares."""
 
@@ -84,7 +87,7 @@ def _decided(frame: Frame, tool: ToolComponent) -> Plan | None:
         return None
     if tool.task_after is not None:
         return Plan(tool.task_after)
-    return Plan(0 if support == "required" else frame.server.options.task_after)
+    return Plan(0 if support == "required" else TASK_AFTER)
 
 
 def is_declared(frame: Frame) -> bool:

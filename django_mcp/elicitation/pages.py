@@ -26,7 +26,7 @@ from django_mcp.components.base import ConfigurationError
 from django_mcp.elicitation import links
 from django_mcp.elicitation.links import Link
 from django_mcp.elicitation.models import PageAnswer
-from django_mcp.frame.client import input_requests
+from django_mcp.frame.client import input_requests, request_state
 from django_mcp.frame.client.input_requests import ElicitResult, InputRequest
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.errors import Json, ToolError
@@ -258,7 +258,7 @@ def _result(answer: PageAnswer | ElicitResult[None], page: Page) -> ElicitResult
 
 
 def _link(frame: Frame, message: str, page: Page, timeout: float, identity: str) -> Link:
-    lifetime = max(timeout, conf.get().request_state_lifetime)
+    lifetime = max(timeout, request_state.LIFETIME)
     return Link(
         id=identity,
         user=str(frame.user.pk),

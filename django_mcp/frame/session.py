@@ -81,7 +81,7 @@ class Session(NamedTuple):
 
     @property
     def counted_as(self) -> str:
-        """Sessions of which this is equal count together toward MAX_SESSIONS_PER_PRINCIPAL."""
+        """Sessions of which this is equal count together toward the limit of the session store."""
         return self.caller or self.principal
 
     def apply(self, changes: Iterable[Change]) -> Session:

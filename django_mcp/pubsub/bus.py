@@ -21,7 +21,6 @@ from weakref import WeakKeyDictionary
 
 from channels.layers import BaseChannelLayer
 
-from django_mcp import conf
 from django_mcp.concurrency.loops import running_loop
 from django_mcp.log import log_repeated
 from django_mcp.pubsub import channel_layer
@@ -46,6 +45,9 @@ others see within this time that they have lost one."""
 HEARTBEAT_TIMEOUT = 1.0
 """Seconds after which a bus that has not received its own beat is no longer in the group."""
 BEATS = "mcp.beats"
+TIMEOUT = 5.0
+"""Seconds for which a request waits for the channel layer, where it has to. What is stored as well,
+such as a notification, waits for nothing."""
 ATTEMPTS = (0.05, 0.3)
 """Seconds before each further attempt to send to a mailbox: after a restart of the layer, the
 connections to it fail once."""
@@ -400,9 +402,8 @@ def _to_mailbox(mailbox: str, message: Message) -> dict[str, Any]:
 
 async def _send_to(channel: str, message: dict[str, Any]) -> bool:
     """Pass a message to the layer; return whether it has accepted it."""
-    timeout = conf.get().channel_layer_timeout
     for delay in (*ATTEMPTS, None):
-        if await channel_layer.attempt(lambda layer: layer.send(channel, message), timeout):
+        if await channel_layer.attempt(lambda layer: layer.send(channel, message), TIMEOUT):
             return True
         if delay is None or channel_layer.breaker.is_hanging:
             break

@@ -79,7 +79,7 @@ class Capabilities:
         experimental: dict[str, Any] = {}
         if (keepalive := self._server.keepalive) is not None:
             experimental["keepalive"] = keepalive.to_protocol()
-        if (per_second := self._server.effective_log_rate_limit) is not None:
+        if (per_second := self._server.log_rate_limit) is not None:
             experimental["loggingRateLimit"] = {"enabled": True, "perSecond": per_second}
         return experimental
 

@@ -16,14 +16,7 @@ class ServerOptions:
     versions: tuple[str, ...] = tuple(revision.version for revision in REVISIONS)
     page_size: int = 50
     client_response_timeout: float = 60.0
-    request_state_lifetime: float = 600.0
     handler_timeout: float | None = None
-    cache_ttl_ms: int = 0
-    log_rate_limit: int | None = None
-    subscriptions: int = 1000
-    notify_lists_on_initialize: bool = False
-    task_after: float = 5.0
-    """Seconds after which a running call may be continued as a task."""
     scopes: tuple[str, ...] = ()
     """The scopes that every access token needs, on servers without their own."""
     scope_hierarchy: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -81,7 +81,7 @@ class Server(Hooks):
         capabilities: Json | None = None,
         cache: CacheHint | None = None,
         page_size: int | None = None,
-        notify_lists_on_initialize: bool | None = None,
+        notify_lists_on_initialize: bool = False,
         serialize_requests: bool = False,
         requires_request_state: bool = True,
         keepalive_ms: int | None = None,
@@ -106,7 +106,7 @@ class Server(Hooks):
         self.middleware = tuple(middleware)
         self.cache = cache
         self.page_size = page_size
-        self._notify_lists_on_initialize = notify_lists_on_initialize
+        self.notify_lists_on_initialize = notify_lists_on_initialize
         self.serialize_requests = serialize_requests
         self.requires_request_state = requires_request_state
         self.set_keepalive(keepalive_ms)
@@ -291,17 +291,12 @@ class Server(Hooks):
     @cached_property
     def cache_members(self) -> Mapping[str, Any]:
         """The caching members of results whose component has no hint of its own."""
-        return (self.cache or CacheHint(ttl_ms=self.options.cache_ttl_ms)).to_protocol()
+        return (self.cache or CacheHint(ttl_ms=0)).to_protocol()
 
     @property
     def scopes(self) -> frozenset[str]:
         """The scopes that every access token needs: its own, else those of the site."""
         return frozenset(self.options.scopes if self._scopes is None else self._scopes)
-
-    @property
-    def notify_lists_on_initialize(self) -> bool:
-        own = self._notify_lists_on_initialize
-        return self.options.notify_lists_on_initialize if own is None else own
 
     def revisions(self, statefulness: Statefulness) -> tuple[Revision, ...]:
         """Return the served revisions of this statefulness, oldest first."""
@@ -350,17 +345,11 @@ class Server(Hooks):
     def set_log_rate_limit(self, per_second: int | None) -> None:
         """Send each client at most so many log messages per second, and drop the rest.
 
-        0 sends all of them; None uses the site's LOG_RATE_LIMIT. Each worker counts separately.
+        None or 0 sends all of them. Each worker counts separately.
         """
         if per_second is not None and per_second < 0:
             raise ValueError("A rate limit is a number of messages, 0 or more")
-        self._log_rate_limit = per_second
-
-    @property
-    def effective_log_rate_limit(self) -> int | None:
-        """The number of log messages per second that one client receives; None for no limit."""
-        own = self._log_rate_limit
-        return (self.options.log_rate_limit if own is None else own) or None
+        self.log_rate_limit = per_second or None
 
 
 def _checked_policy(name: str, policy: Any) -> WhenDenied | None:

@@ -13,30 +13,40 @@ from django.utils.module_loading import import_string
 from django_mcp import conf
 from django_mcp.stores.base import EventStore, SessionStore
 
+SESSIONS_PER_PRINCIPAL = 1000
+"""Sessions of one caller: far more than a person opens, and bounded for one that opens sessions
+without end. The anonymous callers behind one proxy may count as one caller."""
+EVENTS_PER_STREAM = 1000
+"""Events that a client can miss while it is away, and still read all of them."""
+EVENT_LIFETIME = 10 * 60.0
+"""Seconds in which a client comes back, if it does."""
+STREAMS_PER_SESSION = 128
+"""More than MAX_IN_FLIGHT, because each request that runs may have a stream."""
+
 KINDS: Mapping[str, type] = {"sessions": SessionStore, "events": EventStore}
 
 
 @functools.cache
 def sessions() -> SessionStore:
-    """The site's session store, with the limits in its settings."""
+    """The site's session store; OPTIONS override its limits."""
     site = conf.get()
     store: SessionStore = _make(
         "sessions",
         idle_timeout=site.session_idle_timeout,
-        limit_per_principal=site.max_sessions_per_principal,
+        limit_per_principal=SESSIONS_PER_PRINCIPAL,
     )
     return store
 
 
 @functools.cache
 def events() -> EventStore:
-    """The site's event store, with the limits in its settings."""
+    """The site's event store; OPTIONS override its limits."""
     site = conf.get()
     store: EventStore = _make(
         "events",
-        limit=site.max_events_per_stream,
-        lifetime=site.event_lifetime,
-        streams=site.max_streams_per_session,
+        limit=EVENTS_PER_STREAM,
+        lifetime=EVENT_LIFETIME,
+        streams=STREAMS_PER_SESSION,
         # Those of sessions which clients abandoned need not outlive the sessions.
         abandoned_after=site.session_idle_timeout * 1.1,
     )

@@ -36,6 +36,8 @@ from django_mcp.transports.http import paths
 OWN_PARAMS = frozenset({"task", "inputResponses", "requestState"})
 """Parameters of the request that are not those of its task."""
 MIN_TTL_MS = 1000
+MAX_TTL_MS = 24 * 60 * 60 * 1000
+"""What a client can request, unless TASK_TTL is longer: a day, after which nobody asks any more."""
 
 
 class CallerGone(Exception):
@@ -68,8 +70,9 @@ def path_params(frame: Frame) -> Mapping[str, Any]:
 
 def describe(frame: Frame, ttl_ms: int | None) -> NewTask:
     """The row of a task for the call on ``frame``."""
-    principal, site = frame.principal, conf.get()
-    wanted = round(site.task_ttl * 1000) if ttl_ms is None else max(ttl_ms, MIN_TTL_MS)
+    principal = frame.principal
+    default_ttl_ms = round(conf.get().task_ttl * 1000)
+    requested_ttl_ms = default_ttl_ms if ttl_ms is None else max(ttl_ms, MIN_TTL_MS)
     return NewTask(
         server=frame.server.name,
         tool=frame.message.params["name"],
@@ -79,7 +82,7 @@ def describe(frame: Frame, ttl_ms: int | None) -> NewTask:
         owner=owner_of(frame),
         caller=digest(frames.counted_as(frame.server, principal, frame.transport)),
         call=facts_of(frame),
-        ttl_ms=min(wanted, round(site.task_max_ttl * 1000)),
+        ttl_ms=min(requested_ttl_ms, max(MAX_TTL_MS, default_ttl_ms)),
     )
 
 

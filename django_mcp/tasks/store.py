@@ -11,15 +11,12 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import cache
 from typing import Any, NamedTuple
 
-from django.core.signals import setting_changed
 from django.db import models, router
 from django.db.models import F, Q
 from django.utils import timezone
 
-from django_mcp import conf
 from django_mcp.models import PRINCIPAL_LENGTH, McpTask
 from django_mcp.protocol import tasks
 from django_mcp.protocol.errors import Json
@@ -37,6 +34,14 @@ NOT_STARTED: Json = {"code": -32603, "message": "No worker has started this task
 START_LIMIT = timedelta(minutes=15)
 """Time in which a worker has to start a task. The message of one that was not started by then is
 lost: its worker died in an unfortunate moment, or its broker was flushed."""
+LEASE = 9.0
+"""Seconds after which a task has failed whose process died, or could not reach the database: long
+enough for three renewals, one of which may fail, and short for somebody who waits."""
+MAX_TASKS_PER_CALLER = 1000
+"""Tasks of one caller that are not deleted yet: far more than a program looks at, and bounded for
+one that starts them without end."""
+POLL_INTERVAL = 1.0
+"""Seconds between two requests of a client for the status of a task, as it is suggested."""
 ACTIVE = sorted(map(str, tasks.ACTIVE))
 TIMES = ("created_at", "updated_at", "expires_at", "started_at", "lease_until")
 """The columns that the clock of the database sets in a new row."""
@@ -323,20 +328,6 @@ async def prune(pause: float = 0.0) -> int:
     return await get().prune(pause=pause)
 
 
-@cache
 def get() -> TaskStore:
-    """The tasks of this site, with the limits in its settings."""
-    site = conf.get()
-    return TaskStore(
-        lease=site.task_lease,
-        limit=site.max_tasks_per_principal,
-        poll_interval=site.task_poll_interval,
-    )
-
-
-def _forget(*, setting: str, **_: Any) -> None:
-    if setting in conf.READ:
-        get.cache_clear()
-
-
-setting_changed.connect(_forget, dispatch_uid="django_mcp.tasks")
+    """The tasks of this site."""
+    return TaskStore(lease=LEASE, limit=MAX_TASKS_PER_CALLER, poll_interval=POLL_INTERVAL)

@@ -202,7 +202,7 @@ def _frame(
 
 def _limiter(server: Server, session_id: str | None) -> LogRateLimiter | None:
     """Limits the log messages to this client; each worker counts for itself."""
-    per_second = server.effective_log_rate_limit
+    per_second = server.log_rate_limit
     if per_second is None:
         return None
     if session_id is None:

@@ -12,6 +12,7 @@ from django.utils.module_loading import import_string
 
 from django_mcp import conf, signals, stores
 from django_mcp.dispatch.handle import Site
+from django_mcp.frame.client import request_state
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change, Session, address
 from django_mcp.pubsub import publisher
@@ -23,7 +24,7 @@ from django_mcp.server.server import Server
 def get() -> Site:
     """The functions of this site, for sessions that are kept in its store."""
     settings = conf.get()
-    single_use = signing.SingleUse(settings.request_state_lifetime, settings.handler_timeout)
+    single_use = signing.SingleUse(request_state.LIFETIME, settings.handler_timeout)
     return Site(
         start=lifespan.start,
         process=_process if settings.frame_processors else None,

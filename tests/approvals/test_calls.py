@@ -28,6 +28,7 @@ from tests.approvals.till import (
     text_of,
     user,
 )
+from tests.constants import SetConstants
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -210,9 +211,9 @@ async def test_anonymous_caller_has_to_log_in(server: Server) -> None:
 
 
 async def test_number_of_waiting_calls_is_bounded(
-    server: Server, ann: User, bob: User, configure: Any
+    server: Server, ann: User, bob: User, set_constants: SetConstants
 ) -> None:
-    configure(MAX_WAITING_APPROVALS=2)
+    set_constants(MAX_WAITING_APPROVALS=2)
     async with Client(server, user=ann) as client:
         first = id_of(await client.call_tool("pay", {"amount": 1}))
         await client.call_tool("pay", {"amount": 2})

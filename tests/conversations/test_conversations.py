@@ -120,7 +120,9 @@ def _notifications_are_not_merged(monkeypatch: pytest.MonkeyPatch) -> None:
 async def replay(path: Path) -> None:
     """Write the client's messages, and compare those of the server."""
     pipes, known = Pipes(), Placeholders()
-    conversation = stdio.StdioConnection(registry.configure(desk()), cast(BinaryIO, pipes))
+    server = desk()
+    server.notify_lists_on_initialize = True
+    conversation = stdio.StdioConnection(registry.configure(server), cast(BinaryIO, pipes))
     serving = asyncio.ensure_future(conversation.serve(pipes.read()))
     methods: dict[str, str] = {}
     for line in read(path):
@@ -179,7 +181,7 @@ def _check_schema(version: str, received: Any, methods: dict[str, str]) -> None:
 )
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 async def test_server_messages_match_the_transcript(path: Path, settings: Settings) -> None:
-    settings.DJANGO_MCP = {"STORES": MEMORY, "NOTIFY_LISTS_ON_INITIALIZE": True}
+    settings.DJANGO_MCP = {"STORES": MEMORY}
 
     await replay(path)
 

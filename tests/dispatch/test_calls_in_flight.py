@@ -13,12 +13,12 @@ from django_mcp.auth.base import Principal
 from django_mcp.dispatch.calls_in_flight import Call, CallsInFlight
 from django_mcp.frame.transport import HttpTransport
 from django_mcp.protocol.errors import ServerBusy, TooManyRequests
+from tests.constants import SetConstants
 
 
 @dataclass(frozen=True)
 class Limits:
     max_in_flight: int = 2
-    max_in_flight_per_process: int = 4
 
 
 def call(subject: str = "", address: str = "10.0.0.1") -> Call:
@@ -75,12 +75,15 @@ async def test_anonymous_callers_of_different_ipv6_networks_are_counted_apart() 
 
 
 @pytest.mark.parametrize("per_process", [1, 4])
-async def test_calls_of_all_callers_are_bounded(per_process: int) -> None:
+async def test_calls_of_all_callers_are_bounded(
+    per_process: int, set_constants: SetConstants
+) -> None:
+    set_constants(MAX_IN_FLIGHT_PER_PROCESS=per_process)
     in_flight = CallsInFlight()
     calls = [call(str(number)) for number in range(per_process)]
-    await begin(in_flight, *calls, max_in_flight_per_process=per_process)
+    await begin(in_flight, *calls)
     with pytest.raises(ServerBusy):
-        await begin(in_flight, call("zoe"), max_in_flight_per_process=per_process)
+        await begin(in_flight, call("zoe"))
     for each in calls:
         in_flight.end(each)
-    await begin(in_flight, call("zoe"), max_in_flight_per_process=per_process)
+    await begin(in_flight, call("zoe"))

@@ -17,7 +17,6 @@ from tests.memory_stores import MEMORY
 
 SETTINGS = {
     "AUTHENTICATORS": ["django_mcp.auth.anonymous.AnonymousAuthentication"],
-    "NOTIFY_LISTS_ON_INITIALIZE": False,
     "STORES": MEMORY,
     # Handlers that wait for their client are part of the servers.
     "CLIENT_RESPONSE_TIMEOUT": 0.2,

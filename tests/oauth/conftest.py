@@ -63,7 +63,6 @@ def site(
         "STORES": MEMORY,
         "SYNC_EXECUTION": "thread_sensitive",
         "ALLOWED_ORIGINS": ["https://page.example"],
-        "NOTIFY_LISTS_ON_INITIALIZE": False,
     }
     # Otherwise the toolkit keeps what it made of the settings of another test.
     settings.OAUTH2_PROVIDER = provider_settings(SCOPES, ALWAYS_RELOAD_OAUTHLIB_CORE=True)

@@ -14,6 +14,7 @@ from django_mcp.pubsub import bus, channel_layer
 from django_mcp.pubsub.bus import Delivery
 from django_mcp.pubsub.channel_layer import LOCAL, SITE, TYPE
 from django_mcp.testing.asgi import TIMEOUT
+from tests.constants import SetConstants
 from tests.memory_stores import configure
 from tests.pubsub.fake_layer import FakeLayer, acknowledgement, layer, remote_message, until
 
@@ -322,17 +323,17 @@ async def test_message_to_a_mailbox_is_sent_again_over_a_new_connection(layer: F
 
 
 async def test_mailbox_on_a_layer_that_hangs_is_unreachable_within_the_limit(
-    layer: FakeLayer, configure: Any, monkeypatch: pytest.MonkeyPatch
+    layer: FakeLayer, set_constants: SetConstants, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(channel_layer, "HINT_TIMEOUT", 0.01)
     loop = asyncio.get_running_loop()
-    configure(CHANNEL_LAYER_TIMEOUT=0.3)
+    set_constants(LAYER_TIMEOUT=0.3)
     own = await bus.here().open_mailbox(lambda message: None)
     layer.hangs = True
     began = loop.time()
     assert await bus.send("elsewhere/box", {"a": 1}) is Delivery.UNREACHABLE
     assert loop.time() - began >= 0.25
-    configure(CHANNEL_LAYER_TIMEOUT=1000.0)  # While the layer hangs, it is tried shortly.
+    set_constants(LAYER_TIMEOUT=1000.0)  # While the layer hangs, it is tried shortly.
     assert await bus.send("elsewhere/box", {"a": 2}) is Delivery.UNREACHABLE
     layer.hangs = False
     assert await bus.send("elsewhere/box", {"a": 3}) is Delivery.SENT

@@ -21,6 +21,7 @@ from django_mcp.stores.memory import MemoryEventStore
 from django_mcp.testing.asgi import Exchange
 from django_mcp.transports.http.session import handler
 from django_mcp.transports.session_engine import key_of
+from tests.constants import SetConstants
 from tests.memory_stores import configure
 from tests.pubsub.failing_store import fail_first
 from tests.pubsub.fake_layer import FakeLayer, layer, remote_message, until
@@ -160,9 +161,9 @@ async def test_hints_of_a_log_that_begins_anew_are_not_taken_for_old_ones(
 
 
 async def test_announcements_beyond_the_end_of_the_log_count_as_a_change_of_everything(
-    shop: Server, configure: Any, monkeypatch: pytest.MonkeyPatch
+    shop: Server, set_constants: SetConstants, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    configure(MAX_EVENTS_PER_STREAM=2)
+    set_constants(EVENTS_PER_STREAM=2)
     async with listening(shop) as stream:
         for _ in range(5):
             await stores.events().append(

@@ -21,6 +21,7 @@ from django_mcp.frame.session import address
 from django_mcp.pubsub import bus, publisher
 from django_mcp.server.notifications import Notifications
 from django_mcp.testing.asgi import TIMEOUT, Exchange
+from tests.constants import SetConstants
 from tests.memory_stores import configure
 from tests.spec import spec
 from tests.transports.http_peer import MODERN, PRIMED, Peer, message_of
@@ -278,8 +279,10 @@ async def test_subscription_to_a_template_that_takes_the_uri_is_accepted(shop: S
     assert reply.json()["result"] == {}
 
 
-async def test_subscription_beyond_the_limit_is_rejected(shop: Server, configure: Any) -> None:
-    configure(MAX_SUBSCRIPTIONS=1)
+async def test_subscription_beyond_the_limit_is_rejected(
+    shop: Server, set_constants: SetConstants
+) -> None:
+    set_constants(MAX_SUBSCRIPTIONS=1)
     shop.resource("shop://more")(lambda: "x")
     peer = Peer(shop)
     await peer.initialize()

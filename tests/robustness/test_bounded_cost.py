@@ -21,6 +21,7 @@ from pydantic import BaseModel, Field
 from pytest_django import Settings
 
 from django_mcp import ConfigurationError, Frame, Server
+from tests.constants import SetConstants
 from tests.memory_stores import Configure
 from tests.robustness import stores
 from tests.robustness.peer import (
@@ -539,9 +540,9 @@ async def test_handler_that_waits_too_long_for_a_thread_is_rejected(configure: C
 @spec("cost-17")
 @pytest.mark.parametrize("other", ["address", "server"])
 async def test_sessions_of_one_anonymous_client_shut_nobody_else_out(
-    other: str, configure: Configure
+    other: str, set_constants: SetConstants
 ) -> None:
-    configure(MAX_SESSIONS_PER_PRINCIPAL=3)
+    set_constants(SESSIONS_PER_PRINCIPAL=3)
     server, further = Server("shop"), Server("office")
     for _ in range(3):
         opened = await Peer(server, NEWEST_SESSION, client=("10.0.0.1", 5000)).initialize()
@@ -557,9 +558,9 @@ async def test_sessions_of_one_anonymous_client_shut_nobody_else_out(
 
 
 async def test_new_session_takes_the_place_of_the_oldest_of_its_address(
-    configure: Configure,
+    set_constants: SetConstants,
 ) -> None:
-    configure(MAX_SESSIONS_PER_PRINCIPAL=2)
+    set_constants(SESSIONS_PER_PRINCIPAL=2)
     server = Server("shop")
     peers = [Peer(server, NEWEST_SESSION, client=("10.0.0.1", 5000 + n)) for n in range(3)]
     statuses = [(await peer.initialize(ready=False)).status for peer in peers]
@@ -571,9 +572,9 @@ async def test_new_session_takes_the_place_of_the_oldest_of_its_address(
 
 @spec("cost-18")
 async def test_listen_streams_of_one_anonymous_client_shut_nobody_else_out(
-    configure: Configure,
+    set_constants: SetConstants,
 ) -> None:
-    configure(MAX_LISTEN_STREAMS=2)
+    set_constants(MAX_STREAMS=2)
     server = Server("shop")
     flood = Peer(server, client=("10.0.0.1", 5000))
     other = Peer(server, client=("10.0.0.2", 5000))
@@ -589,8 +590,10 @@ async def test_listen_streams_of_one_anonymous_client_shut_nobody_else_out(
     assert message.get("method") == "notifications/subscriptions/acknowledged", message
 
 
-async def test_streams_that_are_opened_at_once_stay_within_the_limit(configure: Configure) -> None:
-    configure(MAX_LISTEN_STREAMS=2)
+async def test_streams_that_are_opened_at_once_stay_within_the_limit(
+    set_constants: SetConstants,
+) -> None:
+    set_constants(MAX_STREAMS=2)
     peer = Peer(Server("shop"))
     exchanges = [peer.open(peer.listen(number, toolsListChanged=True)) for number in range(5)]
     async with AsyncExitStack() as stack:
@@ -602,8 +605,10 @@ async def test_streams_that_are_opened_at_once_stay_within_the_limit(configure: 
 
 
 @pytest.mark.parametrize("other", ["address", "session"])
-async def test_get_streams_of_one_caller_are_bounded(other: str, configure: Configure) -> None:
-    configure(MAX_LISTEN_STREAMS=2)
+async def test_get_streams_of_one_caller_are_bounded(
+    other: str, set_constants: SetConstants
+) -> None:
+    set_constants(MAX_STREAMS=2)
     server = Server("shop")
     peers = [Peer(server, NEWEST_SESSION, client=("10.0.0.1", 5000 + n)) for n in range(3)]
     if other == "address":
@@ -618,8 +623,8 @@ async def test_get_streams_of_one_caller_are_bounded(other: str, configure: Conf
     assert statuses == [200, 200, 200 if other == "address" else 429]
 
 
-async def test_session_in_use_is_not_ended_for_another(configure: Configure) -> None:
-    configure(MAX_SESSIONS_PER_PRINCIPAL=1)
+async def test_session_in_use_is_not_ended_for_another(set_constants: SetConstants) -> None:
+    set_constants(SESSIONS_PER_PRINCIPAL=1)
     server = Server("shop")
     used = Peer(server, NEWEST_SESSION)
     await used.initialize()

@@ -28,7 +28,12 @@ from tests.databases import scratch_database
 SHORT = {
     "AUTHENTICATORS": ["django_mcp.auth.anonymous.AnonymousAuthentication"],
     "SESSION_IDLE_TIMEOUT": 0.3,
-    "EVENT_LIFETIME": 0.3,
+    "STORES": {
+        "events": {
+            "BACKEND": "django_mcp.stores.database.DatabaseEventStore",
+            "OPTIONS": {"lifetime": 0.3},
+        }
+    },
     "HOUSEKEEPING_INTERVAL": 0.2,
 }
 

@@ -93,7 +93,7 @@ def test_only_errors_of_a_missing_server_are_an_outage(error: Exception, expecte
 
 
 def test_streams_of_abandoned_sessions_expire_soon_after_them(settings: Settings) -> None:
-    settings.DJANGO_MCP = {"SESSION_IDLE_TIMEOUT": 1000, "EVENT_LIFETIME": 60}
+    settings.DJANGO_MCP = {"SESSION_IDLE_TIMEOUT": 1000}
     assert 1000 < stores.events().abandoned_after < 1200
-    settings.DJANGO_MCP = {"SESSION_IDLE_TIMEOUT": 60, "EVENT_LIFETIME": 600}
+    settings.DJANGO_MCP = {"SESSION_IDLE_TIMEOUT": 60}
     assert stores.events().abandoned_after == 600

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from django_mcp.dispatch.invocation import Answer
     from django_mcp.frame.frame import Frame
 
+MAX_SUBSCRIPTIONS = 1000
+"""Resources and tasks of one session, or of one listen stream: each is compared with every
+notification."""
+
 
 async def listen(frame: Frame) -> Answer:
     """Send the notifications which the client listens for, until its stream ends."""
@@ -90,9 +94,10 @@ def _uri(frame: Frame) -> str:
 
 
 def _check_count(frame: Frame, uris: Collection[str]) -> None:
-    limit = frame.server.options.subscriptions
-    if len(uris) > limit:
-        raise InvalidParams(f"A client may subscribe to at most {limit} resources and tasks")
+    if len(uris) > MAX_SUBSCRIPTIONS:
+        raise InvalidParams(
+            f"A client may subscribe to at most {MAX_SUBSCRIPTIONS} resources and tasks"
+        )
 
 
 def _declares(capabilities: Json, category: str, flag: str) -> bool:

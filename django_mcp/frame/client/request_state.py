@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from django_mcp.protocol.revisions import Revision
     from django_mcp.server.server import Server
 
+LIFETIME = 10 * 60.0
+"""Seconds in which a client may retry a call with the requested input: a user may have to read the
+request and think about it."""
+
 
 class RetryInput(NamedTuple):
     """What a repeated call brings: responses, and what was assigned before the input request."""
@@ -48,10 +52,11 @@ def read(
         raise InvalidParams("params.inputResponses must be an object of result objects")
     if "requestState" not in params:
         return FIRST if server.requires_request_state else RetryInput(responses)
-    signed, age, text = params["requestState"], server.options.request_state_lifetime, None
+    signed = params["requestState"]
+    text = None
     if isinstance(signed, str):
         target = _target(method, params)
-        text = server.unsign("request_state", principal, signed, *target, max_age=age)
+        text = server.unsign("request_state", principal, signed, *target, max_age=LIFETIME)
     if text is None:
         raise InvalidParams(
             "params.requestState is not one that this request was given, or too old"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
-from django_mcp import conf
+from django_mcp import conf, stores
 from django_mcp.auth.authentication import Authentication
 from django_mcp.auth.resource import path_in_site, site_prefix
 from django_mcp.log import log_repeated
@@ -61,7 +61,7 @@ class HttpSseConsumer(HttpConsumer):
         )
         stream = Stream(http)
         rejection = HttpError(429, "Too many connections are open: close one of them first")
-        with stream.open_within(conf.get().max_sessions_per_principal, rejection):
+        with stream.open_within(stores.SESSIONS_PER_PRINCIPAL, rejection):
             caller = self.request.caller(self.principal)
             connection = Connection(self.server, stream, caller, scheme="sse")
             await stream.serve(connection, self._uri)

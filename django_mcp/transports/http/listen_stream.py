@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from django_mcp import conf
 from django_mcp.dispatch.reply import encode_reply
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol import sse
 from django_mcp.protocol.errors import InvalidRequest
 from django_mcp.protocol.subscriptions import Filter
+from django_mcp.transports.http import sse_stream
 from django_mcp.transports.http.response import HttpExchange
 from django_mcp.transports.http.sse_stream import AuthenticatedRequest, SseStream
 from django_mcp.transports.subscription import Subscription
@@ -55,6 +55,6 @@ class ListenExchange(HttpExchange):
     async def listen(self, frame: Frame, wanted: Filter, /) -> None:
         stream = ListenStream(self._http, frame, wanted)
         rejection = InvalidRequest("Too many streams are open: close one of them first")
-        with stream.open_within(conf.get().max_listen_streams, rejection):
+        with stream.open_within(sse_stream.MAX_STREAMS, rejection):
             self._stream = stream
             await stream.serve()

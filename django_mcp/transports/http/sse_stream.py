@@ -33,6 +33,9 @@ CHECK_TIMEOUT = 30.0
 """Seconds which that may take."""
 LOOK_AGAIN = 0.05
 """Seconds between two looks at busy streams of a process that ends."""
+MAX_STREAMS = 1000
+"""Open streams of one kind and one caller in a process: an agent may have one for each of its
+sessions, and the anonymous callers behind one proxy may count as one caller."""
 MAX_BUFFERED = 1024 * 1024
 """Bytes that may wait for a client which does not read. Its stream is then closed."""
 

@@ -43,7 +43,11 @@ def lifetime_in(seconds: float) -> float:
 def settings(seconds: float) -> dict[str, Any]:
     """The times of the site."""
     lifetime = lifetime_in(seconds)
-    expiry = {"SESSION_IDLE_TIMEOUT": lifetime, "EVENT_LIFETIME": lifetime}
+    events = {
+        "BACKEND": "django_mcp.stores.database.DatabaseEventStore",
+        "OPTIONS": {"lifetime": lifetime},
+    }
+    expiry = {"SESSION_IDLE_TIMEOUT": lifetime, "STORES": {"events": events}}
     return {**expiry, "HOUSEKEEPING_INTERVAL": lifetime / PRUNINGS}
 
 

@@ -16,7 +16,6 @@ from django_mcp.frame.client.log_levels import LogRateLimiter
 from django_mcp.log import ClientHandler, level_of
 from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
-from tests.memory_stores import Configure
 from tests.spec import spec
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
@@ -87,16 +86,14 @@ class TestLogRateLimit:
 
         assert [log["level"] for log in client.logs] == ["warning"]
 
-    async def test_server_log_rate_limit_overrides_the_setting(
-        self, client_for: ClientFor, configure: Configure
+    @pytest.mark.parametrize("limit", [None, 0])
+    async def test_all_messages_are_sent_without_a_limit(
+        self, client_for: ClientFor, limit: int | None
     ) -> None:
-        configure(LOG_RATE_LIMIT=1)
-        async with client_for(self.server()) as client:
+        async with client_for(self.server(log_rate_limit=limit)) as client:
             await client.call_tool("chat")
-        async with client_for(self.server(log_rate_limit=0)) as other:
-            await other.call_tool("chat")
 
-        assert (len(client.logs), len(other.logs)) == (1, 5)
+        assert len(client.logs) == 5
 
     def test_negative_log_rate_limit_is_rejected(self) -> None:
         with pytest.raises(ValueError, match="0 or more"):

@@ -22,6 +22,7 @@ from django_mcp.tasks import execution
 from django_mcp.tasks.store import TaskStore
 from django_mcp.testing import Client
 from django_mcp.testing.client import ErrorResponse
+from tests.constants import SetConstants
 from tests.memory_stores import Configure
 from tests.spec import spec
 
@@ -667,8 +668,10 @@ async def test_own_tasks_are_listed_in_pages(configure: Configure) -> None:
 
 
 @spec("TASK-A6", "TASK-B0")
-async def test_number_of_tasks_of_a_caller_is_limited(configure: Configure, version: str) -> None:
-    configure(MAX_TASKS_PER_PRINCIPAL=2)
+async def test_number_of_tasks_of_a_caller_is_limited(
+    set_constants: SetConstants, version: str
+) -> None:
+    set_constants(MAX_TASKS_PER_CALLER=2)
     async with client_of(make_server(), version) as client:
         for _ in range(2):
             await create(client, "endless")
@@ -678,9 +681,9 @@ async def test_number_of_tasks_of_a_caller_is_limited(configure: Configure, vers
 
 
 async def test_call_is_not_continued_as_a_task_above_the_limit(
-    configure: Configure, monkeypatch: pytest.MonkeyPatch
+    set_constants: SetConstants, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    configure(MAX_TASKS_PER_PRINCIPAL=1)
+    set_constants(MAX_TASKS_PER_CALLER=1)
     release = asyncio.Event()
     reports: list[str] = []
 
@@ -706,9 +709,9 @@ async def test_call_is_not_continued_as_a_task_above_the_limit(
 @spec("TASK-32", "TASK-33", "TASK-B0")
 @pytest.mark.parametrize(("wish", "ttl"), [(None, 3_600_000), (10, 1000), (10**12, 7_200_000)])
 async def test_requested_lifetime_is_bounded(
-    configure: Configure, wish: int | None, ttl: int
+    set_constants: SetConstants, wish: int | None, ttl: int
 ) -> None:
-    configure(TASK_MAX_TTL=7200)
+    set_constants(MAX_TASK_TTL_MS=7_200_000)
     async with Client(make_server(), version=SESSION) as client:
         params = {"name": "endless", "arguments": {}, "task": {"ttl": wish}}
         created = await client.request("tools/call", params)

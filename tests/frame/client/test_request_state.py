@@ -10,7 +10,7 @@ from django.contrib.auth.models import AnonymousUser
 from django_mcp import Frame, Server
 from django_mcp.testing import Client
 from django_mcp.testing.plugin import TRANSPORTS
-from tests.memory_stores import Configure
+from tests.constants import SetConstants
 from tests.spec import spec
 
 pytestmark = pytest.mark.usefixtures("configure")
@@ -133,9 +133,9 @@ async def test_request_state_is_valid_on_another_worker_and_after_key_rotation(
 
 @spec("2026/ST-05", "2026/MRTR-07")
 async def test_expired_request_state_is_rejected(
-    configure: Configure, monkeypatch: pytest.MonkeyPatch
+    set_constants: SetConstants, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    configure(REQUEST_STATE_LIFETIME=60)
+    set_constants(REQUEST_STATE_LIFETIME=60)
     now = 1_000_000.0
     monkeypatch.setattr("django.core.signing.time.time", lambda: now)
 

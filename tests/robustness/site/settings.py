@@ -26,7 +26,6 @@ USE_TZ = True
 DJANGO_MCP = {
     "NAME": "robustness",
     "AUTHENTICATORS": ["django_mcp.auth.anonymous.AnonymousAuthentication"],
-    "NOTIFY_LISTS_ON_INITIALIZE": False,
     **json.loads(os.environ.get("ROBUSTNESS_SETTINGS", "{}")),
 }
 LOGGING = {

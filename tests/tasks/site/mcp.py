@@ -7,6 +7,9 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from django_mcp import Frame, Server
+from django_mcp.tasks import store
+
+store.LEASE = float(os.environ.get("TASKS_LEASE", "30"))
 
 jobs = Server("jobs", authenticators=["django_mcp.auth.anonymous.AnonymousAuthentication"])
 FOLDER = Path(os.environ.get("TASKS_FOLDER", "."))

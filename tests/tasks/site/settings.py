@@ -24,5 +24,4 @@ TASKS = {"default": {"BACKEND": "django_tasks_db.DatabaseBackend"}}
 RUNNER = os.environ.get("TASKS_RUNNER", "django_tasks.DjangoTasksRunner")
 DJANGO_MCP |= {
     "TASK_RUNNER": {"BACKEND": f"django_mcp.tasks.runners.{RUNNER}"},
-    "TASK_LEASE": float(os.environ.get("TASKS_LEASE", "30")),
 }

@@ -18,6 +18,7 @@ from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import InternalError, MissingClientCapability
 from django_mcp.stores.memory import MemorySessionStore
 from django_mcp.testing.asgi import Exchange, http_scope, perform
+from tests.constants import SetConstants
 from tests.memory_stores import Configure
 from tests.spec import spec
 from tests.transports.wire import (
@@ -303,9 +304,9 @@ async def test_session_of_another_server_is_not_found() -> None:
 
 
 async def test_session_is_rejected_while_all_of_its_caller_are_in_use(
-    configure: Configure,
+    set_constants: SetConstants,
 ) -> None:
-    configure(MAX_SESSIONS_PER_PRINCIPAL=2)
+    set_constants(SESSIONS_PER_PRINCIPAL=2)
     server = shop()
     for _ in range(2):
         await opened("2025-11-25", server)

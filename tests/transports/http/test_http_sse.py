@@ -11,6 +11,7 @@ import pytest
 from django_mcp import registry, routing
 from django_mcp.testing.asgi import Application, Exchange, http_scope, perform
 from django_mcp.transports.http import http_sse, shutdown, sse_stream
+from tests.constants import SetConstants
 from tests.spec import spec
 from tests.transports.http.session.test_get_stream import (
     INITIAL_NOTIFICATIONS,
@@ -181,9 +182,9 @@ async def test_malformed_messages_are_rejected(application: Application) -> None
 
 
 async def test_connection_beyond_the_session_limit_is_rejected(
-    application: Application, configure: Any
+    application: Application, set_constants: SetConstants
 ) -> None:
-    configure(HTTP_SSE=True, MAX_SESSIONS_PER_PRINCIPAL=1)
+    set_constants(SESSIONS_PER_PRINCIPAL=1)
     scope = http_scope("GET", "/desk/sse", headers={"accept": "text/event-stream"})
     async with connected(application):
         assert (await perform(application, scope)).status == 429

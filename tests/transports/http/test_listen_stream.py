@@ -10,6 +10,7 @@ import pytest
 
 from django_mcp.pubsub import coalescing
 from django_mcp.transports.http import sse_stream
+from tests.constants import SetConstants
 from tests.spec import spec
 from tests.transports.http.session.test_get_stream import NameHeaderAuthentication, has_no_output
 from tests.transports.http_peer import MODERN, Peer, message_of
@@ -182,8 +183,10 @@ async def test_listen_stream_is_not_limited_by_the_handler_timeout(
         assert (await message_of(stream))["method"] == "notifications/tools/list_changed"
 
 
-async def test_listen_stream_beyond_the_limit_is_rejected(desk: Desk, configure: Any) -> None:
-    configure(MAX_LISTEN_STREAMS=1)
+async def test_listen_stream_beyond_the_limit_is_rejected(
+    desk: Desk, set_constants: SetConstants
+) -> None:
+    set_constants(MAX_STREAMS=1)
     peer = peer_of(desk)
     async with peer.open_post(peer.listen(id=1)) as stream:
         await message_of(stream)
@@ -202,8 +205,10 @@ async def test_malformed_filter_is_rejected(desk: Desk, notifications: Any) -> N
     assert (reply.status, reply.json()["error"]["code"]) == (400, -32602)
 
 
-async def test_too_many_resource_subscriptions_are_rejected(desk: Desk, configure: Any) -> None:
-    configure(MAX_SUBSCRIPTIONS=1)
+async def test_too_many_resource_subscriptions_are_rejected(
+    desk: Desk, set_constants: SetConstants
+) -> None:
+    set_constants(MAX_SUBSCRIPTIONS=1)
     peer = peer_of(desk)
     reply = await peer.post(peer.listen(id=1, resourceSubscriptions=["desk://news", "desk://x"]))
     assert (reply.status, reply.json()["error"]["code"]) == (400, -32602)

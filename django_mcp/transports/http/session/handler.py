@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from django_mcp import conf, signals, stores
+from django_mcp import signals, stores
 from django_mcp.auth.base import Principal
 from django_mcp.concurrency.coroutines import start_task
 from django_mcp.concurrency.loops import PerLoop
@@ -38,6 +38,7 @@ from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.runtime.threads import Scope
 from django_mcp.stores.base import StoreFull
 from django_mcp.transports import frames, session_engine, site
+from django_mcp.transports.http import sse_stream
 from django_mcp.transports.http.monitor import CallMonitor
 from django_mcp.transports.http.request import HttpError, Receive
 from django_mcp.transports.http.response import HttpExchange
@@ -318,7 +319,7 @@ class SessionHttp(AuthenticatedRequest):
             end, server = partial(self._end, session), self.server
             stream = StandaloneStream(self, session, position, server, self._may_read, end)
         rejection = HttpError(429, "Too many streams are open: close one of them first")
-        with stream.open_within(conf.get().max_listen_streams, rejection):
+        with stream.open_within(sse_stream.MAX_STREAMS, rejection):
             await stream.serve()
 
     async def _may_read(self, principal: Principal, session: Session, uri: str) -> bool:

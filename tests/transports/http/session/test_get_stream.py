@@ -16,6 +16,7 @@ from django_mcp.pubsub import bus, publisher
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.transports.http import sse_stream
 from django_mcp.transports.http.session import get_stream
+from tests.constants import SetConstants
 from tests.pubsub.fake_layer import until
 from tests.spec import spec
 from tests.transports.http_peer import (
@@ -153,8 +154,10 @@ class NameHeaderAuthentication:
         return Principal(scheme="named", subject=name)
 
 
-async def test_get_stream_beyond_the_limit_is_rejected(desk: Desk, configure: Any) -> None:
-    configure(MAX_STREAMS_PER_SESSION=2)
+async def test_get_stream_beyond_the_limit_is_rejected(
+    desk: Desk, set_constants: SetConstants
+) -> None:
+    set_constants(STREAMS_PER_SESSION=2)
     peer = await ready(desk)
     async with peer.stream(), peer.stream(), peer.open_get() as third:
         assert await third.status() == 429

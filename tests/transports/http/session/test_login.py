@@ -12,7 +12,7 @@ from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.auth.base import Principal
 from django_mcp.frame.session import Session
 from django_mcp.pubsub import publisher
-from tests.memory_stores import Configure
+from tests.constants import SetConstants
 from tests.transports.http.token_servers import Tokens, bearer, desk
 from tests.transports.http_peer import PRIMED, Peer, message_of
 from tests.transports.wire import SESSIONS, Wire
@@ -303,9 +303,9 @@ async def test_init_hook_is_called_again_for_who_has_logged_in() -> None:
 
 
 async def test_session_counts_as_one_of_the_principal_after_the_login(
-    configure: Configure,
+    set_constants: SetConstants,
 ) -> None:
-    configure(MAX_SESSIONS_PER_PRINCIPAL=1)
+    set_constants(SESSIONS_PER_PRINCIPAL=1)
     server = shop()
     peer = await opened(server)
     await text_of(as_caller(peer, "ann"), "recall")
