@@ -221,7 +221,7 @@ def test_false_default_is_found(sentence: str) -> None:
 @pytest.mark.parametrize(
     "sentence",
     [
-        "the task has failed after `TASK_LEASE` seconds (9 by default).",
+        "a worker accepts the token for `TOKEN_CACHE_TTL` seconds (5 by default).",
         "A session that nobody uses expires after `SESSION_IDLE_TIMEOUT` (30 minutes).",
         "Set `CONN_MAX_AGE` to `60`. By default, 4 workers run.",
         "| setting | default |\n|---|---|\n| `HANDLER_TIMEOUT` | 15 minutes |\n",
