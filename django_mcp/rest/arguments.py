@@ -71,10 +71,15 @@ class Arguments:
 
 
 def read(
-    operation: Operation, view: Any, *, kwargs: Mapping[str, Any], serializer: Any, query: Any
-) -> tuple[Arguments, spectacular.Described | None]:
+    operation: Operation,
+    view: Any,
+    described: spectacular.Described | None,
+    *,
+    kwargs: Mapping[str, Any],
+    serializer: Any,
+    query: Any,
+) -> Arguments:
     """Return the arguments of an operation; raises ConfigurationError if they are unknown."""
-    described = spectacular.describe(operation)
     if described is None:
         queried = parameters.of_view(operation, view)
         shared: Schema = {}
@@ -100,7 +105,7 @@ def read(
         files=file_fields(body),
     )
     check_files(operation, arguments)
-    return arguments, described
+    return arguments
 
 
 def body_of(

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Unpack
+from weakref import WeakKeyDictionary
 
 from django.db import DatabaseError, connections
 from django.urls import get_resolver
 
 from django_mcp import registry
 from django_mcp.components.base import Component, ConfigurationError
-from django_mcp.components.tool import ToolComponent, ToolOptions
+from django_mcp.components.tool import ToolOptions
 from django_mcp.concurrency.loops import running_loop
 from django_mcp.frame.frame import Frame
 from django_mcp.rest import availability
@@ -28,6 +30,7 @@ from django_mcp.rest.operations import (
     view_operation,
     viewset_operation,
 )
+from django_mcp.rest.spectacular import Descriptions
 from django_mcp.rest.tools import Choices, component_of
 from django_mcp.server.server import Server
 
@@ -169,28 +172,54 @@ def rest_tool(
     _defer(registry.default if server is None else server, [declared], choices)
 
 
+Batch = list[tuple[Declared, Mapping[str, Any]]]
+"""Operations of one server that are described and built together, with the author's choices."""
+
+_open_batches: WeakKeyDictionary[Server, Batch] = WeakKeyDictionary()
+"""Those that are not built yet."""
+
+
 def _defer(server: Server, declared: Iterable[Declared], choices: Mapping[str, Any]) -> None:
-    def build() -> list[Component]:
-        # A broken URLconf is an error of the site, and not of one view.
-        _ = get_resolver().url_patterns
-        return [component for each in declared for component in _build(server, each, choices)]
+    batch = _open_batches.get(server)
+    if batch is None:
+        batch = _open_batches[server] = []
+        build = partial(_build_batch, server, batch)
+        server.components.defer(lambda: outside_event_loop(build))
+    batch.extend((operation, choices) for operation in declared)
 
-    server.components.defer(lambda: outside_event_loop(build))
+
+def _build_batch(server: Server, batch: Batch) -> list[Component]:
+    """Return the tools of a batch; may be called again after it raised."""
+    _open_batches.pop(server, None)
+    # A broken URLconf is an error of the site, and not of one view.
+    _ = get_resolver().url_patterns
+    operations: list[tuple[Declared, Mapping[str, Any], Operation]] = []
+    for declared, choices in batch:
+        with _recorded(server, declared):
+            operations.append((declared, choices, declared.find()))
+    descriptions = Descriptions(operation for _, _, operation in operations)
+    components: list[Component] = []
+    for declared, choices, operation in operations:
+        with _recorded(server, declared):
+            described = descriptions.of(operation)
+            own = {name: it for name, it in declared.options.items() if name in OWN_OPTIONS}
+            of_tool = {name: it for name, it in declared.options.items() if name not in own}
+            chosen = Choices(**choices, **own)
+            component, credentials = component_of(operation, described, chosen, of_tool)
+            availability.record_tool(server, declared.where, credentials)
+            components.append(component)
+    return components
 
 
-def _build(
-    server: Server, declared: Declared, choices: Mapping[str, Any]
-) -> Iterator[ToolComponent]:
-    """Yield the tool of an operation, or record why there is none.
+@contextmanager
+def _recorded(server: Server, declared: Declared) -> Iterator[None]:
+    """Record why an operation is no tool instead of raising it.
 
     Most of what runs here is code of the site, which may raise anything for a view that is made
     without a request. One such view must not take the tools of all others with it.
     """
-    own = {name: it for name, it in declared.options.items() if name in OWN_OPTIONS}
-    of_tool = {name: it for name, it in declared.options.items() if name not in own}
     try:
-        operation = declared.find()
-        component, credentials = component_of(operation, Choices(**choices, **own), of_tool)
+        yield
     except DatabaseError:
         raise  # Tables may not exist yet: the tools are built later.
     except ConfigurationError as error:
@@ -200,9 +229,6 @@ def _build(
     except Exception as error:
         reason = f"{declared.where}: {type(error).__name__}: {error}"
         availability.record_missing(server, declared.where, reason)
-    else:
-        availability.record_tool(server, declared.where, credentials)
-        yield component
 
 
 def outside_event_loop(build: Callable[[], list[Component]]) -> list[Component]:

@@ -5,18 +5,30 @@ The only module that imports drf-spectacular, and only where the view has its sc
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from functools import partial
 from typing import Any, NamedTuple
+from weakref import ProxyType, proxy
 
+from django.db import DatabaseError
 from django.urls import URLPattern, URLResolver
 from rest_framework.settings import api_settings
 
 from django_mcp.rest.openapi import definitions, to_json_schema
 from django_mcp.rest.operations import Operation
 from django_mcp.rest.parameters import QueryParameter, of_openapi
+from django_mcp.rest.routes import Route
 
 Schema = dict[str, Any]
 
 MEDIA_TYPES = ("application/json", "multipart/form-data", "application/x-www-form-urlencoded")
+
+
+MARK = "x-django-mcp-operation"
+"""Member of an operation in the document, with its number: hooks of the site may change paths."""
+
+_Key = tuple[Any, ...]
 
 
 class Described(NamedTuple):
@@ -29,41 +41,140 @@ class Described(NamedTuple):
     definitions: Schema
 
 
-def describe(operation: Operation) -> Described | None:
-    """Return what drf-spectacular says, or None where it does not describe the view."""
-    if not is_described(operation):
-        return None
-    from drf_spectacular.drainage import GENERATOR_STATS
-    from drf_spectacular.generators import SchemaGenerator
+class Descriptions:
+    """What drf-spectacular says of many operations, generated together.
 
-    generator: Any = SchemaGenerator(patterns=[_pattern(operation)])  # type: ignore[no-untyped-call]
+    One generator reads each serializer once, however many operations have it. A view that raises
+    loses its own description only.
+    """
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        self._described: dict[_Key, Described] = {}
+        self._errors: dict[_Key, Exception] = {}
+        described = [operation for operation in operations if is_described(operation)]
+        for group in _distinct(described):
+            self._generate(group)
+
+    def of(self, operation: Operation) -> Described | None:
+        """Return the description, None where there is none; raises what the view raised."""
+        key = _key(operation)
+        if key in self._errors:
+            raise self._errors[key]
+        return self._described.get(key)
+
+    def _generate(self, operations: Sequence[Operation]) -> None:
+        """Describe these operations; which of them raises is found by halving."""
+        try:
+            described = _generated(operations)
+        except DatabaseError:
+            raise  # Tables may not exist yet.
+        except Exception as error:
+            if len(operations) == 1:
+                self._errors[_key(operations[0])] = error
+                return
+            middle = len(operations) // 2
+            self._generate(operations[:middle])
+            self._generate(operations[middle:])
+        else:
+            self._described.update(described)
+
+
+def _generated(operations: Sequence[Operation]) -> dict[_Key, Described]:
+    """Return the descriptions of one generation, in which no callback has two URLs."""
+    from drf_spectacular.drainage import GENERATOR_STATS
+
+    generator = _marking_generator(operations)
     with GENERATOR_STATS.silence():
         document = generator.get_schema(public=True)
-    descriptions = [
-        methods[operation.method]
-        for methods in document["paths"].values()
-        if operation.method in methods
-    ]
-    if not descriptions:
-        return None  # Excluded by @extend_schema, or by a hook of the site.
-    described = descriptions[0]
-    body = _body(described.get("requestBody") or {})
     components = document.get("components", {}).get("schemas", {})
-    converted = {name: to_json_schema(each) for name, each in components.items()}
+    converted = {name: to_json_schema(schema) for name, schema in components.items()}
+    return {
+        _key(operations[method_object[MARK]]): _read(method_object, converted)
+        for methods in document["paths"].values()
+        for method_object in methods.values()
+        if MARK in method_object
+    }
+
+
+def _read(method_object: Mapping[str, Any], components: Schema) -> Described:
+    """Return the parts of an operation of OpenAPI that a tool uses."""
+    body = _body(method_object.get("requestBody") or {})
     # The format would choose another renderer than that of JSON.
     parameters = [
         of_openapi(parameter)
-        for parameter in described.get("parameters", ())
+        for parameter in method_object.get("parameters", ())
         if parameter["in"] == "query" and parameter["name"] != api_settings.URL_FORMAT_OVERRIDE
     ]
-    schemas = [body, *(each.schema for each in parameters)]
+    schemas = [body, *(parameter.schema for parameter in parameters)]
     return Described(
-        title=described.get("summary", ""),
-        description=described.get("description", ""),
+        title=method_object.get("summary", ""),
+        description=method_object.get("description", ""),
         parameters=parameters,
         body=body,
-        definitions=definitions(schemas, converted),
+        definitions=definitions(schemas, components),
     )
+
+
+def _key(operation: Operation) -> _Key:
+    route = operation.route
+    return (id(route.pattern), *map(id, route.includes), operation.method)
+
+
+def _distinct(operations: Iterable[Operation]) -> Iterator[list[Operation]]:
+    """Yield groups of operations in which no callback has two URLs.
+
+    A generator does not tell at which URL it describes a callback.
+    """
+    waiting = list(operations)
+    while waiting:
+        routes: dict[int, Route] = {}
+        postponed: list[Operation] = []
+        group: list[Operation] = []
+        for operation in waiting:
+            route = routes.setdefault(id(operation.route.callback), operation.route)
+            (group if route == operation.route else postponed).append(operation)
+        yield group
+        waiting = postponed
+
+
+def _marking_generator(operations: Sequence[Operation]) -> Any:
+    """Return a generator for these operations alone, which marks each with its number."""
+    from drf_spectacular.generators import SchemaGenerator
+
+    numbers = {
+        (id(operation.route.callback), operation.method): number
+        for number, operation in enumerate(operations)
+    }
+
+    class MarkingGenerator(SchemaGenerator):
+        def create_view(self, callback: Any, method: str, request: Any = None) -> Any:
+            view = super().create_view(callback, method, request)  # type: ignore[no-untyped-call]
+            schema = _own_schema(view)
+            self.schemas_storage.append(schema)
+            number = numbers.get((id(callback), method.lower()))
+            schema.get_operation = partial(_marked, schema.get_operation, number)
+            return view
+
+    patterns = {id(operation.route.pattern): _pattern(operation) for operation in operations}
+    generator: Any = MarkingGenerator(patterns=list(patterns.values()))  # type: ignore[no-untyped-call]
+    return generator
+
+
+def _own_schema(view: Any) -> Any:
+    """Return the object that describes this view; without ``@extend_schema``, its class has one."""
+    schema = view.schema
+    if isinstance(schema, ProxyType):
+        return schema
+    own = copy(schema)
+    view.schema = proxy(own)  # A view and its schema would keep each other alive for ever.
+    return own
+
+
+def _marked(get_operation: Any, number: int | None, *arguments: Any) -> Any:
+    if number is None:
+        return None  # Another method of the URL, which is no tool.
+    described = get_operation(*arguments)
+    return {**described, MARK: number} if described else None
 
 
 def is_described(operation: Operation) -> bool:

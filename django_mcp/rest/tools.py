@@ -32,6 +32,7 @@ from django_mcp.rest import credentials, form_data, outputs, parameters, request
 from django_mcp.rest.arguments import Arguments
 from django_mcp.rest.credentials import Credentials, FindAuth
 from django_mcp.rest.operations import Operation, base_name, is_viewset
+from django_mcp.rest.spectacular import Described
 
 HINTS: Mapping[str, Mapping[str, bool]] = {
     "get": {"read_only": True},
@@ -65,13 +66,24 @@ class Choices:
 
 
 def component_of(
-    operation: Operation, choices: Choices, options: Mapping[str, Any]
+    operation: Operation,
+    described: Described | None,
+    choices: Choices,
+    options: Mapping[str, Any],
 ) -> tuple[ToolComponent, Credentials]:
-    """Return the tool of an operation, and its credentials; raises ConfigurationError."""
+    """Return the tool of an operation, and its credentials; raises ConfigurationError.
+
+    ``described`` is what drf-spectacular says of it.
+    """
     view = operation.view()
     kwargs, accept, query = of_version(operation, view, choices)
-    arguments, described = readers.read(
-        operation, view, kwargs=kwargs, serializer=choices.serializer, query=choices.query
+    arguments = readers.read(
+        operation,
+        view,
+        described,
+        kwargs=kwargs,
+        serializer=choices.serializer,
+        query=choices.query,
     )
     caller = Caller(
         operation,

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.test import override_settings
+from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.parsers import JSONParser
 
 from django_mcp import Server
-from django_mcp.rest import rest_tool, rest_tools, spectacular
+from django_mcp.rest import availability, rest_tool, rest_tools, spectacular
 from tests.rest import api
 from tests.rest.conftest import Call, Users
 
@@ -207,4 +208,67 @@ def test_view_with_another_schema_class_is_not_described(server: Server) -> None
     rest_tools(api.TicketViewSet, server=server)
 
     operation = tool(server, "ticket_list").handler.__self__._operation
-    assert spectacular.describe(operation) is None
+    assert spectacular.Descriptions([operation]).of(operation) is None
+
+
+def test_all_views_are_described_by_one_generation(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generations = []
+    original = SchemaGenerator.get_schema
+
+    def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        generations.append(self)
+        return original(self, *args, **kwargs)  # type: ignore[no-untyped-call]
+
+    monkeypatch.setattr(SchemaGenerator, "get_schema", counted)
+    rest_tools(DescribedTickets, ALL, server=server)
+    rest_tool(DescribedUploads, "post", server=server)
+    rest_tool(Owners, "post", server=server)
+
+    assert tool(server, "owners_post")
+    assert len(generations) == 1
+
+
+def test_view_that_cannot_be_described_takes_no_other_along(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def get_operation(*args: Any) -> Any:
+        raise LookupError("no such table")
+
+    monkeypatch.setattr(DescribedUploads.schema, "get_operation", get_operation)
+    rest_tools(DescribedTickets, ALL, server=server)
+    rest_tool(DescribedUploads, "post", server=server)
+    rest_tool(Owners, "post", server=server)
+
+    assert tool(server, "owners_post")
+    assert tool(server, "described_tickets_list").title == "Search tickets"
+    (reason,) = availability.missing(server).values()
+    assert "DescribedUploads.post: LookupError: no such table" in reason
+
+
+def test_view_at_two_urls_is_described_for_each(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from django.urls import include, path
+
+    from tests.rest import urls
+
+    view = Owners.as_view(parser_classes=(JSONParser,))
+    inner = [path("<int:number>/", view)]
+    added = [path("one/", include(inner)), path("two/<slug:shelf>/", include(inner))]
+    monkeypatch.setattr(urls, "urlpatterns", added)
+    rest_tool(Owners, "post", server=server, prefix="one/", name="one")
+    rest_tool(Owners, "post", server=server, prefix="two/", name="two")
+
+    assert set(tool(server, "one").input_schema["properties"]) == {"number", "data"}
+    assert set(tool(server, "two").input_schema["properties"]) == {"number", "shelf", "data"}
+
+
+def test_declaration_after_the_first_list_is_built_too(server: Server) -> None:
+    rest_tools(DescribedTickets, server=server)
+    assert tool(server, "described_tickets_list")
+
+    rest_tool(Owners, "post", server=server)
+
+    assert tool(server, "owners_post")
