@@ -10,6 +10,7 @@ from pathlib import Path
 # Imported before a site calls gc.freeze(): later, Hypothesis cannot see what trio refers to.
 import hypothesis as hypothesis
 import pytest
+from pytest_django import DjangoDbBlocker
 
 from tests.constants import set_constants as set_constants
 
@@ -112,19 +113,41 @@ def pytest_runtest_makereport(
     return report
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _folder_of_the_run(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Tell helpers where the processes of pytest-xdist share files."""
+    from tests.databases import RUN
+
+    own = tmp_path_factory.getbasetemp()
+    RUN.folder = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(
-    django_db_modify_db_settings_parallel_suffix: None, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def django_db_setup(
+    django_test_environment: None,
+    django_db_blocker: DjangoDbBlocker,
+    _folder_of_the_run: None,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[None]:
     """Keep the database of tests in a file, as sites do, so that readers do not wait for a writer.
 
     Connections to a database in memory share a cache. While one writes a table, reads of the others
     fail at once, whatever their time limit is.
     """
+    from django.conf import settings
     from django.db import connections
 
+    from tests.databases import copy_migrated_file
+
     file = tmp_path_factory.mktemp("database") / "test.sqlite3"
-    connections["default"].settings_dict["TEST"]["NAME"] = str(file)
+    with django_db_blocker.unblock():
+        copy_migrated_file(file)
+        connections["default"].close()
+    settings.DATABASES["default"]["NAME"] = str(file)
+    connections["default"].settings_dict["NAME"] = str(file)
+    yield
+    with django_db_blocker.unblock():
+        connections["default"].close()
 
 
 @pytest.fixture(autouse=True)
