@@ -13,7 +13,7 @@ from django.core.management import BaseCommand, get_commands, load_command_class
 
 from tests.docs.examples import FENCE, PAGES, ROOT
 
-PROSE = (*PAGES, ROOT / "CONTRIBUTING.md")
+PROSE = (*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md")
 INSTALLED = re.compile(r"django[-_]mcp(?:[-_]channels)?\[([\w, -]+)\]")
 NAMED = re.compile(r"\bextras? (`[\w-]+`(?:(?:,| and| or)* `[\w-]+`)*)")
 CODE = re.compile(r"`([^`\n]+)`")

@@ -16,7 +16,7 @@ from django_mcp.management.commands import mcp_doctor
 from django_mcp.tokens.forms import DEFAULT_LIFETIME
 from tests.docs.examples import FENCE, PAGES, ROOT
 
-PROSE = (*PAGES, ROOT / "CONTRIBUTING.md")
+PROSE = (*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md")
 
 OF_DJANGO = {
     *(name for name in dir(global_settings) if name.isupper()),
