@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp.components.arguments import Lookup
 from django_mcp.components.base import CacheHint, ConfigurationError
-from django_mcp.components.converters import register_serializer
 from django_mcp.components.prompt import Prompt
 from django_mcp.components.resource import Resource, ResourceTemplate
 from django_mcp.components.responses import Response
+from django_mcp.components.serializers import register_serializer
 from django_mcp.components.signature import Header
 from django_mcp.components.tool import Tool
 from django_mcp.frame.client import input_requests

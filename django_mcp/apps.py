@@ -19,7 +19,7 @@ class SimpleMcpConfig(AppConfig):
         # These modules import models, so that they can be imported only now.
         from django_mcp import checks, log  # noqa: F401 - the import registers the checks
         from django_mcp.auth.cache import PrincipalCache
-        from django_mcp.components import arguments, converters, responses, stored
+        from django_mcp.components import arguments, responses, serializers, stored
         from django_mcp.dispatch import invocation
         from django_mcp.frame.client import input_requests
         from django_mcp.frame.frame import Frame
@@ -46,9 +46,9 @@ class SimpleMcpConfig(AppConfig):
         stored.MODULE_CHECKS[:] = [_is_installed]
         # The adapter of bytes stays the first.
         arguments.ADAPTERS[1:] = django_arguments.ADAPTERS
-        converters.BUILT_IN.update(django_values.TABLE)
-        converters.SITE_TABLES[:] = [django_values.site_table]
-        converters.clear_cache()
+        serializers.BUILT_IN.update(django_values.TABLE)
+        serializers.SITE_TABLES[:] = [django_values.site_table]
+        serializers.clear_cache()
         responses.TEMPLATE_RENDERERS[:] = [django_values.render]
         failures.BUILT_IN.update(django_exceptions.FAILURES)
         invocation.QUERY_RUNNERS[:] = [django_values.run_queries]

@@ -106,9 +106,9 @@ def adapted(annotation: Any, metadata: Sequence[Any] = ()) -> Any:
         return _with_members(annotation, members)
     if not isinstance(annotation, type):
         return annotation
-    found = (adapt(annotation, metadata) for adapt in ADAPTERS)
-    chosen = next((each for each in found if each is not None), None)
-    return annotation if chosen is None else Annotated[annotation, chosen]
+    adapters = (adapt(annotation, metadata) for adapt in ADAPTERS)
+    adapter = next((adapter for adapter in adapters if adapter is not None), None)
+    return annotation if adapter is None else Annotated[annotation, adapter]
 
 
 def _with_members(annotation: Any, members: tuple[Any, ...]) -> Any:
@@ -186,7 +186,8 @@ def repaired(arguments: dict[str, Any], problems: Sequence[Any]) -> dict[str, An
     """
     changed: Any = arguments
     for problem in problems[:MAX_REPAIRS]:
-        kind, path = problem["type"], problem["loc"]
+        kind = problem["type"]
+        path = problem["loc"]
         if kind in CONTAINERS:
             changed = _replaced(changed, path, _as_container)
         elif kind == "int_type":

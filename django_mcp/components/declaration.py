@@ -103,8 +103,9 @@ class ComponentSource:
     def get(self, option: str) -> Any:
         """The option of the registration, else the attribute of the class, else None."""
         declared = self.raw(option)
-        # A class is a value: a pydantic model, for instance.
-        return declared() if callable(declared) and not isinstance(declared, type) else declared
+        # A class is a value, a pydantic model for instance; so is a type like list[float].
+        is_type = isinstance(declared, type) or get_origin(declared) is not None
+        return declared() if callable(declared) and not is_type else declared
 
     def raw(self, option: str) -> Any:
         """The option or attribute as it is declared: a function is not called."""
@@ -166,22 +167,22 @@ class ComponentSource:
         self, arguments: Iterable[str], parameters: Iterable[Parameter] = ()
     ) -> dict[str, Completer]:
         """The completers by argument: as declared, else for the values of a Literal or an Enum."""
-        known = tuple(arguments)
-        choices = {p.name: _values(p.annotation) for p in parameters if p.name in known}
-        found = {name: _choice_completer(values) for name, values in choices.items() if values}
+        names = tuple(arguments)
+        choices = {p.name: choices_of(p.annotation) for p in parameters if p.name in names}
+        completers = {name: _choice_completer(values) for name, values in choices.items() if values}
         methods = {
             name.removeprefix("complete_"): getattr(self.instance, name)
             for name in (dir(self.instance) if self.instance else ())
             if name.startswith("complete_")
         }
         for argument, function in {**methods, **(self.get("complete") or {})}.items():
-            if argument not in known:
+            if argument not in names:
                 raise ConfigurationError(
                     f"{self.where} completes {argument!r}, which is none of its arguments "
-                    f"({', '.join(known) or 'it has none'})"
+                    f"({', '.join(names) or 'it has none'})"
                 )
-            found[argument] = completer(function)
-        return found
+            completers[argument] = completer(function)
+        return completers
 
     def content_annotations(self) -> dict[str, Any] | None:
         """Annotations of a resource; raises ConfigurationError for invalid ones."""
@@ -239,14 +240,13 @@ class ComponentSource:
 
 
 def read(
-    target: Any, base: type[ComponentAttributes], method: str, options: Any, known: Any
+    target: Any, base: type[ComponentAttributes], method: str, options: Any, declared_options: Any
 ) -> ComponentSource:
     """Read ``target``: a function, or a class or instance of ``base`` with ``method``."""
-    if unknown := sorted(options.keys() - known.__optional_keys__):
-        if unknown[0] == "asks":
-            raise ConfigurationError("The option 'asks' is now 'requests_input'")
-        possible = ", ".join(sorted(known.__optional_keys__))
+    if unknown := sorted(options.keys() - declared_options.__optional_keys__):
+        possible = ", ".join(sorted(declared_options.__optional_keys__))
         raise ConfigurationError(f"There is no option {unknown[0]!r}: there are {possible}")
+    _check_target(target, base)
     if isinstance(target, type):
         target = _instance(target, base)
     instance = target if isinstance(target, base) else None
@@ -272,6 +272,18 @@ def read(
         module=declared.__module__,
         find_line=functools.partial(line_of, declared),
     )
+
+
+def _check_target(target: Any, base: type[ComponentAttributes]) -> None:
+    kind = base.__name__.lower()
+    if signatures.is_proxy(target):
+        raise ConfigurationError(
+            f"{type(target).__module__}.{type(target).__qualname__} stands for another object, as "
+            "a task of Celery does until its app is ready: register a function that calls it, with "
+            ".delay(…) to run a task on a worker"
+        )
+    if isinstance(target, str):
+        raise ConfigurationError(f"{target!r} is no function. If it is the name: @{kind}(name=…)")
 
 
 def _documented(signature: Signature, own: str, of_method: str) -> tuple[Signature, str]:
@@ -338,7 +350,8 @@ def line_of(declared: Any) -> int:
         return 0
 
 
-def _values(annotation: Any) -> tuple[str, ...]:
+def choices_of(annotation: Any) -> tuple[str, ...]:
+    """The values of a Literal or an Enum, as strings; none for any other annotation."""
     if get_origin(annotation) is Literal:
         return tuple(str(value) for value in get_args(annotation))
     if isinstance(annotation, type) and issubclass(annotation, Enum):

@@ -100,14 +100,31 @@ def _label(value: Any) -> Any:
 
 def _listed(schema: Json) -> Iterable[dict[str, Any]]:
     required = schema.get("required", ())
+    definitions = schema.get("$defs", {})
     for name, property_schema in schema.get("properties", {}).items():
         # A schema may be the boolean true, and a type a list.
         described = property_schema if isinstance(property_schema, Mapping) else {}
         kind = described.get("type")
-        named = f"{kind} parameter" if kind and isinstance(kind, str) else "parameter"
-        description = f"{'Required' if name in required else 'Optional'} {named}"
+        parameter = f"{kind} parameter" if kind and isinstance(kind, str) else "parameter"
+        description = f"{'Required' if name in required else 'Optional'} {parameter}"
         labels = {"description": description, **_labels(described)}
+        choices = _choices(described, definitions)
+        # A lazy translation has no language yet, so nothing can be added to it.
+        if choices and isinstance(labels["description"], str):
+            labels["description"] = f"{labels['description']} (one of: {', '.join(choices)})"
         yield {"name": name, **labels, "required": name in required}
+
+
+def _choices(described: Any, definitions: Json) -> list[str]:
+    """The values of a Literal or an Enum in a JSON Schema: arguments of prompts have no schema."""
+    if not isinstance(described, Mapping):
+        return []
+    if reference := described.get("$ref"):
+        return _choices(definitions.get(reference.rpartition("/")[2]), definitions)
+    if members := described.get("anyOf"):
+        return [choice for member in members for choice in _choices(member, definitions)]
+    values = described.get("enum", [described["const"]] if "const" in described else [])
+    return [str(value) for value in values]
 
 
 def _decode_json(arguments: InputSchema) -> InputSchema:
@@ -131,8 +148,11 @@ def _decode_json(arguments: InputSchema) -> InputSchema:
             raise LargeArguments
         return arguments.validate(decode(given))
 
-    validate_large = arguments.validate_large or arguments.validate
-    return InputSchema(arguments.schema, validate, lambda given: validate_large(decode(given)))
+    def validate_large(given: dict[str, Any]) -> Any:
+        validate_decoded = arguments.validate_large or arguments.validate
+        return validate_decoded(decode(given))
+
+    return InputSchema(arguments.schema, validate, validate_large)
 
 
 @lru_cache(maxsize=stored.CACHED_SPECS)

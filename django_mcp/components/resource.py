@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Unpack, cast
 
-from django_mcp.components import declaration, schemas, stored
+from django_mcp.components import declaration, outputs, schemas, stored
 from django_mcp.components import signature as signatures
 from django_mcp.components.base import Component, ConfigurationError, InvalidArguments, explain
 from django_mcp.components.declaration import ComponentAttributes, ComponentSource, Options
@@ -196,11 +196,12 @@ def _fields(source: ComponentSource, names: Sequence[str]) -> dict[str, Any]:
 
 def _check_parameters(signature: Signature, names: Sequence[str]) -> None:
     """Raise for a required parameter that is no variable of the URI, or an unused variable."""
-    for each in signature.parameters:
-        if each.name not in (*names, URI) and each.default is inspect.Parameter.empty:
+    for parameter in signature.parameters:
+        is_required = parameter.default is inspect.Parameter.empty
+        if is_required and parameter.name not in (*names, URI):
             raise ConfigurationError(
-                f"{signature.where} takes {each.name}, which its URI does not contain: write "
-                f"{{{each.name}}} into the URI, or give the parameter a default"
+                f"{signature.where} takes {parameter.name}, which its URI does not contain: write "
+                f"{{{parameter.name}}} into the URI, or give the parameter a default"
             )
     unused = [name for name in names if name not in signature.names]
     if unused and not signature.has_var_keyword and URI not in signature.names:
@@ -218,7 +219,7 @@ def _expected_type(returns: Any) -> str:
     """The MIME type in lists; the type of the contents depends on the returned value."""
     if returns is bytes:
         return "application/octet-stream"
-    structured = schemas.structured_type(returns) is not None
+    structured = outputs.structured_type(returns) is not None
     return "application/json" if structured else "text/plain"
 
 

@@ -15,9 +15,8 @@ from pathlib import Path, PurePath
 from typing import Any, Self
 from urllib.parse import quote
 
-from django_mcp.components import converters
+from django_mcp.components import serializers
 from django_mcp.components.base import UnserializableResult
-from django_mcp.components.serialization import compact, jsonable
 from django_mcp.protocol.content import (
     AnyAnnotations,
     AudioContent,
@@ -129,12 +128,12 @@ class ToolResponse(Response):
 
     def json(self, value: Any, *, annotations: AnyAnnotations = None) -> Self:
         """Add a value as a text block of JSON, without structured content."""
-        return self.text(compact(jsonable(value)), annotations=annotations)
+        return self.text(serializers.encoded(value).decode(), annotations=annotations)
 
     def structured(self, value: Any) -> Self:
         """Set the structured content, and add it as JSON text for older clients."""
-        structure = jsonable(value)
-        return replace(self.text(compact(structure)), structure=structure)
+        json = serializers.encoded(value)
+        return replace(self.text(json.decode()), structure=serializers.decoded(json))
 
     def image(
         self, data: bytes | str, mime_type: str, *, annotations: AnyAnnotations = None
@@ -241,7 +240,7 @@ class ResourceResponse(Response):
 
     def json(self, value: Any, *, mime_type: str = "application/json") -> Self:
         """Set the contents to a value as JSON."""
-        return self._with_contents(text=compact(jsonable(value)), mime_type=mime_type)
+        return self._with_contents(text=serializers.encoded(value).decode(), mime_type=mime_type)
 
     def blob(self, data: bytes | str, *, mime_type: str | None = None) -> Self:
         """Set the contents to bytes, or a base64 string."""
@@ -272,7 +271,8 @@ class ResourceResponse(Response):
 
     def to_protocol(self, uri: str, mime_type: str | None = None) -> dict[str, Any]:
         """The result in the format of the protocol; ``mime_type`` is the default of its items."""
-        text_type, blob_type = mime_type or "text/plain", mime_type or "application/octet-stream"
+        text_type = mime_type or "text/plain"
+        blob_type = mime_type or "application/octet-stream"
         items = self.others
         if self.contents is not None or not items:
             items = (EmbeddedResource(uri, **(self.contents or {"text": ""})), *items)
@@ -356,21 +356,27 @@ class ContentResponse(Response):
                 return {"text": self.data.decode()}
         return {"blob": self.data}
 
+    def _as_tool_result(self) -> ToolResponse:
+        return ToolResponse().add(self.block())
+
+    def _as_prompt(self) -> PromptResponse:
+        return PromptResponse().user(self.block())
+
     def _as_resource(self) -> ResourceResponse:
         return ResourceResponse()._with_contents(mime_type=self.mime_type, **self._contents())
 
 
 AS_RESPONSE: Mapping[type[Response], Callable[[ContentResponse], Response]] = {
-    ToolResponse: lambda content: ToolResponse().add(content.block()),
+    ToolResponse: ContentResponse._as_tool_result,
     ResourceResponse: ContentResponse._as_resource,
-    PromptResponse: lambda content: PromptResponse().user(content.block()),
+    PromptResponse: ContentResponse._as_prompt,
 }
 
 
 def _read_file(
     file: Any, mime_type: str | None, name: str | None, uri: str | None
 ) -> ContentResponse:
-    content = file if hasattr(type(file), "read") else converters.converted(file)
+    content = file if hasattr(type(file), "read") else serializers.converted(file)
     if not isinstance(content, ContentResponse):
         content = _with_type(_contents_of(file), name or _name_of(file))
     return replace(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from django_mcp.components import converters
+from django_mcp.components import serializers
 from django_mcp.components.base import InvalidOutput, UnserializableResult
 from django_mcp.components.responses import (
     MAX_COMPLETIONS,
@@ -20,7 +20,7 @@ from django_mcp.components.responses import (
     Response,
     ToolResponse,
 )
-from django_mcp.components.serialization import SCALARS, compact, encoded, jsonable
+from django_mcp.components.serializers import SCALARS
 from django_mcp.protocol.content import CONTENT, Content, EmbeddedResource, Message, block
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.texts import is_text
@@ -37,9 +37,8 @@ BYTES = (bytes, bytearray, memoryview)
 UNSTRUCTURED = (str, int, float, *BYTES)
 CONTAINERS = frozenset({dict, list})
 OPENING = (b"{", b"[")
-EMPTY_LIST = "[]"
-EMPTY_LIST_BYTES = b"[]"
-FEW_LISTS = 8
+QUOTE = b'"'
+EMPTY_LIST = b"[]"
 
 
 def tool_result(tool: ToolComponent, value: Any) -> dict[str, Any]:
@@ -47,7 +46,7 @@ def tool_result(tool: ToolComponent, value: Any) -> dict[str, Any]:
     if type(value) in SCALARS:
         return of_value(tool, value)
     if tool.output is None:
-        value = converters.converted(value)
+        value = serializers.converted(value)
     if isinstance(value, ToolError):
         return {"content": [{"type": "text", "text": str(value)}], "isError": True}
     if isinstance(value, Response):
@@ -55,8 +54,8 @@ def tool_result(tool: ToolComponent, value: Any) -> dict[str, Any]:
     if (blocks := _blocks(value)) is not None:
         return _checked(tool, {"content": [each.to_protocol() for each in blocks]})
     result = of_value(tool, value)
-    if "structuredContent" in result and EMPTY_LIST in result["content"][0]["text"]:
-        shown = converters.deeply_converted(value, rows=True)
+    if "structuredContent" in result and EMPTY_LIST.decode() in result["content"][0]["text"]:
+        shown = serializers.deeply_converted(value, rows=True)
         return result if shown is value else of_value(tool, shown)
     return result
 
@@ -64,14 +63,14 @@ def tool_result(tool: ToolComponent, value: Any) -> dict[str, Any]:
 def of_value(tool: ToolComponent, value: Any) -> dict[str, Any]:
     """The result of a value which is neither a response nor content, such as a scalar."""
     if tool.output is not None:
-        return _structured(tool.output.dump(value))
+        return _structured(tool.output.encode(value))
     return _without_schema(value)
 
 
 def encode_structure(tool: ToolComponent, value: Any) -> bytes | None:
     """The JSON of structured content, or None: use ``tool_result``, which raises the same."""
     if tool.output is None and type(value) not in CONTAINERS:
-        value = converters.converted(value)
+        value = serializers.converted(value)
     if isinstance(value, (ToolError, Response)) or _blocks(value) is not None:
         return None
     if tool.output is not None:
@@ -79,26 +78,18 @@ def encode_structure(tool: ToolComponent, value: Any) -> bytes | None:
     elif value is None or isinstance(value, UNSTRUCTURED):
         return None
     else:
-        json = encoded(value)
+        json = serializers.encoded(value)
         if json[:1] not in OPENING:
             return None
     # pydantic writes a list of a class of its own, such as the errors of a form, as an empty one.
-    if _has_empty_list(json) and converters.deeply_converted(value, rows=True) is not value:
+    if _has_empty_list(json) and serializers.deeply_converted(value, rows=True) is not value:
         return None
     return json
 
 
 def _has_empty_list(json: bytes) -> bool:
     """Whether JSON may contain an empty list; a text that looks like one counts as well."""
-    # The search for one byte takes a fortieth of that for two, where there are few of it.
-    end = 0
-    for _ in range(FEW_LISTS):
-        end = json.find(b"[", end) + 1
-        if end == 0:
-            return False
-        if json.startswith(b"]", end):
-            return True
-    return EMPTY_LIST_BYTES in json
+    return serializers.contains(json, EMPTY_LIST)
 
 
 def read_result(
@@ -107,7 +98,7 @@ def read_result(
     """The contents of the resource at ``uri``; raises UnserializableResult."""
     if hasattr(type(value), "read"):
         value = Response.file(value)
-    value = converters.converted(value)
+    value = serializers.converted(value)
     if isinstance(value, Response):
         response = _of_kind(value, ResourceResponse, component)
     else:
@@ -117,7 +108,7 @@ def read_result(
 
 def prompt_result(prompt: PromptComponent, value: Any) -> dict[str, Any]:
     """The messages of a prompt; raises UnserializableResult."""
-    value = converters.converted(value)
+    value = serializers.converted(value)
     if isinstance(value, Response):
         return _of_kind(value, PromptResponse, prompt).to_protocol()
     if not isinstance(value, list | tuple):
@@ -148,18 +139,18 @@ def _without_schema(value: Any) -> dict[str, Any]:
             "A tool returned bytes, which have no type: return Response.file(…, mime_type=…), or "
             "Response.tool().image(…), .audio(…) or .embedded_resource(…)"
         )
-    serialized = jsonable(value)
-    if isinstance(serialized, dict | list):
-        return _structured(serialized)
+    json = serializers.encoded(value)
+    if json[:1] in OPENING:
+        return _structured(json)
     # A number is no structured content: clients of older revisions accept objects only.
-    text = serialized if isinstance(serialized, str) else compact(serialized)
+    text = serializers.decoded(json) if json[:1] == QUOTE else json.decode()
     return {"content": [{"type": "text", "text": text}]}
 
 
-def _structured(structure: Any) -> dict[str, Any]:
+def _structured(json: bytes) -> dict[str, Any]:
     """Structured content, and the same as text for older clients (TOOL-08)."""
-    text = {"type": "text", "text": compact(structure)}
-    return {"content": [text], "structuredContent": structure}
+    text = {"type": "text", "text": json.decode()}
+    return {"content": [text], "structuredContent": serializers.decoded(json)}
 
 
 def _checked(tool: ToolComponent, result: dict[str, Any]) -> dict[str, Any]:

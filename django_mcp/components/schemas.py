@@ -1,26 +1,24 @@
-"""The JSON Schemas of a handler's input and output, made from its annotations, and validation.
+"""The JSON Schema of a handler's input, made from its annotations, and its validation.
 
-Everything is compiled once, at registration; a call uses ``InputSchema.validate`` and
-``OutputSchema.dump``.
+Everything is compiled once, at registration; a call uses ``InputSchema.validate``.
 """
 
 from __future__ import annotations
 
 import inspect
-import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from types import NoneType, new_class
-from typing import Annotated, Any, NoReturn, Union, get_args, get_origin
+from types import new_class
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import SchemaError
 
-from django_mcp.components import argument_types, converters
+from django_mcp.components import argument_types, serializers
 from django_mcp.components.arguments import (
     adapted,
     decode_containers,
@@ -30,29 +28,14 @@ from django_mcp.components.arguments import repaired as arguments_with_repairs
 from django_mcp.components.base import (
     ConfigurationError,
     InvalidArguments,
-    InvalidOutput,
     LargeArguments,
     explain,
 )
-from django_mcp.components.responses import Response
-from django_mcp.components.serialization import (
-    NOT_SERIALIZABLE,
-    encoded,
-    json_fallback,
-    jsonable,
-    not_serializable,
-)
-from django_mcp.components.signature import UNIONS, Parameter, Signature, is_frame
-from django_mcp.protocol.content import CONTENT, Message
-from django_mcp.protocol.errors import Json, McpError, ToolError
+from django_mcp.components.signature import Parameter, Signature
+from django_mcp.protocol.errors import Json
 from django_mcp.protocol.schema import compiler
 from django_mcp.protocol.schema.steps import MAX_STEPS, TooManySteps
 
-UNSTRUCTURED = (None, NoneType, str, bytes, Any, object, NoReturn, inspect.Parameter.empty)
-"""Return annotations without structured content."""
-PROTOCOL_TYPES = (*CONTENT, Message, Response, McpError, ToolError)
-"""Classes whose instances are results or parts of one: they have no output schema."""
-SEQUENCES = (list, tuple, Sequence, Iterable, Collection)
 MAX_PROBLEMS = 8
 MAX_LISTED_PROBLEMS = 1_000
 """pydantic takes a microsecond to describe each of them, and describes all or none."""
@@ -77,17 +60,6 @@ class InputSchema:
         """The same schema, with both functions changed."""
         large = None if self.validate_large is None else change(self.validate_large)
         return replace(self, validate=change(self.validate), validate_large=large)
-
-
-@dataclass(frozen=True, slots=True)
-class OutputSchema:
-    schema: dict[str, Any]
-    dump: Callable[[Any], Any]
-    """The value as JSON-compatible objects; raises InvalidOutput or UnserializableResult."""
-    encode: Callable[[Any], bytes]
-    """The value as JSON; raises what ``dump`` raises."""
-    check: Callable[[Any], Any]
-    """The value, which is JSON-compatible, if it matches the schema; raises InvalidOutput."""
 
 
 class UntitledJsonSchema(GenerateJsonSchema):
@@ -125,9 +97,10 @@ def input_of_signature(
     if not parameters:
         return _no_input()
     whole = _input_of(parameters, signature.where, strict_numbers)
-    for each in signature.parameters:
-        if each.description is not None:
-            whole.schema["properties"][each.name].setdefault("description", each.description)
+    for parameter in signature.parameters:
+        if parameter.description is not None:
+            listed = whole.schema["properties"][parameter.name]
+            listed.setdefault("description", parameter.description)
     return whole
 
 
@@ -143,25 +116,42 @@ def _input_of(parameters: Sequence[Parameter], where: str, strict_numbers: bool)
     fields: dict[str, Any] = {_field_name(p.name): _field(p) for p in parameters}
     config = ConfigDict(extra="forbid", protected_namespaces=())
     what = f"A parameter of {where}"
-    with _supported_types(what, *(p.annotation for p in parameters)):
+    with supported_types(what, *(p.annotation for p in parameters)):
         model = create_model("Arguments", __config__=config, **fields)
         whole = _input_of_model(model, what, strict_numbers)
     if all(field == name for field, name in names.items()):
-        return whole.map(lambda validate: lambda arguments: validate(arguments).__dict__)
-    return whole.map(
-        lambda validate: (
-            lambda arguments: {names[f]: value for f, value in validate(arguments).__dict__.items()}
-        )
-    )
+        return whole.map(_reading_fields)
+    return whole.map(partial(_reading_fields_as, names))
+
+
+Validate = Callable[[dict[str, Any]], Any]
+
+
+def _reading_fields(validate: Validate) -> Validate:
+    """``validate``, which returns a model, with the fields of the model."""
+    return lambda arguments: validate(arguments).__dict__
+
+
+def _reading_fields_as(names: Mapping[str, str], validate: Validate) -> Validate:
+    """The same, with the fields under the names of the parameters."""
+
+    def read(arguments: dict[str, Any]) -> dict[str, Any]:
+        fields = validate(arguments).__dict__
+        return {names[field]: value for field, value in fields.items()}
+
+    return read
 
 
 def _declared_model(model: type[BaseModel], strict_numbers: bool) -> InputSchema:
     """A model; unknown arguments are rejected unless its configuration has ``extra``."""
     if "extra" not in model.model_config:
         same = {name: getattr(model, name) for name in ("__module__", "__qualname__", "__doc__")}
-        model = new_class(model.__name__, (model,), {"extra": "forbid"}, lambda ns: ns.update(same))
+        bases = (model,)
+        model = new_class(
+            model.__name__, bases, {"extra": "forbid"}, lambda members: members.update(same)
+        )
     what = f"A field of {model.__qualname__}"
-    with _supported_types(what):
+    with supported_types(what):
         return _input_of_model(model, what, strict_numbers)
 
 
@@ -173,7 +163,7 @@ def _declared_schema(schema: Json, where: str) -> InputSchema:
             f"The input schema of {where} describes a {whole['type']}, but arguments are an "
             'object: write {"type": "object", "properties": {…}}'
         )
-    validator = _compile(whole, where)
+    validator = compiled(whole, where)
     containers = {*non_strings(whole)}
 
     def validate(arguments: dict[str, Any], max_steps: int = STEPS_IN_LOOP) -> dict[str, Any]:
@@ -200,54 +190,6 @@ def input_of(declared: Any, where: str, *, strict_numbers: bool = False) -> Inpu
         f"The input of {where} is declared as {declared!r}: give a pydantic model or a dict "
         "with a JSON Schema"
     )
-
-
-def output_of_type(kind: Any, where: str) -> OutputSchema:
-    """A type that pydantic supports; a model is also filled from the attributes of a row."""
-    with _supported_types(f"The return value of {where}", kind):
-        adapter: TypeAdapter[Any] = TypeAdapter(kind)
-        schema = adapter.json_schema(mode="serialization", schema_generator=UntitledJsonSchema)
-    validate = adapter.validator.validate_python
-    to_python = partial(adapter.serializer.to_python, mode="json")
-
-    def validating(serialize: Callable[..., Any]) -> Callable[[Any], Any]:
-        def validate_and_serialize(value: Any) -> Any:
-            try:
-                try:
-                    valid = validate(value, from_attributes=True)
-                except ValidationError:
-                    valid = _validated_again(validate, value)
-                return serialize(valid, by_alias=True, fallback=json_fallback)
-            except ValidationError as error:
-                raise InvalidOutput(describe_errors(error)) from error
-            except NOT_SERIALIZABLE as error:
-                raise not_serializable(value, error) from error
-
-        return validate_and_serialize
-
-    # Compiled at its first use: only a handler that builds a Response needs it.
-    check = cache(partial(_check, schema, where))
-    dump, encode = validating(to_python), validating(adapter.serializer.to_json)
-    return OutputSchema(schema, dump, encode, lambda value: check()(value))
-
-
-def _validated_again(validate: Callable[..., Any], value: Any) -> Any:
-    """An invalid value, with the values of other types in it converted."""
-    converted = converters.deeply_converted(value, rows=True)
-    return validate(converted, from_attributes=True)
-
-
-def output_of(declared: Any, where: str) -> OutputSchema:
-    """A JSON Schema, which is enforced, or a type."""
-    if not isinstance(declared, Mapping):
-        return output_of_type(declared, where)
-    schema = dict(declared)
-    check = _check(schema, where)
-
-    def dump(value: Any) -> Any:
-        return check(jsonable(converters.deeply_converted(value)))
-
-    return OutputSchema(schema, dump, lambda value: encoded(dump(value)), check)
 
 
 def describe_errors(error: ValidationError, accepted: Sequence[str] = ()) -> str:
@@ -402,66 +344,14 @@ def _problems(error: ValidationError) -> Sequence[Any]:
     return error.errors(include_url=False, include_context=False, include_input=False)
 
 
-def _compile(schema: Json, where: str) -> compiler.Validator:
+def compiled(schema: Json, where: str) -> compiler.Validator:
     with explain(f"A schema of {where} cannot be used"):
         return compiler.compile(schema)
 
 
-def _check(schema: Json, where: str) -> Callable[[Any], Any]:
-    validator = _compile(schema, where)
-
-    def check(value: Any) -> Any:
-        if problems := validator.problems(value, name="the value", max_steps=sys.maxsize):
-            raise InvalidOutput(problems)
-        return value
-
-    return check
-
-
-def structured_type(annotation: Any) -> Any:
-    """The type of the structured content in a return annotation, or None."""
-    while hasattr(annotation, "__value__"):
-        annotation = annotation.__value__
-    if get_origin(annotation) in UNIONS:
-        return _of_union(get_args(annotation))
-    if _is_with_frame(annotation):
-        return structured_type(get_args(annotation)[0])
-    if converters.has_serializer(annotation):
-        return None
-    return None if _is_unstructured(annotation) else annotation
-
-
-def _of_union(members: tuple[Any, ...]) -> Any:
-    values = [get_args(m)[0] if _is_with_frame(m) else m for m in members]
-    described = tuple(dict.fromkeys(m for m in values if not _is_protocol_type(m)))
-    if Any in described or all(_is_unstructured(m) for m in described):
-        return None
-    return Union[described]  # noqa: UP007 - its members are known at run time only
-
-
-def _is_with_frame(annotation: Any) -> bool:
-    """Whether it is a value with a Frame: ``tuple[Ticket, Frame]``."""
-    members = get_args(annotation)
-    return get_origin(annotation) is tuple and len(members) == 2 and is_frame(members[1])
-
-
-def _is_unstructured(annotation: Any) -> bool:
-    bare = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
-    if get_origin(bare) is None:
-        return _is_protocol_type(bare) or any(bare is each for each in UNSTRUCTURED)
-    return get_origin(bare) in SEQUENCES and any(_is_protocol_type(m) for m in get_args(bare))
-
-
-def _is_protocol_type(annotation: Any) -> bool:
-    """Whether it is the Frame, a class of PROTOCOL_TYPES, or a union that contains one."""
-    members = get_args(annotation) if get_origin(annotation) in UNIONS else (annotation,)
-    classes = [member for member in members if isinstance(member, type)]
-    return is_frame(annotation) or any(issubclass(each, PROTOCOL_TYPES) for each in classes)
-
-
 @contextmanager
-def _supported_types(what: str, *annotations: Any) -> Iterator[None]:
-    problem = next(filter(None, map(converters.unsupported_class, annotations)), None)
+def supported_types(what: str, *annotations: Any) -> Iterator[None]:
+    problem = next(filter(None, map(serializers.unsupported_class, annotations)), None)
     if problem is not None:
         raise ConfigurationError(f"{what} cannot be sent or received as JSON: {problem}")
     try:

@@ -98,14 +98,14 @@ def read(function: Callable[..., Any]) -> Signature:
     # The classes inside the class of a method: ``params: Input`` names one of them.
     owner = type(getattr(function, "__self__", None))
     hints = _hints(inner, where, dict(inspect.getmembers_static(owner, inspect.isclass)))
-    found = _parameters(function, where, hints)
-    frame = next((p.name for p in found if _is_for_frame(p)), None)
-    named = [p for p in found if p.name != frame and p.kind is not p.VAR_KEYWORD]
+    parameters = _parameters(function, where, hints)
+    frame = next((p.name for p in parameters if _is_for_frame(p)), None)
+    arguments = [p for p in parameters if p.name != frame and p.kind is not p.VAR_KEYWORD]
     return Signature(
         where=where,
-        parameters=tuple(Parameter(p.name, p.annotation, p.default) for p in named),
+        parameters=tuple(Parameter(p.name, p.annotation, p.default) for p in arguments),
         frame=frame,
-        has_var_keyword=any(p.kind is p.VAR_KEYWORD for p in found),
+        has_var_keyword=any(p.kind is p.VAR_KEYWORD for p in parameters),
         returns=hints.get("return", inspect.Parameter.empty),
     )
 
@@ -119,8 +119,7 @@ def is_async(function: Callable[..., Any]) -> bool:
 
 def _check_async(function: Callable[..., Any], where: str) -> None:
     """Raise for an async function in a decorator that has ended before it runs."""
-    found = [*layers(function)]
-    for outer, inner in itertools.pairwise(found):
+    for outer, inner in itertools.pairwise([*layers(function)]):
         module = getattr(outer, "__globals__", {}).get("__name__")
         is_over = module == "contextlib" or isinstance(outer, functools._lru_cache_wrapper)
         if (
@@ -169,6 +168,14 @@ def is_for_views(function: Any) -> bool:
     return is_known and code is not None and code.co_name not in NOT_FOR_VIEWS
 
 
+def is_proxy(value: Any) -> bool:
+    """Whether ``value`` stands for another object, such as a lazy task of Celery does.
+
+    It must not be asked for anything: that would load the other object.
+    """
+    return any("__class__" in vars(base) for base in type(value).__mro__[:-1])
+
+
 def underlying(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function of a partial, or of a callable object."""
     while isinstance(function, functools.partial):
@@ -189,7 +196,8 @@ def is_frame(annotation: Any) -> bool:
 
 
 def by_keywords(function: Callable[..., Any], signature: Signature) -> CallConvention:
-    invoke, runs_async = _invoke(function, signature.frame), is_async(function)
+    invoke = _invoke(function, signature.frame)
+    runs_async = is_async(function)
     deferred = [p.name for p in signature.parameters if is_deferred(adapted(p.annotation))]
     if deferred:
         invoke = deferring(invoke, runs_async, deferred)
@@ -198,7 +206,8 @@ def by_keywords(function: Callable[..., Any], signature: Signature) -> CallConve
 
 def by_value(function: Callable[..., Any], signature: Signature) -> CallConvention:
     """Calls ``function`` with the validated arguments as one value: ``execute(params, frame)``."""
-    names, frame_name = list(signature.names), signature.frame
+    names = list(signature.names)
+    frame_name = signature.frame
     # A second parameter without an annotation is the Frame, whatever its name.
     if len(names) == 2 and frame_name is None and not signature.parameters[1].is_annotated:
         frame_name = names.pop()
@@ -223,8 +232,8 @@ class _FramePlaceholder:
 
 
 def _hints(inner: Callable[..., Any], where: str, nested: Mapping[str, Any]) -> dict[str, Any]:
-    known = getattr(inspect.unwrap(inner), "__globals__", {})
-    local = {**({} if "Frame" in known else {"Frame": _FramePlaceholder}), **nested}
+    names = getattr(inspect.unwrap(inner), "__globals__", {})
+    local = {**({} if "Frame" in names else {"Frame": _FramePlaceholder}), **nested}
     try:
         return typing.get_type_hints(inner, localns=local, include_extras=True)
     except Exception as error:
@@ -238,20 +247,53 @@ def _parameters(
     function: Callable[..., Any], where: str, hints: Mapping[str, Any]
 ) -> list[inspect.Parameter]:
     try:
-        found = list(inspect.signature(function).parameters.values())
+        parameters = list(inspect.signature(function).parameters.values())
     except ValueError as error:
         raise ConfigurationError(
             f"{where} has no signature: wrap it in a function with annotations"
         ) from error
-    for parameter in found:
+    if hides_parameters(function):
+        raise ConfigurationError(
+            f"{where} is the function of a decorator, which hides the parameters of the function "
+            "that it calls: write @functools.wraps(function) above it"
+        )
+    if parameters and parameters[0].name in OWNERS and not _is_annotated(parameters[0]):
+        raise ConfigurationError(
+            f"{where} is a method of a class, and {parameters[0].name} would be an argument for "
+            f"the model: register it on an instance, such as tool(Desk().{_name_of(where)}), or "
+            "derive the class from Tool, Resource or Prompt"
+        )
+    for parameter in parameters:
         _check_kind(parameter, where)
     # Arguments that a partial binds by name are fixed: a client cannot choose them.
     bound = function.keywords if isinstance(function, functools.partial) else {}
     return [
         parameter.replace(annotation=hints.get(parameter.name, parameter.annotation))
-        for parameter in found
+        for parameter in parameters
         if parameter.name not in bound
     ]
+
+
+OWNERS = ("self", "cls")
+
+
+def _is_annotated(parameter: inspect.Parameter) -> bool:
+    return parameter.annotation is not parameter.empty
+
+
+def _name_of(where: str) -> str:
+    return where.rpartition(".")[2]
+
+
+def hides_parameters(function: Any) -> bool:
+    """Whether ``function`` is what a decorator without functools.wraps returned.
+
+    It takes any arguments, and a variable of the decorator has the function that it calls.
+    """
+    code = getattr(function, "__code__", None)
+    if code is None or not code.co_flags & inspect.CO_VARARGS or hasattr(function, "__wrapped__"):
+        return False
+    return any(inspect.isroutine(content) for content in _contents(function))
 
 
 def _check_kind(parameter: inspect.Parameter, where: str) -> None:

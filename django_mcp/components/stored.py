@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from django_mcp.components import schemas
+from django_mcp.components import outputs, schemas
 from django_mcp.components.base import Component, ConfigurationError
-from django_mcp.components.serialization import jsonable
+from django_mcp.components.serializers import jsonable
 
 AnyComponent = TypeVar("AnyComponent", bound=Component)
 
@@ -117,13 +117,21 @@ def _input_schema(value: Any) -> Any:
     return value if isinstance(value, Mapping | list) else schemas.input_of(value, "a spec").schema
 
 
+def _paths(functions: Mapping[str, Any]) -> dict[str, str]:
+    return {name: _path(function) for name, function in functions.items()}
+
+
+def _description(value: Any) -> str:
+    return str(value() if callable(value) else value)
+
+
 ENCODERS: Mapping[str, Callable[[Any], Any]] = {
     "handler": _path,
     "permission": _path,
-    "complete": lambda value: {name: _path(function) for name, function in value.items()},
+    "complete": _paths,
     "input_schema": _input_schema,
     "arguments": _input_schema,
-    "output_schema": lambda value: schemas.output_of(value, "a spec").schema,
-    "description": lambda value: str(value() if callable(value) else value),
+    "output_schema": lambda value: outputs.output_of(value, "a spec").schema,
+    "description": _description,
 }
 """The options whose values are no JSON."""

@@ -10,10 +10,11 @@ from typing import Any, ClassVar, Literal, Unpack, cast, get_args
 
 from pydantic import BaseModel
 
-from django_mcp.components import declaration, schemas, stored
+from django_mcp.components import declaration, outputs, stored
 from django_mcp.components.base import Component, ConfigurationError, explain
 from django_mcp.components.declaration import ComponentAttributes, ComponentSource, Options
-from django_mcp.components.schemas import InputSchema, OutputSchema
+from django_mcp.components.outputs import OutputSchema
+from django_mcp.components.schemas import InputSchema
 from django_mcp.protocol import headers
 from django_mcp.protocol.errors import Json
 
@@ -161,9 +162,9 @@ def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent
 def _read_output(source: ComponentSource) -> OutputSchema | None:
     declared = source.get("output_schema")
     if declared is not None:
-        return schemas.output_of(declared, source.where)
-    returned = schemas.structured_type(source.signature.returns)
-    return None if returned is None else schemas.output_of_type(returned, source.where)
+        return outputs.output_of(declared, source.where)
+    returned = outputs.structured_type(source.signature.returns)
+    return None if returned is None else outputs.output_of_type(returned, source.where)
 
 
 def _task_support(source: ComponentSource) -> TaskSupport:

@@ -227,13 +227,15 @@ class Frame:
         """Remove the message."""
         return self._with(request=None)
 
-    def get_client_info(self) -> Json | None:
+    def get_client_info(self) -> dict[str, Any] | None:
         """Return the name and version that the client states; they are not authenticated."""
-        return self.private.get("client_info")
+        info = self.private.get("client_info")
+        return None if info is None else dict(info)
 
-    def get_client_capabilities(self) -> Json | None:
+    def get_client_capabilities(self) -> dict[str, Any] | None:
         """Return the capabilities which the client declares for the session or the request."""
-        return self.private.get("client_capabilities")
+        capabilities = self.private.get("client_capabilities")
+        return None if capabilities is None else dict(capabilities)
 
     def get_mcp_session_id(self) -> str | None:
         """Return the id of the MCP session; None where the revision has no sessions."""

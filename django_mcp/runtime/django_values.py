@@ -31,10 +31,10 @@ from django.utils.functional import LazyObject, empty
 from django.utils.module_loading import import_string
 
 from django_mcp import conf
-from django_mcp.components import converters
+from django_mcp.components import serializers
 from django_mcp.components.base import UnserializableResult
-from django_mcp.components.converters import Row, RowSerializer, Serializer, Table, Unsupported
 from django_mcp.components.responses import ContentResponse
+from django_mcp.components.serializers import Row, RowSerializer, Serializer, Table, Unsupported
 
 MAX_DEPTH = 20
 """Levels of a result in which queries are searched."""
@@ -98,7 +98,7 @@ def _evaluated(query: QuerySet[Any, Any]) -> list[Any]:
 
 def _as_rows(query: Iterable[Any]) -> list[Any]:
     rows = _evaluated(query) if isinstance(query, QuerySet) else query
-    return [converters.deeply_converted(row, rows=True) for row in rows]
+    return [serializers.deeply_converted(row, rows=True) for row in rows]
 
 
 def _unwrapped(value: Any) -> Any:
@@ -208,7 +208,7 @@ def _imported(path: str) -> Any:
 def _forget(*, setting: str, **_: Any) -> None:
     if setting == "DJANGO_MCP":
         site_table.cache_clear()
-        converters.clear_cache()
+        serializers.clear_cache()
 
 
 setting_changed.connect(_forget, dispatch_uid="django_mcp.runtime.django_values")

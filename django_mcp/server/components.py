@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 from django_mcp.components.base import Component, ConfigurationError
 from django_mcp.components.prompt import PromptComponent
 from django_mcp.components.resource import ReadComponent, ResourceComponent, TemplateComponent
-from django_mcp.components.serialization import copied
+from django_mcp.components.serializers import copied
 from django_mcp.components.tool import ToolComponent
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.texts import resolved

@@ -15,9 +15,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from django_mcp.components.base import Component, ConfigurationError
 from django_mcp.components.declaration import line_of
+from django_mcp.components.outputs import OutputSchema
 from django_mcp.components.resource import resource_component
-from django_mcp.components.schemas import OutputSchema
-from django_mcp.components.serialization import encoded, jsonable
+from django_mcp.components.serializers import encoded
 from django_mcp.components.tool import ToolComponent, tool_component
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.errors import ResourceNotFound
@@ -121,7 +121,7 @@ class _Builder:
                 **self._toolset.options.get(name, {}),
             },
         )
-        output = OutputSchema(operation.output, jsonable, encoded, lambda value: value)
+        output = OutputSchema(operation.output, encoded, lambda value: value)
         input_schema = replace(built.input, schema=given.schema)
         built = replace(built, input=input_schema, output=output, **self._source())
         if not schemas.is_lazy([given.schema, operation.output, title]):

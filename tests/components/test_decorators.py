@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from celery import shared_task
+from celery.local import PromiseProxy
 from django.contrib.admin.views.decorators import staff_member_required
 from django.contrib.auth.decorators import login_required, permission_required, user_passes_test
 from django.contrib.auth.models import AnonymousUser, User
@@ -243,3 +245,44 @@ class TestWords:
                 else:
                     with pytest.raises(ErrorResponse, match=f"Unknown tool: {word}"):
                         await client.call_tool(word)
+
+
+def traced(function: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+class TestWhatIsNoHandler:
+    def test_decorator_without_wraps_is_told_to_use_it(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"write @functools\.wraps\(function\)"):
+            Server("desk").tool(traced(greet))
+
+    def test_function_with_any_arguments_is_told_to_name_them(self) -> None:
+        def total(*numbers: int) -> int:
+            return sum(numbers)
+
+        with pytest.raises(ConfigurationError, match=r"write numbers: list\[…\]"):
+            Server("desk").tool(total)
+
+    def test_method_of_a_class_is_rejected(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"tool\(Desk\(\)\.greet\)"):
+            Server("desk").tool(Desk.greet)
+
+    def test_lazy_task_of_celery_is_rejected_without_loading_it(self) -> None:
+        @shared_task  # type: ignore[untyped-decorator]
+        def report(year: int) -> str:
+            return ""
+
+        with pytest.raises(ConfigurationError, match=r"a task of Celery.*\.delay"):
+            Server("desk").tool(report)
+        loaded: list[int] = []
+        with pytest.raises(ConfigurationError, match="stands for another object"):
+            Server("desk").tool(PromiseProxy(lambda: loaded.append(1)))
+        assert loaded == []
+
+    @pytest.mark.parametrize("kind", ["tool", "prompt"])
+    def test_name_as_the_only_argument_is_rejected(self, kind: str) -> None:
+        with pytest.raises(ConfigurationError, match=rf"@{kind}\(name=…\)"):
+            getattr(Server("desk"), kind)("greet")

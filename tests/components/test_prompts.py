@@ -37,6 +37,13 @@ def plan(
     return topic
 
 
+def review(
+    tone: Literal["plain", "playful"],
+    length: Annotated[Literal["short"] | None, Field(description="How long")] = None,
+) -> str:
+    return ""
+
+
 def nothing() -> str:
     return ""
 
@@ -52,13 +59,23 @@ def arguments(prompt: PromptComponent) -> Any:
 
 
 class TestDescriptor:
+    def test_description_of_an_argument_names_its_choices(self) -> None:
+        assert [argument["description"] for argument in arguments(prompt_component(review))] == [
+            "Required string parameter (one of: plain, playful)",
+            "How long (one of: short)",
+        ]
+
     def test_prompt_function_lists_its_parameters_as_arguments(self) -> None:
         assert prompt_component(plan).descriptor() == {
             "name": "plan",
             "description": "Plans something.",
             "arguments": [
                 {"name": "topic", "title": "Topic", "description": "About what", "required": True},
-                {"name": "tone", "description": "Optional parameter", "required": False},
+                {
+                    "name": "tone",
+                    "description": "Optional parameter (one of: kind, stern)",
+                    "required": False,
+                },
                 {"name": "days", "description": "Optional integer parameter", "required": False},
                 {"name": "start", "description": "Optional parameter", "required": False},
                 {"name": "guests", "description": "Optional array parameter", "required": False},

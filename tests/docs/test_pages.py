@@ -14,7 +14,7 @@ from django.db import connection
 
 import django_mcp
 from django_mcp import registry
-from django_mcp.components import converters
+from django_mcp.components import serializers
 from django_mcp.components.prompt import PromptOptions
 from django_mcp.components.resource import ResourceOptions
 from django_mcp.components.tool import ToolOptions
@@ -77,11 +77,11 @@ def project(
     product = importlib.import_module("shop.models").Product
     for number, fields in enumerate(PRODUCTS, start=1):
         product.objects.create(pk=number, **fields)
-    for table in (converters, failures):
+    for table in (serializers, failures):
         monkeypatch.setattr(table, "_registered", {})
     project = Project(settings)
     yield project
-    converters.clear_cache()
+    serializers.clear_cache()
     for name in project.written:
         sys.modules.pop(name, None)
 

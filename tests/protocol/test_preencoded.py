@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from django_mcp.components.serialization import encoded
+from django_mcp.components.serializers import encoded
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.preencoded import PreEncodedList, PreEncodedResult, encode, plain
 
-SCALARS = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text() | st.floats()
+NUMBERS = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
+SCALARS = st.none() | st.booleans() | NUMBERS | st.text()
 VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20
 )

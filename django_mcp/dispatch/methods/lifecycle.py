@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.components.serialization import copied
+from django_mcp.components.serializers import copied
 from django_mcp.dispatch.invocation import call_hook, string_param
 from django_mcp.frame.client.log_levels import LEVELS
 from django_mcp.frame.session import Change

@@ -12,7 +12,7 @@ from django_mcp.components.base import (
     LargeArguments,
     UnserializableResult,
 )
-from django_mcp.components.serialization import SCALARS
+from django_mcp.components.serializers import SCALARS
 from django_mcp.components.tool import ToolComponent
 from django_mcp.dispatch import approval, invocation, task_calls, visibility
 from django_mcp.protocol import headers

@@ -21,7 +21,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from django_mcp.components.base import UnserializableResult
-from django_mcp.components.serialization import jsonable
+from django_mcp.components.serializers import jsonable
 from django_mcp.frame.client import input_requests
 from django_mcp.frame.client.input_requests import (
     ElicitResult,
