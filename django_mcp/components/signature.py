@@ -254,7 +254,7 @@ def _parameters(
         ) from error
     if hides_parameters(function):
         raise ConfigurationError(
-            f"{where} is the function of a decorator, which hides the parameters of the function "
+            f"{where.replace('<locals>.', '')} is the function of a decorator, which hides the parameters of the function "
             "that it calls: write @functools.wraps(function) above it"
         )
     if parameters and parameters[0].name in OWNERS and not _is_annotated(parameters[0]):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from django_mcp.components.base import ConfigurationError
 from django_mcp.components.signature import is_async
 from django_mcp.protocol.errors import AuthenticationRequired, InternalError
+from django_mcp.server import failures
 
 if TYPE_CHECKING:
     from django_mcp.components.tool import ToolComponent
@@ -38,8 +40,10 @@ async def hold(
     author's function fails, and AuthenticationRequired for an anonymous caller.
     """
     if not APPROVALS:
-        frame.server.report(f"The tool {tool.name!r} has an approval", RuntimeError(NOT_INSTALLED))
-        raise InternalError
+        error = ConfigurationError(f"The tool {tool.name!r} has an approval: {NOT_INSTALLED}")
+        failures.report_unexpected(frame, error, "The tool %s cannot wait for approval", tool.name)
+        details = failures.debug_details(frame, error)
+        raise InternalError(f"The site has nowhere to store a call that waits{details}")
     (approvals,) = APPROVALS
     if approvals.is_approved(frame, tool, arguments):
         return None

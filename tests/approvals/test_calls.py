@@ -542,7 +542,10 @@ async def test_call_fails_without_the_app(
 
     monkeypatch.setattr(approval, "APPROVALS", [])
     async with Client(server, user=ann) as client:
-        with pytest.raises(McpError):
+        with pytest.raises(ConfigurationError, match=r'"django_mcp\.approvals" to INSTALLED_APPS'):
+            await client.call_tool("pay", {"amount": 7})
+    async with Client(server, user=ann, raise_exceptions=False) as client:
+        with pytest.raises(McpError, match="nowhere to store a call that waits"):
             await client.call_tool("pay", {"amount": 7})
     assert carried_out == []
 

@@ -22,6 +22,7 @@ from django_mcp.testing import ErrorResponse, SyncClient
 
 IMPORTS = """
 import functools
+from collections import ChainMap
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from io import BytesIO
@@ -302,6 +303,17 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
             '{"answer": "Yes", "genre": "Science fiction"}',
         ),
         returns('return [_("Yes")]', '["Yes"]', "list[str]"),
+        returns(
+            'return ChainMap({"stock": 3}, {"stock": 0, "lent": 1})',
+            '{"stock": 3, "lent": 1}',
+        ),
+        returns(
+            'return {"rows": [{"price": float("nan")}]}',
+            (
+                "Error: rows.0.price is NaN, which JSON does not have: return None or a string "
+                "instead"
+            ),
+        ),
         returns(
             "return object()",
             (
@@ -591,6 +603,30 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
         ),
     ),
     "decorators": (
+        Snippet(
+            '@tool("find")\ndef it():\n    return "found"',
+            "At startup: 'find' is no function. If it is the name: @tool(name=…)",
+        ),
+        Snippet(
+            "class Desk:\n    @tool\n    def it(self):\n        return 1",
+            (
+                "At startup: snippet.Desk.it is a method of a class, and self would be an argument "
+                "for the model: register it on an instance, such as tool(Desk().it), or derive the "
+                "class from Tool, Resource or Prompt"
+            ),
+        ),
+        Snippet(
+            (
+                "def traced(function):\n    def wrapper(*args, **kwargs):\n"
+                "        return function(*args, **kwargs)\n    return wrapper\n\n"
+                '@tool\n@traced\ndef it():\n    return "done"'
+            ),
+            (
+                "At startup: snippet.traced.wrapper is the function of a decorator, which "
+                "hides the parameters of the function that it calls: write "
+                "@functools.wraps(function) above it"
+            ),
+        ),
         Snippet('@tool\n@login_required\ndef it():\n    return "secret"', VIEW_DECORATOR),
         Snippet(
             '@tool\n@permission_required("library.view_book")\ndef it():\n    return "secret"',
