@@ -254,8 +254,8 @@ def _parameters(
         ) from error
     if hides_parameters(function):
         raise ConfigurationError(
-            f"{where.replace('<locals>.', '')} is the function of a decorator, which hides the parameters of the function "
-            "that it calls: write @functools.wraps(function) above it"
+            f"{where.replace('<locals>.', '')} is the function of a decorator, which hides the "
+            "parameters of the function that it calls: write @functools.wraps(function) above it"
         )
     if parameters and parameters[0].name in OWNERS and not _is_annotated(parameters[0]):
         raise ConfigurationError(
