@@ -283,7 +283,9 @@ def _check_target(target: Any, base: type[ComponentAttributes]) -> None:
             ".delay(…) to run a task on a worker"
         )
     if isinstance(target, str):
-        raise ConfigurationError(f"{target!r} is no function. If it is the name: @{kind}(name=…)")
+        raise ConfigurationError(
+            f"{target!r} is no component: give a function; a name is given as @{kind}(name=…)"
+        )
 
 
 def _documented(signature: Signature, own: str, of_method: str) -> tuple[Signature, str]:

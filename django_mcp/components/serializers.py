@@ -303,13 +303,12 @@ TABLES = (
     (
         "__dataframe__",
         "is a table, whose iteration would lose its rows. Return them, with None where a value is "
-        'missing: df.astype(object).where(df.notna(), None).to_dict(orient="records") of a '
-        "DataFrame of pandas, df.to_dicts() of polars",
+        'missing: df.astype(object).where(df.notna(), None).to_dict(orient="records")',
     ),
     (
         "__array__",
-        "is an array or one of its values. Return values of Python: .tolist(), or .to_dict() of a "
-        "Series of pandas, which keeps its index",
+        "belongs to a library for arrays. Return values of Python: .tolist(), .to_dict() of a "
+        "Series of pandas, which keeps its index, or .to_dicts() of a DataFrame of polars",
     ),
 )
 """Protocols of libraries for tables and arrays, by which their types are known without an import.

@@ -209,7 +209,7 @@ class Column:
 class TestTablesOfLibraries:
     @pytest.mark.parametrize(
         ("value", "remedy"),
-        [(Table(), r'to_dict\(orient="records"\)'), (Column(), r"tolist\(\), or \.to_dict\(\)")],
+        [(Table(), r'to_dict\(orient="records"\)'), (Column(), r"tolist\(\), \.to_dict\(\)")],
     )
     def test_table_or_array_is_rejected_with_the_remedy(self, value: Any, remedy: str) -> None:
         for result in (value, [value], {"of": value}):

@@ -605,7 +605,10 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
     "decorators": (
         Snippet(
             '@tool("find")\ndef it():\n    return "found"',
-            "At startup: 'find' is no function. If it is the name: @tool(name=…)",
+            (
+                "At startup: 'find' is no component: give a function; a name is given as "
+                "@tool(name=…)"
+            ),
         ),
         Snippet(
             "class Desk:\n    @tool\n    def it(self):\n        return 1",
