@@ -541,6 +541,23 @@ def _takes_own_tokens(item: Authenticator) -> bool:
     return getattr(item, "scheme", None) == BEARER and _sends_no_tokens(item)
 
 
+@check
+def check_audiences(site: Settings) -> Found:
+    if "*" not in settings.ALLOWED_HOSTS or site.base_url is not None or site.audiences:
+        return
+    for server in registry.mountable():
+        if any(getattr(item, "needs_endpoint_url", False) for item in _authenticators(server)):
+            yield Error(
+                f"The MCP server {server.name!r} refuses every access token: it accepts those for "
+                'its own URL, which no setting names while ALLOWED_HOSTS contains "*".',
+                hint=(
+                    'Set DJANGO_MCP["BASE_URL"] to the URL of the site, or list its host names in '
+                    "ALLOWED_HOSTS."
+                ),
+                id="django_mcp.E025",
+            )
+
+
 @partial(check, deploy=True)
 def check_tokens_over_http(site: Settings) -> Found:
     base_url = site.base_url or ""

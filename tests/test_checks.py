@@ -19,6 +19,7 @@ from django_mcp import Frame, Server, Tool, registry
 from django_mcp import checks as ours
 from django_mcp.auth.base import BaseAuthentication
 from django_mcp.auth.introspection import IntrospectionAuthentication
+from django_mcp.auth.jwt import JWTAuthentication
 from django_mcp.auth.token import TokenAuthentication as PersonalTokenAuthentication
 from example_site import settings as example_settings
 from tests.spec import spec
@@ -433,6 +434,28 @@ def test_wildcard_in_allowed_hosts_is_reported(settings: Settings, server: Serve
     assert get_findings(deploy=True) == {}
     settings.ALLOWED_HOSTS = ["*"]
     assert set(get_findings(deploy=True)) == {"W010"}
+    assert get_findings() == {}
+
+
+@pytest.mark.parametrize(
+    ("hosts", "site", "expected"),
+    [
+        (["*"], {}, {"E025"}),
+        (["*", "www.example.com"], {}, {"E025"}),
+        (["www.example.com"], {}, set()),
+        (["*"], {"BASE_URL": "https://www.example.com"}, set()),
+        (["*"], {"AUDIENCES": ["https://www.example.com"]}, set()),
+    ],
+)
+def test_audience_that_no_setting_names_is_reported(
+    settings: Settings, server: Server, hosts: list[str], site: Any, expected: set[str]
+) -> None:
+    server.authenticators = [JWTAuthentication("https://login.example.org")]
+    settings.ALLOWED_HOSTS = hosts
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, **site}
+    assert set(get_findings()) == expected
+
+    server.authenticators = [JWTAuthentication("https://login.example.org", audience="shop")]
     assert get_findings() == {}
 
 

@@ -153,6 +153,11 @@ class ClaimsAuthentication(BaseAuthentication, ABC):
         return None if expires is None else expires + self.leeway
 
     @property
+    def needs_endpoint_url(self) -> bool:
+        """Whether the URL of the endpoint is the only audience of its own that it accepts."""
+        return not self.audience
+
+    @property
     def namespace(self) -> str | None:
         """The URL within which subjects are unique."""
         return self.issuer

@@ -45,6 +45,8 @@ class OAuthToolkitAuthentication(BaseAuthentication):
     """
 
     scheme = "Bearer"
+    needs_endpoint_url = True
+    """The URL of the endpoint is the only audience that it accepts, besides AUDIENCES."""
 
     def __init__(self) -> None:
         self._model = get_access_token_model()

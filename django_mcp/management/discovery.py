@@ -10,6 +10,7 @@ import json
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
+from urllib.parse import urljoin
 
 from django_mcp.auth.resource import WELL_KNOWN
 from django_mcp.management.findings import (
@@ -39,6 +40,8 @@ JSON = ("content-type", "application/json")
 ACCEPT = ("accept", "application/json, text/event-stream")
 READS_JSON = ("accept", "application/json")
 INVALID_TOKEN = "mcp-doctor-invalid-token"
+OTHER_HOST = "mcp-doctor.invalid"
+"""A host that no site has (RFC 2606)."""
 MAX_ISSUERS = 3
 
 
@@ -112,13 +115,32 @@ def discover(client: Client, url: str) -> Playing[list[Finding]]:
     opening = yield from _open(client, url, found)
     if opening is None:
         return found
-    if opening.status == 401:
-        answer = yield _initialize(url, ("authorization", f"Bearer {INVALID_TOKEN}"))
-        found += endpoint.of_invalid_token(answer)
     metadata = yield from _find_resource(client, url, opening, found)
+    if opening.status == 401 or metadata:
+        answer = yield with_invalid_token(url)
+        found += endpoint.of_invalid_token(answer)
+        yield from _end_session(url, answer)
+    if metadata:
+        found += resource.of_host(OTHER_HOST, (yield _get_at_other_host(url)).json())
     for issuer in _issuers(metadata):
-        yield from _find_authorization_server(client, issuer, found)
+        yield from _find_authorization_server(client, url, issuer, metadata, found)
     return found
+
+
+def with_invalid_token(url: str) -> Probe:
+    """Return the request of a client whose token nobody issued."""
+    return _initialize(url, ("authorization", f"Bearer {INVALID_TOKEN}"))
+
+
+def _get_at_other_host(url: str) -> Probe:
+    """A request for the metadata that reaches the site, and names another host."""
+    headers = (READS_JSON, ("host", OTHER_HOST))
+    return Probe("GET", _place("appended", url), headers)
+
+
+def _end_session(url: str, answer: Answer) -> Playing[None]:
+    if session := answer.header("mcp-session-id"):
+        yield Probe("DELETE", url, (("mcp-session-id", session), _version(LATEST_WITH_SESSIONS)))
 
 
 # The first request.
@@ -135,14 +157,13 @@ def _open(client: Client, url: str, found: list[Finding]) -> Playing[Answer | No
         if not is_last and answer.status and answer.json().get("jsonrpc"):
             found.append(note(f"{method} is answered {answer.status}: it goes on with initialize."))
         else:
-            found += endpoint.of_opening(url, answer, method)
+            found += endpoint.of_opening(url, answer)
             return None
     if answer.status == 401:
-        found.append(ok(f"{method} without credentials: 401"))
+        found.append(ok("Without credentials: 401"))
         return answer
-    found.append(ok(f"{method} without credentials: everybody may connect"))
-    if session := answer.header("mcp-session-id"):
-        yield Probe("DELETE", url, (("mcp-session-id", session), _version(LATEST_WITH_SESSIONS)))
+    found.append(ok("Without credentials: everybody may connect"))
+    yield from _end_session(url, answer)
     return answer
 
 
@@ -183,6 +204,7 @@ def _find_resource(
     stated = (endpoint.challenge(opening) or {}).get("resource_metadata")
     used: Json = {}
     missing: list[Finding] = []
+    found += resource.of_prefix(url, stated or "")
     for place in client.places:
         target = stated if place == "challenge" else _place(place, url)
         if target is None:
@@ -270,7 +292,9 @@ def _issuers(metadata: Json) -> list[str]:
 # The authorization server.
 
 
-def _find_authorization_server(client: Client, issuer: str, found: list[Finding]) -> Playing[None]:
+def _find_authorization_server(
+    client: Client, url: str, issuer: str, of_resource: Json, found: list[Finding]
+) -> Playing[None]:
     """Look for the metadata of the issuer in the order of the specification, and try it."""
     answers = []
     for target in _authorization_places(issuer):
@@ -281,15 +305,10 @@ def _find_authorization_server(client: Client, issuer: str, found: list[Finding]
             found += _of_origin(client, shown(target), answer)
             found += authorization_server.of_metadata(issuer, document)
             found += registration.of_metadata(document, client.registers_by)
+            found += resource.of_scopes(of_resource, document)
             yield from _try_endpoints(client, document, found)
             return
-    tried = "; ".join(f"{shown(target)}: {answer}" for target, answer in answers)
-    found.append(
-        failure(
-            f"The issuer {shown(issuer)} has no metadata. {tried}",
-            "Serve it where the issuer says: its path follows the well-known path.",
-        )
-    )
+    found += authorization_server.of_missing_metadata(url, issuer, answers)
 
 
 def _authorization_places(issuer: str) -> list[str]:
@@ -317,7 +336,12 @@ def _try_endpoints(client: Client, metadata: Json, found: list[Finding]) -> Play
             continue
         if name == "registration_endpoint" and _registers_by_document(client, metadata):
             continue
-        found += authorization_server.of_endpoint_answer(name, (yield replace(probe, url=url)))
+        answer = yield replace(probe, url=url)
+        found += authorization_server.of_endpoint_answer(name, answer)
+        if name == "authorization_endpoint" and 300 <= answer.status < 400:
+            login = urljoin(url, answer.header("location"))
+            page = Probe("GET", login, (("accept", "text/html"),), follows_redirects=True)
+            found += authorization_server.of_login(login, (yield page))
         if client.origin is not None and name != "authorization_endpoint":
             found += yield from _preflight(f"The {name}", url, client.origin, ("content-type",))
 

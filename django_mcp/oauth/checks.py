@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.apps import AppConfig, apps
+from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register
-from django.urls import NoReverseMatch, get_script_prefix, reverse
+from django.shortcuts import resolve_url
+from django.urls import NoReverseMatch, Resolver404, get_script_prefix, resolve, reverse
 
+from django_mcp import registry
 from django_mcp.auth.oauth_toolkit import WELL_KNOWN
 from django_mcp.oauth import SECURITY
 
@@ -23,7 +27,7 @@ def check_authorization_server(
 ) -> list[CheckMessage]:
     # A check stays registered where a test has changed INSTALLED_APPS.
     is_installed = apps.is_installed("django_mcp.oauth")
-    return [*_settings(), *_urls()] if is_installed else []
+    return [*_settings(), *_urls(), *_login(), *_scopes()] if is_installed else []
 
 
 def _settings() -> Iterator[CheckMessage]:
@@ -64,4 +68,52 @@ def _urls() -> Iterator[CheckMessage]:
             "clients look for its metadata.",
             hint='Add path("", include("django_mcp.oauth.urls")) to the ROOT_URLCONF.',
             id="django_mcp_oauth.E002",
+        )
+
+
+def _login() -> Iterator[CheckMessage]:
+    name = str(settings.LOGIN_URL)
+    try:
+        parts = urlsplit(resolve_url(settings.LOGIN_URL))
+        if not parts.netloc:  # Otherwise another site has the login page.
+            resolve("/" + parts.path.removeprefix(get_script_prefix()).lstrip("/"))
+    except NoReverseMatch:
+        yield Error(
+            f"LOGIN_URL is {name!r}, which no URL pattern of this project is called: users who are "
+            "to allow an access see an error.",
+            hint=LOGIN_HINT,
+            id="django_mcp_oauth.E004",
+        )
+    except Resolver404:
+        yield Warning(
+            f"LOGIN_URL is {name!r}, which is no URL of this project: users who are to allow an "
+            "access are sent to a page that does not exist.",
+            hint=f"{LOGIN_HINT} Silence this check if another application of the site serves it.",
+            id="django_mcp_oauth.W002",
+        )
+
+
+LOGIN_HINT = "Set LOGIN_URL to the login page: a path, or the name of a URL pattern."
+
+
+def _scopes() -> Iterator[CheckMessage]:
+    """Clients ask for the scopes of a server and of its components, and each must be known."""
+    from oauth2_provider.scopes import get_scopes_backend
+
+    from django_mcp.oauth import resources
+
+    registered = frozenset(get_scopes_backend().get_all_scopes())
+    required: dict[str, str] = {}
+    for server in resources.accepting():
+        for scope in registry.authentication(server).resource.scopes:
+            required.setdefault(scope, f"The MCP server {server.name!r}")
+        for entry in registry.entries(server):
+            for scope in entry.component.scopes:
+                required.setdefault(scope, f"The {entry.kind} {entry.component.name!r}")
+    for scope in sorted(required.keys() - registered):
+        yield Error(
+            f"{required[scope]} requires the scope {scope!r}, which the authorization server does "
+            "not know: clients that ask for it are answered invalid_scope.",
+            hint="Add it with its description to the scopes in OAUTH2_PROVIDER, or correct it.",
+            id="django_mcp_oauth.E003",
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 from django.urls import get_script_prefix
 
@@ -24,14 +23,15 @@ def base_url(request: HttpRequest) -> str:
 
 def servers(base: str) -> dict[str, Server]:
     """Return the servers which accept tokens of the toolkit, by their canonical URLs."""
-    return {canonical(base + "/" + registry.path(each).strip("/")): each for each in _accepting()}
+    return {canonical(base + "/" + registry.path(each).strip("/")): each for each in accepting()}
 
 
-def _accepting() -> Iterator[Server]:
+def accepting() -> Iterator[Server]:
+    """Yield the servers which accept tokens of the toolkit."""
     for server in registry.mountable():
         try:
             found = registry.authenticators(server)
-        except ImproperlyConfigured:
+        except Exception:  # The class of an authenticator may raise anything.
             continue  # It is not served at all; a system check says why.
         if any(isinstance(each, OAuthToolkitAuthentication) for each in found):
             yield server

@@ -21,6 +21,12 @@ from tests.running_site import running_site
 Handle = Callable[[BaseHTTPRequestHandler], None]
 
 
+@pytest.fixture(autouse=True)
+def other_project(settings: Settings) -> None:
+    """The servers of these tests are of other projects than that of the settings."""
+    settings.ALLOWED_HOSTS = ["other.example"]
+
+
 class WebServer(ThreadingHTTPServer):
     """A server whose responses a test writes."""
 
@@ -175,7 +181,7 @@ def test_server_at_which_nothing_is_wrong_is_reported(
     call_command("mcp_doctor", f"{web.url}/mcp", client="cursor")
     assert capsys.readouterr().out.splitlines() == [
         "Cursor",
-        "  ok      initialize without credentials: everybody may connect",
+        "  ok      Without credentials: everybody may connect",
         "  ok      There is nothing to log in to",
     ]
 
@@ -184,11 +190,28 @@ def test_failures_end_with_an_error_that_names_the_clients(
     web: WebServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     web.handle_one = lambda each: respond(each, 404, b"<html>", content_type="text/html")
-    with pytest.raises(CommandError, match="Claude, Claude Code, VS Code, .* cannot connect to"):
+    with pytest.raises(CommandError, match="All clients cannot connect to"):
         call_command("mcp_doctor", f"{web.url}/mcp")
     output = capsys.readouterr().out
-    assert output.count("FAILURE initialize is answered 404 with an HTML page") == 6
-    assert output.count("Mend: Correct the path") == 2  # Once for each finding.
+    assert output.count("FAILURE The first request is answered 404 with an HTML page") == 1
+    assert output.count("Mend: Correct the path") == 1
+
+
+def test_clients_that_fail_alone_are_named(
+    web: WebServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def handle(handler: BaseHTTPRequestHandler) -> None:
+        if b"mcp-method" in str(handler.headers).lower().encode():
+            respond(handler, 500)
+        else:
+            public(handler)
+
+    web.handle_one = handle
+    with pytest.raises(CommandError, match="Claude, Claude Code cannot connect to"):
+        call_command("mcp_doctor", f"{web.url}/mcp")
+    assert "Claude, Claude Code\n  FAILURE The first request is answered 500" in (
+        capsys.readouterr().out
+    )
 
 
 def test_requests_are_printed_with_verbosity_2(
@@ -199,10 +222,16 @@ def test_requests_are_printed_with_verbosity_2(
     assert f"POST {web.url}/mcp: 200 with application/json" in capsys.readouterr().out
 
 
+@pytest.mark.django_db
 def test_default_url_is_that_of_the_default_server(
     settings: Settings, web: WebServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings.DJANGO_MCP = {"BASE_URL": web.url, "PATH": "/our/mcp"}
+    public_server = ["django_mcp.auth.anonymous.AnonymousAuthentication"]
+    settings.DJANGO_MCP = {
+        "BASE_URL": web.url,
+        "PATH": "/our/mcp",
+        "AUTHENTICATORS": public_server,
+    }
     web.handle_one = public
     call_command("mcp_doctor", client="cursor", verbosity=2)
     assert f"POST {web.url}/our/mcp" in capsys.readouterr().out

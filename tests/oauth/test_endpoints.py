@@ -195,4 +195,5 @@ def test_check_finds_a_validator_which_knows_no_resources(settings: Settings) ->
 @pytest.mark.parametrize("urlconf", ["tests.oauth.urls_of_nothing", "tests.oauth.urls_below"])
 def test_check_finds_urls_which_are_not_at_the_root(urlconf: str, settings: Settings) -> None:
     settings.ROOT_URLCONF = urlconf
+    settings.LOGIN_URL = "https://login.example/"  # Theirs has no login page.
     assert problems() == ["django_mcp_oauth.E002"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping, Sequence
 from http.client import HTTPException
 from threading import Thread
 from typing import Any
@@ -13,7 +13,14 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp import registry
 from django_mcp.management import addresses
-from django_mcp.management.discovery import CLIENTS, Client, Probe, discover
+from django_mcp.management.discovery import (
+    CLIENTS,
+    Client,
+    Probe,
+    discover,
+    with_invalid_token,
+)
+from django_mcp.management.findings import project
 from django_mcp.management.findings.base import Answer, Finding, Level, shown, split
 
 MAX_BODY = 256 * 1024
@@ -40,29 +47,56 @@ class Command(BaseCommand):
         url = addresses.checked_url(named)
         http = Http(options["timeout"], self._shows(options["verbosity"]))
         chosen = [CLIENTS[options["client"]]] if options["client"] else [*CLIENTS.values()]
-        self._printed: set[Finding] = set()
-        failing = [client.title for client in chosen if not self._play(client, url, http)]
+        findings = {client.title: http.play(client, url) for client in chosen}
+        of_project = self._of_project(url, http)
+        self._print(of_project)
+        for titles, shared in by_clients(findings).items():
+            self._print({heading(titles, findings): shared})
+        failing = [title for title, found in findings.items() if has_failed(found)]
         if failing:
-            raise CommandError(f"{', '.join(failing)} cannot connect to {url} or log in there")
+            raise CommandError(f"{heading(failing, findings)} cannot connect to {url} or log in")
+        if any(map(has_failed, of_project.values())):
+            raise CommandError("Clients connect, but this project has errors")
 
     def _shows(self, verbosity: int) -> Callable[[str], Any]:
         return self.stdout.write if verbosity > 1 else lambda _: None
 
-    def _play(self, client: Client, url: str, http: Http) -> bool:
-        """Print what ``client`` finds; return whether it can connect."""
-        self.stdout.write(self.style.MIGRATE_HEADING(client.title))
-        found = http.play(client, url)
-        for line in self._lines(found):
-            self.stdout.write(line)
-        return not any(finding.level is Level.FAILURE for finding in found)
+    def _of_project(self, url: str, http: Http) -> dict[str, list[Finding]]:
+        """Return what is wrong within this project, below a heading; {} for other servers."""
+        if not project.is_own(url):
+            return {}
+        answer = http.answer(with_invalid_token(url))
+        found = [*project.of_project(), *project.of_authorization_header(answer)]
+        return {f"This project ({project.settings_module()})": found}
 
-    def _lines(self, found: list[Finding]) -> Iterator[str]:
-        """Yield the findings, each with its remedy where that is printed for the first time."""
-        for finding in found:
-            yield f"  {finding.level.value:<8}{finding.text}"
-            if finding.remedy and finding not in self._printed:
-                yield f"  {'':<8}Mend: {finding.remedy}"
-            self._printed.add(finding)
+    def _print(self, sections: Mapping[str, Sequence[Finding]]) -> None:
+        for title, found in sections.items():
+            self.stdout.write(self.style.MIGRATE_HEADING(title))
+            for finding in found:
+                self.stdout.write(f"  {finding.level.value:<8}{finding.text}")
+                if finding.remedy:
+                    self.stdout.write(f"  {'':<8}Mend: {finding.remedy}")
+
+
+def has_failed(found: Sequence[Finding]) -> bool:
+    return any(finding.level is Level.FAILURE for finding in found)
+
+
+def by_clients(findings: Mapping[str, Sequence[Finding]]) -> dict[tuple[str, ...], list[Finding]]:
+    """Return the findings by the clients that have them: each is printed once."""
+    titles: dict[Finding, list[str]] = {}
+    for title, found in findings.items():
+        for finding in dict.fromkeys(found):
+            titles.setdefault(finding, []).append(title)
+    groups: dict[tuple[str, ...], list[Finding]] = {}
+    for finding, having in titles.items():
+        groups.setdefault(tuple(having), []).append(finding)
+    return groups
+
+
+def heading(titles: Sequence[str], findings: Mapping[str, Any]) -> str:
+    """Return the names of clients, or that they are all."""
+    return "All clients" if len(titles) == len(findings) > 1 else ", ".join(titles)
 
 
 class Http:

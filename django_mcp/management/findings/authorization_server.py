@@ -82,3 +82,40 @@ def of_endpoint_answer(name: str, answer: Answer) -> Iterator[Finding]:
             f"The {name} is redirected to {shown(answer.header('location'))}.",
             f"State the URL of the {name} as it is served: clients do not send a request again.",
         )
+
+
+def of_missing_metadata(
+    url: str, issuer: str, answers: Sequence[tuple[str, Answer]]
+) -> Iterator[Finding]:
+    """Yield why an issuer has no metadata; ``url`` is that of the endpoint."""
+    tried = "; ".join(f"{shown(target)}: {answer}" for target, answer in answers)
+    if not any(answer.status for _, answer in answers):
+        yield failure(
+            f"The issuer {shown(issuer)} does not answer. {tried}",
+            "Start the authorization server, or correct the issuer that the authenticator names.",
+        )
+    elif split(issuer).netloc == split(url).netloc:
+        yield failure(
+            f"The issuer {shown(issuer)} has no metadata. {tried}",
+            'With django_mcp.oauth, add path("", include("django_mcp.oauth.urls")) to the '
+            "ROOT_URLCONF, at the root and in place of the toolkit's own URLs. A proxy has to pass "
+            "on the paths below /.well-known/.",
+        )
+    else:
+        yield failure(
+            f"The issuer {shown(issuer)} has no metadata. {tried}",
+            "Serve it where the issuer says: its path follows the well-known path.",
+        )
+
+
+def of_login(url: str, answer: Answer) -> Iterator[Finding]:
+    """Yield what is wrong with the page to which the authorization endpoint sends users."""
+    if answer.status >= 500 or answer.status in (404, 405, 410):
+        yield failure(
+            f"The login page {shown(url)} is answered {answer}.",
+            "Set LOGIN_URL to the login page of the site: a path, or the name of a URL pattern.",
+        )
+    elif not answer.status:
+        yield failure(
+            f"The login page {shown(url)}: {shown(answer.error)}", connection_remedy(answer.error)
+        )

@@ -143,7 +143,17 @@ def difference_remedy(expected: str, found: Any, otherwise: str) -> str:
             "The site does not know its public host: set USE_X_FORWARDED_HOST, or "
             'DJANGO_MCP["BASE_URL"] and, for the issuer, OIDC_ISS_ENDPOINT.'
         )
+    if wanted.netloc == stated.netloc and wanted.path.endswith(stated.path):
+        return prefix_remedy(wanted.path.removesuffix(stated.path))
     return f"Correct the path, or {otherwise}."
+
+
+def prefix_remedy(prefix: str) -> str:
+    """How to mend a site that does not know the path in front of all its paths."""
+    return (
+        f"The proxy removes {prefix}, and the site does not know: set FORCE_SCRIPT_NAME to "
+        f'{prefix!r}. If DJANGO_MCP["BASE_URL"] is set, it contains the prefix, too.'
+    )
 
 
 def connection_remedy(error: str) -> str:

@@ -34,26 +34,27 @@ def of_url(url: str, *, is_remote: bool) -> Iterator[Finding]:
         )
 
 
-def of_opening(url: str, answer: Answer, method: str) -> Iterator[Finding]:
+def of_opening(url: str, answer: Answer) -> Iterator[Finding]:
     """Yield what the answer to a request without credentials means, unless it is 200 or 401."""
     if not answer.status:
-        yield failure(f"{method}: {shown(answer.error)}", connection_remedy(answer.error))
+        yield failure(f"There is no answer: {shown(answer.error)}", connection_remedy(answer.error))
     elif 300 <= answer.status < 400:
         target = answer.header("location")
         yield failure(
-            f"{method} is redirected to {shown(target)}: clients do not send it again there.",
+            f"The first request is redirected to {shown(target)}: clients do not send it again "
+            "there.",
             _redirect_remedy(url, target),
         )
     elif answer.status in OPENING_REMEDIES:
-        yield failure(f"{method} is answered {answer}.", _opening_remedy(answer))
+        yield failure(f"The first request is answered {answer}.", _opening_remedy(answer))
     elif answer.status >= 500:
         yield failure(
-            f"{method} is answered {answer}.",
+            f"The first request is answered {answer}.",
             "See the logs of the site, or of the proxy if the site has received no request.",
         )
     else:
         yield failure(
-            f"{method} is answered {answer}, and not with a JSON-RPC response.",
+            f"The first request is answered {answer}, and not with a JSON-RPC response.",
             "Check that the URL is that of the MCP endpoint: manage.py mcp_show prints its path.",
         )
 
@@ -100,12 +101,21 @@ def challenge(answer: Answer) -> dict[str, str] | None:
     return None
 
 
+HEADER_REMEDY = "Let the proxy pass the Authorization header on."
+
+
 def of_invalid_token(answer: Answer) -> Iterator[Finding]:
     """Yield what the answer to a token that nobody issued means."""
     if 200 <= answer.status < 300:
         yield failure(
-            "A token that nobody issued is accepted.",
-            "Let an authenticator return a Challenge for a token that it does not know.",
+            "A token that nobody issued is accepted, or does not arrive.",
+            f"{HEADER_REMEDY} An authenticator has to return a Challenge for an unknown token.",
+        )
+    elif answer.status >= 500:
+        yield failure(
+            f"A token that nobody issued is answered {answer}: the site cannot look tokens up.",
+            "See the logs of the site: a table is missing (manage.py migrate), or a database or an "
+            "authorization server does not answer.",
         )
     elif answer.status != 401:
         yield warning(
@@ -116,7 +126,8 @@ def of_invalid_token(answer: Answer) -> Iterator[Finding]:
     elif (challenge(answer) or {}).get("error") != "invalid_token":
         yield warning(
             "A token that nobody issued is answered 401 without error=invalid_token.",
-            "Name the error in WWW-Authenticate: some clients then ask for a new token at once.",
+            f"{HEADER_REMEDY} If it arrives, name the error in WWW-Authenticate: some clients then "
+            "ask for a new token at once.",
         )
     else:
         yield ok("A token that nobody issued: 401, invalid_token")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from django_mcp.auth.resource import WELL_KNOWN
 from django_mcp.management.findings.base import (
     Answer,
     Finding,
@@ -14,7 +15,9 @@ from django_mcp.management.findings.base import (
     is_url,
     list_of,
     ok,
+    prefix_remedy,
     shown,
+    split,
     warning,
 )
 
@@ -40,6 +43,41 @@ def of_metadata(url: str, place: str, metadata: Json) -> Iterator[Finding]:
         yield warning(
             f"{place}: scopes_supported contains offline_access.",
             "Remove it: refresh tokens are no matter of the resource.",
+        )
+
+
+def of_host(host: str, metadata: Json) -> Iterator[Finding]:
+    """Yield whether the resource follows the Host of a request, which was sent with ``host``."""
+    resource = metadata.get("resource")
+    if isinstance(resource, str) and split(resource).hostname == host:
+        yield warning(
+            "The resource follows whatever Host a request names, so that a client could choose the "
+            "audience of its tokens. This package then refuses every token.",
+            'Set DJANGO_MCP["BASE_URL"] to the URL of the site, or list its host names in '
+            "ALLOWED_HOSTS.",
+        )
+
+
+def of_scopes(metadata: Json, authorization_server: Json) -> Iterator[Finding]:
+    """Yield the scopes of the resource that the authorization server does not list."""
+    known = list_of(authorization_server, "scopes_supported")
+    unknown = [each for each in list_of(metadata, "scopes_supported") if each not in known]
+    if known and unknown:
+        yield warning(
+            f"The authorization server does not list {shown(' '.join(map(str, unknown)))}, which "
+            "the resource states: clients that ask for it may be answered invalid_scope.",
+            'Correct DJANGO_MCP["SCOPES"], or add the scope to the authorization server.',
+        )
+
+
+def of_prefix(url: str, stated: str) -> Iterator[Finding]:
+    """Yield whether a 401 names the metadata of a path without the prefix of the site."""
+    path = split(url).path
+    inner = split(stated).path.partition(WELL_KNOWN)[2]
+    if inner and inner != path and path.endswith(inner):
+        yield failure(
+            f"The 401 names the metadata of {shown(inner)}, and not of {shown(path)}.",
+            prefix_remedy(path.removesuffix(inner)),
         )
 
 
