@@ -70,6 +70,7 @@ OF_OTHER_THINGS = {
     "UUID",
 }
 """Words of HTTP, SQL, Django's models and operating systems, and constants of examples."""
+FOR_CONTRIBUTORS = ("CONTRIBUTING.md", "design.md", "what-guarantees-cost.md")
 IN_PYTHON = re.compile(r"^([A-Z][A-Z_]+)\b(?:: [^=\n]+)? = ", re.MULTILINE)
 """Constants of a module, which the pages for contributors name."""
 
@@ -188,7 +189,7 @@ def test_every_setting_that_a_page_names_exists() -> None:
 
 
 def is_for_contributors(page: Path) -> bool:
-    return page.name in ("CONTRIBUTING.md", "design.md") or page.parent.name == "writing"
+    return page.name in FOR_CONTRIBUTORS or page.parent.name == "writing"
 
 
 def test_every_default_that_a_page_states_is_that_of_the_code() -> None:

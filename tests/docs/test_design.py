@@ -1,0 +1,43 @@
+"""The pages on the design: their layers are the contracts, and the modules that they name exist."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.docs.examples import ROOT, blocks
+
+DESIGN = ROOT / "docs" / "design.md"
+COSTS = ROOT / "docs" / "what-guarantees-cost.md"
+MODULE = re.compile(r"`((?:[a-z_]+/)+(?:[a-z_]+(?:\.py)?)?|[a-z_]+\.py)`")
+MAX_WORDS = 6000
+NO_MODULES = {"django_mcp/", "mcp.py", "tools/call", "tasks/result", "notifications/initialized"}
+IN_THE_REPOSITORY = ("tests/", "scripts/", "docs/")
+
+
+def test_layers_of_the_page_are_those_of_the_import_contract() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = contracts["contracts"][0]["layers"]
+    (shown,) = (block.text for block in blocks(DESIGN) if "protocol | concurrency" in block.text)
+    # A layer, and after two spaces what it is.
+    assert [line.split("  ")[0].strip() for line in shown.splitlines()] == layers
+
+
+def test_design_is_at_most_six_thousand_words() -> None:
+    assert len(DESIGN.read_text().split()) <= MAX_WORDS
+
+
+@pytest.mark.parametrize("page", [DESIGN, COSTS], ids=lambda page: page.stem)
+def test_modules_that_the_page_names_exist(page: Path) -> None:
+    named = {*MODULE.findall(page.read_text())} - NO_MODULES
+    missing = [name for name in named if not exists(name)]
+    assert not missing, f"{page.name} names modules that do not exist: {missing}"
+
+
+def exists(name: str) -> bool:
+    """Whether a path of the package, or of the repository, exists, also without ``.py``."""
+    folder = ROOT if name.startswith(IN_THE_REPOSITORY) else ROOT / "django_mcp"
+    return (folder / name).exists() or (folder / f"{name}.py").exists()
