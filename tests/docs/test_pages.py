@@ -110,6 +110,11 @@ def anchors(page: Path) -> set[str]:
 
 
 @every_page
+def test_page_contains_no_merge_conflict(page: Path) -> None:
+    assert not re.search(r"^(<<<<<<<|>>>>>>>) ", page.read_text(), re.MULTILINE)
+
+
+@every_page
 def test_generated_parts_of_the_page_are_current(page: Path) -> None:
     text = page.read_text()
     assert text == current(text), "Run: .venv/bin/python -m tests.docs.generated"
