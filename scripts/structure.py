@@ -24,8 +24,6 @@ MAX_MODULES = 17
 """In a folder other than the root."""
 CARRYING = ("routing", "transports", "dispatch", "pubsub", "stores", "runtime")
 """The layers that carry a request. What they read (protocol, components, server) is not counted."""
-MAY_NAME_EACH_OTHER = frozenset({"frame", "server"})
-"""Packages whose imports for type checkers may form a circle."""
 
 Graph = dict[str, set[str]]
 
@@ -91,7 +89,7 @@ def find_circles(trees: Mapping[str, ast.Module]) -> Iterator[str]:
         at_run_time[module] = set(imports(tree.body, trees, with_types=False)) - {module}
         with_types[module] = set(imports(tree.body, trees, with_types=True)) - {module}
     found = [circle for circle in circles(at_run_time) if not are_parents(circle)]
-    typed = [circle for circle in circles(with_types) if not may_name_each_other(circle)]
+    typed = [circle for circle in circles(with_types) if not are_in_one_folder(circle)]
     print(f"Import circles: {len(found)} at run time, {len(typed)} with the imports for types")
     for circle in (*found, *typed):
         yield f"an import circle of {', '.join(sorted(circle))}"
@@ -133,8 +131,9 @@ def reachable(graph: Graph, start: str) -> set[str]:
     return found
 
 
-def may_name_each_other(circle: set[str]) -> bool:
-    return {module.split(".")[1] for module in circle if "." in module} <= MAY_NAME_EACH_OTHER
+def are_in_one_folder(circle: set[str]) -> bool:
+    """Whether the modules of a circle belong to one part, whose classes name each other."""
+    return len({module.split(".")[1] for module in circle if "." in module}) == 1
 
 
 def are_parents(circle: set[str]) -> bool:

@@ -18,6 +18,7 @@ from django_mcp.dispatch.invocation import raise_outcome
 from django_mcp.dispatch.reply import Reply, error_reply
 from django_mcp.frame.client import request_state
 from django_mcp.protocol.errors import InternalError, InvalidParams, ServerBusy
+from django_mcp.server.server import server_of
 
 if TYPE_CHECKING:
     from django_mcp.frame.frame import Frame
@@ -99,7 +100,7 @@ async def prepare(frame: Frame, site: Site) -> Frame:
     """Start the server, and run the frame processors: the Frame with their assigns."""
     try:
         if not frame.server.is_running:
-            await site.start(frame.server)
+            await site.start(server_of(frame))
         return await site.process(frame) if site.process else frame
     except BaseException as raised:
         raise_outcome(raised, frame)
@@ -118,7 +119,7 @@ async def _committed(frame: Frame, reply: Reply, site: Site) -> Reply:
         if session_id is not None:
             session = await site.commit(session_id, frame.principal.key, after.changes)
             if session is not None:  # Otherwise it was deleted meanwhile.
-                await site.publish(after.server, session_id, after.changes)
+                await site.publish(server_of(after), session_id, after.changes)
     except ServerBusy as error:
         return error_reply(frame, error)
     except Exception as error:

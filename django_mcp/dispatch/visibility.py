@@ -28,7 +28,7 @@ from django_mcp.server.components import KINDS
 
 if TYPE_CHECKING:
     from django_mcp.frame.frame import Frame
-    from django_mcp.server.server import Server
+    from django_mcp.frame.frame_server import FrameServer
 
 
 def components(frame: Frame, kind: str) -> Sequence[Component]:
@@ -190,7 +190,7 @@ def _access(frame: Frame, component: Component, has_permission: bool) -> Access:
     return Access(False, InsufficientScope(scopes=needed)) if has_permission else HIDDEN
 
 
-def policy_of(component: Component, server: Server) -> WhenDenied:
+def policy_of(component: Component, server: FrameServer) -> WhenDenied:
     """Return its own policy, else the server's, else "challenged" for a component with scopes."""
     default: WhenDenied = "challenged" if component.scopes else "hidden"
     return component.when_denied or server.when_denied or default
@@ -259,7 +259,7 @@ def _answer(frame: Frame, component: Component) -> Answer:
         return RuntimeError(f"It raised {error!r}")
 
 
-def _names_of(server: Server) -> Iterator[str]:
+def _names_of(server: FrameServer) -> Iterator[str]:
     """Yield the permissions that the components of a server name."""
     guarded = (item for kind in KINDS for item in server.components.guarded(kind))
     yield from {item.permission for item in guarded if isinstance(item.permission, str)}

@@ -27,10 +27,10 @@ from django_mcp.protocol.limits import quoted
 if TYPE_CHECKING:
     from django_mcp.auth.base import Principal
     from django_mcp.frame.client.base import Client
+    from django_mcp.frame.frame_server import FrameServer
     from django_mcp.protocol.errors import Json
     from django_mcp.protocol.jsonrpc import RequestId
     from django_mcp.protocol.revisions import Revision
-    from django_mcp.server.server import Server
 
 
 Pairs = Mapping[str, Any] | Iterable[tuple[str, Any]]
@@ -47,7 +47,7 @@ class RequestInfo(NamedTuple):
 class Private(TypedDict, total=False):
     """Data of the framework (the seeds' ``private_t``): read it, do not change it."""
 
-    server: Server
+    server: FrameServer
     revision: Revision
     protocol_version: str
     session_id: str
@@ -353,7 +353,7 @@ class Frame:
         raise LookupError("This Frame was made by hand: it has no request")
 
     @cached_property
-    def server(self) -> Server:
+    def server(self) -> FrameServer:
         """The server which answers the request; raises LookupError where there is none."""
         raise LookupError("This Frame was made by hand: it has no server")
 

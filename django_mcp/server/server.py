@@ -352,6 +352,13 @@ class Server(Hooks):
         self.log_rate_limit = per_second or None
 
 
+def server_of(frame: Frame) -> Server:
+    """Return the Server that answers a request; the type of ``frame.server`` has only a part."""
+    server = frame.server
+    assert isinstance(server, Server)
+    return server
+
+
 def _checked_policy(name: str, policy: Any) -> WhenDenied | None:
     if policy in (None, "hidden", "challenged"):
         return cast("WhenDenied | None", policy)

@@ -27,7 +27,7 @@ from django_mcp.frame.transport import HttpTransport
 from django_mcp.models import StoredCall
 from django_mcp.protocol.revisions import BY_VERSION, Feature
 from django_mcp.pubsub.publisher import CONNECTION_BOUND
-from django_mcp.server.server import Server
+from django_mcp.server.server import Server, server_of
 from django_mcp.stores.base import digest
 from django_mcp.tasks.store import NewTask
 from django_mcp.transports import frames
@@ -88,7 +88,7 @@ def describe(frame: Frame, ttl_ms: int | None) -> NewTask:
 
 def facts_of(frame: Frame) -> dict[str, Any]:
     """What is stored of the call on ``frame``: ``restore`` makes its Frame of it."""
-    remember(frame.server)
+    remember(server_of(frame))
     principal, private, params = frame.principal, frame.private, frame.message.params
     claims = principal.claims if _is_json(dict(principal.claims)) else {}
     session_id = frame.get_mcp_session_id()
@@ -179,7 +179,7 @@ async def restore(row: StoredCall, facts: Mapping[str, Any], execution: Executio
     """
     if facts["user_key"] != row.user_key:
         raise ValueError("The user of the row is not the one who called")
-    server = server_of(row.server)
+    server = server_named(row.server)
     if server is None:
         raise LookupError(f"This process has no MCP server {row.server!r}")
     registry.make_ready(server)
@@ -277,7 +277,7 @@ def remember(server: Server) -> None:
     _servers[server.name] = server
 
 
-def server_of(name: str) -> Server | None:
+def server_named(name: str) -> Server | None:
     found = _servers.get(name)
     if found is not None:
         return found

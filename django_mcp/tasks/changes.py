@@ -73,7 +73,7 @@ async def _notify_session(task: Task) -> None:
     row = await store.get().row(task.id)
     if row is None or not BY_VERSION[row.version].has(Feature.TASKS):
         return
-    session_id, server = store.call_of(row).get("session_id"), calls.server_of(row.server)
+    session_id, server = store.call_of(row).get("session_id"), calls.server_named(row.server)
     publisher = Notifications.publisher
     if session_id is None or server is None or publisher is None:
         return

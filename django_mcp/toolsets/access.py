@@ -11,6 +11,7 @@ from django.contrib.auth import get_permission_codename
 from django.db.models import Model, QuerySet
 
 from django_mcp.auth import permissions, scopes
+from django_mcp.server.server import server_of
 from django_mcp.toolsets.base import BaseToolset
 from django_mcp.toolsets.queries.paths import Path
 from django_mcp.toolsets.queries.scope import Scope, is_everything, prefixes, related_rows, visible
@@ -85,7 +86,7 @@ def may_use(frame: Frame, toolset: BaseToolset, operation: str) -> bool:
 def toolsets_on_server(frame: Frame, model: type[Model]) -> list[BaseToolset]:
     """Return the toolsets of ``model`` on the server of a call; a Frame for a test has none."""
     server = frame.private.get("server")
-    return [] if server is None else of_model(server, model)
+    return [] if server is None else of_model(server_of(frame), model)
 
 
 def related_queryset(toolset: BaseToolset, frame: Frame, model: type[Model]) -> QuerySet[Any]:

@@ -16,6 +16,7 @@ from django_mcp.frame.client.bidirectional import BidirectionalClient
 from django_mcp.frame.client.log_levels import LEAST_SEVERE, LogRateLimiter, level_name
 from django_mcp.frame.client.multi_round_trip import MultiRoundTripClient
 from django_mcp.frame.exchange import Exchange
+from django_mcp.frame.frame_server import FrameServer
 from django_mcp.frame.session import Session, address
 from django_mcp.frame.transport import caller_key
 from django_mcp.protocol import request_meta
@@ -39,7 +40,7 @@ class RequestOrigin(NamedTuple):
     """The Django session."""
 
 
-def counted_as(server: Server, principal: Principal, transport: Transport | None) -> str:
+def counted_as(server: FrameServer, principal: Principal, transport: Transport | None) -> str:
     """By what sessions and streams are counted: an anonymous caller is limited on each server."""
     key = caller_key(principal, transport)
     return key if principal.subject else f"{server.name} {key}"
@@ -114,7 +115,7 @@ def with_session(frame: Frame, session: Session) -> Frame:
     return replace(frame, assigns=session.assigns, initialized=session.initialized, private=private)
 
 
-def private_of(server: Server, session: Session) -> dict[str, Any]:
+def private_of(server: FrameServer, session: Session) -> dict[str, Any]:
     private = {
         **session.private,
         "server": server,

@@ -21,6 +21,7 @@ from django_mcp.dispatch.handle import Site
 from django_mcp.dispatch.invocation import call_hook
 from django_mcp.dispatch.reply import Reply, error_reply
 from django_mcp.frame.frame import Frame
+from django_mcp.frame.frame_server import FrameServer
 from django_mcp.frame.session import Change, Session
 from django_mcp.frame.transport import Transport
 from django_mcp.protocol import jsonrpc
@@ -28,7 +29,7 @@ from django_mcp.protocol.errors import InternalError, InvalidRequest, McpError, 
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestId, Response
 from django_mcp.protocol.limits import MAX_BATCH, quoted
 from django_mcp.pubsub import publisher
-from django_mcp.server.server import Server
+from django_mcp.server.server import server_of
 from django_mcp.stores.base import SessionStore, digest
 from django_mcp.transports import frames, session_lock
 
@@ -60,7 +61,8 @@ class SessionEngine:
         reply = await handle.answer(frame, self.site)
         if reply.error is not None:
             return reply, None
-        server, opened = frame.server, reply.frame
+        server = server_of(frame)
+        opened = reply.frame
         position = {}
         if self.is_shared and not server.notify_lists_on_initialize:
             position = {"position": await publisher.position(server)}
@@ -69,7 +71,7 @@ class SessionEngine:
             server=server.name,
             principal=frame.principal.key,
             version=opened.revision.version,
-            caller=counted_as(frame.server, frame.principal, frame.transport),
+            caller=counted_as(server, frame.principal, frame.transport),
             anonymous_at=frame.principal.endpoint if frame.principal.is_anonymous else None,
             client_info=opened.private["client_info"],
             client_capabilities=opened.private["client_capabilities"],
@@ -153,7 +155,7 @@ class SessionEngine:
             server.report(f"handle_notification failed for {quoted(message.method)}", error)
 
 
-def counted_as(server: Server, principal: Principal, transport: Transport | None) -> str:
+def counted_as(server: FrameServer, principal: Principal, transport: Transport | None) -> str:
     """By what a session is counted, unless it is its principal.
 
     It is hashed, because it contains the address of a person.

@@ -18,6 +18,7 @@ from django_mcp.protocol.tasks import FINAL, Task
 from django_mcp.pubsub import announcements, bus, publisher
 from django_mcp.pubsub.coalescing import Coalescer
 from django_mcp.runtime import background
+from django_mcp.server.server import server_of
 from django_mcp.server.tasks import Tasks
 
 READ_TASKS = 4.0
@@ -42,7 +43,7 @@ class Subscription:
         # for its end refer to the parameters too, so they are cleared, not replaced.
         cast("dict[str, Any]", self._frame.message.params).clear()
         # In this order: what is published once the client reads this is sent to it.
-        server = self._frame.server
+        server = server_of(self._frame)
         for uri in (*([None] if self._wanted.lists else []), *self._wanted.uris):
             self._groups.append(uri)
             await announcements.here().subscribe(server, uri, self._receive)
@@ -63,7 +64,7 @@ class Subscription:
         self._is_open = False
         self._coalescer.close()
         for uri in self._groups:
-            announcements.here().unsubscribe(self._frame.server, uri, self._receive)
+            announcements.here().unsubscribe(server_of(self._frame), uri, self._receive)
         self._groups.clear()
         for task_id in self._wanted.tasks:
             bus.here().unsubscribe(publisher.of_task(task_id), self._receive)

@@ -110,11 +110,11 @@ def _add_tools(server: Server) -> None:
         raise LookupError("the password is swordfish")
 
     @server.tool(order=5)
-    async def move(frame: Frame) -> str:
+    async def move() -> str:
         """Open at other hours, and at another place."""
-        await frame.server.anotify_resource_updated("desk://hours")
-        await frame.server.anotify_resource_updated("desk://tickets/7")
-        await frame.server.anotify_prompts_list_changed()
+        await server.anotify_resource_updated("desk://hours")
+        await server.anotify_resource_updated("desk://tickets/7")
+        await server.anotify_prompts_list_changed()
         return "moved"
 
     @server.tool(order=6)

@@ -162,8 +162,8 @@ class TestSyncCalls:
 
         @server.tool
         def twice(frame: Frame) -> str:
-            first = frame.server.call_tool("add", {"a": 1}, frame=frame)
-            return str(frame.server.call_tool("add", {"a": first["structuredContent"]["sum"]}))
+            first = server.call_tool("add", {"a": 1}, frame=frame)
+            return str(server.call_tool("add", {"a": first["structuredContent"]["sum"]}))
 
         assert "3" in text(server.call_tool("twice"))
 
@@ -255,7 +255,7 @@ class TestNestedCalls:
         @server.tool(requests_input=True)
         def outer(frame: Frame) -> Any:
             frame = frame.assign(tenant="acme")
-            result = frame.server.call_tool("inner", frame=frame)
+            result = server.call_tool("inner", frame=frame)
             return f"{text(result)}, {frame.assigns['tenant']}"
 
         async with client_for(server, elicitation=accept(name="Ada")) as client:
@@ -268,7 +268,7 @@ class TestNestedCalls:
 
         @server.tool
         async def outer(frame: Frame) -> str:
-            result = await frame.server.acall_tool("double", {"a": 4}, frame=frame)
+            result = await server.acall_tool("double", {"a": 4}, frame=frame)
             return text(result)
 
         async with client_for(server) as client:
@@ -282,7 +282,7 @@ class TestNestedCalls:
 
         @server.tool
         def outer(frame: Frame) -> str:
-            return str(frame.server.call_tool("add", {"a": 4}, frame=frame)["structuredContent"])
+            return str(server.call_tool("add", {"a": 4}, frame=frame)["structuredContent"])
 
         async with Client(server, sync_execution="threads") as client:
             assert "5" in text(await client.call_tool("outer"))

@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
     from django_mcp.frame.exchange import Exchange
     from django_mcp.frame.frame import RequestInfo
+    from django_mcp.frame.frame_server import FrameServer
     from django_mcp.frame.transport import Transport
     from django_mcp.protocol.errors import Json
     from django_mcp.protocol.revisions import Revision
-    from django_mcp.server.server import Server
 
 logger = logging.getLogger("django_mcp")
 
@@ -117,7 +117,7 @@ class Client(ABC):
     is_multi_round_trip = False
     """Whether an input request ends the call, so that the handler runs again."""
 
-    _server: Server
+    _server: FrameServer
     _revision: Revision
     capabilities: Json
     _exchange: Exchange

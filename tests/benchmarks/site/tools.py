@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 
 from django_mcp import Frame, Server
+from django_mcp.server.server import server_of
 from django_mcp.toolsets import ModelToolset
 from tests.benchmarks.calls import MANY_ROWS, PAGE, ROWS, TABLE_ROWS
 from tests.benchmarks.site.rows import (
@@ -123,7 +124,7 @@ async def progress(steps: int, frame: Frame) -> str:
 
 async def publish(frame: Frame) -> str:
     """Send every client a change of the list of tools."""
-    await frame.server.anotify_tools_list_changed()
+    await server_of(frame).anotify_tools_list_changed()
     return "said"
 
 

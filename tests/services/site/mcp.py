@@ -12,6 +12,7 @@ from pathlib import Path
 from django.contrib.auth.models import Group
 
 from django_mcp import Frame, resource, tool
+from django_mcp.registry import default
 from tests.conversations.sample_server import desk
 
 FORM = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
@@ -82,16 +83,16 @@ async def ask(token: str, frame: Frame) -> str:
 
 
 @tool
-async def notify_change(uri: str, frame: Frame) -> str:
+async def notify_change(uri: str) -> str:
     """Announces that a resource has changed."""
-    await frame.server.anotify_resource_updated(uri)
+    await default.anotify_resource_updated(uri)
     return uri
 
 
 @tool
-async def notify_tools(token: str, frame: Frame) -> str:
+async def notify_tools(token: str) -> str:
     """Announces that the list of tools has changed."""
-    await frame.server.anotify_tools_list_changed()
+    await default.anotify_tools_list_changed()
     return token
 
 
