@@ -23,6 +23,7 @@ from django_mcp.approvals.models import Approval
 from django_mcp.frame.session import address
 from tests.approvals.worker import PERMISSION, approver
 from tests.databases import available, scratch_database
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 CONNECTION_KEYS = ("ENGINE", "NAME", "HOST", "PORT", "USER", "PASSWORD", "OPTIONS")
@@ -228,7 +229,7 @@ def test_call_whose_worker_was_killed_is_lost_and_not_repeated(database: str, fi
     row.decide(approver(), Event.APPROVE, where="page")
     with worker(database, file, "hang", row.pk) as hanging:
         go(hanging)
-        wait_for(file)
+        wait_until(lambda: file.exists() and file.read_text(), "The tool is called")
         hanging.kill()
         hanging.wait(60)
     assert Approval.objects.get().status == Status.RUNNING
@@ -241,12 +242,3 @@ def test_call_whose_worker_was_killed_is_lost_and_not_repeated(database: str, fi
         assert settled.status == Status.LOST
         assert "may have been carried out or not" in str(gate.describe(settled, None))
     assert file.read_text() == "paid 7\n"
-
-
-def wait_for(file: Path) -> None:
-    waiting = threading.Event()
-    for _ in range(1200):
-        if file.exists() and file.read_text():
-            return
-        waiting.wait(0.05)
-    raise AssertionError("The tool was not called")

@@ -16,6 +16,7 @@ from django_mcp.approvals.models import Approval
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores import retries
 from django_mcp.testing import Client
+from tests import waiting
 from tests.approvals.till import browser_of, carried_out, decision, page_of, released, text_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -49,19 +50,17 @@ async def get(client: Client, task: str) -> dict[str, Any]:
 
 
 async def until(client: Client, task: str, *statuses: str) -> dict[str, Any]:
-    async with asyncio.timeout(60):
-        while (found := await get(client, task))["status"] not in statuses:
-            await asyncio.sleep(0.02)
-    return found
+    async def poll() -> dict[str, Any] | None:
+        state = await get(client, task)
+        return state if state["status"] in statuses else None
+
+    return await waiting.until(poll, f"The task is {statuses}")
 
 
 async def waiting_row(*, held: bool = False) -> Approval:
     """The row of the call, as soon as it is there; ``held``: as soon as its task waits."""
     rows = Approval.objects.exclude(lease_until=None) if held else Approval.objects.all()
-    async with asyncio.timeout(60):
-        while (row := await rows.afirst()) is None:
-            await asyncio.sleep(0.01)
-    return row
+    return await waiting.until(rows.afirst, "There is a row")
 
 
 async def decide(key: str, who: User, choice: str) -> None:

@@ -7,14 +7,14 @@ import os
 import socket
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPMessage
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT = 30.0
@@ -31,15 +31,6 @@ SERVERS = {
         APPLICATION,
     ],
 }
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition with a time limit."""
-    deadline = time.monotonic() + TIMEOUT
-    pause = threading.Event()
-    while not condition():
-        assert time.monotonic() < deadline
-        pause.wait(0.02)
 
 
 def free_port() -> int:
@@ -68,7 +59,7 @@ def port(request: pytest.FixtureRequest) -> Iterator[int]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        until(lambda: accepts_connections(number) or process.poll() is not None)
+        wait_until(lambda: accepts_connections(number) or process.poll() is not None)
         assert process.poll() is None
         yield number
     finally:
@@ -135,6 +126,6 @@ def test_disconnect_cancels_the_call(port: int, tmp_path: Path) -> None:
     head = ["POST /mcp HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
     with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT) as client:
         client.sendall("\r\n".join([*head, "", body]).encode())
-        until(started.exists)
+        wait_until(started.exists)
         assert not ended.exists()
-    until(ended.exists)
+    wait_until(ended.exists)

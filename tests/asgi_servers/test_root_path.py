@@ -19,8 +19,8 @@ from tests.asgi_servers.test_asgi_servers import (
     accepts_connections,
     free_port,
     message,
-    until,
 )
+from tests.waiting import wait_until
 
 PREFIXED = "tests.asgi_servers.prefixed:application"
 WORKER = "tests.asgi_servers.prefixed_worker.PrefixedWorker"
@@ -55,7 +55,7 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             stderr=subprocess.STDOUT,
         )
     try:
-        until(lambda: accepts_connections(port) or process.poll() is not None)
+        wait_until(lambda: accepts_connections(port) or process.poll() is not None)
         assert process.poll() is None, Path(log).read_text()
         yield f"{port} {PATHS.get(request.param, '/app/mcp')}"
     finally:

@@ -24,8 +24,8 @@ from tests.asgi_servers.test_asgi_servers import (
     accepts_connections,
     free_port,
     message,
-    until,
 )
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.nightly
 
@@ -81,7 +81,7 @@ def site(server: str, folder: Path) -> Iterator[tuple[int, subprocess.Popen[byte
             stderr=subprocess.STDOUT,
         )
     try:
-        until(lambda: accepts_connections(port) or process.poll() is not None)
+        wait_until(lambda: accepts_connections(port) or process.poll() is not None)
         assert process.poll() is None, log.read_text()
         yield port, process
     finally:
@@ -273,7 +273,7 @@ def test_requests_that_wait_at_the_signal_are_answered(server: str, tmp_path: Pa
         for connection in connections:
             stack.callback(connection.close)
         connections[0].request("POST", "/mcp", body, headers)
-        until(started.exists)
+        wait_until(started.exists)
         body, headers = message("sleep", {"seconds": 0, "started": str(started)})
         for connection in connections[1:]:
             connection.request("POST", "/mcp", body, headers)

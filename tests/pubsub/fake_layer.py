@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from django_mcp.pubsub import bus, channel_layer
 from django_mcp.pubsub.channel_layer import TYPE, CircuitBreaker
-from django_mcp.testing.asgi import TIMEOUT
+from tests.waiting import until
 
 
 class FakeLayer:
@@ -84,12 +84,6 @@ async def layer(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeLayer]:
     yield layer
     layer.hangs, layer.error = False, None
     await until(lambda: layer.receiving == 0)
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(TIMEOUT):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 def acknowledgement(message: Any, *, delivered: bool = True) -> dict[str, Any]:

@@ -18,8 +18,9 @@ from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores.memory import MemoryEventStore
 from django_mcp.transports.http.session.get_stream import deduplicate
 from tests.memory_stores import configure
-from tests.pubsub.fake_layer import FakeLayer, layer, until
+from tests.pubsub.fake_layer import FakeLayer, layer
 from tests.transports.http_peer import Peer, message_of, methods_of
+from tests.waiting import until
 
 __all__ = ["configure", "layer"]
 

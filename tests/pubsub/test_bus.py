@@ -16,7 +16,8 @@ from django_mcp.pubsub.channel_layer import LOCAL, SITE, TYPE
 from django_mcp.testing.asgi import TIMEOUT
 from tests.constants import SetConstants
 from tests.memory_stores import configure
-from tests.pubsub.fake_layer import FakeLayer, acknowledgement, layer, remote_message, until
+from tests.pubsub.fake_layer import FakeLayer, acknowledgement, layer, remote_message
+from tests.waiting import until
 
 __all__ = ["configure", "layer"]
 

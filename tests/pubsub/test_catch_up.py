@@ -24,8 +24,9 @@ from django_mcp.transports.session_engine import key_of
 from tests.constants import SetConstants
 from tests.memory_stores import configure
 from tests.pubsub.failing_store import fail_first
-from tests.pubsub.fake_layer import FakeLayer, layer, remote_message, until
+from tests.pubsub.fake_layer import FakeLayer, layer, remote_message
 from tests.transports.http_peer import MODERN, Peer, message_of
+from tests.waiting import until
 
 __all__ = ["configure", "layer"]
 

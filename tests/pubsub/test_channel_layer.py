@@ -17,8 +17,9 @@ from django_mcp.pubsub.bus import Delivery
 from django_mcp.pubsub.channel_layer import SITE
 from django_mcp.stores.memory import MemoryEventStore
 from tests.memory_stores import configure
-from tests.pubsub.fake_layer import FakeLayer, layer, until
+from tests.pubsub.fake_layer import FakeLayer, layer
 from tests.transports.http_peer import PRIMED, Peer, message_of
+from tests.waiting import until
 
 __all__ = ["configure", "layer"]
 

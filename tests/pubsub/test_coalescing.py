@@ -9,7 +9,7 @@ import pytest
 
 from django_mcp.pubsub import coalescing
 from django_mcp.pubsub.coalescing import Coalescer
-from tests.pubsub.fake_layer import until
+from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,8 @@ from django_mcp.pubsub.pending_requests import PendingRequests, ResponseRoute, d
 from django_mcp.stores.memory import MemoryEventStore
 from tests.memory_stores import configure
 from tests.pubsub.failing_store import fail_first
-from tests.pubsub.fake_layer import FakeLayer, layer, until
+from tests.pubsub.fake_layer import FakeLayer, layer
+from tests.waiting import until
 
 __all__ = ["configure", "layer"]
 

@@ -363,16 +363,6 @@ async def unblocked(limit: float = 0.1) -> AsyncIterator[None]:
     assert longest <= limit, f"The event loop was held for {longest * 1000:.0f} ms"
 
 
-async def eventually(condition: Any, timeout: float = TIMEOUT) -> bool:
-    """Whether something becomes true in time."""
-    ends = time.monotonic() + timeout
-    while not condition():
-        if time.monotonic() > ends:
-            return False
-        await asyncio.sleep(0.01)
-    return True
-
-
 async def outcome(awaitable: Awaitable[T]) -> T | BaseException:
     """What is returned or raised."""
     try:

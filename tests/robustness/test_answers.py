@@ -32,12 +32,12 @@ from tests.robustness.peer import (
     STATELESS,
     Peer,
     encoded,
-    eventually,
     outcome,
     text_of,
 )
 from tests.robustness.processes import ROOT, call, environment, migrate, request, stdio, worker
 from tests.spec import spec
+from tests.waiting import happens
 
 ELICITS: dict[str, Any] = {"elicitation": {"form": {}}}
 
@@ -520,7 +520,7 @@ def test_client_that_does_not_read_holds_up_nothing(tmp_path: Path) -> None:
             process.stdin.write(encoded(message) + b"\n")
             process.stdin.flush()
             process.stdout.peek(1)  # type: ignore[attr-defined]
-        was_made = asyncio.run(eventually(made.exists, 3))
+        was_made = asyncio.run(happens(made.exists, 3))
     finally:
         process.kill()
         process.communicate()
@@ -780,7 +780,7 @@ async def test_upload_that_breaks_off_leaves_no_traceback_in_the_log(tmp_path: P
         await writer.drain()
         await asyncio.sleep(0.2)
         writer.close()
-        await eventually(lambda: "Traceback" in site.log, 1)
+        await happens(lambda: "Traceback" in site.log, 1)
 
         assert "Traceback" not in site.log
 
@@ -928,8 +928,8 @@ async def test_session_ended_in_the_admin_ends_its_streams_and_sends_the_signal(
             form = {"action": "delete_selected", "_selected_action": keys, "post": "yes"}
             assert (await browser.post(page, form)).status_code == 302
             assert (await peer.tool("add")).status == 404
-            has_ended = await eventually(lambda: stream.is_complete, 2)
-            is_cancelled = await eventually(lambda: running.is_complete, 2)
+            has_ended = await happens(lambda: stream.is_complete, 2)
+            is_cancelled = await happens(lambda: running.is_complete, 2)
     finally:
         signals.session_ended.disconnect(ended)
 

@@ -32,12 +32,12 @@ from tests.robustness.peer import (
     Peer,
     accelerated,
     encoded,
-    eventually,
     outcome,
     unblocked,
 )
 from tests.robustness.processes import call, migrate, worker
 from tests.spec import spec
+from tests.waiting import happens
 
 BATCHES = "2025-03-26"
 PRIME = 2**61 - 1
@@ -446,7 +446,7 @@ async def test_stateless_calls_in_flight_of_one_caller_are_bounded(configure: Co
 
     peer = Peer(server)
     calls = [asyncio.ensure_future(peer.send(peer.call("work"))) for _ in range(12)]
-    await eventually(lambda: len(running) == 12, 0.5)
+    await happens(lambda: len(running) == 12, 0.5)
     most = len(running)
     go_on.set()
     responses = await asyncio.gather(*calls)
@@ -471,7 +471,7 @@ async def test_calls_in_flight_of_one_ipv6_network_are_bounded(configure: Config
 
     peers = [Peer(server, client=(f"2001:db8:1:2::{number:x}", 50000)) for number in range(1, 11)]
     calls = [asyncio.ensure_future(peer.send(peer.call("work"))) for peer in peers]
-    await eventually(lambda: len(running) == 10, 0.5)
+    await happens(lambda: len(running) == 10, 0.5)
     most = len(running)
     go_on.set()
     responses = await asyncio.gather(*calls)
@@ -499,7 +499,7 @@ async def test_slow_sync_handlers_hold_up_no_permission_function(configure: Conf
     peer = Peer(server)
     slow = asyncio.ensure_future(peer.tool("block"))
     try:
-        assert await eventually(begun.is_set)
+        assert await happens(begun.is_set)
         listed = await outcome(peer.send(peer.request("tools/list"), timeout=1))
     finally:
         go_on.set()
@@ -523,7 +523,7 @@ async def test_handler_that_waits_too_long_for_a_thread_is_rejected(configure: C
     peer = Peer(server)
     slow = asyncio.ensure_future(peer.send(peer.call("block"), timeout=1000))
     try:
-        assert await eventually(begun.is_set)
+        assert await happens(begun.is_set)
         second = await outcome(peer.send(peer.call("block"), timeout=5))
     finally:
         go_on.set()

@@ -23,11 +23,11 @@ from tests.robustness.peer import (
     Message,
     Peer,
     Response,
-    eventually,
     text_of,
 )
 from tests.robustness.processes import Worker, environment, request, worker
 from tests.spec import spec
+from tests.waiting import happens
 
 reason = why_not_database("postgresql")
 needs_postgresql = pytest.mark.skipif(reason is not None, reason=str(reason))
@@ -242,7 +242,7 @@ async def test_hooks_after_a_restart_work(tmp_path: Path, database: Database) ->
         await restarted(database)
         note = {"jsonrpc": "2.0", "method": "x/note", "params": {"number": 1}}
         assert (await server.post(note, session)).status == 202
-        await eventually(lambda: "failed" in server.log, 0.5)
+        await happens(lambda: "failed" in server.log, 0.5)
 
         assert "handle_notification failed" not in server.log
 
@@ -253,12 +253,12 @@ async def test_number_of_connections_is_the_same_after_many_calls(
     tmp_path: Path, database: Database
 ) -> None:
     async with site(tmp_path, database, CONN_MAX_AGE=0) as server:
-        assert await eventually(lambda: database.connections() == 0)
+        assert await happens(lambda: database.connections() == 0)
         for number in range(5):
             names = ("public", "by_string", "by_function", "by_middleware")
             calls = (tool(server, name, **bearer("ann")) for name in names)
             assert {response.status for response in await asyncio.gather(*calls)} == {200}, number
-        found = await eventually(lambda: database.connections() == 0, 1)
+        found = await happens(lambda: database.connections() == 0, 1)
 
         assert database.connections_in_transaction() == 0
         assert found, f"{database.connections()} connections are left open"
@@ -327,7 +327,7 @@ async def test_stream_whose_caller_cannot_be_authenticated_ends(version: str) ->
     async with opened as stream:
         assert await stream.status() == 200
         unsteady.fails = True
-        has_ended = await eventually(lambda: stream.is_complete, 2)
+        has_ended = await happens(lambda: stream.is_complete, 2)
 
     assert has_ended, "The stream is still open"
 
@@ -350,7 +350,7 @@ async def test_nothing_is_sent_while_the_caller_of_a_stream_is_authenticated(fai
         before = str(stream.response.messages)
         unsteady.goes_on.set()
         if fails:
-            assert await eventually(lambda: stream.is_complete, 2)
+            assert await happens(lambda: stream.is_complete, 2)
             sent = str(stream.response.messages)
         else:
             sent = str([await stream.message()])

@@ -18,11 +18,11 @@ from tests.robustness.peer import (
     Message,
     Peer,
     encoded,
-    eventually,
     text_of,
 )
 from tests.robustness.processes import call, request, stdio
 from tests.spec import spec
+from tests.waiting import happens
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 ELICITS: dict[str, Any] = {"elicitation": {"form": {}}}
@@ -204,7 +204,7 @@ async def test_prompt_with_an_unknown_block_is_an_error_over_http_sse(
     reader = Peer(odd(), "2024-11-05", application=found[paths["sse"]], path=paths["sse"])
     writer = Peer(odd(), "2024-11-05", application=found[paths["messages"]], path=paths["messages"])
     async with reader.open(method="GET") as stream:
-        assert await eventually(lambda: b"data:" in stream.response.body)
+        assert await happens(lambda: b"data:" in stream.response.body)
         line = next(
             each for each in stream.response.body.decode().split("\n") if each.startswith("data:")
         )
@@ -229,10 +229,10 @@ async def test_prompt_with_an_unknown_block_is_an_error_over_http_sse(
             "clientInfo": {"name": "by hand", "version": "1"},
         }
         await post(writer.request("initialize", hello, id=1))
-        await eventually(lambda: b'"id":1' in stream.response.body)
+        await happens(lambda: b'"id":1' in stream.response.body)
         await post({"jsonrpc": "2.0", "method": "notifications/initialized"})
         await post(writer.request("prompts/get", {"name": "odd_prompt"}, id=9))
-        answered = await eventually(lambda: b'"id":9' in stream.response.body, 1)
+        answered = await happens(lambda: b'"id":9' in stream.response.body, 1)
     # A task whose exception nobody retrieved is logged now, and not while pytest reads a file.
     await asyncio.sleep(0)
     gc.collect()

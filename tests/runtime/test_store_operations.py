@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
@@ -19,6 +19,7 @@ from django_mcp.runtime.store_operations import (
     StoreUnavailable,
     close_if_broken,
 )
+from tests.waiting import until
 
 SIZE = 5
 SOON = 0.05
@@ -81,12 +82,6 @@ def operations() -> Iterator[StoreOperations]:
     pool = DaemonPool(SIZE, "test")
     yield StoreOperations(pool, SIZE)
     pool.shutdown(wait=False)
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 async def hang(operations: StoreOperations, server: HangingServer, times: int) -> None:

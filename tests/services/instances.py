@@ -14,13 +14,14 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
+
+from tests.waiting import wait_until
 
 START = 60.0
 """Seconds until a server answers, or has stopped."""
@@ -56,7 +57,7 @@ class Instance(ABC):
     def start(self) -> None:
         """Start the server if it does not run, on the same port; return when it answers."""
         self.begin()
-        wait_until(lambda: self._answers() or not self.is_running)
+        wait_until(lambda: self._answers() or not self.is_running, seconds=START, pause=0.05)
         if not self.is_running:
             raise RuntimeError(f"The server did not start:\n{self.log}")
 
@@ -401,12 +402,3 @@ def descendants(pid: int) -> list[int]:
             for child in path.read_text().split():
                 found += [int(child), *descendants(int(child))]
     return found
-
-
-def wait_until(condition: Callable[[], object], seconds: float = START) -> None:
-    """Wait until a condition is true; raises TimeoutError."""
-    until = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > until:
-            raise TimeoutError(f"Not within {seconds:g} s")
-        time.sleep(0.05)

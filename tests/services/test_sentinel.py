@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -20,6 +19,7 @@ from redis.exceptions import RedisError
 from tests.services.instances import Redis, running, why_not_redis_server
 from tests.services.peer import NEWEST_SESSION, Failed, Message, Peer, text_of
 from tests.services.workers import CACHE_STORES, SITE, Worker, manage, sqlite
+from tests.waiting import until
 
 pytestmark = pytest.mark.nightly
 
@@ -137,11 +137,11 @@ async def test_workers_follow_the_primary_that_sentinel_names(
         replica = stack.enter_context(running(Configured(sub_folder(folder), *follow)))
         sentinel = stack.enter_context(running(Sentinel(sub_folder(folder), primary)))
         workers = stack.enter_context(two_workers(folder, sentinel))
-        await eventually(lambda: sentinel.replicas() == 1)
+        await until(lambda: sentinel.replicas() == 1)
         await converse(http, workers, "before")
 
         primary.kill()
-        await eventually(lambda: sentinel.primary() == replica.port)
+        await until(lambda: sentinel.primary() == replica.port)
 
         async with asyncio.timeout(TIMEOUT):
             while True:
@@ -150,12 +150,6 @@ async def test_workers_follow_the_primary_that_sentinel_names(
                     break
                 await asyncio.sleep(0.5)
         assert b"db2:" in replica.command("INFO", "keyspace")
-
-
-async def eventually(condition: Any) -> None:
-    async with asyncio.timeout(TIMEOUT):
-        while not condition():
-            await asyncio.sleep(0.1)
 
 
 async def test_layer_divides_groups_among_several_servers(folder: Path) -> None:
@@ -178,7 +172,7 @@ async def test_layer_does_not_work_on_redis_cluster(folder: Path) -> None:
     """The reason that the documentation gives: if this fails, it has changed."""
     with running(Configured(sub_folder(folder), "--cluster-enabled", "yes")) as server:
         server.command("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
-        await eventually(lambda: b"cluster_state:ok" in server.command("CLUSTER", "INFO"))
+        await until(lambda: b"cluster_state:ok" in server.command("CLUSTER", "INFO"))
         # As those of two processes: the channels of one are in one key, and so in one slot.
         layers = [RedisChannelLayer(hosts=[server.url]) for _ in range(2)]
         for layer in layers:

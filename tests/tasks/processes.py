@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -18,6 +17,7 @@ import httpx
 from tests.running_site import ROOT, RunningSite, serving
 from tests.tasks.postgres import PostgreSQL
 from tests.transports.wire import CAPABILITIES, JSON, STATELESS, VERSION
+from tests.waiting import wait_until
 
 PATIENCE = 90.0
 LEASE = 20.0
@@ -117,18 +117,7 @@ class Web:
                 return None
             return task if task["status"] in statuses else None
 
-        found: dict[str, Any] = eventually(poll)
-        return found
-
-
-def eventually(poll: Callable[[], Any]) -> Any:
-    """What ``poll`` returns as soon as that is true."""
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        if found := poll():
-            return found
-        time.sleep(0.1)
-    raise AssertionError("It did not happen in time")
+        return wait_until(poll, f"The task is {statuses}", seconds=PATIENCE, pause=0.1)
 
 
 def has_reported(web: Web, task_id: str) -> dict[str, Any]:
@@ -138,8 +127,7 @@ def has_reported(web: Web, task_id: str) -> dict[str, Any]:
         task = web.request("tasks/get", taskId=task_id)
         return task if "statusMessage" in task else None
 
-    found: dict[str, Any] = eventually(poll)
-    return found
+    return wait_until(poll, "The task has a message", seconds=PATIENCE, pause=0.1)
 
 
 def text_of(task: dict[str, Any]) -> str:

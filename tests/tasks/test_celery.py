@@ -22,11 +22,11 @@ from tests.tasks.processes import (
     PYTHON,
     Site,
     Web,
-    eventually,
     has_reported,
     kill_all,
     text_of,
 )
+from tests.waiting import wait_until
 
 reason = why_not() or databases.why_not_redis("redis")
 pytestmark = pytest.mark.skipif(reason is not None, reason=str(reason))
@@ -103,7 +103,7 @@ def test_input_reaches_a_task_in_a_celery_worker(web: Web) -> None:
 @pytest.mark.usefixtures("worker")
 def test_cancelling_stops_a_synchronous_loop_in_a_celery_worker(site: Site, web: Web) -> None:
     task_id = web.create("loop")
-    eventually(lambda: site.lines("loop"))
+    wait_until(lambda: site.lines("loop"))
     web.request("tasks/cancel", taskId=task_id)
     status = web.request("tasks/get", taskId=task_id)["status"]
     # The worker runs one task at a time: it takes the next one when the loop has ended.

@@ -15,7 +15,8 @@ import pytest
 from tests.running_site import ROOT, manage, serving
 from tests.spec import spec
 from tests.tasks.postgres import running_postgres, why_not
-from tests.tasks.processes import LEASE, PYTHON, Site, Web, eventually, has_reported, text_of
+from tests.tasks.processes import LEASE, PYTHON, Site, Web, has_reported, text_of
+from tests.waiting import wait_until
 
 reason = why_not()
 pytestmark = pytest.mark.skipif(reason is not None, reason=str(reason))
@@ -100,7 +101,7 @@ def test_cancelling_stops_a_synchronous_loop_in_the_worker(
 ) -> None:
     web = webs[0]
     task_id = web.create("loop")
-    eventually(lambda: site.lines("loop"))
+    wait_until(lambda: site.lines("loop"))
     web.request("tasks/cancel", taskId=task_id)
     status = web.request("tasks/get", taskId=task_id)["status"]
     # The worker has one process: it takes the next task when the loop has ended.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -11,6 +10,7 @@ import pytest
 
 from tests.databases import REDIS_URL, why_not_redis
 from tests.running_site import RunningSite, two_workers
+from tests.waiting import wait_until
 
 NO_LAYER = why_not_redis("channels_redis")
 pytestmark = pytest.mark.skipif(NO_LAYER is not None, reason=str(NO_LAYER))
@@ -59,13 +59,6 @@ def status(site: RunningSite, token: str) -> int:
     return httpx.post(site.url("/mcp"), json=MESSAGE, headers=headers).status_code
 
 
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize(
     "command",
     [
@@ -80,4 +73,4 @@ def test_all_workers_reject_a_token_at_once(
     token = issue(workers[0], tmp_path / "token")
     assert [status(site, token) for site in (*workers, *workers)] == [200] * 4
     workers[0].manage(*command)
-    until(lambda: [status(site, token) for site in workers] == [401, 401])
+    wait_until(lambda: [status(site, token) for site in workers] == [401, 401], seconds=10)

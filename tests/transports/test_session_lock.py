@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from django_mcp.testing import Client
 from django_mcp.testing.plugin import ClientFor
 from django_mcp.transports import session_lock
 from tests.http_errors import error_of
+from tests.waiting import until
 
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 in_sessions = pytest.mark.parametrize("mcp_version", SESSIONS)
@@ -30,13 +30,6 @@ def counting(**options: Any) -> Server:
         return str(seen), frame.assign(count=seen)
 
     return server
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    """Wait for a condition without an event, with a time limit."""
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 def text(result: dict[str, Any]) -> str:

@@ -22,6 +22,7 @@ from django_mcp.tasks import execution
 from django_mcp.tasks.store import TaskStore
 from django_mcp.testing import Client
 from django_mcp.testing.client import ErrorResponse
+from tests import waiting
 from tests.constants import SetConstants
 from tests.memory_stores import Configure
 from tests.spec import spec
@@ -117,12 +118,12 @@ async def create(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
 
 async def until(client: Client, task: dict[str, Any], *statuses: str) -> dict[str, Any]:
     """Poll the task until it has one of the statuses."""
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            found: dict[str, Any] = await client.request("tasks/get", {"taskId": task["taskId"]})
-            if found["status"] in statuses:
-                return found
-            await asyncio.sleep(0.02)
+
+    async def poll() -> dict[str, Any] | None:
+        state: dict[str, Any] = await client.request("tasks/get", {"taskId": task["taskId"]})
+        return state if state["status"] in statuses else None
+
+    return await waiting.until(poll, f"The task is {statuses}", seconds=PATIENCE)
 
 
 async def call_once(client: Client, params: dict[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from tests.transports.http.session.test_get_stream import INITIAL_NOTIFICATIONS
 from tests.transports.http.session.test_input_requests import ACCEPT_RESULT
 from tests.transports.http_peer import MODERN
 from tests.transports.sample_server import Desk
+from tests.waiting import until
 
 ID = "io.modelcontextprotocol/subscriptionId"
 SESSION_VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
@@ -206,7 +207,7 @@ async def test_listen_request_receives_notifications_and_is_answered_on_close(de
     received = [await pipe.line() for _ in range(3)]
     assert [each["params"]["_meta"][ID] for each in received] == [0, "0", 0]
     pipe.notify("notifications/cancelled", requestId="0")
-    await _until(lambda: len(pipe.conversation._in_flight.of(SESSION)) == 1)
+    await until(lambda: len(pipe.conversation._in_flight.of(SESSION)) == 1)
     await desk.server.anotify_prompts_list_changed()
     pipe.close()
     answer, cancelled = await pipe.line(), await pipe.line()
@@ -217,12 +218,6 @@ async def test_listen_request_receives_notifications_and_is_answered_on_close(de
         await serving
     assert pipe._out.empty()
     assert bus.here()._receivers == {}
-
-
-async def _until(condition: Any) -> None:
-    async with asyncio.timeout(TIMEOUT):
-        while not condition():
-            await asyncio.sleep(0)
 
 
 async def test_cancelled_connection_answers_its_listen_requests(desk: Desk) -> None:

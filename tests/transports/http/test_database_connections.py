@@ -21,9 +21,9 @@ from django_mcp.runtime import threads
 from django_mcp.testing.asgi import TIMEOUT
 from django_mcp.transports.http import response
 from tests.databases import scratch_database
-from tests.pubsub.fake_layer import until
 from tests.spec import spec
 from tests.transports.http_peer import MODERN, Peer, message_of
+from tests.waiting import until
 
 FORM = {"type": "object", "properties": {"word": {"type": "string"}}}
 ANSWER = {"action": "accept", "content": {"word": "yes"}}

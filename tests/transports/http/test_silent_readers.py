@@ -15,9 +15,9 @@ from django_mcp.log import repeated
 from django_mcp.testing.asgi import TIMEOUT
 from django_mcp.transports.http import monitor, response, sse_stream
 from django_mcp.transports.http.session import event_log, get_stream
-from tests.pubsub.fake_layer import until
 from tests.spec import spec
 from tests.transports.http_peer import MODERN, Peer, event_of, message_of
+from tests.waiting import until
 
 LINE = "x" * 1000
 LEVEL = {"io.modelcontextprotocol/logLevel": "debug"}

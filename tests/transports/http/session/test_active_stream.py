@@ -20,9 +20,9 @@ from django_mcp.transports.http.session import active_stream
 from django_mcp.transports.http.session.active_stream import LEASE, ActiveStream, LogPosition
 from tests.databases import scratch_database
 from tests.memory_stores import MEMORY, Configure
-from tests.pubsub.fake_layer import until
 from tests.transports.http_peer import Peer, event_of, methods_of
 from tests.transports.sample_server import Desk
+from tests.waiting import until
 
 SESSION = a_session(1)
 GROUP = publisher.of_session(address(SESSION.id))

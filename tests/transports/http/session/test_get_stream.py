@@ -17,7 +17,6 @@ from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.transports.http import sse_stream
 from django_mcp.transports.http.session import get_stream
 from tests.constants import SetConstants
-from tests.pubsub.fake_layer import until
 from tests.spec import spec
 from tests.transports.http_peer import (
     MODERN,
@@ -28,6 +27,7 @@ from tests.transports.http_peer import (
     methods_of,
 )
 from tests.transports.sample_server import Desk
+from tests.waiting import until
 
 INITIAL_NOTIFICATIONS = [
     "notifications/tools/list_changed",
