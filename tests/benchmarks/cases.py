@@ -1,6 +1,6 @@
 """The benchmark cases: subject, baseline, peers and limits.
 
-The limits are the project's performance goals; docs/reference/performance.md has the results.
+The limits are the project's performance goals; docs/benchmarks.md has the results.
 """
 
 from __future__ import annotations

@@ -28,12 +28,12 @@ PLACES: Sequence[Any] = (django_mcp, forms, rest, toolsets)
 """The modules from which users import what the table names."""
 
 
-def rows(heading: str) -> Iterator[list[str]]:
+def rows(heading: str, text: str = README) -> Iterator[list[str]]:
     """The cells of each row of the table below a heading, without its own heading."""
-    section = README.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     for line in lines[2:]:
-        yield [cell.strip() for cell in line[1:-1].split(" | ")]
+        yield [cell.strip() for cell in line[1:-1].split("|")]
 
 
 def public(name: str) -> Any:
@@ -77,10 +77,12 @@ def names_of(code: ast.expr) -> list[str]:
     return [name, *(str(keyword.arg) for keyword in code.keywords)]
 
 
-def test_numbers_of_the_comparison_are_those_of_the_performance_page() -> None:
-    measured = (ROOT / "docs" / "reference" / "performance.md").read_text()
-    known = re.findall(r"([\d.,]+) (?:requests|calls)/s", measured)
+def test_numbers_of_comparisons_are_those_of_the_benchmarks() -> None:
+    measured = (ROOT / "docs" / "benchmarks.md").read_text()
+    known = re.findall(r"([\d.,]+) (?:requests|calls|sessions)/s", measured)
     rounded = {f"{float(number.replace(',', '')):,.0f}" for number in known}
-    for _, *cells in rows("Comparison"):
-        numbers = [cell.strip("*") for cell in cells if cell.strip("|* ")]
-        assert {*numbers} <= rounded
+    performance = (ROOT / "docs" / "reference" / "performance.md").read_text()
+    for text, heading in ((README, "Comparison"), (performance, "Measurements")):
+        for _, *cells in rows(heading, text):
+            numbers = [cell.strip("*") for cell in cells if cell.strip("|* ")]
+            assert {*numbers} <= rounded

@@ -70,7 +70,7 @@ OF_OTHER_THINGS = {
     "UUID",
 }
 """Words of HTTP, SQL, Django's models and operating systems, and constants of examples."""
-FOR_CONTRIBUTORS = ("CONTRIBUTING.md", "design.md", "what-guarantees-cost.md")
+FOR_CONTRIBUTORS = ("CONTRIBUTING.md", "design.md", "what-guarantees-cost.md", "benchmarks.md")
 IN_PYTHON = re.compile(r"^([A-Z][A-Z_]+)\b(?:: [^=\n]+)? = ", re.MULTILINE)
 """Constants of a module, which the pages for contributors name."""
 
