@@ -23,7 +23,7 @@ from django_mcp.models import Component, McpSession, McpTask
 from django_mcp.protocol.limits import cut
 from django_mcp.pubsub import publisher
 from django_mcp.registry import Entry, entries
-from django_mcp.runtime import threads
+from django_mcp.runtime import pools
 from django_mcp.stores.database import DatabaseSessionStore, live
 from django_mcp.tasks import port as tasks
 from django_mcp.tasks import store as task_store
@@ -227,7 +227,7 @@ class McpSessionAdmin(ReadOnlyAdmin):
         queryset.delete()
         servers = {server.name: server for server in registry.servers()}
         # On this thread: another one would wait for the transaction that this one may be in.
-        with threads.thread_sensitive():
+        with pools.thread_sensitive():
             for name, address, principal in ended:
                 async_to_sync(publisher.session_ended)(servers.get(name), address, principal)
 
@@ -276,7 +276,7 @@ class McpTaskAdmin(ReadOnlyAdmin):
     def cancel_selected(self, request: HttpRequest, queryset: QuerySet[McpTask]) -> None:
         keys = list(queryset.values_list("pk", flat=True))
         # On this thread, as above.
-        with threads.thread_sensitive():
+        with pools.thread_sensitive():
             count = sum(async_to_sync(tasks.cancel)(key) for key in keys)
         text = ngettext("%d task was cancelled.", "%d tasks were cancelled.", count) % count
         self.message_user(request, text, messages.SUCCESS if count else messages.WARNING)

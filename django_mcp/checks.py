@@ -382,7 +382,7 @@ def _is_task_at_once(component: Component) -> bool:
 
 @check
 def check_input_requests() -> Found:
-    # An undeclared one works as well, unless it writes to the database before an input request:
+    # What an undeclared one writes before an input request is written again when it runs again:
     # such writes are rolled back only where it is declared.
     for entry in entries():
         component = entry.component

@@ -99,10 +99,6 @@ def _seconds(value: Any) -> float:
     return float(value)
 
 
-def _one_of(*choices: str) -> Check:
-    return _expect(" or ".join(map(repr, choices)), lambda value: value in choices)
-
-
 def _optional(check: Check) -> Check:
     def check_unless_none(value: Any) -> Any:
         try:
@@ -316,35 +312,12 @@ class Settings:
     """How long a request waits for a store. It is then answered with 503 and Retry-After: the
     server of the store is away, or hangs."""
 
-    housekeeping_interval: float | None = _key(_optional(_seconds), 60.0)
-    """Interval at which one of the workers deletes some of what has expired. None: only
-    ``manage.py mcp_prune`` does."""
-
     channel_layer: str = _key(_string, "default")
     """The alias of the channel layer which connects the workers."""
 
-    sync_execution: Literal["threads", "thread_sensitive"] = _key(
-        _one_of("threads", "thread_sensitive"), "threads"
-    )
-    """Whether synchronous handlers run concurrently in a thread pool, or all on the thread of
-    asgiref's thread-sensitive code, as a test's transaction requires."""
-
     sync_thread_pool_size: int = _key(_at_least(1), min(32, (os.cpu_count() or 1) + 4))
-    """Threads for synchronous handlers of one process; the default of asyncio's own pool. Hooks,
-    permission functions and frame processors have as many of their own, and so have the stores."""
-
-    gc_freeze: bool = _key(_boolean, True)
-    """Whether what exists when a process begins to serve HTTP is exempt from garbage collections
-    (``gc.freeze``): looking at it takes 45 ms several times a second, and finds nothing."""
-
-    async_orm_threads: int = _key(_at_least(1), min(32, (os.cpu_count() or 1) + 4))
-    """Threads for the ORM calls of asynchronous code in one process, each with a connection. A
-    request has one from its first ORM call to its end."""
-
-    sync_start_timeout: float = _key(_seconds, 10.0)
-    """How long a synchronous handler, hook or permission function, or the first ORM call of a
-    request, may wait for a free thread. The request is then rejected (503): less than
-    SSE_PING_INTERVAL, at which the stream opens."""
+    """Threads for synchronous handlers of one process; the default of asyncio's own pool. Hooks
+    have as many of their own, and so have the ORM calls of asynchronous code, and the stores."""
 
 
 @cache
@@ -357,11 +330,6 @@ def get() -> Settings:
     urlconf = getattr(django_settings, "ROOT_URLCONF", None) or "django"
     values["name"] = values.get("name") or urlconf.partition(".")[0]
     site = Settings(**values)
-    if site.django_middleware and site.sync_execution == "thread_sensitive":
-        raise ImproperlyConfigured(
-            'DJANGO_MCP["DJANGO_MIDDLEWARE"] needs DJANGO_MCP["SYNC_EXECUTION"] to be "threads": '
-            "middleware that waits on the only thread would stop all other requests."
-        )
     return site
 
 

@@ -176,8 +176,7 @@ def _prepare_process(stop: stop_signals.Begin) -> None:
     """Prepare the process to serve: at its first message, since daphne sets its signal handlers
     after it has imported the application."""
     stop_signals.watch(stop)
-    if conf.get().gc_freeze:
-        garbage_collector.freeze()
+    garbage_collector.freeze()
 
 
 async def _lifespan(wrapped: WrappedLifespan, receive: Any, send: Any) -> None:

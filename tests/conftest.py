@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Generator, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 
 # Imported before a site calls gc.freeze(): later, Hypothesis cannot see what trio refers to.
@@ -182,6 +183,15 @@ def _outages_end_with_their_test(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "_outages", base._Outages())
 
 
+@pytest.fixture
+def thread_sensitive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run all synchronous code on one thread, which has the transaction of the test."""
+    from django_mcp.runtime import pools
+
+    everywhere = ContextVar("thread_sensitive", default=True)
+    monkeypatch.setattr(pools, "_is_thread_sensitive", everywhere)
+
+
 @pytest.fixture(autouse=True)
 def _no_thread_outlives_its_test() -> Iterator[None]:
     """Close the connections of our threads, which outlive the test otherwise."""
@@ -189,9 +199,9 @@ def _no_thread_outlives_its_test() -> Iterator[None]:
     # Imported late: this file is read before django.setup().
     from asgiref.sync import SyncToAsync
 
-    from django_mcp.runtime import threads
+    from django_mcp.runtime import pools
 
-    threads.shutdown()
+    pools.shutdown()
     # A query that a cancelled task has left would lock a table while the database is emptied.
     SyncToAsync.single_thread_executor.submit(lambda: None).result()
 

@@ -23,7 +23,7 @@ import pytest
 from django.core.management import call_command
 from django.db import OperationalError, connections
 
-from django_mcp.runtime import threads
+from django_mcp.runtime import pools
 
 SCRATCH = (f"django_mcp_scratch_{os.getpid()}_{number}" for number in count())
 
@@ -147,7 +147,7 @@ def _copied(alias: str, file: str) -> Iterator[None]:
     try:
         yield
     finally:
-        threads.shutdown()
+        pools.shutdown()
         connections[alias].close()
         Path(file).unlink()
 
@@ -164,7 +164,7 @@ def _migrated(alias: str) -> Iterator[None]:
     try:
         yield
     finally:
-        threads.shutdown()  # Open connections would block the deletion of the database.
+        pools.shutdown()  # Open connections would block the deletion of the database.
         connection.creation.destroy_test_db(before, verbosity=0)
 
 

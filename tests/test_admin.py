@@ -24,7 +24,7 @@ from django_mcp.auth.anonymous import AnonymousAuthentication
 from django_mcp.frame.session import Session
 from django_mcp.models import McpSession
 from django_mcp.protocol.content import Icon
-from django_mcp.runtime import threads
+from django_mcp.runtime import pools
 from tests.spec import spec
 
 pytestmark = pytest.mark.django_db
@@ -310,7 +310,7 @@ def session(number: int = 1, **members: Any) -> Session:
 
 def run_on_this_thread(function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
     """The return value of a store, on the thread that sees the rows of the test."""
-    with threads.thread_sensitive():
+    with pools.thread_sensitive():
         return async_to_sync(function)(*arguments)
 
 

@@ -118,7 +118,6 @@ def test_unknown_key_is_rejected_with_the_nearest_name(
         ("SESSION_IDLE_TIMEOUT", float("inf"), "a number of seconds greater than 0"),
         ("HANDLER_TIMEOUT", 0, "None or a number of seconds greater than 0"),
         ("HANDLER_TIMEOUT", True, "None or a number of seconds greater than 0"),
-        ("SYNC_EXECUTION", None, "'threads' or 'thread_sensitive'"),
         ("STORES", [], "a dict with some of the keys 'sessions', 'events'"),
         ("STORES", {"session": {}}, "a dict with some of the keys 'sessions', 'events'"),
         ("STORES", {"sessions": MEMORY}, '{"BACKEND": "dotted.path", "OPTIONS": {…}}'),

@@ -30,7 +30,7 @@ from django_mcp.frame.cancellation import Cancellation
 from django_mcp.frame.frame import Frame
 from django_mcp.log import log_repeated
 from django_mcp.protocol import jsonrpc
-from django_mcp.runtime import background, threads
+from django_mcp.runtime import background, pools, request_scope
 from django_mcp.stores.retries import run_retried
 from django_mcp.tasks import calls
 from django_mcp.tasks.calls import CallerGone, Execution, Restored
@@ -82,8 +82,8 @@ async def run(row: Approval, frame: Frame | None = None) -> None:
     With the ``frame`` of the call, it has its client. It does not depend on the caller of this
     function: only a cancellation that the client requests stops it.
     """
-    context = threads.context_of_nobody()
-    running = threads.in_scope(_run, row, frame)
+    context = pools.context_of_nobody()
+    running = request_scope.run(_run, row, frame)
     task = asyncio.get_running_loop().create_task(running, context=context)
     _running.add(task)
     task.add_done_callback(_running.discard)
@@ -110,7 +110,7 @@ def run_in_thread(row: Approval) -> None:
 
     def in_loop() -> None:
         try:
-            asyncio.run(threads.in_scope(_run, row))
+            asyncio.run(request_scope.run(_run, row))
         except Exception:
             logger.exception("The approved call %s could not be run", row.pk)
         finally:

@@ -17,6 +17,7 @@ from django_mcp.dispatch.call_log import Signal
 from django_mcp.dispatch.invocation import raise_outcome
 from django_mcp.dispatch.reply import Reply, error_reply
 from django_mcp.frame.client import request_state
+from django_mcp.frame.transport import answering
 from django_mcp.protocol.errors import InternalError, InvalidParams, ServerBusy
 from django_mcp.server.server import server_of
 
@@ -63,20 +64,24 @@ async def answer(frame: Frame, site: Site) -> Reply:
 
     What the handler changed in its session is committed before the reply is returned.
     """
-    if site.single_use and (state := request_state.of(frame)) is not None:
-        return await _answer_once(frame, site, site.single_use, state)
-    if site.process or not frame.server.is_running:
-        try:
-            frame = await prepare(frame, site)
-        except Exception as error:
-            frame.server.report("A message could not be prepared", error)
-            return error_reply(frame, InternalError())
-    signal = site.signals.get(frame.message.method)
-    # An empty list needs no check which receivers are still alive.
-    if signal is not None and (signal.receivers or call_log.calls.isEnabledFor(INFO)):
-        return await call_log.logged(frame, signal, _answer(frame, site))
-    reply = await dispatcher.answer(frame)
-    return await _committed(frame, reply, site) if reply.frame.changes else reply
+    token = answering.set((frame.principal, frame.transport))
+    try:
+        if site.single_use and (state := request_state.of(frame)) is not None:
+            return await _answer_once(frame, site, site.single_use, state)
+        if site.process or not frame.server.is_running:
+            try:
+                frame = await prepare(frame, site)
+            except Exception as error:
+                frame.server.report("A message could not be prepared", error)
+                return error_reply(frame, InternalError())
+        signal = site.signals.get(frame.message.method)
+        # An empty list needs no check which receivers are still alive.
+        if signal is not None and (signal.receivers or call_log.calls.isEnabledFor(INFO)):
+            return await call_log.logged(frame, signal, _answer(frame, site))
+        reply = await dispatcher.answer(frame)
+        return await _committed(frame, reply, site) if reply.frame.changes else reply
+    finally:
+        answering.reset(token)
 
 
 async def _answer_once(frame: Frame, site: Site, single_use: SingleUse, state: str) -> Reply:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from functools import cache, partial
-from os import register_at_fork
+from functools import partial
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 from django_mcp.components.base import (
@@ -18,9 +16,13 @@ from django_mcp.components.base import (
 )
 from django_mcp.components.schemas import InputSchema
 from django_mcp.components.signature import is_async
+from django_mcp.concurrency.interrupts import is_interrupted_by_user
+from django_mcp.concurrency.loop_executor import LoopExecutor
+from django_mcp.concurrency.thread_pool import ThreadPool
 from django_mcp.frame.client.base import current
 from django_mcp.frame.client.multi_round_trip import InputRequired, unwrapped
 from django_mcp.frame.frame import Frame
+from django_mcp.frame.transport import current_caller
 from django_mcp.protocol.errors import InvalidParams, Json, McpError
 from django_mcp.protocol.limits import MAX_IDENTIFIER, too_long
 from django_mcp.server import failures
@@ -52,18 +54,14 @@ def object_param(params: Json, name: str) -> dict[str, Any]:
 async def validate_large(schema: InputSchema, arguments: dict[str, Any]) -> Any:
     """Validate arguments in a thread; raises InvalidArguments.
 
-    There is one thread, so that whoever sends large arguments waits for others who do.
+    There is one thread, so that whoever sends large arguments waits for others who do, in turn.
     """
-    loop, validate = asyncio.get_running_loop(), schema.validate_large or schema.validate
-    return await loop.run_in_executor(_validation_thread(), copy_context().run, validate, arguments)
+    validate = schema.validate_large or schema.validate
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(_VALIDATION, copy_context().run, validate, arguments)
 
 
-@cache
-def _validation_thread() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(1, "django-mcp-validation")
-
-
-register_at_fork(after_in_child=_validation_thread.cache_clear)  # It exists only in the parent.
+_VALIDATION = LoopExecutor(ThreadPool(1, "django-mcp-validation"), current_caller)
 
 Read = Callable[[Any], dict[str, Any]]
 """Converts a handler's return value into a result."""
@@ -127,12 +125,13 @@ async def run(handler: Handler, frame: Frame, *arguments: Any, read: Read) -> An
     evaluated on the handler's thread. It is not called for an error which the handler returns.
     Raises what the handler raises, and Cancelled when the request was cancelled.
     """
-    exchange, state = frame.exchange, frame.client.state
+    exchange = frame.exchange
+    state = frame.client.state
     invoke: Any = handler.invoke  # Never None: see handler_of.
     frame.cancellation.raise_if_requested()
     rolls_back = frame.client.is_multi_round_trip and handler.requests_input
-    writes = state.writes
-    state.request, state.transport = frame.request, frame.transport
+    state.request = frame.request
+    state.transport = frame.transport
     # Not before: what is logged while a component is looked up is not for the client.
     token = current.set(frame.client)
     try:
@@ -150,14 +149,12 @@ async def run(handler: Handler, frame: Frame, *arguments: Any, read: Read) -> An
             run_sync = exchange.run_handler if rolls_back else exchange.run
             # Not a closure: with sixteen callers, it costs 8 % of a synchronous call.
             if TRANSACTIONS:
-                around, function = TRANSACTIONS[0].call, function_of(handler)
+                around = TRANSACTIONS[0].call
+                function = function_of(handler)
                 answer = await run_sync(around, function, _invoke, invoke, arguments, frame, read)
             else:
                 answer = await run_sync(_invoke, invoke, arguments, frame, read)
     except BaseException as raised:
-        wrote = state.writes > writes and not rolls_back
-        if wrote and isinstance(unwrapped(raised), InputRequired):
-            raise RuntimeError(UNDECLARED) from raised
         if (failure := failures.expected(unwrapped(raised), frame)) is not None:
             raise failure from raised
         raise_outcome(raised, frame)
@@ -171,12 +168,12 @@ def raise_outcome(raised: BaseException, frame: Frame) -> NoReturn:
     """Raise what an exception of a handler amounts to, from within ``except``.
 
     Besides Exceptions, only an input request, the cancellation of this request or of this task,
-    and what ends an event loop or a generator are passed on. SystemExit, which argparse raises,
-    would end the process, and the CancelledError of a task that somebody else cancelled would
-    leave the request without a response: such a handler has failed.
+    the Ctrl-C of a user, and what ends a generator are passed on. SystemExit, which argparse
+    raises, and KeyboardInterrupt would end the process, and the CancelledError of a task that
+    somebody else cancelled would leave the request without a response: such a handler has failed.
     """
     error = unwrapped(raised)
-    passes = isinstance(error, PASSING)
+    passes = isinstance(error, PASSING) or is_interrupted_by_user(error)
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
         passes = frame.cancellation.requested or (task is not None and task.cancelling() > 0)
@@ -187,13 +184,7 @@ def raise_outcome(raised: BaseException, frame: Frame) -> NoReturn:
     raise error from raised
 
 
-PASSING = (Exception, InputRequired, KeyboardInterrupt, GeneratorExit)
-
-UNDECLARED = (
-    "This handler wrote to the database before it requested input. It runs again when the client "
-    "responds, and would write twice: declare requests_input=True where it is registered, so that "
-    "such writes are rolled back"
-)
+PASSING = (Exception, InputRequired, GeneratorExit)
 
 
 QUERY_RUNNERS: list[Callable[[Any], Coroutine[Any, Any, bool]]] = []
@@ -219,9 +210,11 @@ def _invoke(
 
 def _read(returned: Any, frame: Frame, read: Read) -> Answer:
     """Return the result of a return value, which is a value, a Frame, or a tuple of both."""
-    value, after = returned, frame
+    value = returned
+    after = frame
     if isinstance(returned, Frame):
-        value, after = None, returned
+        value = None
+        after = returned
     elif type(returned) is tuple and len(returned) == 2 and isinstance(returned[1], Frame):
         value, after = returned
     return (value if isinstance(value, McpError) else read(value)), after

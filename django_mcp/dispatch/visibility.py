@@ -19,6 +19,7 @@ from django_mcp.auth import permissions, scopes
 from django_mcp.components.base import Component, WhenDenied
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
 from django_mcp.components.signature import is_async
+from django_mcp.concurrency.interrupts import is_interrupted_by_user
 from django_mcp.protocol.errors import (
     AuthenticationRequired,
     InsufficientScope,
@@ -255,7 +256,9 @@ def _answer(frame: Frame, component: Component) -> Answer:
         return permission(frame) if permission is not None else True
     except Exception as error:
         return error
-    except SystemExit as error:
+    except (KeyboardInterrupt, SystemExit) as error:
+        if is_interrupted_by_user(error):
+            raise
         return RuntimeError(f"It raised {error!r}")
 
 

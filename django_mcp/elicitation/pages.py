@@ -30,7 +30,7 @@ from django_mcp.frame.client import input_requests, request_state
 from django_mcp.frame.client.input_requests import ElicitResult, InputRequest
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.errors import Json, ToolError
-from django_mcp.runtime import threads
+from django_mcp.runtime import pools
 from django_mcp.runtime.pages import absolute_url
 
 ID = re.compile(r"[\w-]{22}", re.ASCII)
@@ -77,7 +77,7 @@ def elicit_page(
             case Request():
                 outcome = client.ask(**{step.key: step.request})[step.key]
             case Query():
-                outcome = threads.call_in_store_pool(step.function)
+                outcome = pools.call_in_store_pool(step.function)
             case OnHandlersThread():
                 outcome = step.function()
             case Pause():
@@ -108,7 +108,7 @@ async def aelicit_page(
             case Request():
                 outcome = (await client.aask(**{step.key: step.request}))[step.key]
             case Query():
-                outcome = await threads.run_in_store_pool(step.function)
+                outcome = await pools.run_in_store_pool(step.function)
             case OnHandlersThread():
                 outcome = await sync_to_async(step.function)()
             case Pause():

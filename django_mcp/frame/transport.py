@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
@@ -148,3 +149,15 @@ def network_of(address: str) -> str:
     except ValueError:
         return cut(address)  # An IPv4 address, the path of a socket, or nothing.
     return str(parsed.ipv4_mapped or IPv6Network((parsed, 64), strict=False))
+
+
+Sender = tuple["Principal", Transport | None]
+
+answering: ContextVar[Sender | None] = ContextVar("django_mcp.answering", default=None)
+"""Who sent the message that is answered; None before the sender is authenticated."""
+
+
+def current_caller() -> str | None:
+    """The ``caller_key`` of the message that is answered in this context, if there is one."""
+    sender = answering.get()
+    return None if sender is None else caller_key(*sender)

@@ -25,7 +25,7 @@ from django_mcp.concurrency.loops import running_loop
 from django_mcp.log import log_repeated
 from django_mcp.pubsub import channel_layer
 from django_mcp.pubsub.channel_layer import LOCAL, SITE, TYPE, HintSender, Senders, process
-from django_mcp.runtime import background, threads
+from django_mcp.runtime import background, pools
 
 T = TypeVar("T")
 
@@ -200,7 +200,7 @@ class MessageBus:
         self._channel = channel
         loop = asyncio.get_running_loop()
         self._task = loop.create_task(
-            self._receive_all(layer, channel), context=threads.context_of_nobody()
+            self._receive_all(layer, channel), context=pools.context_of_nobody()
         )
         self._heartbeat = loop.call_later(HEARTBEAT, self._send_heartbeat)
 

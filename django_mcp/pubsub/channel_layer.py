@@ -21,7 +21,7 @@ from channels.layers import BaseChannelLayer, InMemoryChannelLayer, get_channel_
 
 from django_mcp import conf
 from django_mcp.log import log_repeated
-from django_mcp.runtime import threads
+from django_mcp.runtime import pools
 
 Message = Mapping[str, Any]
 Action = Callable[[BaseChannelLayer], Awaitable[Any]]
@@ -154,7 +154,7 @@ class HintSender:
         self._size += len(text)
         if self._task is None:
             loop = asyncio.get_running_loop()
-            self._task = loop.create_task(self._send_all(), context=threads.context_of_nobody())
+            self._task = loop.create_task(self._send_all(), context=pools.context_of_nobody())
 
     async def flush(self) -> None:
         """Wait until all hints are sent or dropped, but not long for a layer that hangs."""

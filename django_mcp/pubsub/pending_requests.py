@@ -19,7 +19,7 @@ from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import ClientError, Json
 from django_mcp.protocol.jsonrpc import Response
 from django_mcp.pubsub import bus, catch_up
-from django_mcp.runtime import background, threads
+from django_mcp.runtime import background, request_scope
 
 if TYPE_CHECKING:
     from django_mcp.frame.session import Session
@@ -153,7 +153,7 @@ class PendingRequests:
         when the call is cancelled, the request is cancelled (LIFE-24). Meanwhile the call has no
         database connection, except in a transaction.
         """
-        await threads.release_thread()
+        await request_scope.release_thread()
         response: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         request_id, close = await route.open(
             lambda message: None if response.done() else response.set_result(message)

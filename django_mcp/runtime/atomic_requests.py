@@ -15,8 +15,6 @@ from typing import Any, TypeVar
 from asgiref.sync import sync_to_async
 from django.db import connections, transaction
 
-from django_mcp import conf
-
 T = TypeVar("T")
 
 
@@ -42,9 +40,6 @@ class AtomicRequests:
         """
         if not _aliases_of(handler):
             return await coroutine
-        if conf.get().sync_execution == "thread_sensitive":
-            coroutine.close()
-            raise RuntimeError(ON_ONE_THREAD)
         try:
             stack = await sync_to_async(_transactions)(handler)
         except BaseException:
@@ -57,13 +52,6 @@ class AtomicRequests:
             raise
         await _exit(stack, None, None, None)
         return result
-
-
-ON_ONE_THREAD = (
-    "ATOMIC_REQUESTS does not work with asynchronous handlers where SYNC_EXECUTION is "
-    '"thread_sensitive", because all of them share one connection: make the handler synchronous, '
-    "or decorate it with transaction.non_atomic_requests"
-)
 
 
 async def _exit(stack: ExitStack, *error: Any) -> None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from django_mcp.concurrency.coroutines import result_of
 from django_mcp.log import log_repeated
-from django_mcp.runtime import threads
+from django_mcp.runtime import pools, request_scope
 
 T = TypeVar("T")
 
@@ -26,8 +26,8 @@ def create_task(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     its database connections.
     """
     loop = asyncio.get_running_loop()
-    work = threads.in_scope(result_of, coroutine)
-    task = loop.create_task(work, context=threads.context_of_nobody())
+    work = request_scope.run(result_of, coroutine)
+    task = loop.create_task(work, context=pools.context_of_nobody())
     _tasks.add(task)
     task.add_done_callback(_on_done)
     # It was not awaited if the task was cancelled at once.

@@ -15,8 +15,7 @@ from weakref import WeakSet
 
 from django.apps import apps
 
-from django_mcp import conf
-from django_mcp.runtime import threads
+from django_mcp.runtime import pools
 from django_mcp.runtime.store_operations import StoreUnavailable
 
 logger = logging.getLogger("django_mcp")
@@ -28,6 +27,10 @@ STEPS: list[Step] = []
 """Port: the steps of a round. The configurations of apps have others in ``prune_mcp``."""
 CLAIMS: list[Callable[[str, float], Awaitable[bool]]] = []
 """Port: whether this worker is the only one that claims a name within so many seconds."""
+
+INTERVAL = 60.0
+"""Seconds from a round to the next: what has expired is out of use already, and each round is a few
+statements where nothing has."""
 
 PAUSE = 0.05
 """Seconds between two statements that delete: they leave most of the database to requests."""
@@ -46,16 +49,12 @@ def start() -> None:
 
 
 def _schedule(loop: Loop) -> None:
-    interval = conf.get().housekeeping_interval
-    if interval is None:
-        _with_timer.discard(loop)
-    else:
-        # At random, so that workers which start together do not act together.
-        loop.call_later(interval * random.uniform(0.5, 1.0), _begin, loop)
+    # At random, so that workers which start together do not act together.
+    loop.call_later(INTERVAL * random.uniform(0.5, 1.0), _begin, loop)
 
 
 def _begin(loop: Loop) -> None:
-    task = loop.create_task(run(), context=threads.context_of_nobody())
+    task = loop.create_task(run(), context=pools.context_of_nobody())
     _tasks.add(task)
     task.add_done_callback(_tasks.discard)
     task.add_done_callback(partial(_continue, loop))
@@ -68,15 +67,12 @@ def _continue(loop: Loop, _: asyncio.Task[bool]) -> None:
 
 async def run() -> bool:
     """Do a round, unless another worker has done one just before; return whether it was done."""
-    interval = conf.get().housekeeping_interval
-    if interval is None:
-        return False
     try:
         # Half of it, because the timers of the workers differ.
         for claim in CLAIMS:
-            if not await claim(ROUND, interval / 2):
+            if not await claim(ROUND, INTERVAL / 2):
                 return False
-        async with asyncio.timeout(interval / 2):
+        async with asyncio.timeout(INTERVAL / 2):
             for step in [*STEPS, *_steps_of_apps()]:
                 await _try(step)
     except (StoreUnavailable, TimeoutError):
@@ -100,7 +96,7 @@ def _steps_of_apps() -> list[Step]:
 
 def _on_thread(prune: Callable[[], object]) -> Step:
     async def step(_: float) -> object:
-        return await threads.run_in_threads_of(THREADS, prune)
+        return await pools.run_in_threads_of(THREADS, prune)
 
     return step
 

@@ -18,7 +18,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from django_mcp.components.signature import is_async
-from django_mcp.runtime import housekeeping, threads
+from django_mcp.runtime import housekeeping, pools, request_scope
 from django_mcp.server.server import Server
 
 STOP_FAILED = "The server {!r} could not be stopped properly"
@@ -35,7 +35,7 @@ async def start(server: Server) -> None:
             started = _starting[server] = Future()
             # In a task of its own: the request that comes first may be cancelled, and others wait.
             _tasks[server] = task = asyncio.get_running_loop().create_task(
-                threads.in_scope(_start, server), context=threads.context_of_nobody()
+                request_scope.run(_start, server), context=pools.context_of_nobody()
             )
             task.add_done_callback(partial(_on_done, server))
     await asyncio.shield(asyncio.wrap_future(started))
@@ -69,7 +69,7 @@ async def stop(server: Server) -> None:
     _running.pop(server, None)
     try:
         if server.has_hook("stop"):
-            await threads.in_scope(_call, server.stop)
+            await request_scope.run(_call, server.stop)
     except Exception as error:
         server.report(STOP_FAILED.format(server.name), error)
 
@@ -83,7 +83,7 @@ async def _call(hook: Callable[[], Any]) -> None:
     if is_async(hook):
         await hook()
     else:
-        await threads.run_hook(hook)
+        await pools.run_hook(hook)
 
 
 def _stop_at_exit() -> None:

@@ -1,6 +1,6 @@
 """Django's ``request_started`` and ``request_finished``, for HTTP requests to MCP servers.
 
-Django's own receivers close old connections and forget logged queries. ``runtime.threads`` does
+Django's own receivers close old connections and forget logged queries. ``runtime.connections`` does
 that for each thread, and their change of threads would cost as much as a whole call. So the
 signals are sent to all other receivers, and not at all where there are none.
 """

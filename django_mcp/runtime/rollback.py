@@ -2,13 +2,12 @@
 
 Such a handler ends with its input request and runs again from the top when the client responds,
 so what it wrote first would be written twice. Where the handler declares ``requests_input``, its
-writes are rolled back; otherwise they are counted, so that the input request can be rejected.
-Only an input request rolls back: writes before any other exception are kept, as in a session.
+writes are rolled back. Only an input request does so: writes before any other exception are kept,
+as in a session.
 """
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -20,16 +19,16 @@ from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
-from django_mcp.frame.client.base import current
 from django_mcp.frame.client.multi_round_trip import InputRequired, unwrapped
-from django_mcp.runtime import threads
+from django_mcp.runtime import pools, request_scope
 
 T = TypeVar("T")
 
 
 def run(function: Callable[..., T], /, *args: Any) -> Coroutine[Any, Any, T]:
-    """``threads.run``; an input request rolls back what ``function`` wrote."""
-    return threads.run(_run, function, *args)
+    """``pools.run``; an input request rolls back what ``function`` wrote."""
+    request_scope.begin_handler()
+    return pools.run(_run, function, *args)
 
 
 def _run(function: Callable[..., T], /, *args: Any) -> T:
@@ -47,16 +46,16 @@ def _run(function: Callable[..., T], /, *args: Any) -> T:
 
 
 def run_async(coroutine: Coroutine[Any, Any, T], /) -> Coroutine[Any, Any, T]:
-    """``threads.run_async``; an input request rolls back what ``coroutine`` wrote by the ORM.
+    """``run_handler`` of ``request_scope``; an input request rolls back what the ORM wrote.
 
     Its database calls have a thread of their own, since transactions belong to threads.
     """
-    return threads.run_async(_run_async(coroutine))
+    return request_scope.run_handler(_run_async(coroutine))
 
 
 async def _run_async(coroutine: Coroutine[Any, Any, T]) -> T:
     handler = HandlerTransaction()
-    with threads.on_one_thread():
+    with request_scope.on_one_thread():
         token = _current.set(handler)
         await sync_to_async(handler.begin)()
         try:
@@ -120,27 +119,7 @@ class HandlerTransaction:
             raise errors[0]
 
 
-READS = re.compile(
-    r"[\s(]*(?:SELECT|VALUES|SET|SHOW|PRAGMA|EXPLAIN|DESCRIBE|DECLARE|FETCH|CLOSE|BEGIN|START"
-    r"|SAVEPOINT|RELEASE|ROLLBACK|COMMIT|WITH(?!.*\b(?:INSERT|UPDATE|DELETE|MERGE)))\b"
-    r"|[^;]*\bdjango_mcp_",
-    re.IGNORECASE | re.DOTALL,
-)
-"""Statements which write nothing, and those of the package's own stores."""
-
-
-def _count_write(execute: Callable[..., T], sql: Any, params: Any, many: bool, context: Any) -> T:
-    """Count a statement that may write, for the multi round-trip call which executes it."""
-    client = current.get()
-    if client is not None and client.is_multi_round_trip and not READS.match(str(sql)):
-        client.state.writes += 1
-    return execute(sql, params, many, context)
-
-
 def _on_new_connection(*, connection: BaseDatabaseWrapper, **_: Any) -> None:
-    if _count_write not in connection.execute_wrappers:
-        # Once per connection: 0.2 µs a statement, where to wrap each call costs every call more.
-        connection.execute_wrappers.append(_count_write)
     if (handler := _current.get()) is not None and handler.is_on_this_thread:
         handler.begin_on(connection)
 

@@ -27,7 +27,7 @@ from pydantic_core import from_json
 from django_mcp import conf
 from django_mcp.frame.session import Change, Session, address
 from django_mcp.log import log_repeated
-from django_mcp.runtime import signing, threads
+from django_mcp.runtime import pools, signing
 from django_mcp.runtime.store_operations import StoreUnavailable
 
 logger = logging.getLogger("django_mcp")
@@ -87,7 +87,7 @@ def on_thread(method: Callable[Concatenate[S, P], T]) -> AsyncMethod[S, P, T]:
     async def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         resource = getattr(self, "resource", DATABASE)
         try:
-            return await threads.run_in_threads_of(resource, partial(method, self, *args, **kwargs))
+            return await pools.run_in_threads_of(resource, partial(method, self, *args, **kwargs))
         except Exception as error:
             if not is_outage(error):
                 raise

@@ -10,7 +10,7 @@ from django_mcp.frame.client.task import HandOver
 from django_mcp.frame.exchange import Exchange
 from django_mcp.protocol.errors import Json
 from django_mcp.protocol.headers import RequestHeaders
-from django_mcp.runtime import threads
+from django_mcp.runtime import pools
 from django_mcp.transports.exchange import LoopExchange
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class TaskExchange(LoopExchange):
         self._messages = messages
 
     def run(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
-        return threads.run_task(function, *args)
+        return pools.run_task(function, *args)
 
     def write(self, message: dict[str, Any], /) -> None:
         if self._messages is not None:
@@ -62,7 +62,7 @@ class HandOverExchange(TaskExchange):
         return self._outer.request_headers
 
     def run(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
-        return threads.run_long_call(function, *args)
+        return pools.run_long_call(function, *args)
 
     def write(self, message: dict[str, Any], /) -> None:
         if self._state.run is None:

@@ -21,7 +21,7 @@ from django_mcp.protocol.errors import AuthenticationRequired, InternalError, Mc
 from django_mcp.protocol.revisions import BY_VERSION, Feature
 from django_mcp.pubsub import bus, publisher
 from django_mcp.pubsub.publisher import CONNECTION_BOUND
-from django_mcp.runtime import threads
+from django_mcp.runtime import request_scope
 from django_mcp.server.server import Server
 from django_mcp.tasks import calls, store
 from django_mcp.tasks.calls import CallerGone, Execution, Restored
@@ -50,7 +50,7 @@ async def run(task_id: str, gate: Gate | None = None) -> None:
 
 def run_in_new_loop(task_id: str) -> None:
     """``run`` for a synchronous worker process, which has no event loop."""
-    asyncio.run(threads.in_scope(_run_and_close, task_id))
+    asyncio.run(request_scope.run(_run_and_close, task_id))
 
 
 async def _run_and_close(task_id: str) -> None:

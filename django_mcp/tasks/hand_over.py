@@ -20,7 +20,7 @@ from django_mcp.frame.frame import Frame
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import McpError
 from django_mcp.protocol.tasks import Task
-from django_mcp.runtime import background, threads
+from django_mcp.runtime import background, request_scope
 from django_mcp.server.tasks import Call
 from django_mcp.stores.base import StoreFull
 from django_mcp.tasks import calls, store
@@ -40,7 +40,7 @@ async def run(frame: Frame, call: Call, after: float) -> Answer | Task:
     outer = frame.cancellation
     detach = outer.on_request(lambda: cancellation.request(outer.reason))
     # In a scope of its own, whose database connections outlive the request.
-    work = asyncio.create_task(threads.in_scope(_await_call, call, inner))
+    work = asyncio.create_task(request_scope.run(_await_call, call, inner))
     try:
         await asyncio.wait({work}, timeout=after)
         if not work.done() and not outer.requested and not state.requires_input:

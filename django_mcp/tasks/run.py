@@ -25,7 +25,7 @@ from django_mcp.protocol.errors import InternalError, Json
 from django_mcp.protocol.revisions import NEWEST
 from django_mcp.protocol.tasks import MAX_MESSAGES, Task, TaskEnded
 from django_mcp.pubsub import pending_requests
-from django_mcp.runtime import background, threads
+from django_mcp.runtime import background, request_scope
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.tasks import changes, store
 from django_mcp.tasks.changes import Hints
@@ -105,7 +105,7 @@ class Run:
             return after
 
         await self._change(ask)
-        await threads.release_thread()
+        await request_scope.release_thread()
         try:
             async with asyncio.timeout(None if timeout == inf else timeout):
                 while not all(map(self._has_response, keys.values())):

@@ -24,7 +24,7 @@ from django_mcp.frame.frame import Frame
 from django_mcp.protocol import jsonrpc, request_meta
 from django_mcp.protocol.errors import Json, McpError
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature, Revision, Statefulness
-from django_mcp.runtime import threads
+from django_mcp.runtime import pools
 from django_mcp.server import failures
 from django_mcp.server.server import Server
 from django_mcp.testing.asgi import TIMEOUT, Message
@@ -453,7 +453,7 @@ class Client(ReceivedNotifications):
 
     def _threads(self) -> AbstractContextManager[None]:
         is_sensitive = self._sync_execution == "thread_sensitive"
-        return threads.thread_sensitive() if is_sensitive else nullcontext()
+        return pools.thread_sensitive() if is_sensitive else nullcontext()
 
 
 def _answers(

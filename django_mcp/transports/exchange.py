@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from django_mcp.runtime import rollback, threads
+from django_mcp.runtime import connections, pools, request_scope, rollback
 
 if TYPE_CHECKING:
     from django_mcp.frame.frame import Frame
@@ -33,13 +33,14 @@ class LoopExchange:
 
     def run(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
         """Run a synchronous function in a thread of the pool."""
-        return threads.run(function, *args)
+        request_scope.begin_handler()
+        return pools.run(function, *args)
 
     def run_hook(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:
         """Run a synchronous function in a thread which no handler occupies."""
-        return threads.run_hook(function, *args)
+        return pools.run_hook(function, *args)
 
-    run_async = staticmethod(threads.run_async)
+    run_async = staticmethod(request_scope.run_handler)
     """Await a coroutine, with the database connections of its request."""
     run_handler = staticmethod(rollback.run)
     """Run a synchronous handler; its writes before an input request are rolled back."""
@@ -59,7 +60,7 @@ class LoopExchange:
     def wait_for_client(self, coroutine: Coroutine[Any, Any, T], /) -> T:
         """``wait`` for a response of the client, for which no connection to a database is held."""
         if not self._is_here():
-            threads.release_connections()
+            connections.close_before_wait()
         return self.wait(coroutine)
 
     def _wait_for_loop(self) -> None:

@@ -26,7 +26,7 @@ from django_mcp.protocol import jsonrpc, request_meta
 from django_mcp.protocol.errors import Json, McpError
 from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.revisions import NEWEST
-from django_mcp.runtime import threads
+from django_mcp.runtime import pools
 from django_mcp.server.server import Server
 from django_mcp.transports import frames, site
 from django_mcp.transports.exchange import LoopExchange
@@ -114,7 +114,7 @@ class DjangoInProcessCaller:
         async def run() -> T:
             return await function()
 
-        with threads.thread_sensitive():
+        with pools.thread_sensitive():
             return async_to_sync(run)()
 
 

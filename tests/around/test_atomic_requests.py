@@ -6,7 +6,6 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import Group
 from django.db import connections, transaction
-from pytest_django import Settings
 
 from django_mcp import Server, ToolError
 from django_mcp.dispatch import invocation
@@ -94,12 +93,3 @@ async def test_writes_of_a_handler_that_succeeds_are_committed(
 ) -> None:
     assert await result_of(server, tool, fails=False) == str(not left)
     assert await Group.objects.acount() == 1
-
-
-async def test_async_handler_on_the_shared_thread_fails_with_the_remedy(
-    server: Server, settings: Settings, caplog: pytest.LogCaptureFixture
-) -> None:
-    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "SYNC_EXECUTION": "thread_sensitive"}
-    assert await result_of(server, "async_tool", fails=False) != "True"
-    assert "make the handler synchronous" in caplog.text
-    assert await result_of(server, "sync_tool", fails=False) == "True"

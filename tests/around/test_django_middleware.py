@@ -317,7 +317,6 @@ def test_invalid_names_are_rejected(configure: Configure, settings: Settings) ->
         {"DJANGO_MIDDLEWARE": "some"},
         {"DJANGO_MIDDLEWARE": [3]},
         {"DJANGO_MIDDLEWARE": "django.middleware.locale.LocaleMiddleware"},
-        {"DJANGO_MIDDLEWARE": "all", "SYNC_EXECUTION": "thread_sensitive"},
     ]
     for settings.DJANGO_MCP in invalid:
         with pytest.raises(ImproperlyConfigured, match="DJANGO_MIDDLEWARE"):

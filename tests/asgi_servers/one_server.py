@@ -56,4 +56,16 @@ async def wait(started: str, ended: str) -> None:
         Path(ended).touch()
 
 
+@tool
+async def interrupt() -> None:
+    """Raises what ends an event loop."""
+    raise KeyboardInterrupt
+
+
+@tool
+def interrupt_thread() -> None:
+    """Raises what ends an event loop, in a thread."""
+    raise KeyboardInterrupt
+
+
 application = mount(get_asgi_application())

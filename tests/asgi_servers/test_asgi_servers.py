@@ -103,6 +103,14 @@ def test_tool_call_is_answered(port: int, tool: str) -> None:
     assert json.loads(text)["result"]["structuredContent"] == 3
 
 
+@pytest.mark.parametrize("tool", ["interrupt", "interrupt_thread"])
+def test_keyboard_interrupt_of_a_handler_ends_no_worker(port: int, tool: str) -> None:
+    _, text = call(port, tool)
+    assert json.loads(text)["result"]["isError"]
+    _, text = call(port, "add", a=1, b=2)
+    assert json.loads(text)["result"]["structuredContent"] == 3
+
+
 def test_progress_is_streamed_before_the_result(port: int) -> None:
     headers, text = call(port, "count")
     assert headers["Content-Type"] == "text/event-stream"

@@ -389,12 +389,6 @@ CASES: tuple[Case, ...] = (
         baseline=bare(ADD_SYNC, server="granian"),
     ),
     Case(
-        name="thread-sensitive",
-        title="sync tool, thread-sensitive beside threads",
-        subject=ours(ADD_SYNC, BENCH_SYNC_HANDLERS="thread_sensitive"),
-        baseline=ours(ADD_SYNC),
-    ),
-    Case(
         name="fan-out-redis",
         title="list_changed to 500 streams, Redis layer beside in-memory",
         subject=ours(LISTEN, BENCH_REDIS=os.environ.get(REDIS, "")),

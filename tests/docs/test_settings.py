@@ -171,7 +171,6 @@ COMPUTED_DEFAULTS = {
     "SCOPE_HIERARCHY": "{}",
     "SERIALIZERS": "{}",
     "SYNC_THREAD_POOL_SIZE": "processors + 4, at most 32",
-    "ASYNC_ORM_THREADS": "processors + 4, at most 32",
 }
 """Defaults that are computed or too long to be shown."""
 

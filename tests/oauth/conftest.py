@@ -51,7 +51,11 @@ def shop() -> Server:
 
 @pytest.fixture(autouse=True)
 def site(
-    db: None, settings: Settings, monkeypatch: pytest.MonkeyPatch, request: Any
+    db: None,
+    thread_sensitive: None,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    request: Any,
 ) -> Iterator[None]:
     """The settings of the site, and its servers: the shop, and one for everybody."""
     settings.ROOT_URLCONF = "tests.oauth.urls"
@@ -61,7 +65,6 @@ def site(
     settings.ALLOWED_HOSTS = ["site.example"]
     settings.DJANGO_MCP = {
         "STORES": MEMORY,
-        "SYNC_EXECUTION": "thread_sensitive",
         "ALLOWED_ORIGINS": ["https://page.example"],
     }
     # Otherwise the toolkit keeps what it made of the settings of another test.

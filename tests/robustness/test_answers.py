@@ -893,7 +893,7 @@ def sessions_in_database(configure: Configure) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.usefixtures("sessions_in_database")
+@pytest.mark.usefixtures("sessions_in_database", "thread_sensitive")
 async def test_session_ended_in_the_admin_ends_its_streams_and_sends_the_signal(
     configure: Configure,
 ) -> None:
@@ -901,7 +901,7 @@ async def test_session_ended_in_the_admin_ends_its_streams_and_sends_the_signal(
 
     from django_mcp.models import McpSession
 
-    configure(STORES={}, SYNC_EXECUTION="thread_sensitive")
+    configure(STORES={})
     server = shop()
     received: list[Any] = []
 

@@ -21,6 +21,7 @@ from pydantic import BaseModel, Field
 from pytest_django import Settings
 
 from django_mcp import ConfigurationError, Frame, Server
+from django_mcp.runtime import pools
 from tests.constants import SetConstants
 from tests.memory_stores import Configure
 from tests.robustness import stores
@@ -508,9 +509,44 @@ async def test_slow_sync_handlers_hold_up_no_permission_function(configure: Conf
     assert not isinstance(listed, TimeoutError), "The list waits for the slow handler"
 
 
+async def test_slow_sync_calls_of_one_caller_leave_threads_to_others(configure: Configure) -> None:
+    configure(SYNC_THREAD_POOL_SIZE=6)
+    server = Server("shop")
+    go_on = threading.Event()
+    begun: list[int] = []
+
+    @server.tool
+    def block() -> str:
+        begun.append(1)
+        go_on.wait(20)
+        return "done"
+
+    @server.tool
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    slow = Peer(server, client=("192.0.2.1", 50000))
+    calls = [asyncio.ensure_future(slow.send(slow.call("block"))) for _ in range(12)]
+    other = Peer(server, client=("192.0.2.2", 50000))
+    try:
+        assert await happens(lambda: len(begun) >= 3)
+        sums = [outcome(other.send(other.call("add", {"a": 1, "b": 2}), timeout=5))]
+        answers = await asyncio.gather(*sums)
+        held = len(begun)
+    finally:
+        go_on.set()
+        await asyncio.gather(*calls)
+
+    assert [getattr(answer, "status", answer) for answer in answers] == [200]
+    assert held == 3
+
+
 @spec("cost-16")
-async def test_handler_that_waits_too_long_for_a_thread_is_rejected(configure: Configure) -> None:
-    configure(SYNC_THREAD_POOL_SIZE=1, SYNC_START_TIMEOUT=0.3)
+async def test_handler_that_waits_too_long_for_a_thread_is_rejected(
+    configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(SYNC_THREAD_POOL_SIZE=1)
+    monkeypatch.setattr(pools, "START_TIMEOUT", 0.3)
     server = Server("shop")
     go_on, begun = threading.Event(), threading.Event()
 

@@ -485,13 +485,14 @@ async def test_stream_for_a_page_of_another_site_is_rejected(
 
 @spec("isolation-15")
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("thread_sensitive")
 @pytest.mark.parametrize(
     "place", ["tests.robustness.outside:run", "django.contrib.admin.utils:unquote"]
 )
 async def test_handler_that_was_written_into_the_session_table_is_not_run(
     place: str, configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    configure(STORES={}, SYNC_EXECUTION="thread_sensitive")
+    configure(STORES={})
     monkeypatch.setattr(outside, "ran", [])
     monkeypatch.setattr(utils, "unquote", outside.run)
     server = Server("shop")

@@ -18,7 +18,7 @@ from pytest_django import DjangoDbBlocker, Settings
 
 from django_mcp import Frame, Server, stores
 from django_mcp.models import McpSession, McpTask, Stream, StreamEvent
-from django_mcp.runtime import housekeeping, threads
+from django_mcp.runtime import housekeeping, pools
 from django_mcp.stores.base import STEP
 from django_mcp.stores.database import DatabaseSessionStore
 from django_mcp.testing import Client
@@ -34,7 +34,6 @@ SHORT = {
             "OPTIONS": {"lifetime": 0.3},
         }
     },
-    "HOUSEKEEPING_INTERVAL": 0.2,
 }
 
 
@@ -50,12 +49,16 @@ class ToScratch:
 
 @pytest.fixture
 def database(
-    tmp_path: Path, settings: Settings, django_db_blocker: DjangoDbBlocker
+    tmp_path: Path,
+    settings: Settings,
+    django_db_blocker: DjangoDbBlocker,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[str]:
     """The alias of the database of the site, which all threads share."""
     with django_db_blocker.unblock(), scratch_database("sqlite3", tmp_path) as alias:
         settings.DATABASE_ROUTERS = [ToScratch(alias)]
         settings.DJANGO_MCP = SHORT
+        monkeypatch.setattr(housekeeping, "INTERVAL", 0.2)
         yield alias
 
 
@@ -71,7 +74,7 @@ def shop() -> Server:
 
 
 async def count(model: type[models.Model]) -> int:
-    return await threads.run(model._default_manager.count)
+    return await pools.run(model._default_manager.count)
 
 
 async def until_there_are_none(*kinds: type[models.Model]) -> None:
@@ -90,7 +93,7 @@ async def test_abandoned_session_leaves_no_rows(database: str) -> None:
     # It never says goodbye.
     await until_there_are_none(McpSession, StreamEvent)
     async with asyncio.timeout(20):
-        while await threads.run(Stream.objects.exclude(session="").count):
+        while await pools.run(Stream.objects.exclude(session="").count):
             await asyncio.sleep(0.05)
 
 
@@ -98,28 +101,20 @@ async def test_expired_task_and_rows_of_apps_are_deleted(database: str) -> None:
     answers: Any = apps.get_model("django_mcp_elicitation", "PageAnswer").objects
     past = timezone.now() - timedelta(seconds=1)
     facts = {"created_at": past, "updated_at": past, "expires_at": past}
-    await threads.run(lambda: McpTask.objects.create(id="task", status="completed", **facts))
+    await pools.run(lambda: McpTask.objects.create(id="task", status="completed", **facts))
     row = {"id": "x" * 22, "user_key": "7", "action": "accept", "encrypted_content": ""}
-    await threads.run(lambda: answers.create(expires_at=past, **row))
+    await pools.run(lambda: answers.create(expires_at=past, **row))
     async with Client(shop(), version="2026-07-28", transport="http") as client:
         await client.call_tool("report")
         await until_there_are_none(McpTask, answers.model)
 
 
-async def test_one_of_several_workers_does_a_round(database: str, settings: Settings) -> None:
-    settings.DJANGO_MCP = {**SHORT, "HOUSEKEEPING_INTERVAL": 600}
+async def test_one_of_several_workers_does_a_round(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(housekeeping, "INTERVAL", 600)
     runs = await asyncio.gather(*(housekeeping.run() for _ in range(5)))
     assert sorted(runs) == [False] * 4 + [True]
-
-
-async def test_nothing_is_deleted_where_the_interval_is_none(
-    database: str, settings: Settings
-) -> None:
-    settings.DJANGO_MCP = {**SHORT, "HOUSEKEEPING_INTERVAL": None}
-    await stores.sessions().create(a_session())
-    assert await housekeeping.run() is False
-    await asyncio.sleep(0.5)
-    assert await count(McpSession) == 1
 
 
 async def test_failing_step_does_not_keep_the_others_from_their_work(
@@ -142,7 +137,7 @@ def test_many_expired_sessions_are_deleted_in_steps(database: str) -> None:
     store = DatabaseSessionStore(
         idle_timeout=IDLE_TIMEOUT, limit_per_principal=10_000, now=clock, using=database
     )
-    with threads.thread_sensitive():
+    with pools.thread_sensitive():
         for number in range(3):
             async_to_sync(store.create)(a_session(number))
         rows = [*McpSession.objects.all()]

@@ -11,8 +11,8 @@ from typing import Any, cast
 import pytest
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from django_mcp.concurrency.thread_pool import ThreadPool
 from django_mcp.runtime import store_operations
-from django_mcp.runtime.pools.daemon_pool import DaemonPool
 from django_mcp.runtime.store_operations import (
     MAX_LATE,
     StoreOperations,
@@ -79,7 +79,7 @@ def server() -> Iterator[HangingServer]:
 
 @pytest.fixture
 def operations() -> Iterator[StoreOperations]:
-    pool = DaemonPool(SIZE, "test")
+    pool = ThreadPool(SIZE, "test")
     yield StoreOperations(pool, SIZE)
     pool.shutdown(wait=False)
 

@@ -26,7 +26,7 @@ TIMEOUT = 60.0
 @pytest.fixture(scope="module")
 def pooled(_postgresql_server: PostgreSQL) -> Iterator[Cluster]:
     """One worker with four connections, and with more threads than that."""
-    settings: dict[str, Any] = {"SYNC_THREAD_POOL_SIZE": 8, "ASYNC_ORM_THREADS": 8}
+    settings: dict[str, Any] = {"SYNC_THREAD_POOL_SIZE": 8}
     options = {"OPTIONS": POOL}
     _postgresql_server.start()
     with cluster(1, postgresql=_postgresql_server, options=options, **settings) as running:
@@ -89,8 +89,7 @@ async def test_async_calls_open_no_more_connections_than_there_are_threads(
     """Two hundred calls, and as many connections as the formula of the documentation says."""
     workers, threads = 2, 4
     most = workers * (3 * threads + threads)
-    sizes = {"SYNC_THREAD_POOL_SIZE": threads, "ASYNC_ORM_THREADS": threads}
-    settings: dict[str, Any] = {"MAX_IN_FLIGHT": 200, **sizes}
+    settings: dict[str, Any] = {"MAX_IN_FLIGHT": 200, "SYNC_THREAD_POOL_SIZE": threads}
     with (
         # Some are for the superuser, and one counts.
         postgresql_server(max_connections=most + 4) as server,

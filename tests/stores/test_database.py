@@ -20,7 +20,7 @@ from pytest_django import DjangoDbBlocker, Settings
 
 from django_mcp.frame.session import Session
 from django_mcp.models import McpSession, Stream, StreamEvent, Subscription
-from django_mcp.runtime import threads
+from django_mcp.runtime import pools
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores import database as module
 from django_mcp.stores import retries
@@ -98,7 +98,7 @@ def events(database: str) -> DatabaseEventStore:
 @pytest.fixture
 def on_this_thread() -> Iterator[None]:
     """Queries use the connection of the test, which counts them."""
-    with threads.thread_sensitive():
+    with pools.thread_sensitive():
         yield
 
 
@@ -107,7 +107,7 @@ async def test_tables_do_not_contain_the_session_id(database: str) -> None:
     session = a_session(subscriptions=frozenset({"shop://a"}))
     await sessions(database).create(session)
     await events(database).append(session.address, "stream", ["message"])
-    rows = await threads.run(
+    rows = await pools.run(
         lambda: [
             list(model._default_manager.using(database).values())
             for model in (McpSession, Subscription, Stream, StreamEvent)
@@ -122,7 +122,7 @@ async def test_session_row_has_columns_for_server_principal_version_and_times(
 ) -> None:
     session = a_session()
     await sessions(database).create(session)
-    row = await threads.run(McpSession.objects.using(database).get)
+    row = await pools.run(McpSession.objects.using(database).get)
     assert (row.server, row.principal, row.version) == ("shop", "user:7", session.version)
     assert str(row) == "shop: user:7"
     assert row.created_at.timestamp() == row.used_at.timestamp() == Clock().seconds

@@ -9,7 +9,7 @@ from django.test import Client as Browser
 
 from django_mcp.models import McpTask
 from django_mcp.protocol import tasks
-from django_mcp.runtime import threads
+from django_mcp.runtime import pools
 from django_mcp.tasks import store
 from tests.tasks.test_store import new
 
@@ -25,14 +25,14 @@ def browser(client: Browser) -> Browser:
 
 
 def create() -> str:
-    with threads.thread_sensitive():
+    with pools.thread_sensitive():
         task = async_to_sync(store.get().create)(new(), holder=None, is_started=False)
     return str(task.id)
 
 
 def test_task_is_shown_with_its_result_and_without_arguments(browser: Browser) -> None:
     key = create()
-    with threads.thread_sensitive():
+    with pools.thread_sensitive():
         result = {"content": [{"type": "text", "text": "A result"}]}
         async_to_sync(store.get().change)(key, lambda task: tasks.complete(task, result))
 

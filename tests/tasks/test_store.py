@@ -19,7 +19,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, rule, run_state_m
 from django_mcp.models import McpTask
 from django_mcp.protocol import tasks
 from django_mcp.protocol.tasks import Status, Task, TaskEnded
-from django_mcp.runtime import threads
+from django_mcp.runtime import pools
 from django_mcp.stores import base
 from django_mcp.stores.base import StoreFull
 from django_mcp.tasks.store import LOST, NOT_STARTED, NewTask, TaskStore
@@ -81,7 +81,7 @@ class LifeOfTasks(RuleBasedStateMachine):
         self.model: dict[str, Expected] = {}
 
     def run(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        with threads.thread_sensitive():
+        with pools.thread_sensitive():
             return async_to_sync(function)(*args, **options)
 
     def change(self, task_id: str, apply: Any, **who: str) -> Task | str:
@@ -296,7 +296,7 @@ async def test_lease_is_not_judged_by_a_process_that_had_no_database_meanwhile()
     store = make_store(lease=5.0)
     task = await store.create(new(), holder="a process", is_started=True)
     past = timezone.now() - timedelta(seconds=1)
-    await threads.run(lambda: McpTask.objects.filter(pk=task.id).update(lease_until=past))
+    await pools.run(lambda: McpTask.objects.filter(pk=task.id).update(lease_until=past))
     base.log_outage(OperationalError())
     during = await store.load(task.id, "ada")
     assert await store.prune() == 0

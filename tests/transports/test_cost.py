@@ -22,10 +22,10 @@ from django.db.backends.utils import CursorWrapper
 from pytest_django import DjangoDbBlocker
 
 from django_mcp import Frame, Server
+from django_mcp.concurrency.thread_pool import ThreadPool
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol import preencoded as encoded_structure
 from django_mcp.protocol.schema import compiler
-from django_mcp.runtime.pools.daemon_pool import DaemonPool
 from django_mcp.testing.asgi import Message, Reply
 from tests.databases import scratch_database
 from tests.transports.wire import SESSIONS, STATELESS, Wire, encoded
@@ -100,7 +100,7 @@ class Meter:
     def begin(self) -> None:
         """Count all operations that the tests of this file check."""
         self.count("thread hops", ThreadPoolExecutor, "submit")  # That of asgiref.
-        self.count("thread hops", DaemonPool, "add")
+        self.count("thread hops", ThreadPool, "add")
         self.count("decoded", jsonrpc, "from_json")
         self.count("encoded", jsonrpc, "to_json")
         self.count("spliced", encoded_structure, "encode")

@@ -64,8 +64,6 @@ class CallState:
     # Of the class, because few calls change any of it.
     has_ended = False
     progress = -inf
-    writes = 0
-    """Statements so far that write to a database, where the revision is multi round-trip."""
     request: RequestInfo | None = None
     """The message whose handler is running, and how it arrived: for log records."""
     transport: Transport | None = None

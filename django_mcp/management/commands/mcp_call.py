@@ -21,7 +21,7 @@ from django_mcp.management import addresses, callers
 from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.request_meta import RequestMeta
 from django_mcp.protocol.revisions import NEWEST
-from django_mcp.runtime import threads
+from django_mcp.runtime import pools
 from django_mcp.server.server import Server
 from django_mcp.transports import frames, site
 from django_mcp.transports.in_process import LocalExchange
@@ -53,7 +53,7 @@ class Command(BaseCommand):
         )
         level = LEVELS.get(options["verbosity"], "debug")
         # On this thread, a debugger that the handler starts has the terminal.
-        with threads.thread_sensitive(), _configuration_errors() as errors:
+        with pools.thread_sensitive(), _configuration_errors() as errors:
             reply = async_to_sync(self._call)(server, caller, request, level)
         if errors:
             raise CommandError(str(errors[0])) from errors[0]

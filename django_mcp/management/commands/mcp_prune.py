@@ -13,7 +13,7 @@ from django.apps import apps
 from django.core.management.base import BaseCommand
 
 from django_mcp import stores
-from django_mcp.runtime import threads
+from django_mcp.runtime import pools
 from django_mcp.tasks import store
 
 
@@ -27,7 +27,7 @@ class Command(BaseCommand):
         sessions = async_to_sync(stores.sessions().prune)()
         events = async_to_sync(stores.events().prune)()
         # On this thread, which may be in the transaction of a test.
-        with threads.thread_sensitive():
+        with pools.thread_sensitive():
             tasks = async_to_sync(store.get().prune)()
         self.stdout.write(f"Deleted {sessions} sessions, {events} events and {tasks} tasks.")
         for config in apps.get_app_configs():

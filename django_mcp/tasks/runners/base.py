@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, ClassVar, ParamSpec, TypeVar
 
 from django_mcp.protocol.errors import ServerBusy
-from django_mcp.runtime import threads
+from django_mcp.runtime import pools
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,4 +49,4 @@ async def send(function: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs)
 
     Raises StoreUnavailable after STORE_TIMEOUT: the message may arrive later all the same.
     """
-    await threads.run_in_threads_of(BROKERS, partial(function, *args, **kwargs))
+    await pools.run_in_threads_of(BROKERS, partial(function, *args, **kwargs))

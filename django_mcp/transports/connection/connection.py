@@ -28,7 +28,7 @@ from django_mcp.protocol.subscriptions import UPDATED, Filter
 from django_mcp.pubsub import announcements, bus, publisher
 from django_mcp.pubsub.coalescing import Coalescer
 from django_mcp.pubsub.pending_requests import ConnectionRoute, PendingRequests
-from django_mcp.runtime import background, threads
+from django_mcp.runtime import background, request_scope
 from django_mcp.server.server import Server
 from django_mcp.stores.memory import MemorySessionStore
 from django_mcp.transports import frames, session_engine, site
@@ -292,7 +292,7 @@ class Connection:
         except McpError as error:
             send(self._encoded_error(error, request.id))
             return None
-        in_flight.task = asyncio.ensure_future(threads.in_scope(self._answer, in_flight))
+        in_flight.task = asyncio.ensure_future(request_scope.run(self._answer, in_flight))
         limit = conf.get().handler_timeout
         if limit is not None:
             in_flight.timer = exchange.loop.call_later(limit, in_flight.expire)

@@ -31,7 +31,7 @@ from django_mcp.protocol.headers import SESSION_ID
 from django_mcp.protocol.jsonrpc import Notification, Request, RequestId, Response
 from django_mcp.protocol.request_meta import RequestMeta
 from django_mcp.protocol.revisions import NEWEST, Statefulness
-from django_mcp.runtime import language, request_signals, threads
+from django_mcp.runtime import language, request_scope, request_signals
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.server.server import Server
 from django_mcp.stores.base import is_outage, log_outage
@@ -85,7 +85,7 @@ class HttpConsumer(AsyncConsumer):
         self.request = HttpRequest(scope, receive)
         self.request.authentication = self.authentication
         self._send = send
-        thread = threads.enter_scope()
+        work = request_scope.enter()
         header, chosen = self.request.headers.get, None
         accepted, cookies = header(b"accept-language"), header(b"cookie")
         if accepted is not None or cookies is not None:
@@ -100,8 +100,6 @@ class HttpConsumer(AsyncConsumer):
                 return
             verb = self._verb(method)
             self.principal = await self.authentication.authenticate(scope)
-            if thread.is_used:
-                thread.lend()
             middleware = django_middleware.get()
             if middleware is None:
                 await verb(self)
@@ -114,7 +112,7 @@ class HttpConsumer(AsyncConsumer):
                 await request_signals.send_finished(type(self))
             if chosen is not None:
                 chosen.__exit__(None, None, None)
-            closing = thread.leave()
+            closing = work.leave()
             if closing is not None:
                 await closing
 

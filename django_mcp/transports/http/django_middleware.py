@@ -29,7 +29,7 @@ from django.utils.module_loading import import_string
 
 from django_mcp import conf
 from django_mcp.auth.base import Challenge, Principal
-from django_mcp.runtime import django_requests, threads
+from django_mcp.runtime import django_requests, pools, request_scope
 from django_mcp.transports.http.request import HeaderPairs, HttpError, HttpRequest
 from django_mcp.transports.http.response import Send
 
@@ -113,7 +113,7 @@ class DjangoMiddleware(BaseHandler):
         view = View(principal, send, serve)
         request.mcp_view = view  # type: ignore[attr-defined]
         request.mcp_path_params = http.scope.get("url_route", {}).get("kwargs", {})  # type: ignore[attr-defined]
-        with threads.in_request_thread():
+        with pools.in_middleware_thread():
             response = await self._chain(request)
             if not isinstance(response, McpResponse):
                 raise _rejection(response, http)
@@ -166,7 +166,7 @@ class View:
 
     async def respond(self, request: DjangoRequest) -> HttpResponseBase:
         self.principal = await _with_user(self.principal, request)
-        with threads.on_waiting_thread():
+        with request_scope.on_waiting_thread():
             await self._serve(self.principal, self)
         response = McpResponse(b"".join(self._body), status=self._start["status"])
         del response.headers["Content-Type"]

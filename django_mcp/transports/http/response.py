@@ -17,7 +17,7 @@ from django_mcp.protocol import jsonrpc, sse
 from django_mcp.protocol.errors import AuthenticationRequired, McpError
 from django_mcp.protocol.headers import RequestHeaders
 from django_mcp.protocol.revisions import Revision
-from django_mcp.runtime import threads
+from django_mcp.runtime import request_scope
 from django_mcp.transports.exchange import LoopExchange
 from django_mcp.transports.http.request import HeaderPairs, HttpRequest, resume
 
@@ -72,7 +72,7 @@ class HttpExchange(LoopExchange):
     _has_dropped = False
     _flushes = 0
     _drained_at = 0.0
-    _scope: threads.Scope | None = None
+    _scope: request_scope.Scope | None = None
     """That of a handler which waits for the client."""
     _written_by_threads = 0
 
@@ -121,7 +121,7 @@ class HttpExchange(LoopExchange):
         await self._until_drained()
 
     async def _until_drained(self) -> None:
-        self._scope = threads.scope()
+        self._scope = request_scope.current()
         while self._pump is not None:
             await asyncio.shield(self._pump)
         self._scope = None
@@ -187,7 +187,7 @@ class HttpExchange(LoopExchange):
             self._seen, self._seen_at = (self._pump, self._sending), now
         silence = now - self._seen_at
         if silence > SILENT and self._scope is not None:
-            self._scope.lend()
+            self._scope.release()
         return silence > STALLED
 
     def cut_off(self) -> None:
@@ -200,8 +200,8 @@ class HttpExchange(LoopExchange):
             self._pump.cancel()
 
     async def _flush_in_time(self) -> None:
-        if (scope := threads.scope()) is not None:
-            scope.lend()
+        if (scope := request_scope.current()) is not None:
+            scope.release()
         try:
             async with asyncio.timeout(STALLED):
                 await self._send_waiting()

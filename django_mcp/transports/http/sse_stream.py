@@ -19,7 +19,7 @@ from django_mcp.auth.base import Principal
 from django_mcp.concurrency.loops import PerLoop
 from django_mcp.log import log_repeated
 from django_mcp.protocol import sse
-from django_mcp.runtime import background, threads
+from django_mcp.runtime import background, request_scope
 from django_mcp.server.server import Server
 from django_mcp.transports import frames
 from django_mcp.transports.http.request import HttpError, HttpRequest
@@ -163,7 +163,7 @@ class SseStream:
         """Wait until the client disconnects or ``end`` is called."""
         self._task = asyncio.current_task()
         try:
-            await threads.release_thread()
+            await request_scope.release_thread()
             while not self._ending and (await self._receive())["type"] != "http.disconnect":
                 pass
             self.gone |= not self._ending

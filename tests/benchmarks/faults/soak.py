@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Mapping
 from statistics import mean
 from typing import Any
@@ -41,14 +42,14 @@ def lifetime_in(seconds: float) -> float:
 
 
 def settings(seconds: float) -> dict[str, Any]:
-    """The times of the site."""
+    """The times of the site; its workers read that of the housekeeping from the environment."""
     lifetime = lifetime_in(seconds)
+    os.environ["SERVICES_HOUSEKEEPING_INTERVAL"] = str(lifetime / PRUNINGS)
     events = {
         "BACKEND": "django_mcp.stores.database.DatabaseEventStore",
         "OPTIONS": {"lifetime": lifetime},
     }
-    expiry = {"SESSION_IDLE_TIMEOUT": lifetime, "STORES": {"events": events}}
-    return {**expiry, "HOUSEKEEPING_INTERVAL": lifetime / PRUNINGS}
+    return {"SESSION_IDLE_TIMEOUT": lifetime, "STORES": {"events": events}}
 
 
 async def play(cluster: Cluster, seconds: float) -> list[str]:

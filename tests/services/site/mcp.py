@@ -13,9 +13,14 @@ from django.contrib.auth.models import Group
 
 from django_mcp import Frame, resource, tool
 from django_mcp.registry import default
+from django_mcp.runtime import housekeeping
 from tests.conversations.sample_server import desk
 
 FORM = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
+
+housekeeping.INTERVAL = float(
+    os.environ.get("SERVICES_HOUSEKEEPING_INTERVAL", housekeeping.INTERVAL)
+)
 
 desk_server = desk()
 

@@ -17,7 +17,7 @@ from pytest_django import DjangoDbBlocker
 from django_mcp import Frame, Server
 from django_mcp.auth.base import BaseAuthentication, Principal
 from django_mcp.models import McpSession
-from django_mcp.runtime import threads
+from django_mcp.runtime import pools
 from django_mcp.testing.asgi import TIMEOUT
 from django_mcp.transports.http import response
 from tests.databases import scratch_database
@@ -39,14 +39,17 @@ class ReportedPeer(Peer):
 
 
 @pytest.fixture
-def database(tmp_path: Path, django_db_blocker: DjangoDbBlocker) -> Iterator[str]:
-    """The alias of a database in a file, whose connections stay open between calls."""
+def database(
+    request: pytest.FixtureRequest, tmp_path: Path, django_db_blocker: DjangoDbBlocker
+) -> Iterator[str]:
+    """The alias of a database in a file, whose connections stay open between calls by default."""
+    max_age = getattr(request, "param", None)
     with (
         django_db_blocker.unblock(),
-        scratch_database("sqlite3", tmp_path, CONN_MAX_AGE=None) as alias,
+        scratch_database("sqlite3", tmp_path, CONN_MAX_AGE=max_age) as alias,
     ):
         yield alias
-        threads.shutdown()
+        pools.shutdown()
 
 
 class Waiting:
@@ -106,6 +109,7 @@ class Waiting:
         return text
 
 
+@pytest.mark.parametrize("database", [0], indirect=True)
 @pytest.mark.parametrize("tool", ["plain", "plain_async"])
 async def test_handler_has_no_connection_while_it_waits_for_its_client(
     tool: str, database: str
@@ -136,7 +140,7 @@ async def test_handler_keeps_the_connection_of_its_transaction(tool: str, databa
 async def test_questions_of_async_handlers_occupy_no_thread(
     database: str, configure: Callable[..., None]
 ) -> None:
-    configure(ASYNC_ORM_THREADS=1)
+    configure(SYNC_THREAD_POOL_SIZE=1)
     waiting_for_client = Waiting(database)
 
     async def nothing() -> None:
@@ -148,10 +152,10 @@ async def test_questions_of_async_handlers_occupy_no_thread(
     assert await waiting_for_client.call("plain_async", ask_another) == "yes"
 
 
-async def test_handler_that_reports_to_a_silent_client_lends_its_thread(
+async def test_handler_that_reports_to_a_silent_client_gives_its_thread_back(
     database: str, configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    configure(ASYNC_ORM_THREADS=1)
+    configure(SYNC_THREAD_POOL_SIZE=1)
     monkeypatch.setattr(response, "SILENT", 0.1)
     server = Server("reporting")
 
@@ -181,9 +185,11 @@ class DatabaseAuthentication(BaseAuthentication):
 
     def __init__(self, database: str) -> None:
         self._database = database
+        self.answered = 0
 
     async def authenticate(self, scope: Any) -> Principal:
         await McpSession.objects.using(self._database).aexists()
+        self.answered += 1
         return Principal(scheme=self.scheme, subject="ann")
 
 
@@ -192,9 +198,11 @@ class DatabaseAuthentication(BaseAuthentication):
 async def test_long_calls_hold_up_no_authentication_of_others(
     tool: str, database: str, configure: Callable[..., None]
 ) -> None:
-    configure(ASYNC_ORM_THREADS=1)
-    server = Server("long", authenticators=[DatabaseAuthentication(database)])
-    proceed, started = threading.Event(), []
+    configure(SYNC_THREAD_POOL_SIZE=4)
+    authentication = DatabaseAuthentication(database)
+    server = Server("long", authenticators=[authentication])
+    proceed = threading.Event()
+    started: list[int] = []
 
     @server.tool
     def long() -> str:
@@ -210,8 +218,10 @@ async def test_long_calls_hold_up_no_authentication_of_others(
         return "done"
 
     peer = Peer(server, MODERN)
-    calls = [asyncio.create_task(peer.post(peer.call(tool))) for _ in range(3)]
-    await until(lambda: len(started) == 3)
+    calls = [asyncio.create_task(peer.post(peer.call(tool))) for _ in range(6)]
+    # Of four threads, one caller has two.
+    running = 2 if tool == "long" else 6
+    await until(lambda: authentication.answered == 6 and len(started) == running)
     listed = await peer.post(peer.request("tools/list"))
     assert len(listed.json()["result"]["tools"]) == 2
     proceed.set()

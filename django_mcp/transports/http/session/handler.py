@@ -33,9 +33,9 @@ from django_mcp.protocol.revisions import BY_VERSION, Feature, Revision, Statefu
 from django_mcp.protocol.sse import EventId
 from django_mcp.pubsub import bus, catch_up, channel_layer, publisher
 from django_mcp.pubsub.pending_requests import ResponseRoute, deliver
-from django_mcp.runtime import background, threads
+from django_mcp.runtime import background, pools, request_scope
+from django_mcp.runtime.request_scope import Scope
 from django_mcp.runtime.store_operations import StoreUnavailable
-from django_mcp.runtime.threads import Scope
 from django_mcp.stores.base import StoreFull
 from django_mcp.transports import frames, session_engine, site
 from django_mcp.transports.http import sse_stream
@@ -414,19 +414,19 @@ class SessionCall(InFlightRequest):
         """Answer while the connection is of use; InvalidRequest if the call must not begin."""
         self._in_flight.begin(self)
         # The calls of a batch do not share a scope: its thread would end with the first of them.
-        has_own = is_in_batch and not threads.is_in_request_thread()
-        scope = None if has_own else threads.hand_over_scope()
+        has_own = is_in_batch and not pools.is_in_middleware_thread()
+        scope = None if has_own else request_scope.hand_over()
         # All requests of a batch are in flight at once, whether they wait for something or not.
         answering, loop = self._answer(engine, receive, scope), self.exchange.loop
         task = loop.create_task(answering) if is_in_batch else start_task(answering, loop)
         if not task.done():
             self.task = task
         await self.exchange.until_over(task)
-        if not task.done() and threads.is_in_request_thread():
+        if not task.done() and pools.is_in_middleware_thread():
             await asyncio.wait([task])  # The handler runs on the thread of the middleware.
 
     async def _answer(self, engine: SessionEngine, receive: Receive, scope: Scope | None) -> None:
-        scope = threads.enter_scope() if scope is None else scope
+        scope = request_scope.enter() if scope is None else scope
         try:
             reply = await self._monitored(engine, receive)
             if self.is_given_up:

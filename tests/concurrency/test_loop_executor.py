@@ -10,32 +10,32 @@ from unittest.mock import patch
 
 import pytest
 
-from django_mcp.runtime.pools.daemon_pool import DaemonPool, NotStarted
-from django_mcp.runtime.pools.loop_executor import LoopExecutor
+from django_mcp.concurrency.loop_executor import LoopExecutor
+from django_mcp.concurrency.thread_pool import NotStarted, ThreadPool
 
 TIMEOUT = 10.0
 
 
 @pytest.fixture
-def pool() -> Iterator[DaemonPool]:
-    with DaemonPool(1, "pool") as pool:
+def pool() -> Iterator[ThreadPool]:
+    with ThreadPool(1, "pool") as pool:
         yield pool
 
 
-async def test_results_and_exceptions_are_those_of_the_function(pool: DaemonPool) -> None:
+async def test_results_and_exceptions_are_those_of_the_function(pool: ThreadPool) -> None:
     loop, executor = asyncio.get_running_loop(), LoopExecutor(pool)
     assert await loop.run_in_executor(executor, divmod, 7, 2) == (3, 1)
     with pytest.raises(ZeroDivisionError):
         await loop.run_in_executor(executor, divmod, 7, 0)
 
 
-async def test_event_loop_copies_no_future(pool: DaemonPool) -> None:
+async def test_event_loop_copies_no_future(pool: ThreadPool) -> None:
     loop, executor = asyncio.get_running_loop(), LoopExecutor(pool)
     with patch.object(Future, "__init__", side_effect=AssertionError):
         assert await loop.run_in_executor(executor, threading.get_ident) != threading.get_ident()
 
 
-async def test_cancelled_function_that_waits_for_a_thread_is_not_called(pool: DaemonPool) -> None:
+async def test_cancelled_function_that_waits_for_a_thread_is_not_called(pool: ThreadPool) -> None:
     loop, executor = asyncio.get_running_loop(), LoopExecutor(pool)
     called: list[int] = []
     proceed = threading.Event()
@@ -47,7 +47,7 @@ async def test_cancelled_function_that_waits_for_a_thread_is_not_called(pool: Da
     assert await loop.run_in_executor(executor, called.copy) == []
 
 
-async def test_result_after_a_cancellation_is_ignored(pool: DaemonPool) -> None:
+async def test_result_after_a_cancellation_is_ignored(pool: ThreadPool) -> None:
     loop, executor = asyncio.get_running_loop(), LoopExecutor(pool)
     has_begun, proceed = threading.Event(), threading.Event()
 
@@ -63,18 +63,19 @@ async def test_result_after_a_cancellation_is_ignored(pool: DaemonPool) -> None:
     assert running.cancelled()
 
 
-async def test_function_without_a_thread_in_time_fails(pool: DaemonPool) -> None:
-    loop, executor = asyncio.get_running_loop(), LoopExecutor(pool)
-    pool.max_wait = 0.05
+async def test_function_without_a_thread_in_time_fails() -> None:
+    loop = asyncio.get_running_loop()
     proceed = threading.Event()
-    running = loop.run_in_executor(executor, proceed.wait, TIMEOUT)
-    with pytest.raises(NotStarted):
-        await loop.run_in_executor(executor, int)
-    proceed.set()
-    assert await running
+    with ThreadPool(1, "pool", max_wait=0.05) as pool:
+        executor = LoopExecutor(pool)
+        running = loop.run_in_executor(executor, proceed.wait, TIMEOUT)
+        with pytest.raises(NotStarted):
+            await loop.run_in_executor(executor, int)
+        proceed.set()
+        assert await running
 
 
-def test_thread_outlives_an_event_loop_that_was_closed(pool: DaemonPool) -> None:
+def test_thread_outlives_an_event_loop_that_was_closed(pool: ThreadPool) -> None:
     has_begun, proceed = threading.Event(), threading.Event()
 
     def wait() -> None:

@@ -10,20 +10,20 @@ from concurrent.futures import Future
 
 import pytest
 
-from django_mcp.runtime.pools.daemon_pool import DaemonPool, NotStarted
+from django_mcp.concurrency.thread_pool import NotStarted, ThreadPool
 
 TIMEOUT = 10.0
 
 
 def test_results_and_exceptions_are_those_of_the_function() -> None:
-    with DaemonPool(1, "pool") as pool:
+    with ThreadPool(1, "pool") as pool:
         assert pool.submit(divmod, 7, 2).result(TIMEOUT) == (3, 1)
         with pytest.raises(ZeroDivisionError):
             pool.submit(divmod, 7, 0).result(TIMEOUT)
 
 
 def test_idle_thread_is_used_again() -> None:
-    with DaemonPool(4, "pool") as pool:
+    with ThreadPool(4, "pool") as pool:
         idents = set()
         for _ in range(20):
             idents.add(pool.submit(threading.get_ident).result(TIMEOUT))
@@ -34,7 +34,7 @@ def test_idle_thread_is_used_again() -> None:
 @pytest.mark.parametrize("times", [1, 3])
 def test_functions_that_block_run_on_all_threads(times: int) -> None:
     together = threading.Barrier(4)
-    with DaemonPool(4, "pool") as pool:
+    with ThreadPool(4, "pool") as pool:
         for _ in range(times):
             waiting = [pool.submit(together.wait, TIMEOUT) for _ in range(4)]
             assert sorted(each.result(TIMEOUT) for each in waiting) == [0, 1, 2, 3]
@@ -44,7 +44,7 @@ def test_threads_of_two_event_loops_lose_no_function() -> None:
     def submit() -> int:
         return sum(pool.submit(int, 1).result(TIMEOUT) for _ in range(500))
 
-    with DaemonPool(3, "pool") as pool, DaemonPool(4, "callers") as callers:
+    with ThreadPool(3, "pool") as pool, ThreadPool(4, "callers") as callers:
         assert [each.result(TIMEOUT) for each in [callers.submit(submit) for _ in range(4)]] == [
             500
         ] * 4
@@ -53,7 +53,7 @@ def test_threads_of_two_event_loops_lose_no_function() -> None:
 def test_waiting_function_can_be_withdrawn() -> None:
     called: list[int] = []
     proceed = threading.Event()
-    with DaemonPool(1, "pool") as pool:
+    with ThreadPool(1, "pool") as pool:
         blocking = pool.submit(proceed.wait, TIMEOUT)
         waiting = pool.submit(called.append, 1)
         assert waiting.cancel()
@@ -64,7 +64,7 @@ def test_waiting_function_can_be_withdrawn() -> None:
 
 def test_waiting_functions_are_called_before_the_pool_ends() -> None:
     called: list[int] = []
-    with DaemonPool(1, "pool") as pool:
+    with ThreadPool(1, "pool") as pool:
         for number in range(5):
             pool.submit(called.append, number)
     assert called == [*range(5)]
@@ -74,7 +74,7 @@ def test_waiting_functions_are_called_before_the_pool_ends() -> None:
 
 def test_shutdown_can_withdraw_waiting_functions() -> None:
     proceed = threading.Event()
-    pool = DaemonPool(1, "pool")
+    pool = ThreadPool(1, "pool")
     pool.submit(proceed.wait, TIMEOUT)
     waiting: Future[int] = pool.submit(int)
     pool.shutdown(wait=False, cancel_futures=True)
@@ -84,7 +84,7 @@ def test_shutdown_can_withdraw_waiting_functions() -> None:
 
 def test_shutdown_waits_no_longer_than_its_timeout() -> None:
     proceed = threading.Event()
-    pool = DaemonPool(2, "pool")
+    pool = ThreadPool(2, "pool")
     for _ in range(2):
         pool.submit(proceed.wait, TIMEOUT)
     began = time.monotonic()
@@ -98,10 +98,10 @@ def test_process_ends_while_a_function_runs() -> None:
 import asyncio, time
 from django.conf import settings
 settings.configure()
-from django_mcp.runtime import threads
+from django_mcp.runtime import pools
 
 async def main():
-    running = asyncio.create_task(threads.run(time.sleep, 60))
+    running = asyncio.create_task(pools.run(time.sleep, 60))
     await asyncio.sleep(0.1)
 
 asyncio.run(main())
@@ -114,14 +114,14 @@ def test_function_that_is_nearly_done_is_finished_when_the_process_ends() -> Non
 import asyncio, time
 from django.conf import settings
 settings.configure()
-from django_mcp.runtime import threads
+from django_mcp.runtime import pools
 
 def write():
     time.sleep(0.3)
     print("written")
 
 async def main():
-    running = asyncio.create_task(threads.run(write))
+    running = asyncio.create_task(pools.run(write))
     await asyncio.sleep(0.1)
 
 asyncio.run(main())
@@ -133,8 +133,7 @@ asyncio.run(main())
 def test_function_that_waits_too_long_is_not_called() -> None:
     called: list[int] = []
     proceed = threading.Event()
-    with DaemonPool(1, "pool") as pool:
-        pool.max_wait = 0.05
+    with ThreadPool(1, "pool", max_wait=0.05) as pool:
         pool.submit(proceed.wait, TIMEOUT)
         waiting = pool.submit(called.append, 1)
         with pytest.raises(NotStarted):
@@ -145,8 +144,7 @@ def test_function_that_waits_too_long_is_not_called() -> None:
 
 
 def test_function_that_has_begun_in_time_is_not_withdrawn() -> None:
-    with DaemonPool(1, "pool") as pool:
-        pool.max_wait = 0.05
+    with ThreadPool(1, "pool", max_wait=0.05) as pool:
         first = pool.submit(time.sleep, 0.02)
         second = pool.submit(time.sleep, 0.3)
         third = pool.submit(time.sleep, 0)
@@ -154,3 +152,86 @@ def test_function_that_has_begun_in_time_is_not_withdrawn() -> None:
         assert second.result(TIMEOUT) is None
         with pytest.raises(NotStarted):
             third.result(TIMEOUT)
+
+
+class Blocked:
+    """Functions that occupy threads until they may proceed."""
+
+    def __init__(self, pool: ThreadPool) -> None:
+        self.pool = pool
+        self.running: list[str] = []
+        self.proceed = threading.Event()
+
+    def begin(self, caller: str | None, number: int) -> None:
+        for _ in range(number):
+            self.pool.add((Future[None](), self._block, (caller,), {}), caller)
+
+    def until(self, *running: str) -> None:
+        """Wait until these callers, and no others, have the threads."""
+        until = time.monotonic() + TIMEOUT
+        while sorted(self.running) != sorted(running) and time.monotonic() < until:
+            time.sleep(0.005)
+        time.sleep(0.02)
+        assert sorted(self.running) == sorted(running)
+
+    def _block(self, caller: str) -> None:
+        self.running.append(caller)
+        self.proceed.wait(TIMEOUT)
+
+
+def test_one_caller_never_holds_more_than_half_of_the_threads() -> None:
+    with ThreadPool(6, "pool") as pool:
+        blocked = Blocked(pool)
+        blocked.begin("ann", 20)
+        blocked.until(*["ann"] * 3)
+        blocked.begin("bob", 20)
+        blocked.until(*["ann"] * 3, *["bob"] * 2)
+        blocked.begin("eve", 20)
+        blocked.until(*["ann"] * 3, *["bob"] * 2, "eve")
+        blocked.proceed.set()
+
+
+def test_caller_has_a_thread_of_a_pool_with_one() -> None:
+    with ThreadPool(1, "pool") as pool:
+        blocked = Blocked(pool)
+        blocked.begin("ann", 1)
+        blocked.until("ann")
+        blocked.proceed.set()
+
+
+def test_waiting_functions_are_started_one_of_each_caller_in_turn() -> None:
+    started: list[str] = []
+    proceed = threading.Event()
+    with ThreadPool(1, "pool") as pool:
+        pool.submit(proceed.wait, TIMEOUT)
+        for caller in ("ann", "ann", "ann", "bob", "eve", "bob"):
+            pool.add((Future[None](), started.append, (caller,), {}), caller)
+        proceed.set()
+    assert started == ["ann", "bob", "eve", "ann", "bob", "ann"]
+
+
+def test_functions_without_a_caller_have_all_threads() -> None:
+    together = threading.Barrier(4)
+    with ThreadPool(4, "pool") as pool:
+        waiting = [pool.submit(together.wait, TIMEOUT) for _ in range(4)]
+        assert sorted(future.result(TIMEOUT) for future in waiting) == [0, 1, 2, 3]
+
+
+def test_waiting_functions_of_a_caller_at_its_limit_are_called_before_the_pool_ends() -> None:
+    called: list[int] = []
+    with ThreadPool(4, "pool") as pool:
+        for number in range(50):
+            pool.add((Future[None](), called.append, (number,), {}), "ann")
+    assert sorted(called) == [*range(50)]
+
+
+def test_function_is_rejected_while_too_many_wait() -> None:
+    proceed = threading.Event()
+    with ThreadPool(2, "pool", max_waiting=1) as pool:
+        for _ in range(2):
+            pool.submit(proceed.wait, TIMEOUT)
+        waiting = pool.submit(int)
+        with pytest.raises(NotStarted):
+            pool.submit(int)
+        proceed.set()
+        assert waiting.result(TIMEOUT) == 0

@@ -22,7 +22,7 @@ from pytest_django import DjangoDbBlocker, Settings
 
 from django_mcp.models import McpSession
 from django_mcp.protocol.errors import ServerBusy
-from django_mcp.runtime import threads
+from django_mcp.runtime import pools, request_scope
 from tests.databases import scratch_database
 from tests.memory_stores import Configure, configure
 
@@ -37,7 +37,7 @@ number = ContextVar("number", default=0)
 @pytest.fixture(autouse=True)
 def _shutdown_threads() -> Iterator[None]:
     yield
-    threads.shutdown()
+    pools.shutdown()
 
 
 @pytest.fixture
@@ -67,21 +67,21 @@ def query(database: str) -> BaseDatabaseWrapper:
 class TestRun:
     async def test_functions_run_concurrently(self) -> None:
         meeting = threading.Barrier(3, timeout=TIMEOUT)
-        await asyncio.gather(*(threads.run(meeting.wait) for _ in range(3)))
+        await asyncio.gather(*(pools.run(meeting.wait) for _ in range(3)))
 
     async def test_concurrency_is_limited_by_the_thread_pool_size(self, settings: Settings) -> None:
         settings.DJANGO_MCP = {**settings.DJANGO_MCP, "SYNC_THREAD_POOL_SIZE": 2}
         names = await asyncio.gather(
-            *(threads.run(lambda: threading.current_thread().name) for _ in range(20))
+            *(pools.run(lambda: threading.current_thread().name) for _ in range(20))
         )
         assert set(names) <= {"django-mcp_0", "django-mcp_1"}
 
     async def test_arguments_and_result_are_passed_through(self) -> None:
-        assert await threads.run(dict, [("a", 1)], b=2) == {"a": 1, "b": 2}
+        assert await pools.run(dict, [("a", 1)], b=2) == {"a": 1, "b": 2}
 
     async def test_exception_is_passed_through(self) -> None:
         with pytest.raises(ZeroDivisionError):
-            await threads.run(divmod, 1, 0)
+            await pools.run(divmod, 1, 0)
 
     @pytest.mark.parametrize("kind", [StopIteration, SystemExit])
     async def test_stop_iteration_and_system_exit_become_runtime_errors(
@@ -91,19 +91,19 @@ class TestRun:
             raise kind
 
         with pytest.raises(RuntimeError, match=kind.__name__):
-            await asyncio.wait_for(threads.run(stop), TIMEOUT)
+            await asyncio.wait_for(pools.run(stop), TIMEOUT)
 
     async def test_context_variables_and_active_language_are_available(self) -> None:
         number.set(7)
         with translation.override("de"):
-            assert await threads.run(number.get) == 7
-            assert await threads.run(translation.get_language) == "de"
+            assert await pools.run(number.get) == 7
+            assert await pools.run(translation.get_language) == "de"
 
     async def test_async_to_sync_returns_to_the_calling_event_loop(self) -> None:
         async def where() -> asyncio.AbstractEventLoop:
             return asyncio.get_running_loop()
 
-        assert await threads.run(async_to_sync(where)) is asyncio.get_running_loop()
+        assert await pools.run(async_to_sync(where)) is asyncio.get_running_loop()
 
     async def test_cancelled_call_runs_to_completion(self) -> None:
         started, proceed, ended = threading.Event(), threading.Event(), threading.Event()
@@ -113,7 +113,7 @@ class TestRun:
             proceed.wait(TIMEOUT)
             ended.set()
 
-        call = asyncio.create_task(threads.run(slow))
+        call = asyncio.create_task(pools.run(slow))
         await asyncio.to_thread(started.wait, TIMEOUT)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -122,26 +122,24 @@ class TestRun:
         proceed.set()
         assert await asyncio.to_thread(ended.wait, TIMEOUT)
 
-    # The thread may still have the connection of an earlier test, which is closed first.
-    @pytest.mark.django_db
-    async def test_thread_sensitive_execution_uses_one_thread(self, settings: Settings) -> None:
-        settings.DJANGO_MCP = {**settings.DJANGO_MCP, "SYNC_EXECUTION": "thread_sensitive"}
+    async def test_thread_sensitive_execution_uses_one_thread(self) -> None:
         thread = await sync_to_async(threading.get_ident)()
-        idents = [threads.run(threading.get_ident) for _ in range(3)]
-        assert await asyncio.gather(*idents) == [thread] * 3
+        with pools.thread_sensitive():
+            idents = [pools.run(threading.get_ident) for _ in range(3)]
+            assert await asyncio.gather(*idents) == [thread] * 3
 
     async def test_new_threads_are_created_after_shutdown(self) -> None:
-        first = await threads.run(threading.current_thread)
-        await asyncio.to_thread(threads.shutdown)
+        first = await pools.run(threading.current_thread)
+        await asyncio.to_thread(pools.shutdown)
         assert not first.is_alive()
-        second = await threads.run(threading.current_thread)
+        second = await pools.run(threading.current_thread)
         assert second.is_alive()
 
     async def test_store_calls_are_not_blocked_by_handlers(self, settings: Settings) -> None:
         settings.DJANGO_MCP = {**settings.DJANGO_MCP, "SYNC_THREAD_POOL_SIZE": 1}
         stored = threading.Event()
-        handler = asyncio.create_task(threads.run(stored.wait, TIMEOUT))
-        await threads.run_in_store_pool(stored.set)
+        handler = asyncio.create_task(pools.run(stored.wait, TIMEOUT))
+        await pools.run_in_store_pool(stored.set)
         assert await handler
 
     def test_forked_process_creates_its_own_threads(self) -> None:
@@ -152,14 +150,14 @@ FORK_SCRIPT = """
 import asyncio, os, signal, warnings
 from django.conf import settings
 settings.configure()
-from django_mcp.runtime import threads
+from django_mcp.runtime import pools, request_scope
 
-assert asyncio.run(threads.run(int, "1")) == 1
+assert asyncio.run(pools.run(int, "1")) == 1
 warnings.simplefilter("ignore")  # The parent has threads: that is the point.
 child = os.fork()
 if not child:
     signal.alarm(10)
-    os._exit(asyncio.run(threads.run(int, "0")))
+    os._exit(asyncio.run(pools.run(int, "0")))
 assert os.waitpid(child, 0)[1] == 0
 """
 
@@ -170,27 +168,27 @@ class TestConnections:
         settings.DJANGO_MCP = {**settings.DJANGO_MCP, "SYNC_THREAD_POOL_SIZE": 1}
 
     async def test_connection_is_closed_after_the_call(self, database: str) -> None:
-        connection = await threads.run(query, database)
+        connection = await pools.run(query, database)
         assert connection.connection is None
 
     @with_persistent_connections
     async def test_persistent_connection_is_reused(self, database: str) -> None:
-        first = await threads.run(query, database)
+        first = await pools.run(query, database)
         assert first.connection is not None
-        assert await threads.run(query, database) is first
+        assert await pools.run(query, database) is first
 
     @with_persistent_connections
     async def test_expired_persistent_connection_is_closed_before_the_next_call(
         self, database: str
     ) -> None:
-        connection = await threads.run(query, database)
+        connection = await pools.run(query, database)
         connection.close_at = 0
-        assert await threads.run(lambda: connection.connection) is None
+        assert await pools.run(lambda: connection.connection) is None
 
     @with_persistent_connections
     async def test_persistent_connection_is_closed_by_shutdown(self, database: str) -> None:
-        connection = await threads.run(query, database)
-        await asyncio.to_thread(threads.shutdown)
+        connection = await pools.run(query, database)
+        await asyncio.to_thread(pools.shutdown)
         assert connection.connection is None
 
     @with_persistent_connections
@@ -199,7 +197,7 @@ class TestConnections:
             transaction.set_autocommit(False, database)
             return query(database)
 
-        connection = await threads.run(forgetful)
+        connection = await pools.run(forgetful)
         assert connection.connection is None
 
     async def test_connection_is_closed_after_an_error(self, database: str) -> None:
@@ -210,7 +208,7 @@ class TestConnections:
             raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
-            await threads.run(fail)
+            await pools.run(fail)
         assert opened[0].connection is None
 
     async def test_a_connection_of_a_cancelled_call_is_closed(self, database: str) -> None:
@@ -222,11 +220,11 @@ class TestConnections:
             proceed.wait(TIMEOUT)
             opened.append(query(database))
 
-        call = asyncio.create_task(threads.run(slow))
+        call = asyncio.create_task(pools.run(slow))
         await asyncio.to_thread(started.wait, TIMEOUT)
         call.cancel()
         proceed.set()
-        await asyncio.to_thread(threads.shutdown)
+        await asyncio.to_thread(pools.shutdown)
         assert opened[0].connection is None
         assert call.cancelling()
 
@@ -237,7 +235,7 @@ class TestConnections:
             raise AssertionError("That takes time")
 
         monkeypatch.setattr(connections, "all", looked)
-        assert await threads.run(int, "1") == 1
+        assert await pools.run(int, "1") == 1
 
 
 class TestOwnConnections:
@@ -247,7 +245,7 @@ class TestOwnConnections:
         async def message() -> None:
             await sync_to_async(meeting.wait)()
 
-        await asyncio.gather(*(threads.run_async(message()) for _ in range(3)))
+        await asyncio.gather(*(request_scope.run_handler(message()) for _ in range(3)))
 
     async def test_connections_are_closed_after_the_message(self, database: str) -> None:
         async def message() -> Any:
@@ -256,28 +254,32 @@ class TestOwnConnections:
             assert connection.connection is not None
             return connection
 
-        assert (await threads.run_async(message())).connection is None
+        assert (await request_scope.run_handler(message())).connection is None
 
     async def test_message_without_queries_creates_no_thread(self) -> None:
         before = threading.active_count()
-        await threads.run_async(asyncio.sleep(0))
+        await request_scope.run_handler(asyncio.sleep(0))
         assert threading.active_count() == before
 
 
 class TestScope:
     async def test_queries_in_different_scopes_run_concurrently(self) -> None:
         meeting = threading.Barrier(3, timeout=TIMEOUT)
-        scopes = (threads.in_scope(sync_to_async(meeting.wait)) for _ in range(3))
+        scopes = (request_scope.run(sync_to_async(meeting.wait)) for _ in range(3))
         await asyncio.gather(*scopes)
 
-    async def test_message_uses_the_connections_of_its_scope(self, database: str) -> None:
-        async def request() -> Any:
-            first = await sync_to_async(query)(database)
-            assert await threads.run_async(sync_to_async(query)(database)) is first
-            assert first.connection is not None
-            return first
+    @with_persistent_connections
+    async def test_handler_uses_the_connection_of_its_thread(
+        self, database: str, configure: Configure
+    ) -> None:
+        configure(SYNC_THREAD_POOL_SIZE=1)
 
-        assert (await threads.in_scope(request)).connection is None
+        async def request() -> None:
+            first = await sync_to_async(query)(database)
+            assert await request_scope.run_handler(sync_to_async(query)(database)) is first
+            assert first.connection is not None
+
+        await request_scope.run(request)
 
     async def test_connections_are_closed_after_an_error(self, database: str) -> None:
         opened: list[BaseDatabaseWrapper] = []
@@ -287,45 +289,44 @@ class TestScope:
             raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
-            await threads.in_scope(fail)
+            await request_scope.run(fail)
         assert opened[0].connection is None
 
     @with_persistent_connections
     async def test_connections_are_kept_for_the_next_request_with_conn_max_age(
         self, database: str, configure: Configure
     ) -> None:
-        configure(ASYNC_ORM_THREADS=1)
+        configure(SYNC_THREAD_POOL_SIZE=1)
 
         async def request() -> Any:
             return await sync_to_async(query)(database)
 
-        first = await threads.in_scope(request)
+        first = await request_scope.run(request)
         assert first.connection is not None
-        assert await threads.in_scope(request) is first
+        assert await request_scope.run(request) is first
 
     @with_persistent_connections
     async def test_kept_connection_that_has_failed_is_opened_again(
         self, database: str, configure: Configure
     ) -> None:
-        configure(ASYNC_ORM_THREADS=1)
+        configure(SYNC_THREAD_POOL_SIZE=1)
 
         async def request() -> Any:
             return await sync_to_async(query)(database)
 
-        first = await threads.in_scope(request)
+        first = await request_scope.run(request)
         broken = first.connection
         first.errors_occurred, first.is_usable = True, lambda: False
-        assert (await threads.in_scope(request)).connection is not broken
+        assert (await request_scope.run(request)).connection is not broken
 
-    @with_persistent_connections
     async def test_connections_are_closed_before_a_long_wait(self, database: str) -> None:
         async def request() -> None:
             first = await sync_to_async(query)(database)
-            await threads.release_thread()
+            await request_scope.release_thread()
             assert first.connection is None
             assert (await sync_to_async(query)(database)).connection is not None
 
-        await threads.in_scope(request)
+        await request_scope.run(request)
 
     async def test_task_that_goes_on_has_a_scope_of_its_own(self, database: str) -> None:
         has_ended = asyncio.Event()
@@ -336,50 +337,45 @@ class TestScope:
             opened.append(await sync_to_async(query)(database))
 
         async def request() -> asyncio.Task[None]:
-            return asyncio.create_task(threads.in_scope(call))
+            return asyncio.create_task(request_scope.run(call))
 
-        task = await threads.in_scope(request)
+        task = await request_scope.run(request)
         has_ended.set()
         await task
         assert opened[0].connection is None
 
     async def test_request_without_queries_creates_no_thread(self) -> None:
         before = threading.active_count()
-        await threads.in_scope(asyncio.sleep, 0)
-        await threads.in_scope(threads.release_thread)
+        await request_scope.run(asyncio.sleep, 0)
+        await request_scope.run(request_scope.release_thread)
         assert threading.active_count() == before
-
-    async def test_shared_thread_is_looked_after_as_well(
-        self, database: str, settings: Settings
-    ) -> None:
-        settings.DJANGO_MCP = {**settings.DJANGO_MCP, "SYNC_EXECUTION": "thread_sensitive"}
-        connection = await threads.in_scope(sync_to_async(query), database)
-        assert connection.connection is None
 
     async def test_context_of_nobody_has_only_the_mode_of_a_test(self) -> None:
         number.set(7)
-        with threads.thread_sensitive(), translation.override("de"):
-            context = threads.context_of_nobody()
+        with pools.thread_sensitive(), translation.override("de"):
+            context = pools.context_of_nobody()
         assert context.run(number.get) == 0
         assert context.run(translation.get_language) != "de"
-        assert context.run(threads._is_sensitive.get)
-        assert not threads.context_of_nobody().run(threads._is_sensitive.get)
+        assert context.run(pools.is_thread_sensitive)
+        assert not pools.context_of_nobody().run(pools.is_thread_sensitive)
 
 
 class TestBusyPool:
     """A pool of one thread, which a function occupies."""
 
     @pytest.fixture
-    async def proceed(self, settings: Settings) -> AsyncIterator[threading.Event]:
-        limits = {"SYNC_THREAD_POOL_SIZE": 1, "SYNC_START_TIMEOUT": 0.05}
-        settings.DJANGO_MCP = {**settings.DJANGO_MCP, **limits}
+    async def proceed(
+        self, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    ) -> AsyncIterator[threading.Event]:
+        settings.DJANGO_MCP = {**settings.DJANGO_MCP, "SYNC_THREAD_POOL_SIZE": 1}
+        monkeypatch.setattr(pools, "START_TIMEOUT", 0.05)
         started, proceed = threading.Event(), threading.Event()
 
         def occupy() -> None:
             started.set()
             proceed.wait(TIMEOUT)
 
-        occupying = asyncio.create_task(threads.run(occupy))
+        occupying = asyncio.create_task(pools.run(occupy))
         await asyncio.to_thread(started.wait, TIMEOUT)
         yield proceed
         proceed.set()
@@ -390,22 +386,22 @@ class TestBusyPool:
     ) -> None:
         called: list[int] = []
         with pytest.raises(ServerBusy):
-            await threads.run(called.append, 1)
+            await pools.run(called.append, 1)
         proceed.set()
-        await threads.run(called.append, 2)
+        await pools.run(called.append, 2)
         assert called == [2]
 
     async def test_function_that_begins_in_time_may_take_longer(
         self, proceed: threading.Event
     ) -> None:
-        waiting = asyncio.create_task(threads.run(time.sleep, 0.2))
+        waiting = asyncio.create_task(pools.run(time.sleep, 0.2))
         await asyncio.sleep(0)
         proceed.set()
         await asyncio.wait_for(waiting, TIMEOUT)
 
     @pytest.mark.usefixtures("proceed")
     async def test_cancelled_call_is_cancelled_while_it_waits(self) -> None:
-        waiting = asyncio.create_task(threads.run(int, "1"))
+        waiting = asyncio.create_task(pools.run(int, "1"))
         await asyncio.sleep(0)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -413,7 +409,7 @@ class TestBusyPool:
 
     @pytest.mark.usefixtures("proceed")
     async def test_hooks_have_threads_of_their_own(self) -> None:
-        assert await threads.run_hook(int, "1") == 1
+        assert await pools.run_hook(int, "1") == 1
 
 
 class TestUnderDjangosTestCase(TestCase):
@@ -426,18 +422,18 @@ class TestUnderDjangosTestCase(TestCase):
 
     async def call(self) -> list[str]:
         rows = McpSession.objects.values_list("address", flat=True)
-        return await threads.run_async(threads.run(list, rows))
+        return await request_scope.run_handler(pools.run(list, rows))
 
     def test_function_reads_rows_written_by_the_test(self) -> None:
-        with threads.thread_sensitive():
+        with pools.thread_sensitive():
             self.assertEqual(async_to_sync(self.call)(), ["a"])
 
     async def test_function_reads_rows_written_by_an_async_test(self) -> None:
-        with threads.thread_sensitive():
+        with pools.thread_sensitive():
             self.assertEqual(await self.call(), ["a"])
 
     def test_transaction_stays_open_after_the_call(self) -> None:
-        with threads.thread_sensitive():
+        with pools.thread_sensitive():
             async_to_sync(self.call)()
         self.assertTrue(connections["default"].in_atomic_block)
         self.assertEqual(McpSession.objects.count(), 1)

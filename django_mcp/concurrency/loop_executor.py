@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import Executor
 from typing import Any, ParamSpec, TypeVar
 
-from django_mcp.runtime.pools.daemon_pool import DaemonPool
+from django_mcp.concurrency.thread_pool import ThreadPool
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -21,8 +21,10 @@ class LoopExecutor(Executor):
     returns unchanged.
     """
 
-    def __init__(self, pool: DaemonPool) -> None:
+    def __init__(self, pool: ThreadPool, caller: Callable[[], Hashable] | None = None) -> None:
+        """``caller`` returns the caller for whom the current code works."""
         self._pool = pool
+        self._caller = caller
 
     def submit(  # type: ignore[override]
         self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
@@ -30,7 +32,8 @@ class LoopExecutor(Executor):
         """Return the future of the result; to be called on the thread of an event loop."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._pool.add((_Outcome(loop, future), function, args, kwargs))
+        caller = None if self._caller is None else self._caller()
+        self._pool.add((_Outcome(loop, future), function, args, kwargs), caller)
         return future
 
 

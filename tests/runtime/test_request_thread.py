@@ -17,10 +17,11 @@ from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from pytest_django import DjangoDbBlocker
 
+from django_mcp.concurrency.thread_pool import ThreadPool
 from django_mcp.models import McpSession
 from django_mcp.protocol.errors import ServerBusy
-from django_mcp.runtime import rollback, threads
-from django_mcp.runtime.pools import request_thread
+from django_mcp.runtime import pools, request_scope, request_thread, rollback
+from django_mcp.transports.exchange import LoopExchange
 from tests.databases import scratch_database
 from tests.memory_stores import Configure, configure
 
@@ -34,15 +35,21 @@ ident = sync_to_async(threading.get_ident)
 
 @pytest.fixture(autouse=True)
 def _two_threads(configure: Configure) -> Iterator[None]:
-    configure(ASYNC_ORM_THREADS=2)
+    configure(SYNC_THREAD_POOL_SIZE=2)
     yield
-    threads.shutdown()
+    pools.shutdown()
 
 
 @pytest.fixture
-def database(tmp_path: Path, django_db_blocker: DjangoDbBlocker) -> Iterator[str]:
+def database(
+    request: pytest.FixtureRequest, tmp_path: Path, django_db_blocker: DjangoDbBlocker
+) -> Iterator[str]:
     """The alias of a database in a file, whose connections can be closed."""
-    with django_db_blocker.unblock(), scratch_database("sqlite3", tmp_path) as alias:
+    options = getattr(request, "param", {})
+    with (
+        django_db_blocker.unblock(),
+        scratch_database("sqlite3", tmp_path, **options) as alias,
+    ):
         yield alias
 
 
@@ -63,7 +70,7 @@ class Requests:
 
     async def start(self, number: int) -> None:
         before = len(self.served)
-        self.tasks += [asyncio.create_task(threads.in_scope(self._serve)) for _ in range(number)]
+        self.tasks += [asyncio.create_task(request_scope.run(self._serve)) for _ in range(number)]
         async with asyncio.timeout(TIMEOUT):
             while len(self.served) < before + number:
                 await asyncio.sleep(0.01)
@@ -95,7 +102,7 @@ import asyncio, threading
 from asgiref.sync import sync_to_async
 from django.conf import settings
 settings.configure()
-from django_mcp.runtime import threads
+from django_mcp.runtime import pools, request_scope
 
 started = threading.Event()
 
@@ -104,7 +111,7 @@ def block():
     threading.Event().wait()
 
 async def main():
-    request = asyncio.create_task(threads.in_scope(sync_to_async(block)))
+    request = asyncio.create_task(request_scope.run(sync_to_async(block)))
     await asyncio.to_thread(started.wait)
     request.cancel()
     await asyncio.wait([request])
@@ -128,7 +135,7 @@ class TestLimit:
             return threading.get_ident()
 
         idents = await asyncio.gather(
-            *(threads.in_scope(sync_to_async(work)) for _ in range(40)),
+            *(request_scope.run(sync_to_async(work)) for _ in range(40)),
         )
         assert most == 2
         assert len(set(idents)) == 2
@@ -138,21 +145,21 @@ class TestLimit:
             calls = [await ident() for _ in range(3)]
             return {*calls, *await asyncio.gather(ident(), ident())}
 
-        for found in await asyncio.gather(*(threads.in_scope(request) for _ in range(10))):
+        for found in await asyncio.gather(*(request_scope.run(request) for _ in range(10))):
             assert len(found) == 1
 
     async def test_request_waits_until_another_one_ends(self, holders: Requests) -> None:
         await holders.start(2)
-        waiting = asyncio.create_task(threads.in_scope(ident))
+        waiting = asyncio.create_task(request_scope.run(ident))
         await asyncio.sleep(0.05)
         assert not waiting.done()
         holders.proceed.set()
         assert await asyncio.wait_for(waiting, TIMEOUT) in holders.served
 
     async def test_request_without_a_thread_in_time_is_rejected(
-        self, holders: Requests, configure: Configure
+        self, holders: Requests, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        configure(ASYNC_ORM_THREADS=2, SYNC_START_TIMEOUT=0.05)
+        monkeypatch.setattr(pools, "START_TIMEOUT", 0.05)
         called: list[int] = []
 
         async def request() -> None:
@@ -160,20 +167,20 @@ class TestLimit:
 
         await holders.start(2)
         with pytest.raises(ServerBusy):
-            await asyncio.wait_for(threads.in_scope(request), TIMEOUT)
+            await asyncio.wait_for(request_scope.run(request), TIMEOUT)
         await holders.end()
-        await asyncio.wait_for(threads.in_scope(request), TIMEOUT)
+        await asyncio.wait_for(request_scope.run(request), TIMEOUT)
         assert called == [1, 2]
 
     async def test_cancelled_request_waits_no_longer(self, holders: Requests) -> None:
         await holders.start(2)
-        waiting = asyncio.create_task(threads.in_scope(ident))
+        waiting = asyncio.create_task(request_scope.run(ident))
         await asyncio.sleep(0.01)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asyncio.wait_for(waiting, TIMEOUT)
         await holders.end()
-        assert await asyncio.wait_for(threads.in_scope(ident), TIMEOUT)
+        assert await asyncio.wait_for(request_scope.run(ident), TIMEOUT)
 
     async def test_failed_call_leaves_the_thread_to_the_request(self) -> None:
         async def request() -> None:
@@ -182,7 +189,7 @@ class TestLimit:
                 await sync_to_async(divmod)(1, 0)
             assert await ident() == before
 
-        await threads.in_scope(request)
+        await request_scope.run(request)
 
     async def test_task_that_outlives_its_request_keeps_no_thread(self) -> None:
         proceed = asyncio.Event()
@@ -195,14 +202,14 @@ class TestLimit:
             await ident()
             return [asyncio.create_task(go_on()) for _ in range(3)]
 
-        tasks = await threads.in_scope(request)
+        tasks = await request_scope.run(request)
         proceed.set()
         async with asyncio.timeout(TIMEOUT):
             await asyncio.gather(*tasks)
             # Both are free.
             meeting = threading.Barrier(2, timeout=TIMEOUT)
             wait = sync_to_async(meeting.wait)
-            await asyncio.gather(threads.in_scope(wait), threads.in_scope(wait))
+            await asyncio.gather(request_scope.run(wait), request_scope.run(wait))
 
     def test_process_ends_while_a_call_of_a_cancelled_request_blocks(self) -> None:
         subprocess.run([sys.executable, "-c", BLOCKED], check=True, timeout=60)
@@ -212,7 +219,7 @@ class TestLimit:
         await holders.start(2)
         (opened, _) = holders.served
         assert opened.connection is not None
-        await asyncio.wait_for(asyncio.to_thread(threads.shutdown), TIMEOUT)
+        await asyncio.wait_for(asyncio.to_thread(pools.shutdown), TIMEOUT)
         assert opened.connection is None
         for task in holders.tasks:
             task.cancel()
@@ -222,19 +229,19 @@ class TestConnections:
     async def test_next_request_has_nothing_of_the_state_of_a_connection(
         self, database: str, configure: Configure
     ) -> None:
-        configure(ASYNC_ORM_THREADS=1)
+        configure(SYNC_THREAD_POOL_SIZE=1)
 
         async def request() -> Any:
             return await sync_to_async(query)(database)
 
-        first, second = await threads.in_scope(request), await threads.in_scope(request)
+        first, second = await request_scope.run(request), await request_scope.run(request)
         assert first is not second
         assert first.connection is second.connection is None
 
     async def test_transaction_that_was_left_open_ends_with_its_request(
         self, database: str, configure: Configure
     ) -> None:
-        configure(ASYNC_ORM_THREADS=1)
+        configure(SYNC_THREAD_POOL_SIZE=1)
 
         async def request() -> None:
             await sync_to_async(transaction.atomic(using=database).__enter__)()
@@ -243,8 +250,8 @@ class TestConnections:
         async def count() -> int:
             return await McpSession.objects.using(database).acount()
 
-        await threads.in_scope(request)
-        assert await threads.in_scope(count) == 0
+        await request_scope.run(request)
+        assert await request_scope.run(count) == 0
 
     async def test_resting_request_leaves_thread_and_connection_to_others(
         self, database: str
@@ -254,15 +261,15 @@ class TestConnections:
 
         async def request() -> None:
             opened.append(await sync_to_async(query)(database))
-            await threads.release_thread()
+            await request_scope.release_thread()
             await proceed.wait()
             assert (await sync_to_async(query)(database)).connection is not None
 
-        resting = [asyncio.create_task(threads.in_scope(request)) for _ in range(5)]
+        resting = [asyncio.create_task(request_scope.run(request)) for _ in range(5)]
         async with asyncio.timeout(TIMEOUT):
             while len(opened) < 5:
                 await asyncio.sleep(0.01)
-            assert await threads.in_scope(ident)
+            assert await request_scope.run(ident)
             proceed.set()
             await asyncio.gather(*resting)
         assert all(each.connection is None for each in opened)
@@ -272,11 +279,11 @@ class TestConnections:
             block = transaction.atomic(using=database)
             await sync_to_async(block.__enter__)()
             await McpSession.objects.using(database).acreate(address="a", **TIMES)
-            await threads.release_thread()
+            await request_scope.release_thread()
             await sync_to_async(block.__exit__)(None, None, None)
             assert await McpSession.objects.using(database).acount() == 1
 
-        await threads.in_scope(request)
+        await request_scope.run(request)
 
     async def test_request_does_not_rest_while_a_call_runs(self, database: str) -> None:
         started, proceed = threading.Event(), threading.Event()
@@ -291,25 +298,25 @@ class TestConnections:
         async def request() -> None:
             running = asyncio.create_task(sync_to_async(slow)())
             await asyncio.to_thread(started.wait, TIMEOUT)
-            await threads.release_thread()
+            await request_scope.release_thread()
             proceed.set()
             assert await running == await ident()
 
-        await asyncio.wait_for(threads.in_scope(request), TIMEOUT)
+        await asyncio.wait_for(request_scope.run(request), TIMEOUT)
 
     async def test_handler_whose_writes_may_be_rolled_back_keeps_its_thread(self) -> None:
         async def handler() -> None:
             before = await ident()
-            await threads.release_thread()
+            await request_scope.release_thread()
             assert await ident() == before
 
-        await threads.in_scope(rollback.run_async, handler())
+        await request_scope.run(rollback.run_async, handler())
 
 
 TIMES = {"created_at": "2026-01-01T00:00Z", "used_at": "2026-01-01T00:00Z"}
 
 
-class Lenders(Requests):
+class Handlers(Requests):
     """Requests which have made a call to authenticate their senders, and then run a handler."""
 
     def __init__(self, handler: Callable[[], Any] | None = None) -> None:
@@ -317,77 +324,71 @@ class Lenders(Requests):
         self.handler = handler
 
     async def between(self) -> None:
-        await threads.run_async(self._handle())
+        await request_scope.run_handler(self._handle())
 
     async def _handle(self) -> None:
         if self.handler is not None:
             await sync_to_async(self.handler)()
 
 
-class TestLending:
-    async def test_thread_is_lent_until_a_handler_needs_it(self) -> None:
-        lenders = Lenders()
-        await lenders.start(6)
-        await lenders.end()
+class TestHandlers:
+    async def test_thread_is_given_back_where_a_handler_begins(self) -> None:
+        handlers = Handlers()
+        await handlers.start(6)
+        await handlers.end()
 
-    async def test_sync_handler_lends_the_thread_as_well(self) -> None:
-        class Sync(Lenders):
+    async def test_sync_handler_gives_the_thread_back_as_well(self) -> None:
+        class Sync(Handlers):
             async def between(self) -> None:
-                await threads.run(int)
+                await LoopExchange().run(int)
 
-        lenders = Sync()
-        await lenders.start(6)
-        await lenders.end()
+        handlers = Sync()
+        await handlers.start(6)
+        await handlers.end()
 
-    async def test_thread_that_a_handler_uses_is_not_lent(self) -> None:
+    async def test_thread_that_a_handler_uses_is_kept_to_the_end(self) -> None:
         called: list[int] = []
-        lenders = Lenders(handler=lambda: called.append(1))
-        await lenders.start(2)
+        handlers = Handlers(handler=lambda: called.append(1))
+        await handlers.start(2)
         async with asyncio.timeout(TIMEOUT):
             while len(called) < 2:
                 await asyncio.sleep(0.01)
-        waiting = asyncio.create_task(threads.in_scope(ident))
+        waiting = asyncio.create_task(request_scope.run(ident))
         await asyncio.sleep(0.05)
         assert not waiting.done()
-        await lenders.end()
+        await handlers.end()
         await asyncio.wait_for(waiting, TIMEOUT)
 
-    async def test_lent_connection_stays_open_while_nobody_needs_its_thread(
-        self, database: str
+    @pytest.mark.parametrize("database", [{"CONN_MAX_AGE": 60}], indirect=True)
+    async def test_connection_stays_with_its_thread(
+        self, database: str, configure: Configure
     ) -> None:
-        async def request() -> None:
-            first = await sync_to_async(query)(database)
-            await threads.run_async(asyncio.sleep(0.01))
-            assert first.connection is not None
-            assert await sync_to_async(query)(database) is first
+        configure(SYNC_THREAD_POOL_SIZE=1)
+        opened: list[BaseDatabaseWrapper] = []
 
-        await threads.in_scope(request)
-
-    async def test_connection_of_a_pool_is_returned_at_once(
-        self, database: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(request_thread, "_is_pooled", lambda _: True)
+        async def handler() -> None:
+            opened.append(await sync_to_async(query)(database))
 
         async def request() -> None:
-            first = await sync_to_async(query)(database)
-            await threads.run_async(asyncio.sleep(0))
-            async with asyncio.timeout(TIMEOUT):
-                while first.connection is not None:
-                    await asyncio.sleep(0.01)
+            opened.append(await sync_to_async(query)(database))
+            await request_scope.run_handler(handler())
 
-        await threads.in_scope(request)
+        await asyncio.gather(*(request_scope.run(request) for _ in range(5)))
+        assert len({id(connection.connection) for connection in opened}) == 1
+        assert opened[0].connection is not None
 
 
 class TestRequestThread:
-    def test_calls_fail_after_the_threads_were_shut_down(self) -> None:
-        pool = request_thread.RequestThreads(1, "test")
+    def test_calls_fail_after_the_threads_were_shut_down(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pool = ThreadPool(1, "test")
         pool.shutdown()
+        monkeypatch.setattr(pools, "for_requests", lambda: pool)
         with pytest.raises(RuntimeError, match="shut down"):
-            request_thread.RequestThread(pool).submit(int).result(TIMEOUT)
+            request_thread.RequestThread().submit(int).result(TIMEOUT)
 
     def test_end_of_a_request_without_calls_needs_no_thread(self) -> None:
-        pool = request_thread.RequestThreads(1, "test")
-        thread = request_thread.RequestThread(pool)
-        thread.lend()
-        assert thread.rest() is None
+        thread = request_thread.RequestThread()
+        assert thread.release() is None
         assert thread.end() is None

@@ -1,0 +1,294 @@
+"""A pool of threads for which Python does not wait when it exits, and which is shared fairly.
+
+Python joins the threads of a ``ThreadPoolExecutor``, so that a handler which blocks one would keep
+the process from ending, for as long as it blocks.
+
+The states of a thread, and who moves it:
+
+=========== ========================================== =============================================
+state       what it does                               next, and who moves it
+=========== ========================================== =============================================
+not started there is no thread                         woken: ``_start_waiting``, for a function
+                                                       that may run
+woken       looks for a function; one thread at a time busy or idle: itself, in ``_next``
+busy        runs a function for a caller               busy or idle: itself, in ``_next``
+idle        waits for its lock                         woken: ``_start_waiting`` and ``shutdown``
+ended       has called ``leave``                       none; from idle, once the pool is closed
+=========== ========================================== =============================================
+
+The states of a function: *waiting* in the queue of its caller, *running*, and *done*. It leaves
+its queue when a thread takes it, or after ``max_wait`` seconds, when it fails.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Hashable
+from concurrent.futures import Executor, Future
+from math import inf
+from os import register_at_fork
+from typing import Any, ParamSpec, Protocol, TypeVar
+from weakref import WeakSet
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Outcome(Protocol):
+    """Takes the result of a function, as a future does."""
+
+    def set_running_or_notify_cancel(self) -> bool:
+        """Return whether the function is to be called."""
+
+    def set_result(self, result: Any, /) -> None: ...
+    def set_exception(self, error: Any, /) -> None: ...
+    def cancel(self) -> Any: ...
+
+
+Job = tuple[Outcome, Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+"""A function to call, its arguments, and what takes its result."""
+
+WATCH_INTERVAL = 1.0
+"""Seconds between two looks at the functions that wait for a thread, at most."""
+
+
+class NotStarted(Exception):
+    """A function was not called: no thread was free in time, or too many functions waited."""
+
+
+class _Queue:
+    """The functions of one caller that wait, each with the time until which it may."""
+
+    __slots__ = ("caller", "jobs")
+
+    def __init__(self, caller: Hashable) -> None:
+        self.caller = caller
+        self.jobs: deque[tuple[float, Job]] = deque()
+
+
+class ThreadPool(Executor):
+    """Runs functions on at most ``size`` threads, which it creates when they are needed.
+
+    A caller gets a further thread only while it holds fewer than are free, so that none can hold
+    more than half of them (the first thread is always given): whoever comes next finds one. What
+    waits is started in turn, one function of each caller. What has no caller has no such limit.
+
+    Threads fight for the interpreter, with each other and with the event loop. So one is woken at a
+    time, and wakes the next one only if another function waits: meanwhile those that run may have
+    called it. The thread that became idle last is woken, whose database connection is in use.
+
+    ``max_wait`` are the seconds which a function waits for a free thread, and ``max_waiting`` is
+    how many may wait: otherwise they fail with ``not_started``. ``leave`` is called on each thread
+    that ends.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        name: str,
+        *,
+        max_wait: float | None = None,
+        max_waiting: int | None = None,
+        not_started: Callable[[], Exception] = NotStarted,
+        leave: Callable[[], object] | None = None,
+    ) -> None:
+        self.size = size
+        self._name = name
+        self._max_wait = max_wait
+        self._max_waiting = max_waiting
+        self._not_started = not_started
+        self._leave = leave
+        self._begin()
+        _pools.add(self)
+
+    def _begin(self) -> None:
+        """Set the state of a pool without threads."""
+        self._lock = threading.Lock()
+        self._queues: dict[Hashable, _Queue] = {}
+        """Those with a function, in the order in which they are served."""
+        self._held: dict[Hashable, int] = {}
+        """How many threads each caller has."""
+        self._busy = 0
+        self._threads: list[threading.Thread] = []
+        self._idle: list[threading.Lock] = []
+        """For each idle thread, the lock which it waits for."""
+        self._is_waking = False
+        """Whether a thread was woken or started, and has not looked for a function yet."""
+        self._is_watched = False
+        self._is_closed = False
+
+    def submit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future: Future[T] = Future()
+        self.add((future, function, args, kwargs))
+        return future
+
+    def add(self, job: Job, caller: Hashable = None) -> None:
+        """Let a thread do ``job``, which counts for ``caller``."""
+        until = inf if self._max_wait is None else time.monotonic() + self._max_wait
+        with self._lock:
+            if self._is_closed:
+                raise RuntimeError("This pool of threads was shut down")
+            if self._max_waiting is not None and self._is_full(self._max_waiting):
+                raise self._not_started()
+            queue = self._queues.get(caller)
+            if queue is None:
+                queue = self._queues[caller] = _Queue(caller)
+            queue.jobs.append((until, job))
+            if not self._is_waking:
+                self._start_waiting()
+
+    def shutdown(
+        self, wait: bool = True, *, cancel_futures: bool = False, timeout: float | None = None
+    ) -> None:
+        """End the threads; wait for running functions, for at most ``timeout`` seconds."""
+        with self._lock:
+            self._is_closed = True
+            withdrawn = self._withdraw(inf) if cancel_futures else []
+            idle = self._idle
+            self._idle = []
+        for future, *_ in withdrawn:
+            future.cancel()
+        for sleeping in idle:
+            sleeping.release()
+        until = None if timeout is None else time.monotonic() + timeout
+        for thread in self._threads if wait else ():
+            thread.join(None if until is None else max(until - time.monotonic(), 0))
+
+    def _is_full(self, most: int) -> bool:
+        number = sum(len(queue.jobs) for queue in self._queues.values())
+        # Those which find a thread do not wait.
+        return number >= most + self.size - self._busy
+
+    def _start_waiting(self) -> None:
+        """Let one more thread look for a function; watch those which have to wait."""
+        if self._choose() is None:
+            self._watch()
+        elif self._idle:
+            self._is_waking = True
+            self._idle.pop().release()
+        elif len(self._threads) < self.size:
+            self._start_thread()
+            self._is_waking = True
+
+    def _choose(self) -> _Queue | None:
+        """The queue whose caller may have a thread now; the first one has waited longest.
+
+        A pool that ends gives what waits to whatever thread is free.
+        """
+        free = inf if self._is_closed else self.size - self._busy
+        if free > 0:
+            for caller, queue in self._queues.items():
+                if caller is None or self._held.get(caller, 0) < free:
+                    return queue
+        return None
+
+    def _watch(self) -> None:
+        if self._max_wait is not None and not self._is_watched:
+            # A thread, because the pool serves several event loops. It ends with the last job.
+            self._is_watched = True
+            interval = min(WATCH_INTERVAL, self._max_wait / 10)
+            threading.Thread(target=self._fail_late, args=(interval,), daemon=True).start()
+
+    def _fail_late(self, interval: float) -> None:
+        while self._is_watched:
+            time.sleep(interval)
+            with self._lock:
+                late = self._withdraw(time.monotonic())
+                self._is_watched = bool(self._queues)
+            for future, *_ in late:
+                if future.set_running_or_notify_cancel():
+                    future.set_exception(self._not_started())
+
+    def _withdraw(self, now: float) -> list[Job]:
+        """Remove the functions which could wait until ``now``, and return them."""
+        late: list[Job] = []
+        for caller, queue in tuple(self._queues.items()):
+            while queue.jobs and queue.jobs[0][0] <= now:
+                late.append(queue.jobs.popleft()[1])
+            if not queue.jobs:
+                del self._queues[caller]
+        return late
+
+    def _start_thread(self) -> None:
+        name = f"{self._name}_{len(self._threads)}"
+        thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _work(self) -> None:
+        sleeping = threading.Lock()
+        sleeping.acquire()
+        task = self._next(sleeping, None, was_woken=True)
+        while True:
+            if task is not None:
+                caller, job = task
+                _run(*job)
+                del job, task  # They refer to arguments and result.
+                task = self._next(sleeping, caller, was_woken=False)
+            elif self._is_closed:
+                break
+            else:
+                sleeping.acquire()
+                task = self._next(sleeping, None, was_woken=True)
+        if self._leave is not None:
+            self._leave()
+
+    def _next(
+        self, sleeping: threading.Lock, ended: Hashable, *, was_woken: bool
+    ) -> tuple[Hashable, Job] | None:
+        """Take a function for the current thread, which is idle if there is none.
+
+        ``ended`` is the caller of the function which it has run.
+        """
+        with self._lock:
+            if was_woken:
+                self._is_waking = False
+            else:
+                self._busy -= 1
+                self._give_back(ended)
+            queue = self._choose()
+            if queue is None:
+                self._idle.append(sleeping)
+                return None
+            caller = queue.caller
+            _, job = queue.jobs.popleft()
+            del self._queues[caller]
+            if queue.jobs:
+                self._queues[caller] = queue  # Behind those of others.
+            self._busy += 1
+            if caller is not None:
+                self._held[caller] = self._held.get(caller, 0) + 1
+            if self._queues and not self._is_waking:
+                self._start_waiting()
+            return caller, job
+
+    def _give_back(self, caller: Hashable) -> None:
+        if caller is not None:
+            self._held[caller] -= 1
+            if not self._held[caller]:
+                del self._held[caller]
+
+
+def _run(
+    future: Outcome, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        result = function(*args, **kwargs)
+    except BaseException as error:
+        future.set_exception(error)
+        del future  # The traceback of the error refers to this frame.
+    else:
+        future.set_result(result)
+
+
+def _forget_threads() -> None:
+    for pool in tuple(_pools):
+        pool._begin()
+
+
+_pools: WeakSet[ThreadPool] = WeakSet()
+register_at_fork(after_in_child=_forget_threads)  # The threads exist only in the parent.

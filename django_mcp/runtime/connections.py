@@ -1,0 +1,115 @@
+"""The database connections of the threads that this package looks after.
+
+Django closes old connections when a request of its own handler starts and ends. MCP messages do
+not pass through that handler, so ``call`` and ``RequestThread`` close them: by CONN_MAX_AGE, as
+Django does. What is kept stays with its thread, whose next request uses it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, ParamSpec, TypeVar
+
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
+
+from django_mcp.runtime.store_operations import close_if_broken
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _Thread(threading.local):
+    """What is known of the current thread."""
+
+    is_looked_after = False
+    """Whether it belongs to a pool, so that nobody else needs its connections."""
+    may_have_connections = False
+    """To look whether there are any takes 2 µs."""
+
+
+_thread = _Thread()
+
+
+def call(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call ``function`` as Django calls a view: close old connections before and after."""
+    _thread.is_looked_after = True
+    close_expired()
+    try:
+        return function(*args, **kwargs)
+    finally:
+        close_old()
+
+
+def close_expired() -> None:
+    """Close kept connections which are too old, or which the server has closed meanwhile."""
+    if _thread.may_have_connections:
+        for connection in connections.all(initialized_only=True):
+            with suppress(Exception):
+                connection.close_if_unusable_or_obsolete()
+                close_if_broken(connection)
+
+
+def close_old() -> None:
+    """Close the connections as Django does at the end of a request: by CONN_MAX_AGE.
+
+    Those in a transaction, which nobody will end, are closed in any case. What is closed is
+    forgotten: the next request on this thread finds nothing of its state.
+    """
+    if not _thread.may_have_connections:
+        return
+    for connection in connections.all(initialized_only=True):
+        if connection.connection is not None and not is_in_transaction(connection):
+            with suppress(Exception):
+                connection.close_if_unusable_or_obsolete()
+                if connection.connection is not None:
+                    continue
+        _close(connection)
+
+
+def close_old_unless_in_transaction() -> bool:
+    """``close_old``, unless a transaction is open; return whether it was done."""
+    for connection in connections.all(initialized_only=True):
+        if connection.connection is not None and is_in_transaction(connection):
+            return False
+    close_old()
+    return True
+
+
+def close_all() -> None:
+    """Close the connections of this thread, which ends."""
+    if _thread.may_have_connections:
+        for connection in connections.all(initialized_only=True):
+            _close(connection)
+
+
+def close_before_wait() -> None:
+    """Close the connections of the synchronous handler on this thread, which waits for its client.
+
+    Those in a transaction stay open, and so do those which belong to a test or to middleware.
+    """
+    if _thread.is_looked_after and _thread.may_have_connections:
+        for connection in connections.all(initialized_only=True):
+            if connection.connection is not None and not is_in_transaction(connection):
+                connection.close()
+
+
+def is_in_transaction(connection: BaseDatabaseWrapper) -> bool:
+    """Whether an open connection has a transaction, which closing it would roll back."""
+    return connection.in_atomic_block or not connection.autocommit
+
+
+def _close(connection: BaseDatabaseWrapper) -> None:
+    with suppress(Exception):  # One that is broken cannot be closed.
+        connection.close()
+    del connections[connection.alias]
+
+
+def _record(**_: Any) -> None:
+    _thread.may_have_connections = True
+
+
+connection_created.connect(_record, dispatch_uid="django_mcp.connections")

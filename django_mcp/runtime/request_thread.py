@@ -1,0 +1,201 @@
+"""The thread of one request for its ORM calls, which is one of a limited number.
+
+asgiref promises that the thread-sensitive calls of a request run on one thread, since transactions
+belong to threads. A request therefore has a thread from its first call to its end. It gives it back
+where a handler begins, because nothing of the authentication depends on it, and before it waits
+for its client: otherwise a few long calls would hold up the authentication of all others. The next
+call may then run on another thread. The connections stay with the thread, by CONN_MAX_AGE.
+
+========= ======================================= ===============================================
+state     what it means                           next, and who moves it
+========= ======================================= ===============================================
+without   there is no call to run                 waiting: ``submit``
+waiting   the calls wait for a thread of the pool serving: the pool; without: the pool, if no
+                                                  thread is free in time, and ``end``
+serving   a thread runs the calls, one after      without: the thread itself, after ``release`` or
+          the other, and waits for the next       ``end``, if no call is left
+========= ======================================= ===============================================
+
+After ``end``, each call of a task that outlives its request has a thread for itself alone.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, ParamSpec, TypeVar
+
+from django_mcp.concurrency.thread_pool import ThreadPool
+from django_mcp.frame.transport import current_caller
+from django_mcp.runtime import connections, pools
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Call = tuple["Future[Any]", Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+Calls = SimpleQueue[Call | None]
+"""The calls of a request, for the thread which it has. None ends the thread."""
+
+
+class RequestThread(Executor):
+    """Runs the calls of one request, one after the other. Any thread may use it."""
+
+    is_used = False
+    """Whether there was a call."""
+    pins = 0
+    """How many handlers need all of their calls on the same thread."""
+    _calls: Calls | None = None
+    """None in the state *without*."""
+    _serving: Future[None] | None = None
+    _unfinished = 0
+    _is_over = False
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def submit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        self.is_used = True
+        with self._lock:
+            calls = self._calls
+            needs_thread = calls is None
+            if calls is None:
+                calls = self._calls = SimpleQueue()
+            future = self._add(calls, function, *args, **kwargs)
+        if needs_thread:
+            self._begin(calls)
+        return future
+
+    def release(self) -> Future[bool] | None:
+        """Give the thread back, unless there is a transaction, or a call runs."""
+        with self._lock:
+            if self._calls is None or self._unfinished or self.pins:
+                return None
+            return self._add(self._calls, connections.close_old_unless_in_transaction)
+
+    def end(self) -> Future[None] | None:
+        """Close old connections and give the thread back, because the request is over.
+
+        Nobody waits for that while a call still runs, because its request was cancelled.
+        """
+        with self._lock:
+            self._is_over = True
+            serving = self._serving
+            was_cancelled = self._unfinished > 0
+            if self._calls is None:
+                return None
+        if serving is not None and serving.cancel():
+            return None  # It still waited for a thread.
+        closing = self.submit(connections.close_old)
+        return None if was_cancelled else closing
+
+    def abandon(self) -> None:
+        """End the thread, because the process ends."""
+        with self._lock:
+            if self._calls is not None:
+                self._calls.put(None)
+
+    def _add(
+        self, calls: Calls, function: Callable[..., T], /, *args: Any, **kwargs: Any
+    ) -> Future[T]:
+        future: Future[T] = Future()
+        self._unfinished += 1
+        calls.put((future, function, args, kwargs))
+        return future
+
+    def _begin(self, calls: Calls) -> None:
+        pool = pools.for_requests()
+        serving: Future[None] = Future()
+        self._serving = serving
+        serving.add_done_callback(lambda ended: self._check_begun(calls, ended))
+        try:
+            pool.add((serving, self._serve, (pool, calls), {}), current_caller())
+        except RuntimeError as error:  # The pool was shut down.
+            self._fail(calls, error)
+
+    def _check_begun(self, calls: Calls, ended: Future[None]) -> None:
+        """Fail the calls if no thread was free in time."""
+        if ended.cancelled():
+            self._fail(calls, None)
+        elif (error := ended.exception()) is not None:
+            self._fail(calls, error)
+
+    def _fail(self, calls: Calls, error: BaseException | None) -> None:
+        with self._lock:
+            self._calls = None
+            failed = _all(calls)
+            self._unfinished -= len(failed)
+        for future, *_ in failed:
+            if error is None:
+                future.cancel()
+            elif future.set_running_or_notify_cancel():
+                future.set_exception(error)
+
+    def _serve(self, pool: ThreadPool, calls: Calls) -> None:
+        _serving[self] = pool
+        try:
+            connections.close_expired()
+            while (call := calls.get()) is not None:
+                if self._run(*call):
+                    break
+                del call  # It refers to arguments and result.
+        finally:
+            _serving.pop(self, None)
+            connections.close_old()
+
+    def _run(
+        self,
+        future: Future[Any],
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> bool:
+        """Run one call; return whether the request needs its thread no more."""
+        result: Any = None
+        error: BaseException | None = None
+        is_wanted = future.set_running_or_notify_cancel()
+        if is_wanted:
+            try:
+                result = function(*args, **kwargs)
+            except BaseException as raised:
+                error = raised
+        is_last = self._is_last(function, result)
+        if error is not None:
+            future.set_exception(error)
+            del future, error  # The traceback of the error refers to this frame.
+        elif is_wanted:
+            future.set_result(result)
+        return is_last
+
+    def _is_last(self, function: Callable[..., Any], result: Any) -> bool:
+        with self._lock:
+            self._unfinished -= 1
+            is_released = function is connections.close_old_unless_in_transaction and result is True
+            # A task that outlives its request has a thread for each of its calls.
+            is_last = (is_released or self._is_over) and not self._unfinished
+            if is_last:
+                self._calls = None
+            return is_last
+
+
+def _all(calls: Calls) -> list[Call]:
+    waiting = []
+    with suppress(Empty):
+        while True:
+            call = calls.get_nowait()
+            if call is not None:
+                waiting.append(call)
+    return waiting
+
+
+def _abandon(pool: ThreadPool) -> None:
+    for thread, its_pool in tuple(_serving.items()):
+        if its_pool is pool:
+            thread.abandon()
+
+
+_serving: dict[RequestThread, ThreadPool] = {}
+"""The requests that have a thread, and its pool."""
+
+pools.ENDING.append(_abandon)
