@@ -11,6 +11,7 @@ from django.db import DatabaseError
 from django.urls import NoReverseMatch, reverse
 
 from django_mcp import registry
+from django_mcp.components.base import ConfigurationError
 from django_mcp.components.tool import ToolComponent
 
 
@@ -21,6 +22,8 @@ def check_approvals(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[C
         return []
     try:
         return [*_urls(), *_permissions()]
+    except ConfigurationError:
+        return []  # The check of the server reports it.
     except DatabaseError:
         # Checks run before migrations, and the serializer of a view may read a table.
         return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ from django.urls import NoReverseMatch, Resolver404, get_script_prefix, resolve,
 
 from django_mcp import registry
 from django_mcp.auth.oauth_toolkit import WELL_KNOWN
+from django_mcp.components.base import ConfigurationError
 from django_mcp.oauth import SECURITY
 
 TAG = "django_mcp"
@@ -26,8 +28,13 @@ def check_authorization_server(
     app_configs: Sequence[AppConfig] | None, **_: Any
 ) -> list[CheckMessage]:
     # A check stays registered where a test has changed INSTALLED_APPS.
-    is_installed = apps.is_installed("django_mcp.oauth")
-    return [*_settings(), *_urls(), *_login(), *_scopes()] if is_installed else []
+    if not apps.is_installed("django_mcp.oauth"):
+        return []
+    messages = [*_settings(), *_urls(), *_login()]
+    # A server whose components cannot be built is reported by a check of its own.
+    with suppress(ConfigurationError):
+        messages += _scopes()
+    return messages
 
 
 def _settings() -> Iterator[CheckMessage]:

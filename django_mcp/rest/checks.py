@@ -12,6 +12,7 @@ from django.db import DatabaseError
 
 from django_mcp import registry
 from django_mcp.auth.rest_framework import RESTFrameworkAuthentication
+from django_mcp.components.base import ConfigurationError
 from django_mcp.rest import availability
 from django_mcp.server.server import Server
 
@@ -27,7 +28,7 @@ def check(find: Callable[[Server], Iterator[CheckMessage]]) -> Any:
         for server in registry.servers():
             try:
                 any(server.components.all())  # Builds the tools.
-            except (DatabaseError, ImproperlyConfigured):
+            except (ConfigurationError, DatabaseError, ImproperlyConfigured):
                 continue  # Tables may not exist yet; a broken declaration has a check of its own.
             messages += find(server)
         return messages

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +13,7 @@ from django.core.checks import CheckMessage, Warning, register
 from django.db.models import Model
 
 from django_mcp import registry
+from django_mcp.components.base import ConfigurationError
 from django_mcp.server.server import Server
 from django_mcp.toolsets import access, declaration, writes
 from django_mcp.toolsets.base import BaseToolset
@@ -35,12 +37,13 @@ class _Reach:
 
 @register("django_mcp")
 def check_related_models(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
-    return [
-        message
-        for server in registry.servers()
-        for toolset in access.of_server(server)
-        for message in _unlimited(server, toolset)
-    ]
+    messages: list[CheckMessage] = []
+    for server in registry.servers():
+        for toolset in access.of_server(server):
+            # What is declared in a way that cannot work is reported with its server.
+            with suppress(ConfigurationError):
+                messages += _unlimited(server, toolset)
+    return messages
 
 
 def _unlimited(server: Server, toolset: BaseToolset) -> Iterator[CheckMessage]:

@@ -25,5 +25,5 @@ def test_celery_runner_without_an_app_of_the_project_is_an_error() -> None:
         "TASKS_RUNNER": "celery.CeleryRunner",
     }
 
-    with pytest.raises(RuntimeError, match=r"E012.* CeleryRunner finds no Celery app"):
+    with pytest.raises(RuntimeError, match=r"E003.* CeleryRunner finds no Celery app"):
         manage(Path(sys.executable), ROOT, environment, "check")

@@ -1,0 +1,189 @@
+"""Checks of authenticators: who may call, and who sees the tokens of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import dropwhile
+
+from django.conf import settings
+from django.core.checks import Error, Warning
+from django.core.exceptions import ImproperlyConfigured
+
+from django_mcp import conf, registry
+from django_mcp.auth.anonymous import AnonymousAuthentication
+from django_mcp.auth.authentication import BEARER
+from django_mcp.auth.base import Authenticator
+from django_mcp.auth.django_session import DjangoSessionAuthentication
+from django_mcp.auth.token import TokenAuthentication
+from django_mcp.checks.base import Found, check
+from django_mcp.components.base import Component
+from django_mcp.components.tool import ToolComponent
+from django_mcp.dispatch import visibility
+from django_mcp.registry import entries
+from django_mcp.server.server import Server
+
+
+@check()
+def check_authenticators() -> Found:
+    # A site without ASGI_APPLICATION may use stdio alone. If it mounts a server without
+    # authenticators, mounting raises the same error.
+    for server in registry.servers():
+        try:
+            registry.authenticators(server)
+        except ImproperlyConfigured as error:
+            if getattr(settings, "ASGI_APPLICATION", None):
+                yield Error(str(error), id="django_mcp.E005")
+        except Exception as error:
+            yield Error(
+                f"An authenticator of the MCP server {server.name!r} cannot be created: {error}",
+                hint="Use the dotted path of a class, or pass an instance in authenticators=[…].",
+                id="django_mcp.E006",
+            )
+
+
+@check(deploy=True)
+def check_public_writes() -> Found:
+    for server in registry.servers():
+        if _is_public(server) and (names := list(_unguarded_writes(server))):
+            yield Warning(
+                f"Everyone may call tools of the MCP server {server.name!r} which are not declared "
+                f"as read-only: {', '.join(names)}.",
+                hint=(
+                    "Set a permission or read_only=True on them, or remove "
+                    "AnonymousAuthentication from the authenticators."
+                ),
+                id="django_mcp.W006",
+            )
+
+
+def _is_public(server: Server) -> bool:
+    return any(isinstance(item, AnonymousAuthentication) for item in _authenticators(server))
+
+
+def _unguarded_writes(server: Server) -> Iterator[str]:
+    """Return the names of tools which every caller sees and which may write, as is the default."""
+    for tool in server.components.of_kind(ToolComponent.kind):
+        is_read_only = (tool.annotations or {}).get("readOnlyHint", False)
+        if not (is_read_only or tool.permission or tool.scopes):
+            yield tool.name
+
+
+@check()
+def check_challenges() -> Found:
+    for entry in entries():
+        component = entry.component
+        authenticators = _authenticators(entry.server)
+        is_guarded = component.scopes or component.permission
+        if not is_guarded or visibility.policy_of(component, entry.server) != "challenged":
+            continue
+        if authenticators and (missing := _missing_login(component, authenticators)):
+            yield Warning(
+                f"Calls of the {entry.kind} {component.name!r} at {component.source} are answered "
+                f"with a challenge, but {missing} at the MCP server {entry.server.name!r}.",
+                hint=(
+                    "Add an authenticator for access tokens to the server, or set "
+                    'when_denied="hidden".'
+                ),
+                id="django_mcp.W012",
+            )
+
+
+def _missing_login(component: Component, authenticators: Sequence[Authenticator]) -> str | None:
+    """What a caller would need that no authenticator gives; unknown ones may give everything."""
+    if all(isinstance(item, AnonymousAuthentication) for item in authenticators):
+        return "nobody can log in"
+    without_scopes = (AnonymousAuthentication, DjangoSessionAuthentication)
+    if component.scopes and all(isinstance(item, without_scopes) for item in authenticators):
+        return "no authenticator gives scopes to a caller"
+    return None
+
+
+@check()
+def check_sent_tokens() -> Found:
+    for server in registry.servers():
+        from_sender = [*dropwhile(_sends_no_tokens, _authenticators(server))]
+        if names := [type(item).__name__ for item in from_sender if _takes_own_tokens(item)]:
+            sender = type(from_sender[0]).__name__
+            yield Warning(
+                f"{sender} is listed before {', '.join(names)} at the MCP server {server.name!r}, "
+                "so that it sends tokens which are for the latter to another service.",
+                hint=f"List {sender} last.",
+                id="django_mcp.W014",
+            )
+
+
+@check()
+def check_order_of_authenticators() -> Found:
+    for server in registry.servers():
+        from_accepting = [*dropwhile(_demands_credentials, _authenticators(server))]
+        # Tokens are read by whoever comes later; other credentials are not looked for any more.
+        unread = [item for item in from_accepting[1:] if getattr(item, "scheme", None) != BEARER]
+        if unread:
+            accepting = type(from_accepting[0]).__name__
+            names = ", ".join(type(item).__name__ for item in unread)
+            yield Warning(
+                f"{accepting} is listed before {names} at the MCP server {server.name!r} and "
+                "accepts everybody, so that the latter never decides.",
+                hint=f"List {accepting} last.",
+                id="django_mcp.W040",
+            )
+
+
+def _demands_credentials(item: Authenticator) -> bool:
+    return not getattr(item, "accepts_all", False)
+
+
+def _sends_no_tokens(item: Authenticator) -> bool:
+    return not getattr(item, "sends_tokens", False)
+
+
+def _takes_own_tokens(item: Authenticator) -> bool:
+    """Whether it accepts bearer tokens that an authenticator before it could take for its own."""
+    if isinstance(item, TokenAuthentication):
+        return False  # Personal access tokens are known by their prefix, and are not sent.
+    return getattr(item, "scheme", None) == BEARER and _sends_no_tokens(item)
+
+
+@check()
+def check_audiences() -> Found:
+    site = conf.get()
+    if "*" not in settings.ALLOWED_HOSTS or site.base_url is not None or site.audiences:
+        return
+    for server in registry.mountable():
+        if any(getattr(item, "needs_endpoint_url", False) for item in _authenticators(server)):
+            yield Error(
+                f"The MCP server {server.name!r} refuses every access token: it accepts those for "
+                'its own URL, which no setting names while ALLOWED_HOSTS contains "*".',
+                hint=(
+                    'Set DJANGO_MCP["BASE_URL"] to the URL of the site, or list its host names in '
+                    "ALLOWED_HOSTS."
+                ),
+                id="django_mcp.E025",
+            )
+
+
+@check(deploy=True)
+def check_tokens_over_http() -> Found:
+    site = conf.get()
+    base_url = site.base_url or ""
+    is_https = settings.SECURE_SSL_REDIRECT or settings.SECURE_PROXY_SSL_HEADER or base_url
+    if is_https and not base_url.startswith("http://"):
+        return
+    for server in registry.mountable():
+        if any(getattr(item, "scheme", None) for item in _authenticators(server)):
+            yield Warning(
+                f"The MCP server {server.name!r} accepts tokens, and no setting says that the "
+                "site is served over https: tokens could be read on their way.",
+                hint=(
+                    'Set DJANGO_MCP["BASE_URL"] to the https URL of the site, or '
+                    "SECURE_PROXY_SSL_HEADER behind a proxy."
+                ),
+                id="django_mcp.W011",
+            )
+
+
+def _authenticators(server: Server) -> Sequence[Authenticator]:
+    try:
+        return registry.authenticators(server)
+    except Exception:
+        return ()  # ``check_authenticators`` reports it.

@@ -1,0 +1,58 @@
+"""The decorator of system checks, and when a check is skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from django.apps import AppConfig
+from django.core.checks import CheckMessage, register
+from django.core.exceptions import ImproperlyConfigured
+from django.db import DatabaseError
+
+from django_mcp import conf, registry
+from django_mcp.components.base import ConfigurationError
+from django_mcp.server.server import Server
+
+TAG = "django_mcp"
+
+Found = Iterator[CheckMessage]
+Find = Callable[[], Found]
+Run = Callable[..., list[CheckMessage]]
+
+
+def check(
+    *, requires_settings: bool = True, requires_components: bool = True, deploy: bool = False
+) -> Callable[[Find], Run]:
+    """Register a check, which is skipped where what it requires is reported by another one.
+
+    ``check_settings`` reports invalid settings, and ``check_components`` a server whose components
+    cannot be built.
+    """
+
+    def decorate(find: Find) -> Run:
+        @register(TAG, deploy=deploy)
+        def run(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
+            try:
+                if requires_settings:
+                    conf.get()
+                if requires_settings and requires_components:
+                    for server in registry.servers():
+                        build_components(server)
+            except (ConfigurationError, ImproperlyConfigured, DatabaseError):
+                return []
+            try:
+                return list(find())
+            except DatabaseError:
+                # Checks run before migrations, and the serializer of a view may read a table.
+                return []
+
+        return run
+
+    return decorate
+
+
+def build_components(server: Server) -> None:
+    """Build what is built at the first use of a server; raises ConfigurationError for mistakes."""
+    registry.check_decorators(server)
+    any(server.components.all())

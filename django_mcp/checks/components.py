@@ -1,0 +1,139 @@
+"""Checks of tools, resources and prompts."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from types import CodeType
+from typing import Any
+
+from django.apps import apps
+from django.core.checks import Error, Warning
+
+from django_mcp import conf
+from django_mcp.checks.base import Found, check
+from django_mcp.components.base import USER_CHECKS, Component
+from django_mcp.components.tool import ToolComponent
+from django_mcp.protocol.revisions import BY_VERSION, Structured
+from django_mcp.protocol.schema.compiler import to_object_root
+from django_mcp.registry import entries
+
+
+@check()
+def check_descriptions() -> Found:
+    for entry in entries():
+        if isinstance(entry.component, ToolComponent) and not entry.component.description:
+            yield Warning(
+                f"The tool {entry.component.name!r} at {entry.component.source} has no "
+                "description.",
+                hint="Describe in its docstring what it does and when to use it.",
+                id="django_mcp.W003",
+            )
+
+
+@check()
+def check_permissions() -> Found:
+    # Only the database knows whether a permission of an installed app exists.
+    labels = {config.label for config in apps.get_app_configs()}
+    for entry in entries():
+        permission = entry.component.permission
+        if permission in USER_CHECKS:
+            continue
+        if isinstance(permission, str) and permission.partition(".")[0] not in labels:
+            yield Warning(
+                f"The {entry.kind} {entry.component.name!r} at {entry.component.source} needs the "
+                f"permission {permission!r}, but no installed app has that label.",
+                hint='Write "app_label.codename", for instance "auth.view_user".',
+                id="django_mcp.W004",
+            )
+
+
+@check()
+def check_approvals() -> Found:
+    if apps.is_installed("django_mcp.approvals"):
+        return
+    for entry in entries():
+        if getattr(entry.component, "approval", None) is not None:
+            yield Error(
+                f"Calls of the tool {entry.component.name!r} at {entry.component.source} need an "
+                "approval, but the app that stores them is not installed: every call fails.",
+                hint='Add "django_mcp.approvals" to INSTALLED_APPS, and run migrate.',
+                id="django_mcp.E011",
+            )
+
+
+@check()
+def check_output_schemas() -> Found:
+    site = conf.get()
+    # Most schemas which are not for objects are wrapped in one for older clients, and need no
+    # warning.
+    if all(BY_VERSION[v].structured is not Structured.OBJECT for v in site.protocol_versions):
+        return
+    for entry in entries():
+        schema = getattr(entry.component, "output_schema", None)
+        if schema is not None and to_object_root(schema) is None:
+            yield Warning(
+                f"The output schema of the tool {entry.component.name!r} at "
+                f"{entry.component.source} is not for an object and cannot be wrapped in one, "
+                "so that it is not listed to clients of older revisions.",
+                hint='Refer to "#/$defs/…" instead of "#", or describe an object.',
+                id="django_mcp.W005",
+            )
+
+
+@check()
+def check_input_requests() -> Found:
+    # What an undeclared one writes before an input request is written again when it runs again:
+    # such writes are rolled back only where it is declared.
+    for entry in entries():
+        component = entry.component
+        if component.requests_input or _is_task_at_once(component):
+            continue
+        if _requests_input(component.handler):
+            yield Warning(
+                f"The {entry.kind} {entry.component.name!r} at {entry.component.source} seems to "
+                "request input from the client, which it does not declare.",
+                hint="Set requests_input=True.",
+                id="django_mcp.W009",
+            )
+
+
+def _is_task_at_once(component: Component) -> bool:
+    """Whether it runs as a task wherever an input request would end the call."""
+    if not isinstance(component, ToolComponent):
+        return False
+    return component.task_support == "required" and not component.task_after
+
+
+INPUT_METHODS = frozenset(
+    prefix + name
+    for prefix in ("", "a")
+    for name in ("ask", "elicit", "elicit_url", "create_message", "list_roots")
+)
+"""The methods of the client which request input."""
+CALL_DEPTH = 4
+"""How far functions are followed into the functions and methods which they call by name."""
+
+
+def _requests_input(handler: Any, depth: int = CALL_DEPTH) -> bool:
+    """Whether the code of a handler, or of a function that it calls, names an input method."""
+    function = inspect.unwrap(getattr(handler, "func", handler))
+    function = getattr(function, "__func__", function)
+    if (code := getattr(function, "__code__", None)) is None or depth == 0:
+        return False
+    names = set(_names(code))
+    if names & INPUT_METHODS:
+        return True
+    module = getattr(function, "__globals__", {})
+    owner = type(getattr(handler, "__self__", None))
+    methods = {name: inspect.getattr_static(owner, name, None) for name in names}
+    called = [each for name in names for each in (module.get(name), methods[name])]
+    return any(_requests_input(each, depth - 1) for each in called if inspect.isfunction(each))
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """Yield every name in the code, also of functions defined inside it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)

@@ -1,0 +1,126 @@
+"""Checks of the project: its packages, settings, modules and databases."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from typing import Any
+
+from django.apps import AppConfig
+from django.core.checks import CheckMessage, Error, Warning, register
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connections
+from django.utils.module_loading import import_string
+
+from django_mcp import conf, registry, stores
+from django_mcp.checks.base import TAG, Found, build_components, check
+from django_mcp.components.base import ConfigurationError
+from django_mcp.tasks import runners
+
+DISTRIBUTION = "django-mcp-channels"
+FILE_LISTS = ("RECORD", "SOURCES.txt")
+
+
+@check(requires_settings=False)
+def check_names() -> Found:
+    # The lists of files are searched as strings: ``packages_distributions`` parses them, which
+    # takes longer than all other checks together.
+    owners = {
+        item.metadata["Name"].lower().replace("_", "-")
+        for item in metadata.distributions()
+        if any("django_mcp/__init__.py" in (item.read_text(name) or "") for name in FILE_LISTS)
+    }
+    for name in sorted(owners - {DISTRIBUTION}):
+        yield Error(
+            f"The distribution {name!r} also installs a package django_mcp, so that Python may "
+            f"import it instead of {DISTRIBUTION}.",
+            hint=f"Uninstall {name}, then install {DISTRIBUTION} again.",
+            id="django_mcp.E001",
+        )
+
+
+@check(requires_settings=False)
+def check_settings() -> Found:
+    try:
+        conf.get()
+    except ImproperlyConfigured as error:
+        yield Error(str(error), id="django_mcp.E002")
+
+
+@check()
+def check_dotted_paths() -> Found:
+    site = conf.get()
+    site = conf.get()
+    middleware = () if site.django_middleware == "all" else site.django_middleware
+    paths_by_key = {
+        "FRAME_PROCESSORS": site.frame_processors,
+        "SERIALIZERS": (*site.serializers, *site.serializers.values()),
+        "DJANGO_MIDDLEWARE": middleware,
+    }
+    for key, paths in paths_by_key.items():
+        for path in paths:
+            try:
+                import_string(path)
+            except ImportError as error:
+                yield Error(
+                    f'DJANGO_MCP["{key}"] names {path!r}, which cannot be imported: {error}',
+                    id="django_mcp.E004",
+                )
+
+
+@check()
+def check_backends() -> Found:
+    """Create the stores and the runner of tasks, which are otherwise created at the first use."""
+    factories: list[Callable[[], object]] = [stores.sessions, stores.events]
+    if any(server.capabilities.has("tasks") for server in registry.servers()):
+        factories.append(runners.get)
+    for create in factories:
+        try:
+            create()
+        except ImproperlyConfigured as error:
+            yield Error(str(error), id="django_mcp.E003")
+
+
+@register(TAG)
+def check_modules(
+    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **_: Any
+) -> list[CheckMessage]:
+    # An error would stop migrate, which may be what the module needs. The commands that look at
+    # databases name them; from Django 6.1 on, all are named for the others as well.
+    is_check = sys.argv[1:2] == ["check"]
+    level: type[Warning | Error] = Warning if databases and not is_check else Error
+    hint = "Correct it: until then, neither mount nor the commands of MCP servers work."
+    return [level(str(each), hint=hint, id="django_mcp.E021") for each in registry.broken()]
+
+
+@check(requires_components=False)
+def check_components() -> Found:
+    """Build the components of each server, which ``mount`` and the commands do otherwise."""
+    for server in registry.servers():
+        try:
+            build_components(server)
+        except (ConfigurationError, ImproperlyConfigured) as error:
+            yield Error(
+                f"The components of the MCP server {server.name!r} cannot be built: {error}",
+                hint="Correct it: until then, neither mount nor the commands of MCP servers work.",
+                id="django_mcp.E022",
+            )
+
+
+@check(requires_settings=False)
+def check_connection_pools() -> Found:
+    for alias, database in connections.settings.items():
+        pool = database.get("OPTIONS", {}).get("pool")
+        if isinstance(pool, dict) and _most(pool) == 1:
+            yield Warning(
+                f"The connection pool of the database {alias!r} has one connection. A handler that "
+                "has it cannot wait for a store, which needs another one.",
+                hint="Set max_size to at least 2.",
+                id="django_mcp.W015",
+            )
+
+
+def _most(pool: dict[str, Any]) -> Any:
+    """How many connections a pool of psycopg has at most."""
+    return pool.get("min_size", 4) if pool.get("max_size") is None else pool["max_size"]
