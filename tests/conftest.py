@@ -115,12 +115,24 @@ def pytest_runtest_makereport(
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _folder_of_the_run(tmp_path_factory: pytest.TempPathFactory) -> None:
+def _folder_of_the_run(
+    tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker
+) -> None:
     """Tell helpers where the processes of pytest-xdist share files."""
-    from tests.databases import RUN
+    from tests.migrated_file import RUN
 
     own = tmp_path_factory.getbasetemp()
+    RUN.blocker = django_db_blocker
     RUN.folder = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _passwords_are_hashed_quickly() -> None:
+    """Take no time for the hashes of passwords, which sites want to take long."""
+    from django.conf import settings
+
+    quick = "django.contrib.auth.hashers.MD5PasswordHasher"
+    settings.PASSWORD_HASHERS = [quick, *settings.PASSWORD_HASHERS]
 
 
 @pytest.fixture(scope="session")
@@ -138,11 +150,11 @@ def django_db_setup(
     from django.conf import settings
     from django.db import connections
 
-    from tests.databases import copy_migrated_file
+    from tests import migrated_file
 
     file = tmp_path_factory.mktemp("database") / "test.sqlite3"
     with django_db_blocker.unblock():
-        copy_migrated_file(file)
+        migrated_file.copy(file)
         connections["default"].close()
     settings.DATABASES["default"]["NAME"] = str(file)
     connections["default"].settings_dict["NAME"] = str(file)

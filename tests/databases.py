@@ -7,9 +7,7 @@ a driver, and with SERVICES_REQUIRED without a server; otherwise they are skippe
 
 from __future__ import annotations
 
-import fcntl
 import os
-import shutil
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,10 +18,10 @@ from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 import pytest
-from django.core.management import call_command
 from django.db import OperationalError, connections
 
 from django_mcp.runtime import pools
+from tests import migrated_file
 
 SCRATCH = (f"django_mcp_scratch_{os.getpid()}_{number}" for number in count())
 
@@ -121,24 +119,12 @@ def scratch_database(kind: str, folder: Path, **options: Any) -> Iterator[str]:
     alias = next(SCRATCH)
     if kind == "sqlite3":
         file = folder / "scratch.sqlite3"
-        copy_migrated_file(file)
+        migrated_file.copy(file)
         database = _copied(alias, str(file))
     else:
         database = _migrated(alias)
-    with _configured(alias, kind, **options), database:
+    with migrated_file.configured(alias, kind, **{**SERVERS.get(kind, {}), **options}), database:
         yield alias
-
-
-@contextmanager
-def _configured(alias: str, kind: str, **options: Any) -> Iterator[None]:
-    """Add an entry to DATABASES."""
-    described = {"ENGINE": f"django.db.backends.{kind}", "NAME": alias, "TEST": {"NAME": alias}}
-    connections.settings[alias] = {**described, **SERVERS.get(kind, {}), **options}
-    connections.configure_settings(connections.settings)
-    try:
-        yield
-    finally:
-        del connections.settings[alias], connections[alias]
 
 
 @contextmanager
@@ -166,37 +152,3 @@ def _migrated(alias: str) -> Iterator[None]:
     finally:
         pools.shutdown()  # Open connections would block the deletion of the database.
         connection.creation.destroy_test_db(before, verbosity=0)
-
-
-def copy_migrated_file(to: Path) -> None:
-    """Make a SQLite file with the tables of all migrations.
-
-    The migrations take seconds, so the first process of a run that needs such a file applies them,
-    and all others copy its result.
-    """
-    made = RUN.folder / "migrated.sqlite3"
-    with (RUN.folder / "migrated.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not made.exists():
-            _migrate(made)
-    shutil.copy(made, to)
-
-
-def _migrate(file: Path) -> None:
-    alias = next(SCRATCH)
-    unfinished = file.with_suffix(".unfinished")
-    with _configured(alias, "sqlite3"):
-        connections.settings[alias]["NAME"] = str(unfinished)
-        call_command("migrate", database=alias, verbosity=0, interactive=False)
-        connections[alias].close()
-    unfinished.rename(file)
-
-
-class Run:
-    """What all processes of a run of pytest have in common."""
-
-    folder: Path
-
-
-RUN = Run()
-"""Its folder is set by tests/conftest.py."""

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from tests import migrated_file
+
 ROOT = Path(__file__).resolve().parent.parent
 START_SECONDS = 60
 STOP_SECONDS = 10
@@ -54,7 +56,7 @@ def running_site(*, demo_data: bool = False, **settings: str) -> Iterator[Runnin
             **settings,
         }
         python = Path(sys.executable)
-        manage(python, ROOT, environment, "migrate", "--verbosity", "0")
+        create_tables(python, environment)
         if demo_data:
             manage(python, ROOT, environment, "demo_data")
         with serving("example_site.asgi:application", python, ROOT, environment) as site:
@@ -72,7 +74,7 @@ def two_workers(settings_module: str, redis_url: str) -> Iterator[tuple[RunningS
             "LAYER_PREFIX": f"test-{uuid4().hex}",
         }
         python = Path(sys.executable)
-        manage(python, ROOT, environment, "migrate", "--verbosity", "0")
+        create_tables(python, environment)
         serve = ("example_site.asgi:application", python, ROOT, environment)
         yield stack.enter_context(serving(*serve)), stack.enter_context(serving(*serve))
 
@@ -99,6 +101,14 @@ def serving(
     with process, _terminated(process, log):
         _wait_for_answer(site)
         yield site
+
+
+def create_tables(python: Path, environment: Mapping[str, str]) -> None:
+    """Create the tables of the example site, whose settings may be extended."""
+    if migrated_file.RUN.folder is None:
+        manage(python, ROOT, environment, "migrate", "--verbosity", "0")
+    else:
+        migrated_file.copy(Path(environment["EXAMPLE_DATABASE"]))
 
 
 def manage(python: Path, folder: Path, environment: Mapping[str, str], *arguments: str) -> None:

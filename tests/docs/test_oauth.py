@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.clients.oauth import flow
 from tests.clients.oauth.pages import client_pages
@@ -33,6 +34,8 @@ def follow(reader: Reader) -> None:
         {"python": reader.write, "console": reader.enter}[block.label](block)
 
 
+# It starts some 10 processes.
+@pytest.mark.nightly
 def test_client_logs_in_to_a_new_project_that_follows_the_page(tmp_path: Path) -> None:
     with ExitStack() as stack:
         reader = Reader(tmp_path, stack, **SUPERUSER)

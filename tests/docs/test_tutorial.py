@@ -25,6 +25,8 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
         yield Reader(tmp_path, stack)
 
 
+# It starts some 20 processes.
+@pytest.mark.nightly
 def test_tutorial_commands_produce_the_documented_output(reader: Reader) -> None:
     for block in blocks(ROOT / "docs" / "tutorial.md"):
         {"python": reader.write, "console": reader.enter}[block.label](block)

@@ -33,7 +33,7 @@ def environment() -> Mapping[str, str]:
     """The variables of a developer's shell, without those of the tests."""
     hidden = ("DJANGO_SETTINGS_MODULE", "PYTHONPATH")
     inherited = {name: value for name, value in os.environ.items() if name not in hidden}
-    return {**inherited, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**inherited, "PYTHONPATH": str(ROOT)}
 
 
 def run(folder: Path, *command: str) -> str:

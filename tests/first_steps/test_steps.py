@@ -31,7 +31,8 @@ def test_mistake_is_answered_with_words_that_help(
     step: Step, template: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "project"
-    shutil.copytree(template, folder)
+    # Byte code could be taken for that of a file which is changed in the same second.
+    shutil.copytree(template, folder, ignore=shutil.ignore_patterns("__pycache__"))
     changed = 0
     for file, old, new in step.edits:
         text = (folder / file).read_text()

@@ -18,12 +18,13 @@ pytestmark = pytest.mark.skipif(NO_LAYER is not None, reason=str(NO_LAYER))
 ISSUE = """
 from django.contrib.auth.models import User
 from django_mcp.tokens.models import PersonalAccessToken
-ann, _ = User.objects.get_or_create(username="ann")
-open({path!r}, "w").write(PersonalAccessToken.objects.issue(ann, "laptop")[1])
+ann = User.objects.create(username="ann-{number}")
+row, token = PersonalAccessToken.objects.issue(ann, "laptop")
+open({path!r}, "w").write(f"{{row.pk}} {{token}}")
 """
 DEACTIVATE = """
 from django.contrib.auth.models import User
-ann = User.objects.get(username="ann")
+ann = User.objects.get(username="ann-{number}")
 ann.is_active = False
 ann.save()
 """
@@ -42,16 +43,19 @@ MESSAGE = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def workers() -> Iterator[tuple[RunningSite, RunningSite]]:
     """Two processes of one site."""
     with two_workers("tests.tokens.two_workers", REDIS_URL) as sites:
         yield sites
 
 
-def issue(site: RunningSite, path: Path) -> str:
-    site.manage("shell", "--verbosity", "0", "--command", ISSUE.format(path=str(path)))
-    return path.read_text()
+def issue(site: RunningSite, path: Path, number: int) -> tuple[str, str]:
+    """The primary key of a token of a new user, and the token."""
+    command = ISSUE.format(path=str(path), number=number)
+    site.manage("shell", "--verbosity", "0", "--command", command)
+    key, token = path.read_text().split()
+    return key, token
 
 
 def status(site: RunningSite, token: str) -> int:
@@ -60,17 +64,17 @@ def status(site: RunningSite, token: str) -> int:
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("number", "command"),
     [
-        ("mcp_token", "revoke", "1"),
-        ("shell", "--verbosity", "0", "--command", DEACTIVATE),
+        (1, ("mcp_token", "revoke", "{key}")),
+        (2, ("shell", "--verbosity", "0", "--command", DEACTIVATE)),
     ],
     ids=["revoked", "deactivated"],
 )
 def test_all_workers_reject_a_token_at_once(
-    workers: tuple[RunningSite, RunningSite], tmp_path: Path, command: tuple[str, ...]
+    workers: tuple[RunningSite, RunningSite], tmp_path: Path, number: int, command: tuple[str, ...]
 ) -> None:
-    token = issue(workers[0], tmp_path / "token")
+    key, token = issue(workers[0], tmp_path / "token", number)
     assert [status(site, token) for site in (*workers, *workers)] == [200] * 4
-    workers[0].manage(*command)
+    workers[0].manage(*(word.format(key=key, number=number) for word in command))
     wait_until(lambda: [status(site, token) for site in workers] == [401, 401], seconds=10)

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.running_site import ROOT, RunningSite, manage, serving
+from tests.running_site import ROOT, RunningSite, create_tables, serving
 from tests.transports.http_peer import ACCEPT, PRIMED
 from tests.transports.wire import CAPABILITIES, STATELESS, VERSION
 
@@ -34,7 +34,7 @@ def workers() -> Iterator[tuple[RunningSite, RunningSite]]:
             "EXAMPLE_DATABASE": str(Path(folder) / "db.sqlite3"),
         }
         python = Path(sys.executable)
-        manage(python, ROOT, environment, "migrate", "--verbosity", "0")
+        create_tables(python, environment)
         serve = ("example_site.asgi:application", python, ROOT, environment)
         yield stack.enter_context(serving(*serve)), stack.enter_context(serving(*serve))
 

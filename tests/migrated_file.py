@@ -1,0 +1,63 @@
+"""A SQLite file with the tables of all migrations of the example site.
+
+The migrations take seconds, so the first process of a run that needs such a file applies them, and
+all others copy its result.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from django.core.management import call_command
+from django.db import connections
+from pytest_django import DjangoDbBlocker
+
+
+class Run:
+    """What the processes of one run of pytest have in common; tests/conftest.py sets it."""
+
+    folder: Path | None = None
+    blocker: DjangoDbBlocker
+    """Of pytest-django: tests may need the file without access to a database."""
+
+
+RUN = Run()
+
+
+def copy(to: Path) -> None:
+    """Copy the file, which is made first where there is none."""
+    assert RUN.folder is not None
+    made = RUN.folder / "migrated.sqlite3"
+    with (RUN.folder / "migrated.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            _migrate(made)
+    shutil.copy(made, to)
+
+
+def _migrate(file: Path) -> None:
+    alias = f"migrated_{os.getpid()}"
+    unfinished = file.with_suffix(".unfinished")
+    with RUN.blocker.unblock(), configured(alias, "sqlite3"):
+        connections.settings[alias]["NAME"] = str(unfinished)
+        call_command("migrate", database=alias, verbosity=0, interactive=False)
+        connections[alias].close()
+    unfinished.rename(file)
+
+
+@contextmanager
+def configured(alias: str, kind: str, **options: Any) -> Iterator[None]:
+    """Add an entry to DATABASES."""
+    described = {"ENGINE": f"django.db.backends.{kind}", "NAME": alias, "TEST": {"NAME": alias}}
+    connections.settings[alias] = {**described, **options}
+    connections.configure_settings(connections.settings)
+    try:
+        yield
+    finally:
+        del connections.settings[alias], connections[alias]
