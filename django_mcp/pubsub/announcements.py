@@ -1,17 +1,22 @@
-"""What is announced to the clients of a server: changed lists and resources.
+"""What is announced to the clients of a server: changed lists, resources, custom notifications.
 
-An announcement is a row in a log of the server, and a message on the bus. Every worker receives it
-once: from the bus or, if that has lost it, from the log.
+An announcement is an entry in a log of the server, in the event store. A message on the bus is a
+hint to read it, and ``catch_up`` looks at the log now and then, in case the hint was lost. The hint
+contains the entry as well: whoever has everything before it need not read the store. Each event
+loop reads a log once, however many streams receive what it says.
+
+What is in no store is in the message itself: where only one process has clients, and where the
+store did not answer. Whoever misses that message does not learn of it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
-from weakref import WeakKeyDictionary
+from collections.abc import Iterable, Sequence
 
 from django_mcp import stores
+from django_mcp.concurrency.loops import PerLoop
 from django_mcp.log import log_repeated
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.subscriptions import UPDATED
@@ -22,9 +27,7 @@ from django_mcp.pubsub.publisher import (
     advertised,
     is_logged,
     log_of,
-    name_of,
-    of_resource,
-    of_server,
+    of_log,
 )
 from django_mcp.runtime import background
 from django_mcp.server.server import Server
@@ -32,96 +35,163 @@ from django_mcp.stores.base import Event, had_outage
 
 JUST_NOW = 1.0
 """Seconds after a failure of the store in which a log does not try to read its end."""
-MAX_NUMBERS = 10_000
-"""Numbers above the position that are remembered, while the store does not answer."""
+RECENT = 100
+"""Events of a log which an event loop keeps, so that its streams need not read them as well."""
+LISTS = ""
+"""In the place of a URI: the receivers of what concerns every client."""
 
 
 class AnnouncementLog:
-    """One log of a server, as one event loop has received it."""
+    """One log of a server, as one event loop receives it.
+
+    | state | position | who moves it |
+    |---|---|---|
+    | new | None | ``open``, to the end of the log; a store that fails leaves it unknown |
+    | unknown | None | the next read, to the end of the log: everything counts as changed |
+    | followed | a number | each read, to the last event; at a gap everything counts as changed |
+    """
 
     def __init__(self, server: Server, stream: str) -> None:
-        self.users: Counter[str] = Counter()
-        """How many receivers there are: of resources, for each URI."""
-        self.name = name_of(server, stream)
         self._server = server
         self._stream = stream
+        self._address = log_of(server)
+        self._receivers: dict[str, dict[bus.Receiver, None]] = {}
+        """By URI."""
         self._position: int | None = None
         """The number up to which everything was delivered, if it is known."""
-        self._numbers: set[int] = set()
-        """Numbers after the position which were delivered."""
+        self._recent: list[Event] = []
+        """The last events, without a gap."""
         self._lock = asyncio.Lock()
+        self._is_open = False
+        self._has_news = False
+        self._reader: asyncio.Task[None] | None = None
 
-    async def start(self) -> None:
+    def add(self, uri: str, receiver: bus.Receiver) -> None:
+        self._receivers.setdefault(uri, {})[receiver] = None
+
+    def remove(self, uri: str, receiver: bus.Receiver) -> None:
+        receivers = self._receivers.get(uri, {})
+        receivers.pop(receiver, None)
+        if not receivers:
+            self._receivers.pop(uri, None)
+
+    @property
+    def is_used(self) -> bool:
+        return bool(self._receivers)
+
+    async def open(self) -> None:
         """Begin at the present end of the log.
 
         Where the store has just failed, everything counts as changed once it can be read: a client
         does not wait for each log and each resource in turn.
         """
         async with self._lock:
-            if self._position is not None or had_outage(JUST_NOW):
+            if self._is_open:
                 return
-            try:
-                self._position = await stores.events().last(log_of(self._server), self._stream) or 0
-            except Exception:
-                text = "The log of a server cannot be read; trying again"
-                log_repeated(logging.ERROR, text, exc_info=True)
+            await bus.here().subscribe(of_log(self._server, self._stream), self._receive)
+            if is_logged():
+                if not had_outage(JUST_NOW):
+                    await self._read_end()
+                catch_up.here().follow(self._address, self._stream, self._changed)
+            self._is_open = True
 
-    def is_new(self, number: int, /) -> bool:
-        is_old = self._position is not None and number <= self._position
-        if is_old or number in self._numbers:
-            return False
-        if len(self._numbers) < MAX_NUMBERS:
-            self._numbers.add(number)
-        return True
+    def recent_after(self, position: int) -> list[Event] | None:
+        """The events after ``position``, as far as they were read; None if some are not kept."""
+        if not self._recent or position + 1 < self._recent[0].number:
+            return None
+        return [event for event in self._recent if event.number > position]
 
-    def changed(self, last: int | None) -> None:
-        background.spawn(self._catch_up(last or 0))
+    def close(self) -> None:
+        bus.here().unsubscribe(of_log(self._server, self._stream), self._receive)
+        catch_up.here().unfollow(self._address, self._stream, self._changed)
 
-    async def _catch_up(self, last: int) -> None:
-        async with self._lock:
-            position = self._position
-            if position is None or last < position:
-                # Nobody knows what was missed: the log, or its beginning, was out of reach.
-                self._notify_all()
-            elif not self._has_all(position, last):
-                try:
-                    last = max(last, await self._read_after(position))
-                except Exception:
-                    text = "The log of a server cannot be read; trying again"
-                    log_repeated(logging.ERROR, text, exc_info=True)
-                    catch_up.here().read_again(log_of(self._server), self._stream)
-                    return
-            self._position = last
-            self._numbers = {number for number in self._numbers if number > last}
+    async def _read_end(self) -> None:
+        try:
+            self._position = await self._last()
+        except Exception:
+            log_repeated(logging.ERROR, NOT_READ, exc_info=True)
 
-    def _has_all(self, position: int, last: int) -> bool:
-        if last - position > len(self._numbers):
-            return False
-        return all(number in self._numbers for number in range(position + 1, last + 1))
-
-    async def _read_after(self, position: int) -> int:
-        """Deliver what was not delivered yet; return the number of the last one."""
-        store, address = stores.events(), log_of(self._server)
-        events = await store.after(address, self._stream, position) or []
-        if position:
-            is_complete = bool(events) and events[0].number == position + 1
+    def _receive(self, message: bus.Message) -> None:
+        if "method" in message:
+            self._deliver(message.get("uri", LISTS), message)
+        elif self._is_next(message):
+            first = message["last"] - len(message["entries"]) + 1
+            self._take([Event(*entry) for entry in enumerate(message["entries"], first)])
         else:
-            is_complete = 0 < len(events) < store.limit  # The log is new.
-        if not is_complete:
-            self._notify_all()  # The log does not have all of it any more.
-        for event in events:
-            self._deliver(event)
-        return events[-1].number if events else 0
+            self._read_soon()
 
-    def _deliver(self, event: Event) -> None:
-        numbered = {"log": self.name, "number": event.number}
+    def _is_next(self, hint: bus.Message) -> bool:
+        """Whether everything before the entries of a hint was delivered."""
+        if not is_logged():
+            return True  # It is of this process, and in order.
+        before = 0 if hint["is_first"] else hint["last"] - len(hint["entries"])
+        return self._reader is None and self._position == before
+
+    def _changed(self, last: int | None) -> None:
+        present = last or 0
+        if self._position is None:
+            self._begin_at(present)
+        elif self._position != present:
+            self._read_soon()
+
+    def _begin_at(self, position: int) -> None:
+        """Begin where nobody knows what was missed: the store was out of reach, or has lost it."""
+        self._position = position
+        self._recent = []
+        self._notify_all()
+
+    def _read_soon(self) -> None:
+        """Read now, or once more after the reading in progress."""
+        self._has_news = True
+        if self._reader is None:
+            self._reader = background.create_task(self._read_all())
+
+    async def _read_all(self) -> None:
+        try:
+            async with self._lock:
+                while self._has_news:
+                    self._has_news = False
+                    await self._read()
+        except Exception:
+            log_repeated(logging.ERROR, NOT_READ, exc_info=True)
+            catch_up.here().read_again(self._address, self._stream)
+        finally:
+            self._reader = None
+
+    async def _read(self) -> None:
+        """Deliver what follows the position."""
+        position = self._position
+        if position is None:
+            self._begin_at(await self._last())
+            return
+        store = stores.events()
+        events = await store.after(self._address, self._stream, position) or []
+        if not events:
+            last = await self._last()
+            if last < position:
+                self._begin_at(last)
+            return
+        is_new = position == 0 and len(events) < store.limit
+        if not is_new and events[0].number != position + 1:
+            self._begin_at(position)  # The log does not have all of it any more.
+        self._take(events)
+
+    async def _last(self) -> int:
+        return await stores.events().last(self._address, self._stream) or 0
+
+    def _take(self, events: Sequence[Event]) -> None:
+        self._position = events[-1].number
+        self._recent = [*self._recent, *events][-RECENT:]
+        for event in events:
+            self._deliver_event(event)
+
+    def _deliver_event(self, event: Event) -> None:
         if self._stream == LOG:
             method = str(jsonrpc.decode(event.data).get("method", ""))
-            message = {"method": method, "text": event.data, **numbered}
-            bus.here().receive(of_server(self._server), message)
+            message = {"method": method, "text": event.data, "number": event.number}
+            self._deliver(LISTS, message)
         else:
-            message = {"method": UPDATED, "uri": event.data, **numbered}
-            bus.here().receive(of_resource(self._server, event.data), message)
+            self._deliver(event.data, {"method": UPDATED, "uri": event.data})
 
     def _notify_all(self) -> None:
         """Announce a change of everything that may have changed."""
@@ -129,56 +199,63 @@ class AnnouncementLog:
             for method in advertised(self._server):
                 text = jsonrpc.encode(jsonrpc.notification(method)).decode()
                 message = {"method": method, "text": text, "number": None, "is_log_unknown": True}
-                bus.here().receive(of_server(self._server), message)
+                self._deliver(LISTS, message)
         else:
-            for uri in tuple(self.users):
-                message = {"method": UPDATED, "uri": uri}
-                bus.here().receive(of_resource(self._server, uri), message)
+            for uri in tuple(self._receivers):
+                self._deliver(uri, {"method": UPDATED, "uri": uri})
+
+    def _deliver(self, uri: str, message: bus.Message) -> None:
+        receivers: Iterable[bus.Receiver] = tuple(self._receivers.get(uri, ()))
+        for receiver in receivers:
+            bus.deliver(receiver, message)
+
+
+NOT_READ = "The log of a server cannot be read; trying again"
 
 
 class Announcements:
     """The receivers of announcements in one event loop."""
 
     def __init__(self) -> None:
-        self._logs: dict[str, AnnouncementLog] = {}
+        self._logs: dict[tuple[Server, str], AnnouncementLog] = {}
 
     async def subscribe(self, server: Server, uri: str | None, receiver: bus.Receiver) -> None:
         """Receive the changes of a resource or, without a URI, the messages for every client.
 
         Every subscriber must unsubscribe, also after a cancellation.
         """
-        stream = LOG if uri is None else UPDATES
-        log = self._logs.get(name_of(server, stream))
+        key = _key(server, uri)
+        log = self._logs.get(key)
         if log is None:
-            log = self._logs[name_of(server, stream)] = AnnouncementLog(server, stream)
-        log.users[uri or ""] += 1
-        if is_followed := is_logged():
-            bus.here().logs[log.name] = log
-        await bus.here().subscribe(_group(server, uri), receiver)
-        if is_followed:
-            await log.start()
-            catch_up.here().follow(log_of(server), stream, log.changed)
+            log = AnnouncementLog(*key)
+            self._logs[key] = log
+        log.add(uri or LISTS, receiver)
+        await log.open()
 
     def unsubscribe(self, server: Server, uri: str | None, receiver: bus.Receiver) -> None:
-        stream = LOG if uri is None else UPDATES
-        bus.here().unsubscribe(_group(server, uri), receiver)
-        if (log := self._logs.get(name_of(server, stream))) is not None:
-            log.users[uri or ""] -= 1
-            if log.users[uri or ""] <= 0:
-                del log.users[uri or ""]
-            if not log.users:
-                del self._logs[log.name]
-                bus.here().logs.pop(log.name, None)
-                catch_up.here().unfollow(log_of(server), stream, log.changed)
+        """End a subscription; a second call is harmless."""
+        key = _key(server, uri)
+        log = self._logs.get(key)
+        if log is None:
+            return
+        log.remove(uri or LISTS, receiver)
+        if not log.is_used:
+            del self._logs[key]
+            log.close()
+
+    def recent_after(self, server: Server, position: int) -> list[Event] | None:
+        """What was read of a server's log after ``position``; None if the store has to be read."""
+        log = self._logs.get(_key(server, None))
+        return None if log is None else log.recent_after(position)
 
 
-def _group(server: Server, uri: str | None) -> str:
-    return of_server(server) if uri is None else of_resource(server, uri)
+def _key(server: Server, uri: str | None) -> tuple[Server, str]:
+    return server, LOG if uri is None else UPDATES
 
 
 def here() -> Announcements:
     """The receivers of the running event loop."""
-    return _announcements.setdefault(asyncio.get_running_loop(), Announcements())
+    return _announcements.here()
 
 
-_announcements: WeakKeyDictionary[asyncio.AbstractEventLoop, Announcements] = WeakKeyDictionary()
+_announcements = PerLoop(Announcements)

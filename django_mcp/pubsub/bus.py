@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 from hashlib import sha256
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from channels.layers import BaseChannelLayer
@@ -24,7 +24,7 @@ from channels.layers import BaseChannelLayer
 from django_mcp.concurrency.loops import running_loop
 from django_mcp.log import log_repeated
 from django_mcp.pubsub import channel_layer
-from django_mcp.pubsub.channel_layer import LOCAL, SITE, TYPE, HintSender, Senders, process
+from django_mcp.pubsub.channel_layer import LOCAL, SITE, TYPE, HintSender, process
 from django_mcp.runtime import background, pools
 
 T = TypeVar("T")
@@ -33,18 +33,12 @@ Message = channel_layer.Message
 Receiver = Callable[[Message], None]
 """Called in the event loop of the bus. It must be quick."""
 
-REFRESH = 60.0
+REFRESH = 15.0
 """Seconds after which a bus joins its group again: groups of a layer expire, and a layer that
-was restarted has lost them."""
+was restarted or flushed has lost them. Until then, ``catch_up`` finds what is missed."""
 REMEDY = "see that the channel layer in CHANNEL_LAYERS connects all workers, and works"
 PAUSE = 1.0
 """Seconds before a bus receives again after its layer failed."""
-HEARTBEAT = 2.5
-"""Seconds between two beats, which a bus sends to all workers. They number its messages, so that
-others see within this time that they have lost one."""
-HEARTBEAT_TIMEOUT = 1.0
-"""Seconds after which a bus that has not received its own beat is no longer in the group."""
-BEATS = "mcp.beats"
 TIMEOUT = 5.0
 """Seconds for which a request waits for the channel layer, where it has to. What is stored as well,
 such as a notification, waits for nothing."""
@@ -58,22 +52,11 @@ MAX_IDS = 10_000
 """The last messages to mailboxes that a bus knows, so that one which is sent again is dropped."""
 LINGER = 10.0
 """Seconds for which a bus without receivers keeps its channel: the next call may need it."""
-LOST = (
-    "Messages of other workers were lost: the channel layer was full, away or restarted. What "
-    "they announced is read from the store"
-)
 
 
 def group(kind: str, *names: str) -> str:
     """The name of a group of subscribers, of fixed length and alphabet."""
     return f"mcp.{kind}.{sha256(chr(0).join(names).encode()).hexdigest()[:40]}"
-
-
-class NumberedLog(Protocol):
-    """A log, from which the messages of a bus are read as well."""
-
-    def is_new(self, number: int, /) -> bool:
-        """Whether this message was not delivered yet, which it is now."""
 
 
 class MessageBus:
@@ -82,24 +65,15 @@ class MessageBus:
     def __init__(self) -> None:
         self._receivers: dict[str, dict[Receiver, None]] = {}
         self._mailboxes: dict[str, Receiver] = {}
-        self._has_gap = False
-        self._heartbeat: asyncio.TimerHandle | None = None
-        self._beats = 0
-        self._received_heartbeat = 0
         self._channel: str | None = None
         self._task: asyncio.Task[None] | None = None
         self._refresh: asyncio.TimerHandle | None = None
         self._leaving: asyncio.TimerHandle | None = None
         self._lock = asyncio.Lock()
-        self._senders = Senders()
         self._mail: dict[str, bool] = {}
         """Whether the last messages to mailboxes were delivered, by id."""
         self._is_failing = False
         self.sender = HintSender()
-        self.logs: dict[str, NumberedLog] = {}
-        """The logs whose messages are delivered once, although they arrive in two ways."""
-        self.on_gap: Callable[[], None] | None = None
-        """Called when messages of other workers may have been lost."""
 
     async def subscribe(self, name: str, receiver: Receiver) -> None:
         """Call ``receiver`` with each message of the group, from when this returns.
@@ -125,11 +99,8 @@ class MessageBus:
         return bool(self._receivers or self._mailboxes)
 
     def receive(self, name: str, message: Message) -> None:
-        log = self.logs.get(message.get("log", ""))
-        if log is not None and not log.is_new(message["number"]):
-            return
         for receiver in tuple(self._receivers.get(name, ())):
-            _deliver(receiver, message)
+            deliver(receiver, message)
 
     async def open_mailbox(self, receiver: Receiver) -> str:
         """An address at which ``send`` reaches ``receiver`` from every process.
@@ -168,7 +139,7 @@ class MessageBus:
 
     def deliver(self, mailbox: str, message: Message) -> bool:
         if (receiver := self._mailboxes.get(mailbox)) is not None:
-            _deliver(receiver, message)
+            deliver(receiver, message)
         return receiver is not None
 
     async def close(self) -> None:
@@ -202,33 +173,13 @@ class MessageBus:
         self._task = loop.create_task(
             self._receive_all(layer, channel), context=pools.context_of_nobody()
         )
-        self._heartbeat = loop.call_later(HEARTBEAT, self._send_heartbeat)
-
-    def _send_heartbeat(self) -> None:
-        self._beats += 1
-        self.sender.send(BEATS, {"beat": self._beats})
-        loop = asyncio.get_running_loop()
-        self._heartbeat = loop.call_later(HEARTBEAT_TIMEOUT, self._check_heartbeat)
-
-    def _check_heartbeat(self) -> None:
-        """Join the group again if the layer has lost it, as one that was restarted or flushed."""
-        self._heartbeat = asyncio.get_running_loop().call_later(
-            HEARTBEAT - HEARTBEAT_TIMEOUT, self._send_heartbeat
-        )
-        if self._received_heartbeat < self._beats:
-            self._has_gap = True
-            self._schedule_refresh(0)
 
     async def _join(self) -> None:
         channel = self._channel or ""
         if await channel_layer.attempt(lambda layer: layer.group_add(SITE, channel)):
             self._schedule_refresh(REFRESH)
             self._is_failing = False
-            if self._has_gap:
-                self._has_gap = False
-                self._report_gap()
         else:
-            self._has_gap = True
             self._schedule_refresh(PAUSE)
 
     async def _receive_all(self, layer: BaseChannelLayer, channel: str) -> None:
@@ -246,7 +197,7 @@ class MessageBus:
                     continue
                 text = "The channel layer fails; trying again"
                 log_repeated(logging.WARNING, text, exc_info=True)
-                self._is_failing = self._has_gap = True
+                self._is_failing = True
                 await asyncio.sleep(PAUSE)
                 self._schedule_refresh(0)
                 continue
@@ -256,14 +207,7 @@ class MessageBus:
     def _receive(self, message: Message) -> None:
         if "mailbox" in message:
             self._receive_mail(message)
-        elif message.get("from") == process():
-            beats = (hint["beat"] for name, hint in message["hints"] if name == BEATS)
-            if message["sender"] == self.sender.name:
-                self._received_heartbeat = max(beats, default=self._received_heartbeat)
-        else:
-            if lost := self._senders.lost_before(message):
-                log_repeated(logging.WARNING, LOST, times=lost)
-                self._report_gap()
+        elif message.get("from") != process():
             for name, hint in message["hints"]:
                 self.receive(name, hint)
 
@@ -279,10 +223,6 @@ class MessageBus:
             sent = _to_mailbox(mailbox, {"delivered": self._mail[identity]})
             limit = channel_layer.HINT_TIMEOUT
             background.spawn(channel_layer.attempt(lambda layer: layer.send(channel, sent), limit))
-
-    def _report_gap(self) -> None:
-        if self.on_gap is not None:
-            self.on_gap()
 
     def _schedule_refresh(self, delay: float) -> None:
         if self._refresh is not None:
@@ -309,8 +249,6 @@ class MessageBus:
             channel, self._channel = self._channel, None
             if self._refresh is not None:
                 self._refresh.cancel()
-            if self._heartbeat is not None:
-                self._heartbeat.cancel()
             if self._task is not None:
                 self._task.cancel()
             await channel_layer.attempt(lambda layer: layer.group_discard(SITE, channel))
@@ -443,7 +381,8 @@ def _call(loop: asyncio.AbstractEventLoop, function: Callable[..., Any], *args: 
             loop.call_soon_threadsafe(function, *args)
 
 
-def _deliver(receiver: Receiver, message: Message) -> None:
+def deliver(receiver: Receiver, message: Message) -> None:
+    """Call a receiver; its errors are logged."""
     try:
         receiver(message)
     except Exception:

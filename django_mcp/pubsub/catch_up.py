@@ -1,8 +1,8 @@
 """Reading from the event store what a lost hint announced: one query of a worker, now and then.
 
 A stream of the store which somebody follows has a last number. While any is followed, a worker
-reads the last numbers of all of them every few seconds, and at once after a gap in the messages of
-other workers. It calls the followers of those which have changed.
+reads the last numbers of all of them every few seconds, and calls the followers of those which
+have changed. Nothing else finds out that a hint was lost.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
-from contextlib import suppress
-from weakref import WeakKeyDictionary
 
 from django_mcp import stores
+from django_mcp.concurrency.loops import PerLoop
 from django_mcp.log import log_repeated
-from django_mcp.pubsub import bus
 from django_mcp.runtime import background
 
 Key = tuple[str, str]
@@ -25,9 +23,8 @@ OnChange = Callable[[int | None], None]
 """Receives the last number, or None if there is no such stream (any more)."""
 
 INTERVAL = 2.5
-"""Seconds between two reads: what a lost hint announced is read within five."""
-MIN_INTERVAL = 0.5
-"""Seconds between two reads, however many gaps there are."""
+"""Seconds between two reads: what a lost hint announced is read within five, also by a store that
+takes its time."""
 UNKNOWN = -1
 
 
@@ -50,17 +47,17 @@ class Follower:
 
     def __init__(self) -> None:
         self._followed: dict[Key, Followed] = {}
-        self._on_gap: dict[Callable[[], None], None] = {}
         self._task: asyncio.Task[None] | None = None
-        self._has_gap = asyncio.Event()
 
     def follow(self, session: str, stream: str, on_change: OnChange) -> None:
         """Call ``on_change`` when the stream has changed since the last read.
 
         The first read calls it as well: the stream may have changed before.
         """
-        self._followed.setdefault((session, stream), Followed()).on_change[on_change] = None
-        self._start()
+        followed = self._followed.setdefault((session, stream), Followed())
+        followed.on_change[on_change] = None
+        if self._task is None:
+            self._task = background.create_task(self._read_all())
 
     def unfollow(self, session: str, stream: str, on_change: OnChange) -> None:
         """End it; a second call is harmless."""
@@ -74,41 +71,15 @@ class Follower:
         if (followed := self._followed.get((session, stream))) is not None:
             followed.number = UNKNOWN
 
-    def watch_gaps(self, on_gap: Callable[[], None]) -> None:
-        """Call ``on_gap`` after messages of other workers were lost: they are in no stream."""
-        self._on_gap[on_gap] = None
-        bus.here().on_gap = self.gap
-
-    def unwatch_gaps(self, on_gap: Callable[[], None]) -> None:
-        self._on_gap.pop(on_gap, None)
-
-    def gap(self) -> None:
-        """Read soon what messages announced that were lost."""
-        self._has_gap.set()
-        self._start()
-
-    def _start(self) -> None:
-        bus.here().on_gap = self.gap
-        if self._task is None:
-            self._task = background.create_task(self._read_all())
-
     async def _read_all(self) -> None:
         try:
-            while self._followed or self._has_gap.is_set():
-                with suppress(TimeoutError):
-                    # Not all workers at once.
-                    async with asyncio.timeout(INTERVAL * random.uniform(0.8, 1)):
-                        await self._has_gap.wait()
+            while self._followed:
+                await asyncio.sleep(INTERVAL * random.uniform(0.8, 1))  # Not all workers at once.
                 await self._read()
-                await asyncio.sleep(MIN_INTERVAL)
         finally:
             self._task = None
 
     async def _read(self) -> None:
-        if self._has_gap.is_set():
-            self._has_gap.clear()
-            for on_gap in tuple(self._on_gap):
-                _call(on_gap)
         store = stores.events()
         if not store.is_shared or not self._followed:
             return
@@ -122,16 +93,16 @@ class Follower:
             followed.update(numbers.get(key))
 
 
-def _call(function: Callable[..., None], *args: int | None) -> None:
+def _call(on_change: OnChange, number: int | None) -> None:
     try:
-        function(*args)
+        on_change(number)
     except Exception:
         log_repeated(logging.ERROR, "A receiver failed", exc_info=True)
 
 
 def here() -> Follower:
     """The follower of the running event loop."""
-    return _followers.setdefault(asyncio.get_running_loop(), Follower())
+    return _followers.here()
 
 
-_followers: WeakKeyDictionary[asyncio.AbstractEventLoop, Follower] = WeakKeyDictionary()
+_followers = PerLoop(Follower)

@@ -11,9 +11,9 @@ import logging
 import os
 import secrets
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
-from itertools import islice
 from typing import Any
 
 from channels.exceptions import ChannelFull
@@ -43,9 +43,7 @@ BATCH_SIZE = 256 * 1024
 """Characters of hints in one message, after which it takes no further hint."""
 BURST, INTERVAL = 20, 0.02
 """So many messages are sent without a pause, and then one in so many seconds: a channel of
-channels_redis takes 100 messages unless CONFIG says otherwise, and hints that wait are merged."""
-CONTENTS = frozenset({"said", "text", "changes"})
-"""Members of messages which are more than a hint: equal ones are not merged."""
+channels_redis takes 100 messages unless CONFIG says otherwise, and hints that wait go together."""
 FULL = (
     "The channel layer is full, and drops messages between workers. What they announced is read "
     "from the store. Raise the capacity of the layer"
@@ -132,26 +130,20 @@ class HintSender:
     """Sends the hints of one event loop to all workers, several of them in one message."""
 
     def __init__(self) -> None:
-        self.name = f"{process()}.{secrets.token_hex(4)}"
-        self._number = 0
-        self._waiting: dict[Any, tuple[str, Message, int]] = {}
+        self._waiting: deque[tuple[str, Message, int]] = deque()
         self._size = 0
         self._burst = float(BURST)
         self._sent_at = 0.0
         self._task: asyncio.Task[None] | None = None
 
     def send(self, group: str, message: Message) -> None:
-        """Send a hint soon. One that waits already is not sent twice."""
-        text = repr(message)
-        key: Any = object() if CONTENTS & message.keys() else (group, text)
-        if key in self._waiting:
-            return
+        """Send a hint soon."""
+        length = len(repr(message))
         if self._size > MAX_WAITING:
-            self._number += 1  # Receivers see that one is missing.
             log_repeated(logging.WARNING, FULL)
             return
-        self._waiting[key] = group, message, len(text)
-        self._size += len(text)
+        self._waiting.append((group, message, length))
+        self._size += length
         if self._task is None:
             loop = asyncio.get_running_loop()
             self._task = loop.create_task(self._send_all(), context=pools.context_of_nobody())
@@ -165,15 +157,7 @@ class HintSender:
         try:
             while self._waiting:
                 await self._pause()
-                hints = self._take()
-                self._number += 1
-                message = {
-                    "type": TYPE,
-                    "from": process(),
-                    "sender": self.name,
-                    "number": self._number,
-                    "hints": hints,
-                }
+                message = {"type": TYPE, "from": process(), "hints": self._take()}
                 await attempt(lambda layer, sent=message: layer.group_send(SITE, sent))  # type: ignore[misc]
         finally:
             self._task = None
@@ -181,10 +165,11 @@ class HintSender:
     def _take(self) -> list[list[Any]]:
         hints: list[list[Any]] = []
         size = 0
-        for key, (group, message, length) in tuple(islice(self._waiting.items(), BATCH)):
+        while self._waiting and len(hints) < BATCH:
+            group, message, length = self._waiting[0]
             if hints and size + length > BATCH_SIZE:
                 break
-            del self._waiting[key]
+            self._waiting.popleft()
             size += length
             hints.append([group, dict(message)])
         self._size -= size
@@ -199,25 +184,6 @@ class HintSender:
             self._burst, now = 1.0, time.monotonic()
         self._burst -= 1
         self._sent_at = now
-
-
-class Senders:
-    """How many messages of other workers were lost: each sender numbers its messages."""
-
-    LIMIT = 256
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def lost_before(self, message: Message) -> int:
-        """How many messages of the sender were lost between its last one and this one."""
-        sender: str = message["sender"]
-        number: int = message["number"]
-        last = self._numbers.pop(sender, number - 1)
-        self._numbers[sender] = max(number, last)
-        if len(self._numbers) > self.LIMIT:
-            del self._numbers[next(iter(self._numbers))]
-        return max(0, number - last - 1)
 
 
 _START = secrets.token_hex(8)

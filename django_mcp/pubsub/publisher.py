@@ -2,23 +2,22 @@
 
 A message for one session is appended to its outbox, from which the active stream of the session
 takes it. A message for every session of a server is appended once to the log of the server, which
-each session reads from its own position. A hint on the message bus wakes the streams.
+each session reads from its own position. Store first: a hint on the message bus, which may be lost,
+wakes the streams afterwards. A write that fails is logged, and not repeated.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import async_to_sync
 
 from django_mcp import registry, signals, stores
 from django_mcp.concurrency.coroutines import result_of
-from django_mcp.concurrency.loops import running_loop
+from django_mcp.concurrency.loops import PerLoop, running_loop
 from django_mcp.frame.session import Change, Session, address
 from django_mcp.log import log_repeated
 from django_mcp.protocol import jsonrpc
@@ -26,16 +25,13 @@ from django_mcp.protocol.errors import Json
 from django_mcp.protocol.revisions import BY_VERSION, Statefulness
 from django_mcp.pubsub import bus, channel_layer
 from django_mcp.pubsub.pending_requests import PendingRequests, ResponseRoute
-from django_mcp.pubsub.resource_updates import AT_ONCE, ResourceUpdates
-from django_mcp.pubsub.store_retries import StoreRetries
+from django_mcp.pubsub.publish_queue import Announcement, PublishQueue
 from django_mcp.runtime import background
 from django_mcp.server.notifications import CATEGORIES, list_changed
 from django_mcp.stores.base import StoreFull, digest
 
 if TYPE_CHECKING:
     from django_mcp.server.server import Server
-
-Loop: TypeAlias = asyncio.AbstractEventLoop
 
 OUTBOX = "outbox"
 """The stream of a session with the messages which no stream to the client has taken yet."""
@@ -60,14 +56,9 @@ METHODS = frozenset(map(list_changed, CATEGORIES.values()))
 """The notifications which add nothing when repeated."""
 
 
-def of_server(server: Server) -> str:
-    """The group for the messages to every client of the server."""
-    return bus.group("server", server.name)
-
-
-def of_resource(server: Server, uri: str) -> str:
-    """The group for updates of one resource."""
-    return bus.group("resource", server.name, uri)
+def of_log(server: Server, stream: str) -> str:
+    """The group of those who receive a log of the server; ``announcements`` is for others."""
+    return bus.group(stream, server.name)
 
 
 def of_session(session: str) -> str:
@@ -80,11 +71,6 @@ def log_of(server: Server) -> str:
     return digest("server", server.name)
 
 
-def name_of(server: Server, stream: str) -> str:
-    """The name of a log of the server, by which messages on the bus refer to it."""
-    return f"{log_of(server)}.{stream}"
-
-
 def of_task(task_id: str) -> str:
     """The group of those who wait for changes of a task."""
     return bus.group("task", task_id)
@@ -93,45 +79,18 @@ def of_task(task_id: str) -> str:
 UPDATED = "notifications/resources/updated"
 
 
-class Pending(NamedTuple):
-    """A notification that is published soon; equal ones are published once."""
-
-    server: Server
-    method: str
-    uri: str | None = None
-    """The resource, of an update."""
-
-
 class ChannelsPublisher:
     """The publisher of a Django site, over the event store and the channel layer."""
-
-    def __init__(self) -> None:
-        # By loop, because a loop may end before it has sent its notifications.
-        self._pending: WeakKeyDictionary[Loop, dict[Pending, None]] = WeakKeyDictionary()
-        self._updates: WeakKeyDictionary[Loop, ResourceUpdates] = WeakKeyDictionary()
 
     async def broadcast(self, server: Server, method: str, params: Json | None = None) -> None:
         """Send a notification to every client.
 
-        While the store does not answer, a changed list is announced at once and stored later; a
-        custom notification waits until it is stored, so that nobody receives it twice.
+        What the store refuses is logged, and reaches those who are connected now, if the bus works.
         """
-        text = jsonrpc.encode(jsonrpc.notification(method, params)).decode()
-        message = {"method": method, "text": text, "number": None}
-        if not (server.revisions(Statefulness.SESSION) or is_logged()):
-            await bus.publish(of_server(server), message)
-            return
-        try:
-            await _broadcast(server, message)
-        except Exception:
-            log_repeated(logging.ERROR, NOT_STORED, server.name, exc_info=True)
-            later, publish = partial(_broadcast, server, message), bus.publish
-            if method in METHODS:
-                _retries().add_message(later, key=(server, method))
-                await publish(of_server(server), message)
-            else:
-                give_up = partial(publish, of_server(server), message)
-                _retries().add_message(later, give_up=give_up)
+        if method in METHODS and not params:
+            await _queues.here().publish(server, [Announcement(method)])
+        else:
+            await _broadcast(server, {method: _encoded(method, params)})
 
     async def send_to_session(
         self, server: Server, session_id: str, method: str, params: Json | None
@@ -147,10 +106,8 @@ class ChannelsPublisher:
 
     async def resource_updated(self, server: Server, *uris: str) -> None:
         """Notify the sessions and the listen streams which subscribed to the resources."""
-        loop = asyncio.get_running_loop()
-        if (updates := self._updates.get(loop)) is None:
-            updates = self._updates[loop] = ResourceUpdates(_publish_updates)
-        await updates.add(server, uris)
+        updates = [Announcement(UPDATED, uri) for uri in uris]
+        await _queues.here().publish(server, updates)
 
     async def ping(self, server: Server, session_id: str, timeout: float) -> None:
         if CONNECTION_BOUND in session_id:
@@ -181,42 +138,61 @@ class ChannelsPublisher:
 
     def list_changed(self, server: Server, category: str) -> None:
         """Notify every client soon, once for all changes until then."""
-        self._publish_soon(Pending(server, list_changed(category)))
+        self._publish_soon(server, Announcement(list_changed(category)))
 
     def resource_changed(self, server: Server, uri: str) -> None:
         """Notify the subscribers of a resource soon, once for all changes until then."""
-        self._publish_soon(Pending(server, UPDATED, uri))
+        self._publish_soon(server, Announcement(UPDATED, uri))
 
-    def _publish_soon(self, pending: Pending) -> None:
+    def _publish_soon(self, server: Server, announcement: Announcement) -> None:
         loop = bus.any_loop()
         if loop is None:
-            self.run(self._publish(pending))
+            self.run(_publish_one(server, announcement))
         else:
-            loop.call_soon_threadsafe(self._schedule, loop, pending)
-
-    def _schedule(self, loop: Loop, pending: Pending) -> None:
-        if not (waiting := self._pending.setdefault(loop, {})):
-            background.spawn_accepted(self._publish_pending(loop))
-        waiting[pending] = None
-
-    async def _publish_pending(self, loop: Loop) -> None:
-        updates: dict[Server, list[str]] = {}
-        for pending in self._pending.pop(loop, {}):
-            if pending.uri is None:
-                await self._publish(pending)
-            else:
-                updates.setdefault(pending.server, []).append(pending.uri)
-        for server, uris in updates.items():
-            await self.resource_updated(server, *uris)
-
-    async def _publish(self, pending: Pending) -> None:
-        if pending.uri is None:
-            await self.broadcast(pending.server, pending.method)
-        else:
-            await self.resource_updated(pending.server, pending.uri)
+            loop.call_soon_threadsafe(_add, server, announcement)
 
 
-NOT_STORED = "A notification cannot be appended to the log of %s"
+def _add(server: Server, announcement: Announcement) -> None:
+    _ = _queues.here().add(server, announcement)
+
+
+async def _publish_one(server: Server, announcement: Announcement) -> None:
+    await _queues.here().publish(server, [announcement])
+
+
+async def _publish_queued(server: Server, announcements: Sequence[Announcement]) -> None:
+    """Store and publish what the queue has collected."""
+    changed = [announcement.method for announcement in announcements if announcement.uri is None]
+    uris = [announcement.uri for announcement in announcements if announcement.uri is not None]
+    if changed:
+        await _broadcast(server, {method: _encoded(method) for method in changed})
+    if uris:
+        await _publish_updates(server, uris)
+
+
+_queues = PerLoop(partial(PublishQueue, _publish_queued))
+"""By loop, because a loop may end before it has published what waits there."""
+
+
+def _encoded(method: str, params: Json | None = None) -> str:
+    return jsonrpc.encode(jsonrpc.notification(method, params)).decode()
+
+
+async def _broadcast(server: Server, texts: Mapping[str, str]) -> None:
+    """Store and publish notifications for every client, by method."""
+    group = of_log(server, LOG)
+    hint = await _append_safely(server, LOG, [*texts.values()])
+    if hint is not None:
+        bus.publish_soon(group, hint)
+    else:
+        for method, text in texts.items():
+            bus.publish_soon(group, {"method": method, "text": text, "number": None})
+    await bus.flush()
+
+
+NOT_STORED = (
+    "A notification of %s cannot be stored: those who are not connected now do not receive it"
+)
 
 
 def is_logged() -> bool:
@@ -224,72 +200,76 @@ def is_logged() -> bool:
     return stores.events().is_shared and channel_layer.shared() is not None
 
 
-async def _broadcast(server: Server, message: Json) -> None:
-    """Append a message to the log of the server, and publish it with its number."""
-    number = await _append(server, LOG, [message["text"]])
-    numbered = {**message, "log": name_of(server, LOG), "number": number}
-    await bus.publish(of_server(server), numbered)
+def is_stored(server: Server, stream: str) -> bool:
+    """Whether what is published is appended to this log: sessions, or other workers, read it."""
+    return is_logged() or (stream == LOG and bool(server.revisions(Statefulness.SESSION)))
 
 
-async def _append(server: Server, stream: str, texts: Sequence[str]) -> int:
-    """Append to a log of the server; return the number of the last entry."""
+async def _append_safely(server: Server, stream: str, texts: Sequence[str]) -> Json | None:
+    """Append to a log that somebody reads; return the hint of it.
+
+    None if nobody does, or if the store fails, which is logged.
+    """
+    if not is_stored(server, stream):
+        return None
+    try:
+        return await _append(server, stream, texts)
+    except Exception:
+        log_repeated(logging.ERROR, NOT_STORED, server.name, exc_info=True)
+        return None
+
+
+async def _append(server: Server, stream: str, texts: Sequence[str]) -> Json:
+    """Append to a log of the server; return the hint of it."""
     store = stores.events()
     first = int(store.now() * NUMBERS_PER_SECOND)
-    return await store.append(log_of(server), stream, texts, first=first)
+    last = await store.append(log_of(server), stream, texts, first=first)
+    is_first = last - len(texts) + 1 == first
+    return {"entries": [*texts], "last": last, "is_first": is_first}
 
 
 async def _publish_updates(server: Server, uris: Sequence[str]) -> None:
-    """Store and publish updates of resources; what the store refuses is stored later."""
-    numbers: Sequence[Json] = [{} for _ in uris]
-    is_stored = True
-    try:
-        numbers = await _log_updates(server, uris)
-    except Exception:
-        log_repeated(logging.ERROR, NOT_STORED, server.name, exc_info=True)
-        # Later, with the messages to sessions: nobody waits twice for a store that hangs.
-        _retries().add_updates(server, uris)
-        is_stored = False
-    for uri, number in zip(uris, numbers, strict=True):
-        bus.publish_soon(of_resource(server, uri), {"method": UPDATED, "uri": uri, **number})
-    try:
-        if is_stored:  # Otherwise they are notified when it is.
-            await _notify_subscribers(server, uris)
-    except Exception:
-        text = "The sessions that subscribed to a resource of %s cannot be notified"
-        log_repeated(logging.ERROR, text, server.name, exc_info=True)
-        _retries().add_updates(server, uris)
+    """Store and publish updates of resources.
+
+    Where the store has refused them, it is not asked again for the sessions: nobody waits twice for
+    one that hangs.
+    """
+    group = of_log(server, UPDATES)
+    hint = await _append_safely(server, UPDATES, uris)
+    if hint is not None:
+        bus.publish_soon(group, hint)
+    else:
+        for uri in uris:
+            bus.publish_soon(group, {"method": UPDATED, "uri": uri})
+    is_refused = hint is None and is_stored(server, UPDATES)
+    if not is_refused:
+        await _notify_subscribers(server, uris)
     await bus.flush()
 
 
-async def _store_updates(server: Server, uris: Sequence[str]) -> None:
-    """Store updates that were published before; workers which missed them read the log."""
-    for start in range(0, len(uris), AT_ONCE):
-        some = uris[start : start + AT_ONCE]
-        await _log_updates(server, some)
-        await _notify_subscribers(server, some)
-
-
-async def _log_updates(server: Server, uris: Sequence[str]) -> list[Json]:
-    """Append updates to the log of the server; return what messages on the bus say of each."""
-    if not is_logged():
-        return [{} for _ in uris]
-    last = await _append(server, UPDATES, uris)
-    name = name_of(server, UPDATES)
-    return [{"log": name, "number": number} for number in range(last - len(uris) + 1, last + 1)]
-
-
 async def _notify_subscribers(server: Server, uris: Sequence[str]) -> None:
-    """Notify the sessions which subscribed to the resources."""
+    """Notify the sessions which subscribed to the resources; a failure of the store is logged."""
     if not server.revisions(Statefulness.SESSION):
         return
+    try:
+        await _post_updates(server, uris)
+    except Exception:
+        text = "The sessions that subscribed to a resource of %s cannot be notified"
+        log_repeated(logging.ERROR, text, server.name, exc_info=True)
+
+
+async def _post_updates(server: Server, uris: Sequence[str]) -> None:
+    subscribers = await stores.sessions().subscribers_of_each(server.name, uris)
     messages: dict[str, list[str]] = {}
-    for uri, found in (await stores.sessions().subscribers_of_each(server.name, uris)).items():
-        text = jsonrpc.encode(jsonrpc.notification(UPDATED, {"uri": uri})).decode()
-        for session in found:
+    for uri, addresses in subscribers.items():
+        text = _encoded(UPDATED, {"uri": uri})
+        for session in addresses:
             messages.setdefault(session, []).append(text)
     sessions = sorted(messages)
     for start in range(0, len(sessions), SESSIONS_AT_ONCE):
-        some = {each: messages[each] for each in sessions[start : start + SESSIONS_AT_ONCE]}
+        some = {
+            session: messages[session] for session in sessions[start : start + SESSIONS_AT_ONCE]
+        }
         full = await stores.events().append_to_each(OUTBOX, some)
         if full:
             log_repeated(logging.WARNING, TOO_MANY_STREAMS, times=len(full))
@@ -298,17 +278,6 @@ async def _notify_subscribers(server: Server, uris: Sequence[str]) -> None:
 
 
 TOO_MANY_STREAMS = "A session has too many open streams, and is not notified"
-
-
-def _retries() -> StoreRetries:
-    """What the store refused in the running event loop."""
-    loop = asyncio.get_running_loop()
-    if (found := _all_retries.get(loop)) is None:
-        found = _all_retries[loop] = StoreRetries(_store_updates)
-    return found
-
-
-_all_retries: WeakKeyDictionary[Loop, StoreRetries] = WeakKeyDictionary()
 
 
 async def position(server: Server) -> int:
@@ -323,22 +292,23 @@ async def renew_logs(_: float = 0.0) -> None:
             await stores.events().append(log_of(server), stream, (), create=False)
 
 
-async def post_to_outbox(session: str, *messages: Json) -> None:
-    """Append messages to the outbox of the session with this address, or try again later."""
+async def post_to_outbox(session: str, *messages: Json) -> bool:
+    """Append messages to the outbox of the session with this address.
+
+    False if the store fails, or is full: that is logged, and the messages are lost.
+    """
     texts = [jsonrpc.encode(message).decode() for message in messages]
     try:
-        await _post(session, texts)
+        await stores.events().append(session, OUTBOX, texts)
     except StoreFull:
         log_repeated(logging.WARNING, TOO_MANY_STREAMS)
+        return False
     except Exception:
-        text = "A message cannot be appended to the outbox of a session"
+        text = "A message cannot be appended to the outbox of a session, and is lost"
         log_repeated(logging.ERROR, text, exc_info=True)
-        _retries().add_message(partial(_post, session, texts))
-
-
-async def _post(session: str, texts: Sequence[str]) -> None:
-    await stores.events().append(session, OUTBOX, texts)
+        return False
     await send_to_session(session, "posted")
+    return True
 
 
 async def send_to_session(session: str, event: str, **facts: Any) -> None:
@@ -400,7 +370,3 @@ def supports(session: Session, method: str) -> bool:
     """Whether the session's revision has this notification; custom methods always pass."""
     notifications = BY_VERSION[session.version].server_notifications
     return method in notifications or not method.startswith("notifications/")
-
-
-async def _await(coroutine: Coroutine[Any, Any, None]) -> None:
-    await coroutine

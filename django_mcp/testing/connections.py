@@ -26,7 +26,7 @@ from django_mcp.protocol.errors import Cancelled, InvalidRequest, McpError
 from django_mcp.protocol.jsonrpc import Notification, Request, RequestId
 from django_mcp.protocol.revisions import NEWEST, Feature, Revision
 from django_mcp.protocol.subscriptions import UPDATED
-from django_mcp.pubsub import bus, pending_requests, publisher
+from django_mcp.pubsub import announcements, bus, pending_requests, publisher
 from django_mcp.pubsub.pending_requests import ConnectionRoute
 from django_mcp.runtime import background
 from django_mcp.server.server import Server
@@ -178,19 +178,18 @@ class MemoryConnection(Connection):
     async def listen(self, ready: Callable[[], None]) -> None:
         session = await self._store.load(self.session_id or "")
         assert session is not None
-        groups = [
-            publisher.of_server(self.facts.server),
-            publisher.of_session(session.address),
-            *(publisher.of_resource(self.facts.server, uri) for uri in session.subscriptions),
-        ]
-        for group in groups:
-            await bus.here().subscribe(group, self._receive)
+        group = publisher.of_session(session.address)
+        server = self.facts.server
         try:
+            await bus.here().subscribe(group, self._receive)
+            for uri in (None, *session.subscriptions):
+                await announcements.here().subscribe(server, uri, self._receive)
             ready()
             await _forever()
         finally:
-            for group in groups:
-                bus.here().unsubscribe(group, self._receive)
+            bus.here().unsubscribe(group, self._receive)
+            for uri in (None, *session.subscriptions):
+                announcements.here().unsubscribe(server, uri, self._receive)
 
     def _receive(self, message: bus.Message) -> None:
         """Receive a notification of the server, of this session or of a resource."""

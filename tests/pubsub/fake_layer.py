@@ -60,9 +60,8 @@ class FakeLayer:
 
     @property
     def hints(self) -> list[tuple[str, Any]]:
-        """What was sent to all workers, but beats."""
-        sent = [hint for _, message in self.sent for hint in message["hints"]]
-        return [(name, message) for name, message in sent if name != bus.BEATS]
+        """What was sent to all workers."""
+        return [(name, hint) for _, message in self.sent for name, hint in message["hints"]]
 
     async def _use(self) -> None:
         self.attempts += 1
@@ -93,9 +92,6 @@ def acknowledgement(message: Any, *, delivered: bool = True) -> dict[str, Any]:
     return {**described, "message": {"delivered": delivered}}
 
 
-def remote_message(
-    group: str, *, number: int = 1, sender: str = "process.other.1", **message: Any
-) -> dict[str, Any]:
+def remote_message(group: str, **message: Any) -> dict[str, Any]:
     """A message of another process, with one hint."""
-    described = {"type": TYPE, "from": "process.other", "sender": sender, "number": number}
-    return {**described, "hints": [[group, message]]}
+    return {"type": TYPE, "from": "process.other", "hints": [[group, message]]}

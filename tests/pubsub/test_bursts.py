@@ -1,4 +1,4 @@
-"""Bursts of notifications, and those which the event store rejects."""
+"""Bursts of notifications, and those which the event store refuses."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from django_mcp import Server, stores
+from django_mcp import Frame, Server, stores
 from django_mcp.frame.session import address
 from django_mcp.protocol import jsonrpc
-from django_mcp.pubsub import bus, publisher, store_retries
+from django_mcp.pubsub import publisher
 from django_mcp.runtime import background
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores.memory import MemoryEventStore
 from django_mcp.transports.http.session.get_stream import deduplicate
 from tests.memory_stores import configure
 from tests.pubsub.fake_layer import FakeLayer, layer
-from tests.transports.http_peer import Peer, message_of, methods_of
+from tests.transports.http_peer import Peer, methods_of
 from tests.waiting import until
 
 __all__ = ["configure", "layer"]
@@ -33,7 +33,6 @@ TOOLS = "notifications/tools/list_changed"
 @pytest.fixture(autouse=True)
 def _shared_store(monkeypatch: pytest.MonkeyPatch, layer: FakeLayer) -> None:
     monkeypatch.setattr(MemoryEventStore, "is_shared", True)
-    monkeypatch.setattr(store_retries, "RETRY_EVERY", 0.02)
 
 
 @pytest.fixture
@@ -65,16 +64,16 @@ async def outbox(peer: Peer) -> list[str]:
     return [jsonrpc.decode(event.data)["params"]["uri"] for event in deduplicate(events or ())]
 
 
-class Rejecting:
+class Refusing:
     """Replaces methods of the event store, which fail while ``is_away``."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
         self.is_away = False
         self.calls = 0
         for name in names:
-            monkeypatch.setattr(stores.events(), name, self._rejecting(name))
+            monkeypatch.setattr(stores.events(), name, self._refusing(name))
 
-    def _rejecting(self, name: str) -> Any:
+    def _refusing(self, name: str) -> Any:
         method = getattr(stores.events(), name)
 
         async def call(*args: Any, **options: Any) -> Any:
@@ -113,16 +112,16 @@ async def test_updates_of_many_resources_are_numbered_in_the_log(shop: Server) -
     assert sorted(event.data for event in logged or ()) == sorted(uris())
 
 
-async def test_messages_to_other_workers_have_the_numbers_of_the_log(
+async def test_updates_at_once_are_one_hint_for_other_workers(
     shop: Server, layer: FakeLayer
 ) -> None:
     await subscribed(shop, 1)
-    for uri in uris()[:3]:
-        shop.notify_resource_updated(uri)
-    await until(lambda: len([1 for _, hint in layer.hints if hint.get("uri")]) == 3)
-    hints = {hint["number"]: hint["uri"] for _, hint in layer.hints if hint.get("uri")}
-    logged = await stores.events().after(publisher.log_of(shop), publisher.UPDATES, 0)
-    assert hints == {event.number: event.data for event in logged or ()}
+    await asyncio.gather(*(shop.anotify_resource_updated(uri) for uri in uris()[:30]))
+    group = publisher.of_log(shop, publisher.UPDATES)
+    await until(lambda: layer.hints)
+    hints = [hint for name, hint in layer.hints if name == group]
+    assert len(hints) <= 2
+    assert sorted(uri for hint in hints for uri in hint["entries"]) == sorted(uris()[:30])
 
 
 async def test_cancelled_caller_does_not_keep_others_from_publishing(shop: Server) -> None:
@@ -153,69 +152,55 @@ async def test_update_that_was_not_stored_when_the_process_ends_is_an_error(
     assert [type(each) for each in found] == [StoreUnavailable] * 3
 
 
-async def test_rejected_updates_are_stored_together_later(
-    shop: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    peers = await subscribed(shop, 3, *uris())
-    store = Rejecting(monkeypatch, "append_to_each")
-    store.is_away = True
-    await asyncio.gather(*(shop.anotify_resource_updated(uri) for uri in uris()))
-    assert await outbox(peers[0]) == []
-    store.is_away, before = False, store.calls
-    async with asyncio.timeout(10):
-        for peer in peers:
-            while len(await outbox(peer)) < CHANGES:
-                await asyncio.sleep(0.01)
-    assert store.calls - before == 3
-
-
-async def test_rejected_custom_notification_is_sent_once_when_it_is_stored(
-    shop: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (peer,) = await subscribed(shop, 1)
-    store = Rejecting(monkeypatch, "append")
-    async with peer.stream() as stream:
-        store.is_away = True
-        await shop.asend_notification("x/all", {"a": 1})
-        await shop.asend_notification("x/one", session_id=peer.session)
-        await until(lambda: store.calls > 3)
-        store.is_away = False
-        assert sorted(await methods_of(stream, 2)) == ["x/all", "x/one"]
-        await shop.asend_notification("x/last")
-        assert (await message_of(stream))["method"] == "x/last"
-
-
-async def test_custom_notification_which_is_never_stored_is_sent_at_last(
+async def test_refused_updates_are_logged_once_and_later_ones_are_stored(
     shop: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(store_retries, "RETRY_FOR", 0.05)
-    (peer,) = await subscribed(shop, 1)
-    store = Rejecting(monkeypatch, "append")
-    async with peer.stream() as stream:
-        store.is_away = True
-        with caplog.at_level(logging.ERROR, "django_mcp"):
-            await shop.asend_notification("x/all")
-            await shop.anotify_tools_list_changed()
-            assert await methods_of(stream, 2) == [TOOLS, "x/all"]
-    assert store_retries.GIVEN_UP in caplog.text
-
-
-async def test_rejected_notifications_are_bounded_and_logged_once(
-    shop: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(store_retries, "MAX_WAITING", 2)
-    await subscribed(shop, 1)
-    store = Rejecting(monkeypatch, "append")
+    (peer,) = await subscribed(shop, 1, *uris())
+    store = Refusing(monkeypatch, "append_to_each")
     store.is_away = True
     with caplog.at_level(logging.ERROR, "django_mcp"):
-        for number in range(5):
-            await shop.asend_notification(f"x/{number}")
-    assert caplog.text.count(store_retries.OVERFLOW) == 1
+        for uri in uris()[:5]:
+            await shop.anotify_resource_updated(uri)
+    assert caplog.text.count("cannot be notified") == 1
     store.is_away = False
-    log, logged = publisher.log_of(shop), 0
+    await shop.anotify_resource_updated(uris()[5])
+    assert await outbox(peer) == [uris()[5]]
+
+
+async def test_refused_custom_notification_reaches_connected_clients_once(
+    shop: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (peer,) = await subscribed(shop, 1)
+    store = Refusing(monkeypatch, "append")
+    async with peer.stream() as stream:
+        await shop.asend_notification("x/first")
+        assert await methods_of(stream, 1) == ["x/first"]
+        store.is_away = True
+        with caplog.at_level(logging.ERROR, "django_mcp"):
+            await shop.asend_notification("x/all", {"a": 1})
+            await shop.asend_notification("x/one", session_id=peer.session)
+        store.is_away = False
+        await shop.asend_notification("x/last")
+        assert await methods_of(stream, 2) == ["x/all", "x/last"]
+    # That to one session is lost with the store, and the log says so.
+    assert "outbox of a session, and is lost" in caplog.text
+
+
+async def test_request_that_cannot_be_stored_for_the_client_fails_at_once(
+    shop: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @shop.tool
+    async def ask(frame: Frame) -> str:
+        try:
+            await frame.client.aping(timeout=100.0)
+        except ConnectionError as error:
+            return str(error)
+        return "answered"
+
+    peer = Peer(shop, version="2025-06-18", headers={"accept": "application/json"})
+    await peer.initialize()
+    store = Refusing(monkeypatch, "append")
+    store.is_away = True
     async with asyncio.timeout(10):
-        while logged < 2:
-            logged = len(await stores.events().after(log, publisher.LOG, 0) or ())
-            await asyncio.sleep(0.01)
-    await bus.flush()
-    assert logged == 2
+        reply = await peer.post(peer.call("ask"))
+    assert "cannot be stored" in reply.json()["result"]["content"][0]["text"]

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from django_mcp import log
 from django_mcp.pubsub import bus, channel_layer
 from django_mcp.pubsub.bus import Delivery
 from django_mcp.pubsub.channel_layer import LOCAL, SITE, TYPE
@@ -169,54 +168,15 @@ async def test_messages_reach_other_event_loops_of_the_process() -> None:
     bus._buses.pop(asyncio.get_running_loop())
 
 
-async def test_lost_messages_of_another_worker_are_counted_and_reported(
-    layer: FakeLayer, caplog: pytest.LogCaptureFixture
-) -> None:
-    local_bus = bus.here()
-    received: list[Any] = []
-    gaps: list[int] = []
-    await local_bus.subscribe("one", received.append)
-    local_bus.on_gap = lambda: gaps.append(len(received))
-    for number in (4, 5, 9, 10):
-        layer.incoming.put_nowait(remote_message("one", number=number, a=number))
-    layer.incoming.put_nowait(remote_message("one", number=1, sender="process.new.1", a=0))
-    await until(lambda: len(received) == 5)
-    assert gaps == [2]  # Before the message with the number 9: the first one has no predecessor.
-    with caplog.at_level(logging.WARNING, "django_mcp"):
-        log.repeated.log_counts()
-    assert "Repeated 2 times" in caplog.text  # 6 was logged, 7 and 8 are counted.
-    local_bus.unsubscribe("one", received.append)
-
-
-async def test_bus_that_misses_its_own_heartbeat_joins_the_group_again(
+async def test_bus_whose_layer_was_flushed_is_in_the_group_again(
     layer: FakeLayer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bus, "HEARTBEAT", 0.02)
-    monkeypatch.setattr(bus, "HEARTBEAT_TIMEOUT", 0.01)
+    monkeypatch.setattr(bus, "REFRESH", 0.02)
     local_bus = bus.here()
-    gaps: list[bool] = []
     received: list[Any] = []
-    local_bus.on_gap = lambda: gaps.append(True)
     await local_bus.subscribe("one", received.append)
-    layer.groups.clear()  # As a layer that was flushed: no operation has failed.
+    layer.groups.clear()  # No operation has failed.
     await until(lambda: layer.groups == {SITE: {"channel-0"}})
-    await until(lambda: gaps)
-    local_bus.unsubscribe("one", received.append)
-
-
-async def test_bus_that_receives_its_beats_does_not_join_again(layer: FakeLayer) -> None:
-    local_bus = bus.here()
-    received: list[Any] = []
-    await local_bus.subscribe("one", received.append)
-    layer.groups.clear()
-    for _ in range(3):
-        layer.sent.clear()
-        local_bus._send_heartbeat()
-        await until(lambda: layer.sent)
-        local_bus._receive(layer.sent[-1][1])
-        local_bus._check_heartbeat()
-        await asyncio.sleep(0.01)
-    assert layer.groups == {}
     local_bus.unsubscribe("one", received.append)
 
 

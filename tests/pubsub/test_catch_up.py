@@ -13,7 +13,7 @@ import pytest
 from django_mcp import Server, stores
 from django_mcp.frame.session import address
 from django_mcp.protocol import jsonrpc
-from django_mcp.pubsub import announcements, bus, catch_up, publisher, store_retries
+from django_mcp.pubsub import announcements, bus, catch_up, publisher
 from django_mcp.pubsub.coalescing import INTERVAL
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores import base
@@ -41,7 +41,6 @@ def _shared_store(monkeypatch: pytest.MonkeyPatch, layer: FakeLayer) -> None:
     """Let other workers read and write the store, which this one reads often."""
     monkeypatch.setattr(MemoryEventStore, "is_shared", True)
     monkeypatch.setattr(catch_up, "INTERVAL", 0.02)
-    monkeypatch.setattr(catch_up, "MIN_INTERVAL", 0.01)
 
 
 @pytest.fixture
@@ -96,7 +95,7 @@ async def test_announcements_whose_hints_were_lost_reach_a_listen_stream(shop: S
         assert await nothing_more(stream)
 
 
-async def test_announcement_in_the_log_and_in_a_hint_is_sent_once(
+async def test_announcement_is_sent_once_whether_hint_or_poll_is_first(
     shop: Server, layer: FakeLayer
 ) -> None:
     async with listening(shop) as stream:
@@ -108,10 +107,35 @@ async def test_announcement_in_the_log_and_in_a_hint_is_sent_once(
         # The hint of another worker comes late, when its announcement was read from the log.
         await update_elsewhere(shop, NEWS)
         assert await methods_of(stream, 1) == [UPDATED]
-        late = {**hint, "number": hint["number"] + 1}
-        layer.incoming.put_nowait(remote_message(group) | {"hints": [[group, late]]})
+        layer.incoming.put_nowait(remote_message(group, **hint))
         await until(layer.incoming.empty)
         assert await nothing_more(stream)
+
+
+async def test_hint_of_another_worker_is_read_before_the_next_poll(
+    shop: Server, layer: FakeLayer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with listening(shop) as stream:
+        await asyncio.sleep(0.05)  # The first poll calls everybody.
+        monkeypatch.setattr(catch_up, "INTERVAL", 1000.0)
+        await asyncio.sleep(0.05)
+        group = publisher.of_log(shop, publisher.LOG)
+        await log_elsewhere(shop, TOOLS)  # Its hint is lost.
+        text = jsonrpc.encode(jsonrpc.notification(PROMPTS)).decode()
+        hint = await publisher._append(shop, publisher.LOG, [text])
+        layer.incoming.put_nowait(remote_message(group, **hint))
+        layer.incoming.put_nowait(remote_message(group, **hint))
+        assert await methods_of(stream, 1) == [TOOLS]
+        assert await nothing_more(stream)
+        await stop_following()
+
+
+async def stop_following() -> None:
+    """End the wait for a poll that is far away."""
+    task = catch_up.here()._task
+    assert task is not None
+    task.cancel()
+    await asyncio.wait([task])
 
 
 async def test_earlier_announcements_are_not_sent_to_a_new_stream(shop: Server) -> None:
@@ -145,7 +169,7 @@ async def test_log_that_was_lost_and_is_as_long_again_counts_as_a_change_of_ever
         assert await nothing_more(stream)
 
 
-async def test_hints_of_a_log_that_begins_anew_are_not_taken_for_old_ones(
+async def test_announcement_in_a_log_that_begins_anew_is_sent(
     shop: Server, layer: FakeLayer
 ) -> None:
     async with listening(shop) as stream:
@@ -154,10 +178,7 @@ async def test_hints_of_a_log_that_begins_anew_are_not_taken_for_old_ones(
         await shop.anotify_resource_updated(NEWS)
         assert await methods_of(stream, 1) == [UPDATED]
         await stores.events().forget(publisher.log_of(shop))
-        (hint,) = await publisher._log_updates(shop, [NEWS])
-        bus.here().receive(
-            publisher.of_resource(shop, NEWS), {"method": UPDATED, "uri": NEWS, **hint}
-        )
+        await shop.anotify_resource_updated(NEWS)
         assert await methods_of(stream, 1) == [UPDATED]
 
 
@@ -173,53 +194,45 @@ async def test_announcements_beyond_the_end_of_the_log_count_as_a_change_of_ever
         assert await methods_of(stream, 1) == [UPDATED]
 
 
-async def test_announcement_while_the_store_is_away_is_stored_later(
-    shop: Server, monkeypatch: pytest.MonkeyPatch, layer: FakeLayer
+async def test_announcement_while_the_store_is_away_reaches_connected_clients_and_is_logged_once(
+    shop: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(store_retries, "RETRY_EVERY", 0.02)
-    append, is_away = stores.events().append, True
-
-    async def fail(*args: Any, **options: Any) -> int:
-        if is_away:
-            raise ConnectionError("no store")
-        return await append(*args, **options)
-
     async with listening(shop) as stream:
-        monkeypatch.setattr(stores.events(), "append", fail)
+        with monkeypatch.context() as patched, caplog.at_level(logging.ERROR, "django_mcp"):
+            patched.setattr(stores.events(), "append", away)
+            await shop.anotify_tools_list_changed()
+            await shop.anotify_resource_updated(NEWS)
+            assert await methods_of(stream, 2) == [TOOLS, UPDATED]
+        assert await stores.events().last(publisher.log_of(shop), publisher.LOG) is None
+        await shop.anotify_prompts_list_changed()
         await shop.anotify_tools_list_changed()
-        await shop.anotify_resource_updated(NEWS)
-        assert await methods_of(stream, 2) == [TOOLS, UPDATED]
-        is_away = False
-        log = publisher.log_of(shop)
-        async with asyncio.timeout(10):
-            for name in (publisher.LOG, publisher.UPDATES):
-                while not await stores.events().last(log, name):
-                    await asyncio.sleep(0.01)
+        assert await methods_of(stream, 1) == [TOOLS]
+    assert caplog.text.count("cannot be stored") == 1
+
+
+async def away(*_: Any, **__: Any) -> int:
+    raise ConnectionError("no store")
 
 
 async def test_update_that_cannot_be_stored_does_not_wait_for_the_store_again(
     shop: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_retries, "RETRY_EVERY", 0.02)
-    found: list[str] = []
+    operations: list[str] = []
 
     async def fail(*args: Any, **options: Any) -> int:
-        found.append("append")
+        operations.append("append")
         raise ConnectionError("no store")
 
     async def subscribers(*args: Any) -> dict[str, list[str]]:
-        found.append("subscribers")
+        operations.append("subscribers")
         return {}
 
     async with listening(shop):
         pass  # The server is configured by its first request.
-    with monkeypatch.context() as patched:
-        patched.setattr(stores.events(), "append", fail)
-        patched.setattr(stores.sessions(), "subscribers_of_each", subscribers)
-        await shop.anotify_resource_updated(NEWS)
-        assert found == ["append"]
+    monkeypatch.setattr(stores.events(), "append", fail)
     monkeypatch.setattr(stores.sessions(), "subscribers_of_each", subscribers)
-    await until(lambda: "subscribers" in found)
+    await shop.anotify_resource_updated(NEWS)
+    assert operations == ["append"]
 
 
 async def test_listen_stream_opens_without_a_store_that_has_just_failed(
@@ -244,19 +257,6 @@ async def test_listen_stream_opens_without_a_store_that_has_just_failed(
     assert attempts == 1  # For two logs.
 
 
-async def test_announcement_of_a_worker_without_streams_is_stored_later(
-    shop: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store_retries, "RETRY_EVERY", 0.02)
-    async with listening(shop):
-        pass  # The server is configured by its first request.
-    fail_first(monkeypatch, "append", 2)
-    await shop.anotify_resource_updated(NEWS)
-    async with asyncio.timeout(10):
-        while not await stores.events().last(publisher.log_of(shop), publisher.UPDATES):
-            await asyncio.sleep(0.01)
-
-
 async def test_store_that_fails_is_read_again_and_logged_once(
     shop: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -273,7 +273,7 @@ async def test_nothing_is_read_when_no_stream_is_open(shop: Server) -> None:
         pass
     await until(lambda: catch_up.here()._task is None)
     assert catch_up.here()._followed == {}
-    assert bus.here().logs == {}
+    assert bus.here()._receivers == {}
     assert announcements.here()._logs == {}
 
 
@@ -308,18 +308,22 @@ async def test_messages_whose_hints_were_lost_reach_a_get_stream(shop: Server) -
         assert await nothing_more(stream)
 
 
-async def test_get_stream_of_a_deleted_session_ends_after_a_gap(shop: Server) -> None:
+async def test_get_stream_of_a_session_that_was_deleted_elsewhere_ends(shop: Server) -> None:
     peer = Peer(shop)
     await peer.initialize()
     async with peer.stream() as stream:
-        await stores.sessions().delete(peer.session or "")  # On another worker, whose hint is lost.
-        catch_up.here().gap()
+        # On another worker, whose hint is lost.
+        await stores.sessions().delete(peer.session or "")
+        await stores.events().forget(address(peer.session))
         async with asyncio.timeout(10):
             while await stream.event() is not None:
                 pass
 
 
-async def test_call_that_was_cancelled_elsewhere_ends_after_a_gap(shop: Server) -> None:
+async def test_call_that_was_cancelled_elsewhere_ends_although_the_hint_is_lost(
+    shop: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handler, "READ_EVERY", 0.1)
     ended = asyncio.Event()
 
     @shop.tool
@@ -337,9 +341,8 @@ async def test_call_that_was_cancelled_elsewhere_ends_after_a_gap(shop: Server) 
     session = await stores.sessions().load(peer.session or "")
     assert session is not None
     await handler._note(session, [key_of("mine")])
-    while not ended.is_set():
-        catch_up.here().gap()
-        await asyncio.sleep(0.02)
+    async with asyncio.timeout(10):
+        await ended.wait()
     await call
 
 

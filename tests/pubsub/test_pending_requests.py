@@ -28,7 +28,6 @@ def _other_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """Deliver responses as a worker does which has the store in common with the one that waits."""
     monkeypatch.setattr(MemoryEventStore, "is_shared", True)
     monkeypatch.setattr(catch_up, "INTERVAL", 0.02)
-    monkeypatch.setattr(catch_up, "MIN_INTERVAL", 0.01)
     monkeypatch.setattr(bus, "deliver_here", lambda address, message: None)
 
 

@@ -361,7 +361,7 @@ async def test_notification_is_sent_even_if_the_event_store_fails(
             await shop.anotify_tools_list_changed()
             await shop.anotify_resource_updated("shop://news")
         assert [await next_method(stream), await next_method(stream)] == [TOOLS, UPDATED]
-    assert "cannot be appended" in caplog.text
+    assert "cannot be stored" in caplog.text
 
 
 def test_notification_without_a_publisher_is_ignored(

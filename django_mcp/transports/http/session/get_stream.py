@@ -11,7 +11,7 @@ import asyncio
 import logging
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,8 @@ from django_mcp.protocol import jsonrpc, sse
 from django_mcp.protocol.revisions import BY_VERSION, Feature
 from django_mcp.protocol.sse import EventId
 from django_mcp.protocol.subscriptions import UPDATED
-from django_mcp.pubsub import announcements, bus, catch_up, coalescing, publisher
+from django_mcp.pubsub import announcements, bus, catch_up, publisher
+from django_mcp.pubsub.coalescing import Coalescer
 from django_mcp.runtime import background
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.server.server import Server
@@ -112,7 +113,8 @@ class SessionStream(SseStream, ABC):
 
     def _reload_again(self) -> None:
         self._reloading = None
-        self._missed()
+        if not self.gone:
+            background.spawn(self._reload())
 
     def _use(self, session: Session | None) -> None:
         """Read for the session as it is now: clients open streams while they initialize."""
@@ -150,19 +152,12 @@ class SessionStream(SseStream, ABC):
         if publisher.is_logged():
             self._followed = stream
             catch_up.here().follow(self._session.address, stream, self._stored)
-            catch_up.here().watch_gaps(self._missed)
 
     def _unfollow(self) -> None:
         catch_up.here().unfollow(self._session.address, self._followed, self._stored)
-        catch_up.here().unwatch_gaps(self._missed)
 
     def _stored(self, _: int | None) -> None:
         self._wake()
-
-    def _missed(self) -> None:
-        """Look at the session again: messages about it were lost."""
-        if not self.gone:
-            background.spawn(self._reload())
 
     async def _send_stored(self, text: str, event_id: str) -> None:
         """Send an event of the store, at the pace of the client."""
@@ -199,8 +194,8 @@ class StandaloneStream(SessionStream):
         self._is_subscribed = False
         self._renewed_at = self._loop.time()
         self._has_log_news = True
-        self._read_at = float("-inf")
-        self._delayed: asyncio.TimerHandle | None = None
+        self._has_outbox_news = True
+        self._coalescer = Coalescer(self._read_soon)
         self._active = ActiveStream(
             self._session.id,
             self._name,
@@ -233,11 +228,26 @@ class StandaloneStream(SessionStream):
             await self.finish(sse.retry(RETRY) if is_primed else b"")
         finally:
             self._keepalive.stop()
+            self._coalescer.close()
             self._unfollow()
             self._unsubscribe_from_broadcasts()
             here.unsubscribe(group, self._receive_event)
             # The server may cancel this task, and the lease has to be released all the same.
             background.spawn(self._close())
+
+    def _follow(self, stream: str) -> None:
+        super()._follow(stream)
+        if self._followed:
+            catch_up.here().follow(self._session.address, self._name, self._kept)
+
+    def _unfollow(self) -> None:
+        super()._unfollow()
+        catch_up.here().unfollow(self._session.address, self._name, self._kept)
+
+    def _kept(self, number: int | None) -> None:
+        """Look at the session if the store has lost this stream, as when the session has ended."""
+        if number is None and not self.gone:
+            background.spawn(self._reload())
 
     async def _subscribe_to_broadcasts(self) -> None:
         self._is_subscribed = True
@@ -246,12 +256,6 @@ class StandaloneStream(SessionStream):
     def _unsubscribe_from_broadcasts(self) -> None:
         if self._is_subscribed:
             announcements.here().unsubscribe(self._server, None, self._receive_broadcast)
-
-    def tick(self, now: float, *, ping: bool) -> None:
-        """Check the stream now and then, and read the log in case a hint was lost."""
-        checked_at = self._checked_at
-        super().tick(now, ping=ping)
-        self._has_log_news |= self._checked_at != checked_at
 
     @property
     def _may_send(self) -> bool:
@@ -295,7 +299,7 @@ class StandaloneStream(SessionStream):
     def _receive_event(self, message: bus.Message) -> None:
         match message["event"]:
             case "posted":
-                self._wake_soon()
+                self._coalescer.add(publisher.OUTBOX)
             case "ended":
                 self.end()
             case "taken_over" if message["by"] != self.principal.key:
@@ -307,47 +311,25 @@ class StandaloneStream(SessionStream):
                 self._active.receive(message)
 
     def _receive_broadcast(self, message: bus.Message) -> None:
-        """Send a message for every session; if earlier ones are missing, read them first."""
-        number, position = message["number"], self._active.position
-        if not self._may_send or not publisher.supports(self._session, message["method"]):
-            return
-        if message.get("is_log_unknown"):
-            self._has_log_news = True
-            self._wake_soon()
-        elif number is None:
+        """Read the log, or send a message for every session that is in no log."""
+        if message["number"] is not None or "is_log_unknown" in message:
+            self._coalescer.add(publisher.LOG)
+        elif self._may_send and publisher.supports(self._session, message["method"]):
             self.enqueue(sse.event(message["text"]))
-        elif self._must_read(message["method"]) or position is None or number != position + 1:
+
+    def _read_soon(self, news: Hashable) -> None:
+        if news == publisher.LOG:
             self._has_log_news = True
-            self._wake_soon()
         else:
-            self._active.position = number
-            self.enqueue(sse.event(message["text"], id=self._id))
-            if message["method"] in publisher.METHODS:
-                self._read_at = self._loop.time()
-
-    def _must_read(self, method: str) -> bool:
-        """Whether earlier messages have to be read first, or equal ones are to be merged."""
-        is_repeated = self._loop.time() - self._read_at < coalescing.INTERVAL
-        is_repeated = is_repeated and method in publisher.METHODS
-        return self._reader is not None or self._delayed is not None or is_repeated
-
-    def _wake_soon(self) -> None:
-        """Read now, or at the end of the interval in which equal messages are sent once."""
-        if self._delayed is None:
-            delay = self._read_at + coalescing.INTERVAL - self._loop.time()
-            if delay <= 0 and self._reader is None:
-                self._wake()
-            else:
-                self._delayed = self._loop.call_later(max(delay, 0), self._end_delay)
-
-    def _end_delay(self) -> None:
-        self._delayed = None
+            self._has_outbox_news = True
         self._wake()
+
+    def _stored(self, _: int | None) -> None:
+        self._read_soon(publisher.OUTBOX)
 
     async def _read(self) -> None:
         if not self._may_send or not await self._is_of_caller():
             return
-        self._read_at = self._loop.time()
         if self._resumed is not None:
             await self._replay(self._resumed)
             self._resumed = None
@@ -358,7 +340,9 @@ class StandaloneStream(SessionStream):
             except BaseException:
                 self._has_log_news = True
                 raise
-        await self._send_outbox()
+        if self._has_outbox_news or self._has_unsent:
+            self._has_outbox_news = False
+            await self._send_outbox()
 
     async def _is_of_caller(self) -> bool:
         """Whether no principal has taken the session over, whose messages these would be."""
@@ -396,21 +380,32 @@ class StandaloneStream(SessionStream):
             self.enqueue(sse.priming(self._id))
 
     async def _read_log(self) -> None:
-        position, newest = self._active.position, await publisher.position(self._server)
+        position = self._active.position
         if position is None:
-            self._active.position = newest
+            self._active.position = await publisher.position(self._server)
             self._write_initial_notifications()
             return
-        if newest == position:
-            return
-        # All of them if the log has started anew since.
-        after, log = position if newest > position else 0, publisher.log_of(self._server)
-        events = await stores.events().after(log, publisher.LOG, after) or []
+        events = announcements.here().recent_after(self._server, position)
+        if events is None:
+            events = await self._stored_after(position)
         for event in deduplicate(events):
             self._active.position = event.number
             if publisher.supports(self._session, method_of(event.data)):
                 await self._send_stored(event.data, self._id)
-        self._active.position = events[-1].number if events else newest
+        if events:
+            self._active.position = events[-1].number
+
+    async def _stored_after(self, position: int) -> list[Event]:
+        newest = await publisher.position(self._server)
+        if newest == position:
+            return []
+        # All of them if the log has started anew since.
+        after = position if newest > position else 0
+        log = publisher.log_of(self._server)
+        events = await stores.events().after(log, publisher.LOG, after) or []
+        if not events:
+            self._active.position = newest
+        return events
 
     def _write_initial_notifications(self) -> None:
         """Send the first notifications of a session, which replace everything before them."""

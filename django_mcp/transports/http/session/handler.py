@@ -10,7 +10,6 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -31,7 +30,7 @@ from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestI
 from django_mcp.protocol.limits import quoted
 from django_mcp.protocol.revisions import BY_VERSION, Feature, Revision, Statefulness
 from django_mcp.protocol.sse import EventId
-from django_mcp.pubsub import bus, catch_up, channel_layer, publisher
+from django_mcp.pubsub import bus, channel_layer, publisher
 from django_mcp.pubsub.pending_requests import ResponseRoute, deliver
 from django_mcp.runtime import background, pools, request_scope
 from django_mcp.runtime.request_scope import Scope
@@ -365,11 +364,9 @@ def _engine() -> SessionEngine:
     return SessionEngine(site.get(), stores.sessions(), is_shared=True)
 
 
-LOOK_EVERY = 50
-"""Ticks of a call's monitor, which make 2.5 seconds, after which a call looks whether another
-worker has cancelled it, while the channel layer fails."""
-TOUCH = 20.0
-"""Seconds after which a running call says that its session is used, at the latest."""
+READ_EVERY = 4.0
+"""Seconds after which a running call reads its session, which says that it is used, and whether
+another worker has cancelled the call: the hint of that may be lost."""
 INITIALIZED, CANCELLED = "notifications/initialized", "notifications/cancelled"
 ENDED, GIVEN_UP = "The session has ended", session_engine.GIVEN_UP
 TAKEN_OVER = "The caller of the session has logged in"
@@ -467,40 +464,30 @@ class SessionCall(InFlightRequest):
 class SessionCallMonitor(CallMonitor):
     """A CallMonitor which also receives the events of the session, once the call takes long."""
 
-    _touch_at = 2
-    """The tick at which the session is touched. At first the interval is not known, because most
+    _read_at = 2
+    """The tick at which the session is read. At first the interval is not known, because most
     calls are over by then."""
 
     def __init__(self, call: SessionCall, receive: Receive, frame: Frame) -> None:
         super().__init__(receive, frame, call.exchange)
         self._call = call
-        self._joining: asyncio.Task[None] | None = None
-
-    def _touch_soon(self) -> None:
-        interval = max(1, int(min(TOUCH, stores.sessions().touch_interval) / TICK))
-        if self._ticks >= interval:
-            background.spawn(self._touch())
-        self._touch_at = self._ticks // interval * interval + interval
-
-    async def _touch(self) -> None:
-        """Keep the session alive while the call runs, whatever else its client does."""
-        with suppress(StoreUnavailable):  # It is logged, and the next touch follows.
-            await stores.sessions().touch(self._call.session_id)
+        self._reading: asyncio.Task[None] | None = None
+        """Subscribes to the session, and then reads it now and then."""
 
     def tick(self) -> None:
         super().tick()
         self._call.exchange.tick()
-        if self._ticks >= self._touch_at:
-            self._touch_soon()
-        if self._joining is None and self._waiting is not None:
-            self._joining = background.create_task(self._join())
-        if self._ticks % LOOK_EVERY == 0 and bus.here().is_failing:
-            self._missed()
+        if self._waiting is not None and self._reading is None:
+            self._reading = background.create_task(self._join())
+        if self._ticks >= self._read_at:
+            self._read_again()
 
-    def _missed(self) -> None:
-        """Read what messages about the session said that may be lost."""
-        if self._joining is not None and self._joining.done():
-            self._joining = background.create_task(self._read_session())
+    def _read_again(self) -> None:
+        interval = max(1, int(min(READ_EVERY, stores.sessions().touch_interval) / TICK))
+        is_due = self._ticks >= interval
+        if is_due and self._reading is not None and self._reading.done():
+            self._reading = background.create_task(self._read_session())
+        self._read_at = self._ticks // interval * interval + interval
 
     def end(self, reason: str) -> None:
         super().end(reason)
@@ -511,13 +498,11 @@ class SessionCallMonitor(CallMonitor):
 
     def stop(self) -> None:
         super().stop()
-        if self._joining is not None:
-            self._joining.cancel()
-            catch_up.here().unwatch_gaps(self._missed)
+        if self._reading is not None:
+            self._reading.cancel()
             bus.here().unsubscribe(publisher.of_session(self._call.session), self._receive_event)
 
     async def _join(self) -> None:
-        catch_up.here().watch_gaps(self._missed)
         await bus.here().subscribe(publisher.of_session(self._call.session), self._receive_event)
         # Apply what other workers, and other threads, published before this one subscribed.
         await self._read_session()

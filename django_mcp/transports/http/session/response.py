@@ -210,7 +210,12 @@ class SessionExchange(HttpExchange):
         await super()._drain()
 
     def _post(self, message: dict[str, Any]) -> None:
-        background.spawn_accepted(publisher.post_to_outbox(self.route.session.address, message))
+        background.spawn_accepted(self._post_to_outbox(message))
+
+    async def _post_to_outbox(self, message: dict[str, Any]) -> None:
+        is_stored = await publisher.post_to_outbox(self.route.session.address, message)
+        if not is_stored and "id" in message:
+            self.abandon("The request cannot be stored for the client")
 
     async def _close_connection(self) -> None:
         """End the response, but not the stream: later events are only logged."""

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from django_mcp import Server, stores
-from django_mcp.frame.session import address
+from django_mcp.frame.session import Session, address
 from django_mcp.transports.http import sse_stream
 from django_mcp.transports.http.session import get_stream, handler
 from tests.memory_stores import Configure
@@ -80,7 +80,7 @@ async def test_open_stream_is_kept_in_the_event_store(
 async def test_running_call_resets_the_idle_timeout(
     clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handler, "TOUCH", 0.1)
+    monkeypatch.setattr(handler, "READ_EVERY", 0.1)
     server, may_end, store = Server("slow"), asyncio.Event(), stores.sessions()
 
     @server.tool
@@ -88,22 +88,23 @@ async def test_running_call_resets_the_idle_timeout(
         await may_end.wait()
         return "waited"
 
-    touched: list[str] = []
-    touch = store.touch
+    used: list[str] = []
+    load = store.load
 
-    async def spy(session_id: str) -> None:
-        await touch(session_id)
-        touched.append(session_id)
+    async def spy(session_id: str) -> Session | None:
+        session = await load(session_id)
+        used.append(session_id)
+        return session
 
-    monkeypatch.setattr(store, "touch", spy)
+    monkeypatch.setattr(store, "load", spy)
     peer = Peer(server)
     await peer.initialize()
     call = asyncio.ensure_future(peer.post(peer.call("wait")))
     for _ in range(3):
-        seen = len(touched)
+        seen = len(used)
         clock[0] += TIMEOUT * 0.7
         async with asyncio.timeout(20):
-            while len(touched) < seen + 2:
+            while len(used) < seen + 2:
                 await asyncio.sleep(0.01)
     may_end.set()
     assert (await call).status == 200
