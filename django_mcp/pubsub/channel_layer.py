@@ -61,6 +61,11 @@ def process() -> str:
     return LOCAL + sha256(f"{_START}.{os.getpid()}".encode()).hexdigest()[:16]
 
 
+def envelope(hints: list[list[Any]]) -> dict[str, Any]:
+    """A message of the layer with hints, each of them a group and its message."""
+    return {"type": TYPE, "from": process(), "hints": hints}
+
+
 class CircuitBreaker:
     """Refuses hints for what has failed a moment ago, and then allows one attempt at a time."""
 
@@ -157,7 +162,7 @@ class HintSender:
         try:
             while self._waiting:
                 await self._pause()
-                message = {"type": TYPE, "from": process(), "hints": self._take()}
+                message = envelope(self._take())
                 await attempt(lambda layer, sent=message: layer.group_send(SITE, sent))  # type: ignore[misc]
         finally:
             self._task = None

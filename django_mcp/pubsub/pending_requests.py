@@ -1,14 +1,15 @@
 """Requests to the client of a session, whose response may reach any worker.
 
-The id of a request is a signed mailbox address, bound to the session and its principal: the worker
-which receives the response can deliver it, and nobody can respond for another client. On another
-worker than the one that waits, the response is stored in the event store, and a hint is published.
+The id of a request is the encrypted name of what waits for its response, bound to the session and
+its principal: nobody can respond for another client. On another worker than the one that waits, the
+response is stored in the event store, and a hint is published.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
 Write = Callable[[dict[str, Any]], None]
 
-MAILBOX = "mailbox"
-"""What the ids of requests to the client are signed for."""
+REQUEST = "mailbox"
+"""What the ids of requests to the client are encrypted for."""
 RESPONSE = "response"
 """What stored responses are encrypted for."""
 
@@ -47,74 +48,85 @@ class ResponseRoute(NamedTuple):
     session: Session
 
     async def open(self, receiver: bus.Receiver, /) -> tuple[str, Callable[[], object]]:
-        here = bus.here()
-        address = await here.open_mailbox(receiver)
+        expected = ExpectedResponse(self, secrets.token_urlsafe(12), receiver)
         principal, session = self.session.principal, self.session.address
-        request_id = self.server.sign(MAILBOX, principal, address, session)
-        if not stores.events().is_shared:
-            return request_id, lambda: here.close_mailbox(address)
-        stored = StoredResponse(self, address, receiver)
-        await here.subscribe(stored.group, stored.hinted)
-        catch_up.here().follow(session, stored.stream, stored.changed)
+        request_id = self.server.sign(REQUEST, principal, expected.name, session)
+        try:
+            await expected.open()
+        except BaseException:
+            expected.close()
+            raise
+        return request_id, expected.close
 
-        def close() -> None:
-            here.close_mailbox(address)
-            here.unsubscribe(stored.group, stored.hinted)
-            catch_up.here().unfollow(session, stored.stream, stored.changed)
-
-        return request_id, close
-
-    def address(self, request_id: Any) -> str | None:
-        """The mailbox address in an id that this client received, or None for any other id."""
+    def name_in(self, request_id: Any) -> str | None:
+        """The name in an id that this client received, or None for any other id."""
         if not isinstance(request_id, str):
             return None
         principal, session = self.session.principal, self.session.address
-        return self.server.unsign(MAILBOX, principal, request_id, session)
+        return self.server.unsign(REQUEST, principal, request_id, session)
 
 
-class StoredResponse:
-    """A response in the event store: the only event of a stream that is named after its mailbox.
+class ExpectedResponse:
+    """A response: a message to its group in the process that waits, or an event of the store.
 
-    It is encrypted, because nothing but the waiting call may read what the client's user says.
+    The event is the only one of its stream. It is encrypted, because nothing but the waiting call
+    may read what the client's user says.
     """
 
     def __init__(
-        self, route: ResponseRoute, address: str, receiver: bus.Receiver | None = None
+        self, route: ResponseRoute, name: str, receiver: bus.Receiver | None = None
     ) -> None:
-        mailbox = address.rpartition("/")[2]
-        self.stream = f"response.{mailbox}"
-        self.group = bus.group("response", mailbox)
+        self.name = name
+        self._stream = f"response.{name}"
+        self._group = bus.group("response", name)
         self._route = route
-        self._mailbox = mailbox
         self._receiver = receiver
 
-    async def write(self, payload: Json) -> None:
+    async def open(self) -> None:
+        """Wait for the response; ``close`` must follow."""
+        await bus.here().subscribe(self._group, self._receive)
+        if stores.events().is_shared:
+            catch_up.here().follow(self._route.session.address, self._stream, self._changed)
+
+    def close(self) -> None:
+        bus.here().unsubscribe(self._group, self._receive)
+        catch_up.here().unfollow(self._route.session.address, self._stream, self._changed)
+
+    def deliver_here(self, payload: Json) -> bool:
+        """Deliver it in this process; whether somebody waits for it there."""
+        return bus.publish_here(self._group, {"payload": payload})
+
+    async def store(self, payload: Json) -> None:
+        """Store it for the process that waits."""
         server, session = self._route
         text = jsonrpc.encode(payload).decode()
-        data = server.sign(RESPONSE, session.principal, text, session.address, self._mailbox)
-        await stores.events().append(session.address, self.stream, [data])
-        bus.publish_soon(self.group, {"event": "response"})
-        await stores.events().close(session.address, self.stream)
+        data = server.sign(RESPONSE, session.principal, text, session.address, self.name)
+        await stores.events().append(session.address, self._stream, [data])
+        bus.publish_soon(self._group, {"event": "response"})
+        await stores.events().close(session.address, self._stream)
 
-    def hinted(self, _: bus.Message) -> None:
-        background.spawn(self._read())
+    def _receive(self, message: bus.Message) -> None:
+        if "payload" not in message:
+            background.spawn(self._read())
+        elif self._receiver is not None:
+            self._receiver(message["payload"])
 
-    def changed(self, number: int | None) -> None:
+    def _changed(self, number: int | None) -> None:
         if number:
             background.spawn(self._read())
 
     async def _read(self) -> None:
         server, session = self._route
         try:
-            events = await stores.events().after(session.address, self.stream, 0) or ()
+            events = await stores.events().after(session.address, self._stream, 0) or ()
         except Exception:
             problem = "A client's response cannot be read from the store; trying again"
             log_repeated(logging.ERROR, problem, exc_info=True)
-            catch_up.here().read_again(session.address, self.stream)
+            catch_up.here().read_again(session.address, self._stream)
             return
         for event in events:
             text = server.unsign(
-                RESPONSE, session.principal, event.data, session.address, self._mailbox
+                RESPONSE, session.principal, event.data, session.address, self.name
             )
             if text is not None and self._receiver is not None:
                 self._receiver(jsonrpc.decode(text))
@@ -195,25 +207,26 @@ def read(response: Json) -> Any:
     return response["result"]
 
 
-async def deliver(route: ResponseRoute, response: Response) -> bus.Delivery | None:
+async def deliver(route: ResponseRoute, response: Response) -> bool | None:
     """Deliver the client's response; None for an id that it never received.
 
     A response which comes too late is dropped (CANC-08). One for another worker is stored, where
-    that finds it whatever becomes of the channel layer; only without a store it is sent directly.
+    that finds it whatever becomes of the channel layer; False if the store fails.
     """
-    if (address := route.address(response.id)) is None:
+    name = route.name_in(response.id)
+    if name is None:
         return None
     payload = payload_of(response)
-    if (delivery := bus.deliver_here(address, payload)) is not None:
-        return delivery
-    if stores.events().is_shared:
-        try:
-            await StoredResponse(route, address).write(payload)
-            return bus.Delivery.SENT
-        except Exception:
-            text = "A client's response cannot be stored for the worker that waits for it"
-            log_repeated(logging.ERROR, text, exc_info=True)
-    return await bus.send(address, payload)
+    expected = ExpectedResponse(route, name)
+    if expected.deliver_here(payload) or not stores.events().is_shared:
+        return True
+    try:
+        await expected.store(payload)
+    except Exception:
+        text = "A client's response cannot be stored for the worker that waits for it"
+        log_repeated(logging.ERROR, text, exc_info=True)
+        return False
+    return True
 
 
 def payload_of(response: Response) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp.pubsub import bus, channel_layer
+from django_mcp.pubsub import channel_layer, layer_channel
 from django_mcp.pubsub.channel_layer import TYPE, CircuitBreaker
 from tests.waiting import until
 
@@ -22,8 +22,6 @@ class FakeLayer:
         self.error: Exception | None = None
         """What every operation raises but receiving."""
         self.hangs = False
-        self.acknowledges = True
-        """Whether other processes acknowledge what is sent to their mailboxes."""
         self.attempts = 0
         self.receiving = 0
 
@@ -41,12 +39,6 @@ class FakeLayer:
     async def group_send(self, group: str, message: Any) -> None:
         await self._use()
         self.sent.append((group, message))
-
-    async def send(self, channel: str, message: Any) -> None:
-        await self._use()
-        self.sent.append((channel, message))
-        if self.acknowledges and "reply" in message:
-            self.incoming.put_nowait(acknowledgement(message))
 
     async def receive(self, channel: str) -> Any:
         self.receiving += 1
@@ -78,18 +70,11 @@ async def layer(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeLayer]:
     monkeypatch.setattr(channel_layer, "shared", lambda: layer)
     monkeypatch.setattr(channel_layer, "breaker", CircuitBreaker())
     monkeypatch.setattr(channel_layer, "FAIL_FAST", 0.05)
-    monkeypatch.setattr(bus, "PAUSE", 0.01)
-    monkeypatch.setattr(bus, "LINGER", 0.01)
+    monkeypatch.setattr(layer_channel, "PAUSE", 0.01)
+    monkeypatch.setattr(layer_channel, "LINGER", 0.01)
     yield layer
     layer.hangs, layer.error = False, None
     await until(lambda: layer.receiving == 0)
-
-
-def acknowledgement(message: Any, *, delivered: bool = True) -> dict[str, Any]:
-    """What another process sends when it has received a message to a mailbox."""
-    mailbox = message["reply"].rpartition("/")[2]
-    described = {"type": TYPE, "mailbox": mailbox, "id": f"answer to {message['id']}"}
-    return {**described, "message": {"delivered": delivered}}
 
 
 def remote_message(group: str, **message: Any) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from channels.exceptions import ChannelFull
 from django_mcp import Frame, Server, stores
 from django_mcp.frame.session import address
 from django_mcp.pubsub import bus, channel_layer
-from django_mcp.pubsub.bus import Delivery
 from django_mcp.pubsub.channel_layer import SITE
 from django_mcp.stores.memory import MemoryEventStore
 from tests.memory_stores import configure
@@ -129,13 +128,13 @@ async def test_one_attempt_at_a_time_is_made_after_a_failure() -> None:
     assert breaker.allows_hint()
 
 
-async def test_full_channel_is_unreachable_but_no_failure_of_the_layer(
+async def test_full_channel_refuses_but_is_no_failure_of_the_layer(
     layer: FakeLayer, caplog: pytest.LogCaptureFixture
 ) -> None:
     layer.error = ChannelFull()
     with caplog.at_level(logging.WARNING, "django_mcp"):
         for _ in range(3):
-            assert await bus.send("elsewhere/box", {"a": 1}) is Delivery.UNREACHABLE
+            assert not await bus.send_to_others("one", {"a": 1})
     assert not channel_layer.breaker.is_open
     assert caplog.text.count("The channel layer is full") == 1
 

@@ -12,8 +12,12 @@ from django_mcp import Server, registry, stores
 from django_mcp.frame.session import Session
 from django_mcp.protocol.jsonrpc import Response
 from django_mcp.pubsub import bus, catch_up
-from django_mcp.pubsub.bus import Delivery
-from django_mcp.pubsub.pending_requests import PendingRequests, ResponseRoute, deliver
+from django_mcp.pubsub.pending_requests import (
+    ExpectedResponse,
+    PendingRequests,
+    ResponseRoute,
+    deliver,
+)
 from django_mcp.stores.memory import MemoryEventStore
 from tests.memory_stores import configure
 from tests.pubsub.failing_store import fail_first
@@ -28,7 +32,7 @@ def _other_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """Deliver responses as a worker does which has the store in common with the one that waits."""
     monkeypatch.setattr(MemoryEventStore, "is_shared", True)
     monkeypatch.setattr(catch_up, "INTERVAL", 0.02)
-    monkeypatch.setattr(bus, "deliver_here", lambda address, message: None)
+    monkeypatch.setattr(ExpectedResponse, "deliver_here", lambda expected, payload: False)
 
 
 @pytest.fixture
@@ -58,7 +62,7 @@ async def test_response_is_found_by_its_hint(
 ) -> None:
     monkeypatch.setattr(catch_up, "INTERVAL", 1000.0)
     waiting = Waiting(route)
-    assert await deliver(route, await waiting.response()) is Delivery.SENT
+    assert await deliver(route, await waiting.response())
     assert await waiting.task == {"said": "secret word"}
 
 
@@ -66,10 +70,10 @@ async def test_response_is_found_by_its_hint(
 async def test_response_is_found_in_the_store_without_a_hint(
     route: ResponseRoute, layer: FakeLayer, error: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bus, "_publish_here", lambda name, message: None)
+    monkeypatch.setattr(bus, "publish_here", lambda name, message: False)
     layer.error = error
     waiting = Waiting(route)
-    assert await deliver(route, await waiting.response()) is Delivery.SENT
+    assert await deliver(route, await waiting.response())
     assert await waiting.task == {"said": "secret word"}
 
 
@@ -80,7 +84,7 @@ async def test_layer_that_hangs_holds_up_neither_the_poster_nor_the_call(
     response = await waiting.response()
     layer.hangs = True
     async with asyncio.timeout(0.9):  # Less than the limit of a hint.
-        assert await deliver(route, response) is Delivery.SENT
+        assert await deliver(route, response)
         assert await waiting.task == {"said": "secret word"}
 
 
@@ -105,9 +109,7 @@ async def test_stored_response_is_encrypted(
 async def test_forged_response_in_the_store_is_ignored(route: ResponseRoute) -> None:
     waiting = Waiting(route)
     response = await waiting.response()
-    address = route.address(response.id)
-    assert address is not None
-    name = f"response.{address.rpartition('/')[2]}"
+    name = f"response.{route.name_in(response.id)}"
     await stores.events().append(route.session.address, name, ['{"result": {"said": "forged"}}'])
     await asyncio.sleep(0.1)
     assert not waiting.task.done()
@@ -115,41 +117,20 @@ async def test_forged_response_in_the_store_is_ignored(route: ResponseRoute) -> 
     assert await waiting.task == {"said": "secret word"}
 
 
-async def test_response_is_sent_directly_if_the_store_fails(
-    route: ResponseRoute,
-    layer: FakeLayer,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+async def test_response_that_cannot_be_stored_is_refused_at_once(
+    route: ResponseRoute, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fail(*_: Any) -> int:
         raise ConnectionError("no store")
 
     waiting = Waiting(route)
     response = await waiting.response()
-    monkeypatch.setattr(stores.events(), "append", fail)
-    with caplog.at_level(logging.ERROR, "django_mcp"):
-        assert await deliver(route, response) is Delivery.SENT
-    ((_, sent),) = layer.sent
-    assert sent["message"] == {"result": {"said": "secret word"}}
-    layer.incoming.put_nowait(sent)
-    assert await waiting.task == {"said": "secret word"}
+    with monkeypatch.context() as patched, caplog.at_level(logging.ERROR, "django_mcp"):
+        patched.setattr(stores.events(), "append", fail)
+        assert await deliver(route, response) is False
     assert "cannot be stored" in caplog.text
-
-
-async def test_response_that_cannot_be_stored_nor_sent_is_unreachable_at_once(
-    route: ResponseRoute, layer: FakeLayer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def fail(*_: Any) -> int:
-        raise ConnectionError("no store")
-
-    waiting = Waiting(route)
-    response = await waiting.response()
-    monkeypatch.setattr(stores.events(), "append", fail)
-    layer.error = ConnectionError("away")
-    assert await deliver(route, response) is Delivery.UNREACHABLE
-    waiting.task.cancel()
-    await asyncio.wait([waiting.task])
-    layer.error = None
+    assert await deliver(route, response)  # The client sends it again.
+    assert await waiting.task == {"said": "secret word"}
 
 
 async def test_response_that_could_not_be_read_is_read_again(

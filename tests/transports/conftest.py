@@ -21,4 +21,3 @@ async def desk() -> AsyncIterator[Desk]:
     for _ in range(20):
         await asyncio.sleep(0)
     assert bus.here()._receivers == {}
-    assert bus.here()._mailboxes == {}

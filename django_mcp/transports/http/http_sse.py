@@ -1,12 +1,14 @@
 """HTTP+SSE, the transport of the first revision: a stream to read from, an endpoint to post to.
 
 The connection is the session (T-SSE-07): it has no id, cannot be resumed, and ends with its
-stream. The URI to post to contains a signed mailbox address: any worker can forward a POST.
+stream. The URI to post to contains its encrypted name: any worker can forward a POST, over the
+channel layer alone.
 """
 
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, quote
@@ -16,7 +18,7 @@ from django_mcp.auth.authentication import Authentication
 from django_mcp.auth.resource import path_in_site, site_prefix
 from django_mcp.log import log_repeated
 from django_mcp.protocol import jsonrpc, sse
-from django_mcp.pubsub import bus
+from django_mcp.pubsub import bus, channel_layer
 from django_mcp.runtime import background
 from django_mcp.server.server import Server
 from django_mcp.transports.connection.connection import Connection
@@ -27,11 +29,11 @@ from django_mcp.transports.http.response import HttpExchange
 from django_mcp.transports.http.sse_stream import AuthenticatedRequest, SseStream
 
 KEY = "key"
-"""The query parameter with the signed mailbox address of the connection."""
+"""The query parameter with the encrypted name of the connection."""
 IDLE_AFTER = 3.0
 """Seconds without a message after which the process may end a connection when it stops."""
 PURPOSE = "http_sse"
-"""What the address is signed for. No other principal can post to a connection."""
+"""What the name is encrypted for. No other principal can post to a connection."""
 
 
 class HttpSseConsumer(HttpConsumer):
@@ -66,8 +68,8 @@ class HttpSseConsumer(HttpConsumer):
             connection = Connection(self.server, stream, caller, scheme="sse")
             await stream.serve(connection, self._uri)
 
-    def _uri(self, address: str) -> str:
-        key = self.server.sign(PURPOSE, self.principal.key, address)
+    def _uri(self, name: str) -> str:
+        key = self.server.sign(PURPOSE, self.principal.key, name)
         scope = self.request.scope
         parent = path_in_site(scope).rstrip("/").rpartition("/")[0]
         return f"{site_prefix(scope)}{parent}/{MESSAGES}?{KEY}={quote(key, safe='')}"
@@ -79,28 +81,38 @@ class HttpSseConsumer(HttpConsumer):
             await late
         body = self.request.content
         self.request.check_media_types()
-        address = self._address()
+        name = self._name()
         jsonrpc.decode_received(body)
-        delivery = await bus.send(address, {"body": body.decode()})
-        if delivery is bus.Delivery.CLOSED:
-            raise HttpError(404, "This connection has ended")
-        if delivery is bus.Delivery.UNREACHABLE:
-            text = "A message cannot be delivered to another worker: %s"
-            log_repeated(logging.ERROR, text, bus.REMEDY)
-            raise HttpError(
-                503, "The worker of this connection cannot be reached", ((b"retry-after", b"1"),)
-            )
+        await _forward(group_of(name), {"body": body.decode()})
         await HttpExchange(self.send_message, may_stream=False).respond(202, b"", ())
 
-    def _address(self) -> str:
+    def _name(self) -> str:
         query = self.request.scope.get("query_string", b"").decode("latin-1")
         key = dict(parse_qsl(query)).get(KEY)
         if key is None:
             raise HttpError(400, "Post to the address which the stream names")
-        address = self.server.unsign(PURPOSE, self.principal.key, key)
-        if address is None:
+        name = self.server.unsign(PURPOSE, self.principal.key, key)
+        if name is None:
             raise HttpError(404, "There is no such connection")
-        return address
+        return name
+
+
+async def _forward(group: str, posted: bus.Message) -> None:
+    """Pass a message to the worker of its connection; raises HttpError if none can receive it."""
+    if bus.publish_here(group, posted):
+        return
+    if channel_layer.shared() is None:
+        raise HttpError(404, "This connection has ended")
+    if not await bus.send_to_others(group, posted):
+        text = "A message cannot be passed to another worker: %s"
+        log_repeated(logging.ERROR, text, bus.REMEDY)
+        message = "The worker of this connection cannot be reached"
+        raise HttpError(503, message, ((b"retry-after", b"1"),))
+
+
+def group_of(name: str) -> str:
+    """The group of those who receive what is posted to a connection: one stream."""
+    return bus.group("connection", name)
 
 
 class Stream(SseStream):
@@ -120,17 +132,21 @@ class Stream(SseStream):
 
     async def serve(self, connection: Connection, uri: Callable[[str], str]) -> None:
         self._connection = connection
-        mailboxes = bus.here()
-        address = await mailboxes.open_mailbox(lambda posted: connection.receive(posted["body"]))
+        name = secrets.token_urlsafe(12)
         try:
-            self.enqueue(sse.event(uri(address), event="endpoint"))
+            await bus.here().subscribe(group_of(name), self._take)
+            self.enqueue(sse.event(uri(name), event="endpoint"))
             await self.wait_until_closed()
             await self.finish()
         finally:
             self._connection = None  # It refers to this stream.
-            mailboxes.close_mailbox(address)
+            bus.here().unsubscribe(group_of(name), self._take)
             # Calls have no time to finish: nothing reads their responses.
             background.spawn(connection.close(grace=0.0))
+
+    def _take(self, posted: bus.Message) -> None:
+        if self._connection is not None:
+            self._connection.receive(posted["body"])
 
     @property
     def is_busy(self) -> bool:

@@ -133,17 +133,12 @@ class SessionHttp(AuthenticatedRequest):
             await self._end(session)
 
     async def _deliver(self, response: Response, session: Session) -> None:
-        delivery = await deliver(ResponseRoute(self.server, session), response)
-        if delivery is None:
-            raise HttpError(400, "This answers no request of ours")
-        if delivery is bus.Delivery.UNREACHABLE:
-            text = "A client's response cannot be delivered: %s"
-            log_repeated(logging.ERROR, text, bus.REMEDY)
-            raise HttpError(
-                503,
-                "The response cannot be delivered to the worker that waits for it",
-                ((b"retry-after", b"1"),),
-            )
+        is_delivered = await deliver(ResponseRoute(self.server, session), response)
+        if is_delivered is None:
+            raise HttpError(400, "No pending request has this id")
+        if not is_delivered:
+            message = "The response cannot be stored for the worker that waits for it"
+            raise HttpError(503, message, ((b"retry-after", b"1"),))
 
     async def _accept_batch(self, messages: Sequence[Message], session: Session) -> None:
         """Process all but the requests; what is sent several times changes the session once."""
