@@ -249,6 +249,10 @@ class Settings:
     max_body_size: int = _key(_at_least(1), 4 * 1024 * 1024)
     """Bytes of one message: room for an image of 3 MB in base64."""
 
+    max_result_size: int = _key(_at_least(1), 4 * 1024 * 1024)
+    """Bytes of the texts and files in one result. A larger one is an error that the model reads:
+    nobody gains by sending a table of 40 MB to it."""
+
     max_in_flight: int = _key(_at_least(1), 100)
     """Concurrent requests of one session, of one stdio client, and of one principal in one
     process; anonymous callers are counted by IP address. Further ones are rejected (429)."""

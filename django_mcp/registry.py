@@ -194,6 +194,7 @@ def configure(server: Server) -> Server:
         handler_timeout=site.handler_timeout,
         scopes=site.scopes,
         scope_hierarchy=site.scope_hierarchy,
+        max_result_size=site.max_result_size,
         debug=django_settings.DEBUG,
     )
     check_decorators(server)

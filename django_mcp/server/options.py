@@ -21,6 +21,7 @@ class ServerOptions:
     """The scopes that every access token needs, on servers without their own."""
     scope_hierarchy: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The scopes which a scope of an access token includes."""
+    max_result_size: int = 4 * 1024 * 1024
     debug: bool = False
     """Whether the client may see the text of an unexpected exception."""
 

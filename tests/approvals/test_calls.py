@@ -541,7 +541,7 @@ async def test_call_fails_without_the_app(
     from django_mcp.dispatch import approval
 
     monkeypatch.setattr(approval, "APPROVALS", [])
-    async with Client(server, user=ann) as client:
+    async with Client(server, user=ann, raise_exceptions=True) as client:
         with pytest.raises(ConfigurationError, match=r'"django_mcp\.approvals" to INSTALLED_APPS'):
             await client.call_tool("pay", {"amount": 7})
     async with Client(server, user=ann, raise_exceptions=False) as client:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from django_mcp.components import results
 from django_mcp.components.base import InvalidArguments, LargeArguments
 from django_mcp.components.prompt import PromptComponent
-from django_mcp.dispatch import invocation, visibility
+from django_mcp.dispatch import invocation, result_size, visibility
 from django_mcp.protocol.errors import InternalError, InvalidParams, McpError
 from django_mcp.protocol.limits import cut
 from django_mcp.server import failures
@@ -32,7 +32,7 @@ async def get(frame: Frame) -> Answer:
     except InvalidArguments as error:
         raise InvalidParams(f"The arguments do not fit: {error}") from error
     try:
-        read = partial(results.prompt_result, prompt)
+        read = result_size.bounded(frame, prompt, partial(results.prompt_result, prompt))
         handler = invocation.handler_of(prompt, frame.server.handle_prompt_get, name)
         return await invocation.run(handler, frame, validated, read=read)
     except McpError:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from django_mcp.components import results
 from django_mcp.components.base import InvalidArguments
 from django_mcp.components.resource import ResourceComponent, TemplateComponent
-from django_mcp.dispatch import invocation, visibility
+from django_mcp.dispatch import invocation, result_size, visibility
 from django_mcp.protocol.errors import InternalError, McpError, ResourceNotFound
 from django_mcp.protocol.limits import MAX_URI
 from django_mcp.server import failures
@@ -47,8 +47,8 @@ async def _read(frame: Frame, component: Readable, uri: str, variables: dict[str
     except InvalidArguments as error:
         raise ResourceNotFound.at(uri) from error
     try:
-        hook, read = frame.server.handle_resource_read, partial(_result, component, uri)
-        handler = invocation.handler_of(component, hook)
+        read = result_size.bounded(frame, component, partial(_result, component, uri))
+        handler = invocation.handler_of(component, frame.server.handle_resource_read)
         argument = uri if component.invoke is None else validated
         answer = await invocation.run(handler, frame, argument, read=read)
     except McpError:

@@ -14,7 +14,7 @@ from django_mcp.components.base import (
 )
 from django_mcp.components.serializers import SCALARS
 from django_mcp.components.tool import ToolComponent
-from django_mcp.dispatch import approval, invocation, task_calls, visibility
+from django_mcp.dispatch import approval, invocation, result_size, task_calls, visibility
 from django_mcp.protocol import headers
 from django_mcp.protocol.errors import (
     ClientError,
@@ -66,7 +66,8 @@ async def call(frame: Frame) -> Answer:
     try:
         # Where nothing reads the result before it is sent, its structure is encoded early.
         encodes = frame.exchange.encodes and not server.middleware
-        read = partial(_read_encoded if encodes else _read, frame.revision, tool)
+        read_value = partial(_read_encoded if encodes else _read, frame.revision, tool)
+        read = result_size.bounded(frame, tool, read_value)
         handler = invocation.handler_of(tool, server.handle_tool_call, name)
         return await invocation.run(handler, frame, validated, read=read)
     except ToolError as error:
