@@ -30,7 +30,7 @@ if SCHEMAS.is_dir():
 
 def pytest_configure() -> None:
     """Compare every message that the test client receives with the official schemas."""
-    from django_mcp.testing.client import MESSAGE_CHECKS
+    from django_mcp.testing.received import MESSAGE_CHECKS
     from tests import spec_schemas
 
     MESSAGE_CHECKS.append(spec_schemas.check)

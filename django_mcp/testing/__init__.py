@@ -4,6 +4,9 @@ Import this package after ``django.setup()``, as in every test. ``contracts`` an
 pytest and are imported by name.
 """
 
-from django_mcp.testing.client import Client, ErrorResponse, SyncClient, accept, cancel, decline
+from django_mcp.testing.client import Client
+from django_mcp.testing.input_answers import accept, cancel, decline
+from django_mcp.testing.results import CallResult, ErrorResponse
+from django_mcp.testing.sync_client import SyncClient
 
-__all__ = ["Client", "ErrorResponse", "SyncClient", "accept", "cancel", "decline"]
+__all__ = ["CallResult", "Client", "ErrorResponse", "SyncClient", "accept", "cancel", "decline"]

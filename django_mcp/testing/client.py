@@ -7,15 +7,11 @@ async with Client(server, user=user) as client:
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
-from functools import wraps
-from inspect import isawaitable
 from itertools import count
-from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, cast
+from typing import Any, Literal, Self, cast
 
-from asgiref.sync import async_to_sync
 from django.contrib.auth.models import AnonymousUser
 
 from django_mcp import registry
@@ -29,12 +25,10 @@ from django_mcp.server import failures
 from django_mcp.server.server import Server
 from django_mcp.testing.asgi import TIMEOUT, Message
 from django_mcp.testing.connections import CONNECTIONS, Facts
+from django_mcp.testing.input_answers import Answer, InputAnswers
+from django_mcp.testing.received import Arrivals, ReceivedNotifications, Violations
+from django_mcp.testing.results import CallResult, ErrorResponse
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-Answer = Json | Callable[[dict[str, Any]], Json | Awaitable[Json]]
-"""The response to an input request: a result, or a function of the request's parameters."""
 Transport = Literal["memory", "http", "stdio"]
 
 MAX_ATTEMPTS = 10
@@ -43,48 +37,6 @@ MAX_ATTEMPTS = 10
 CLIENT_INFO = {"name": "django-mcp-test-client", "version": "1"}
 
 LISTS = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
-
-CAPABILITIES: Mapping[str, tuple[str, Json]] = {
-    "elicitation/create": ("elicitation", {"form": {}, "url": {}}),
-    "sampling/createMessage": ("sampling", {}),
-    "roots/list": ("roots", {}),
-}
-"""The capability that a client declares for each request that it can answer."""
-
-
-MESSAGE_CHECKS: list[Callable[[Revision, Json, str | None], None]] = []
-"""Port: each raises AssertionError for a message of a server that violates its revision. It is also
-given the method of the request if the message is a response. The tests of this package add one."""
-
-
-class ErrorResponse(McpError):
-    """The server returned an error: ``code``, ``message``, ``data`` and, over HTTP, ``status``."""
-
-    def __init__(self, error: Json, *, status: int | None = None) -> None:
-        super().__init__(error["message"], code=error["code"], data=error.get("data"))
-        self.status = status
-
-    def __str__(self) -> str:
-        return f"{self.code}: {self.message}"
-
-
-class ReceivedNotifications:
-    """The notifications that a client has received."""
-
-    notifications: list[dict[str, Any]]
-
-    @property
-    def progress(self) -> list[dict[str, Any]]:
-        """The parameters of the progress notifications."""
-        return self._params("notifications/progress")
-
-    @property
-    def logs(self) -> list[dict[str, Any]]:
-        """The parameters of the log messages."""
-        return self._params("notifications/message")
-
-    def _params(self, method: str) -> list[dict[str, Any]]:
-        return [each.get("params", {}) for each in self.notifications if each["method"] == method]
 
 
 class Client(ReceivedNotifications):
@@ -137,21 +89,20 @@ class Client(ReceivedNotifications):
         self.notifications = []
         self.initialize_result: dict[str, Any] = {}
         """The result of ``initialize``; empty in a stateless revision."""
-        self._answers = _answers(elicitation, sampling, roots)
-        declared = dict(CAPABILITIES[method] for method in self._answers)
+        self._answers = InputAnswers(elicitation, sampling, roots)
+        declared = self._answers.capabilities
         self._capabilities = declared if capabilities is None else capabilities
         self._log_level = log_level
         self._timeout = timeout
         self._sync_execution = sync_execution
         self._ids = count(1)
-        self._violations: list[AssertionError] = []
+        self._violations = Violations()
         if raise_exceptions is not None:
             self.raise_exceptions = raise_exceptions
         self._unexpected: dict[Any, BaseException] = {}
         self._is_open = False
-        self._received = asyncio.Event()
+        self._arrivals = Arrivals(self)
         self._acknowledged = asyncio.Event()
-        self._awaited: Counter[str] = Counter()
         principal = _principal(user, frozenset(scopes))
         facts = Facts(self.server, principal, headers or {}, query, session)
         self.connection = CONNECTIONS[transport](facts, self)
@@ -223,18 +174,21 @@ class Client(ReceivedNotifications):
 
     async def call_tool(
         self, name: str, arguments: Json | None = None, *, meta: Json | None = None
-    ) -> dict[str, Any]:
-        """Return the result of a call; that of a failed call has ``isError``."""
+    ) -> CallResult:
+        """Return the result of a call: its ``text``, ``structured`` and ``is_error``, and a dict.
+
+        A failed call has a result as well, in which ``is_error`` is True.
+        """
         params = {"name": name, "arguments": dict(arguments or {})}
         return await self.request("tools/call", params, meta=meta)
 
-    async def read_resource(self, uri: str, *, meta: Json | None = None) -> dict[str, Any]:
+    async def read_resource(self, uri: str, *, meta: Json | None = None) -> CallResult:
         """Return the contents of a resource."""
         return await self.request("resources/read", {"uri": uri}, meta=meta)
 
     async def get_prompt(
         self, name: str, arguments: Mapping[str, str] | None = None, *, meta: Json | None = None
-    ) -> dict[str, Any]:
+    ) -> CallResult:
         """Return the messages of a prompt."""
         params = {"name": name, "arguments": dict(arguments or {})}
         return await self.request("prompts/get", params, meta=meta)
@@ -262,7 +216,7 @@ class Client(ReceivedNotifications):
 
     async def request(
         self, method: str, params: Json | None = None, *, meta: Json | None = None
-    ) -> dict[str, Any]:
+    ) -> CallResult:
         """Return the result of any request; raises ErrorResponse.
 
         While the result requires input, the request is sent again with the responses.
@@ -273,7 +227,7 @@ class Client(ReceivedNotifications):
             result = await self._call(method, sent, meta)
             if result.get("resultType") != "input_required":
                 return result
-            sent = {**sent, **await self._retry_params(result)}
+            sent = {**sent, **await self._answers.retry_params(result)}
         raise AssertionError(f"{method} still requires input after {MAX_ATTEMPTS} attempts")
 
     async def notify(self, method: str, params: Json | None = None) -> None:
@@ -345,13 +299,8 @@ class Client(ReceivedNotifications):
 
     async def wait_for(self, method: str) -> dict[str, Any]:
         """Return the parameters of the next notification of this method, once it is received."""
-        number = self._awaited[method]
-        self._awaited[method] += 1
         async with asyncio.timeout(self._timeout):
-            while len(received := self._params(method)) <= number:
-                self._received.clear()
-                await self._received.wait()
-        return received[number]
+            return await self._arrivals.next(method)
 
     @property
     def session_id(self) -> str | None:
@@ -361,16 +310,16 @@ class Client(ReceivedNotifications):
     def receive_notification(self, message: Message) -> None:
         """Store a notification of the server; called by the connection."""
         self.notifications.append(message)
-        self._received.set()
+        self._arrivals.note()
         if message["method"] == "notifications/subscriptions/acknowledged":
             self._acknowledged.set()
-        self._note_violation(message, None)
+        self._violations.look_at(self.revision, message, None)
 
     async def answer_request(self, message: Message) -> Message:
         """Return the response to a request of the server; called by the connection."""
-        self._note_violation(message, None)
+        self._violations.look_at(self.revision, message, None)
         try:
-            return jsonrpc.result(message["id"], await self._answer(message))
+            return jsonrpc.result(message["id"], await self._answers.answer(message))
         except McpError as error:
             described = {"code": error.code or -32603, "message": error.message}
             return jsonrpc.error(message["id"], described)
@@ -385,7 +334,7 @@ class Client(ReceivedNotifications):
             items += page[member]
         return items
 
-    async def _call(self, method: str, params: Message, meta: Json | None) -> dict[str, Any]:
+    async def _call(self, method: str, params: Message, meta: Json | None) -> CallResult:
         message = self.message(method, params, meta=meta)
         async with asyncio.timeout(self._timeout):
             with self._threads():
@@ -397,7 +346,7 @@ class Client(ReceivedNotifications):
         if "error" in response:
             raise ErrorResponse(response["error"], status=self.connection.status)
         assert response["id"] == message["id"], response
-        return cast("dict[str, Any]", response["result"])
+        return CallResult(response["result"])
 
     def _meta(self, method: str, request_id: int) -> Message:
         """The progress token and, without a session, the metadata of a stateless request."""
@@ -414,77 +363,24 @@ class Client(ReceivedNotifications):
             **level,
         }
 
-    async def _retry_params(self, result: Json) -> Message:
-        """The parameters with which a request is sent again: the responses and the state."""
-        requests = result.get("inputRequests", {})
-        responses = {name: await self._answer(request) for name, request in requests.items()}
-        state = {"requestState": result["requestState"]} if "requestState" in result else {}
-        return {"inputResponses": responses, **state}
-
-    async def _answer(self, request: Message) -> Json:
-        method = request["method"]
-        if method == "ping":
-            return {}
-        if method not in self._answers:
-            raise McpError(f"The test client has no answer to {method}", code=-32601)
-        answer = self._answers[method]
-        result = answer(request.get("params", {})) if callable(answer) else answer
-        return await result if isawaitable(result) else result
-
     def _validate(self, response: Message | None, method: str | None) -> None:
         """Raise what a check of the response, or of a message before it, has found."""
         if response is not None:
-            self._note_violation(response, method)
-        if self._violations:
-            raise self._violations.pop(0)
+            self._violations.look_at(self.revision, response, method)
+        self._violations.raise_first()
 
     def _note_unexpected(self, frame: Frame, error: BaseException) -> None:
         """Store an exception of a handler until its request completes."""
         if frame.server is self.server:
             self._unexpected[frame.message.id] = error
 
-    def _note_violation(self, message: Message, method: str | None) -> None:
-        """Store what a check finds in a message until a request of the test completes."""
-        for check in MESSAGE_CHECKS:
-            try:
-                check(self.revision, message, method)
-            except AssertionError as violation:
-                self._violations.append(violation)
-
     def _threads(self) -> AbstractContextManager[None]:
         is_sensitive = self._sync_execution == "thread_sensitive"
         return pools.thread_sensitive() if is_sensitive else nullcontext()
 
 
-def _answers(
-    elicitation: Answer | None, sampling: Answer | None, roots: Answer | Sequence[Json] | None
-) -> dict[str, Answer]:
-    """The given responses, by the method of the input request."""
-    given: dict[str, Answer | None] = {
-        "elicitation/create": elicitation,
-        "sampling/createMessage": sampling,
-        "roots/list": {"roots": [*roots]} if isinstance(roots, Sequence) else roots,
-    }
-    return {method: answer for method, answer in given.items() if answer is not None}
-
-
 def _is_failure(response: Message) -> bool:
     return "error" in response or response["result"].get("isError") is True
-
-
-def accept(**content: Any) -> Json:
-    """Return the result of an accepted elicitation."""
-    return {"action": "accept", "content": content} if content else {"action": "accept"}
-
-
-def decline() -> Json:
-    """Return the result of a declined elicitation."""
-    return {"action": "decline"}
-
-
-def cancel() -> Json:
-    """Return the result of a cancelled elicitation."""
-    return {"action": "cancel"}
 
 
 def _principal(user: Any, scopes: frozenset[str]) -> Principal | None:
@@ -493,49 +389,3 @@ def _principal(user: Any, scopes: frozenset[str]) -> Principal | None:
     user = AnonymousUser() if user is None else user
     subject = "" if user.pk is None else str(user.pk)
     return Principal(scheme="test", subject=subject, user=user, scopes=scopes)
-
-
-def _twin(
-    method: Callable[Concatenate[Client, P], Awaitable[T]],
-) -> Callable[Concatenate[SyncClient, P], T]:
-    @wraps(method)
-    def twin(self: SyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return async_to_sync(method)(self.client, *args, **kwargs)
-
-    return twin
-
-
-class SyncClient(ReceivedNotifications):
-    """The client for synchronous tests, such as Django's TestCase; not over stdio.
-
-    It takes the arguments of ``Client``, which is its attribute ``client``.
-    """
-
-    def __init__(self, server: Server | str | None = None, **options: Any) -> None:
-        if options.get("transport") == "stdio":
-            raise ValueError(
-                "stdio needs one event loop for all calls: use Client in an async test"
-            )
-        self.client = Client(server, **options)
-        self.notifications = self.client.notifications
-
-    def __enter__(self) -> Self:
-        async_to_sync(self.client.__aenter__)()
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
-
-    open = _twin(Client.open)
-    close = _twin(Client.close)
-    list_tools = _twin(Client.list_tools)
-    list_resources = _twin(Client.list_resources)
-    list_resource_templates = _twin(Client.list_resource_templates)
-    list_prompts = _twin(Client.list_prompts)
-    call_tool = _twin(Client.call_tool)
-    read_resource = _twin(Client.read_resource)
-    get_prompt = _twin(Client.get_prompt)
-    complete = _twin(Client.complete)
-    request = _twin(Client.request)
-    notify = _twin(Client.notify)
-    send = _twin(Client.send)

@@ -8,7 +8,8 @@ import pytest
 
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.server.server import Server
-from django_mcp.testing.client import Client, SyncClient, Transport
+from django_mcp.testing.client import Client, Transport
+from django_mcp.testing.sync_client import SyncClient
 
 TRANSPORTS: tuple[Transport, ...] = ("memory", "http", "stdio")
 

@@ -71,7 +71,7 @@ async def result_of(server: Server, tool: str, *, fails: bool) -> str:
     # In parallel, as in production: a test's own thread has one connection for all.
     async with Client(server, transport="http", sync_execution="threads") as client:
         result = await client.call_tool(tool, {"fails": fails})
-        text: str = result["content"][0]["text"]
+        text: str = result.text
         return text
 
 

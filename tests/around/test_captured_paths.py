@@ -143,4 +143,4 @@ async def test_frame_without_captured_values_has_none() -> None:
 
     assert await call(server, "org") == "None"
     async with Client(server) as client:
-        assert (await client.call_tool("org"))["content"][0]["text"] == "None"
+        assert (await client.call_tool("org")).text == "None"

@@ -177,7 +177,7 @@ async def test_login_required_lets_the_user_of_a_token_in(
     user = await User.objects.acreate(username="ann")
     async with Client(server, transport="http", user=user) as client:
         result = await client.call_tool("who")
-    assert result["content"][0]["text"].startswith("ann ann ")
+    assert result.text.startswith("ann ann ")
 
 
 async def test_user_of_middleware_is_the_caller(server: Server, settings: Settings) -> None:

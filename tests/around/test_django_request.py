@@ -48,7 +48,7 @@ async def test_request_of_a_session_is_that_of_its_message(server: Server) -> No
         server, transport="http", version="2025-11-25", user=user, query="q=1"
     ) as client:
         result = await client.call_tool("facts")
-        assert result["content"][0]["text"] == "POST ann b'' 1"
+        assert result.text == "POST ann b'' 1"
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ async def test_language_reaches_the_task_of_a_call_in_a_session(server: Server) 
     headers = {"Accept-Language": "de"}
     async with Client(server, transport="http", version="2025-11-25", headers=headers) as client:
         result = await client.call_tool("in_thread")
-        assert result["content"][0]["text"] == "de Ja"
+        assert result.text == "de Ja"
 
 
 async def test_header_is_ignored_without_i18n(server: Server, settings: Settings) -> None:

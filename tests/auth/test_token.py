@@ -97,7 +97,7 @@ async def ask(server: Server, token: str | None, *, query: str = "") -> Reply:
 
 
 async def text_of(client: Client, tool: str) -> str:
-    text: str = (await client.call_tool(tool))["content"][0]["text"]
+    text: str = (await client.call_tool(tool)).text
     return text
 
 

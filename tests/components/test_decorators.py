@@ -68,7 +68,7 @@ async def test_handler_is_called_through_its_decorator(handler: Any) -> None:
     server.tool(name="greet")(handler)
     async with Client(server, raise_exceptions=True) as client:
         result = await client.call_tool("greet", {"name": "Ada"})
-    assert result["content"][0]["text"] == "Hello Ada"
+    assert result.text == "Hello Ada"
 
 
 VIEWS = [

@@ -37,7 +37,7 @@ def shop() -> Server:
 async def works(client: Client) -> bool:
     """Return whether the next request succeeds."""
     result = await client.call_tool("add", {"a": 1})
-    return bool(result["content"][0]["text"] == "1")
+    return bool(result.text == "1")
 
 
 async def error_for(client: Client, data: Any) -> dict[str, Any]:

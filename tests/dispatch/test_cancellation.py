@@ -75,7 +75,7 @@ async def test_cancelled_request_stops_its_handler_and_discards_its_frame(
         await cancel_call(client, desk, tool)
         result = await client.call_tool("remembered")
 
-    assert result["content"][0]["text"] == "{}"
+    assert result.text == "{}"
     assert len(desk.reasons) == 1
     assert desk.seen == ([True] if tool == "block" else [])
 
@@ -110,7 +110,7 @@ async def test_cancellation_of_unknown_request_is_ignored(
         await client.notify("notifications/cancelled", params)
         result = await client.call_tool("remembered")
 
-    assert result["content"][0]["text"] == "{}"
+    assert result.text == "{}"
 
 
 @spec("CANC-13")
@@ -164,7 +164,7 @@ async def test_cancellation_is_not_requested_in_an_uncancelled_call(client_for: 
     async with client_for(server) as client:
         result = await client.call_tool("work")
 
-    assert result["content"][0]["text"] == "False None"
+    assert result.text == "False None"
 
 
 @spec("LIFE-27", "2026/CAN-06")
@@ -176,7 +176,7 @@ async def test_call_exceeding_the_handler_timeout_is_cancelled(
 
     async with client_for(desk.server) as client:
         error = await error_of(client.call_tool("wait"))
-        assert (await client.call_tool("remembered"))["content"][0]["text"] == "{}"
+        assert (await client.call_tool("remembered")).text == "{}"
 
     assert (error.code, error.message) == (-32603, "Cancelled")
     assert desk.stopped.is_set()

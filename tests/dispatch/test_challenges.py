@@ -103,7 +103,7 @@ async def test_challenged_components_are_listed(client_for: ClientFor) -> None:
         assert len(await client.list_resources()) == 1
         assert len(await client.list_resource_templates()) == 1
         assert len(await client.list_prompts()) == 1
-        assert (await client.call_tool("hello"))["content"][0]["text"] == "hello"
+        assert (await client.call_tool("hello")).text == "hello"
 
 
 async def test_anonymous_caller_of_a_challenged_component_has_to_authenticate(
@@ -202,7 +202,7 @@ async def test_resource_is_read_through_no_template_behind_a_challenged_one() ->
 
     async with Client(server, user=STAFF) as client:
         error = await error_of(client.read_resource("desk://tickets/7"))
-        assert (await client.read_resource("desk://users/7"))["contents"][0]["text"] == "any"
+        assert (await client.read_resource("desk://users/7")).text == "any"
 
     assert error.message == STEP_UP
 

@@ -90,7 +90,7 @@ async def test_unknown_members_and_notifications_are_ignored(client_for: ClientF
         again = await client.call_tool("repeat", {"text": "b"})
 
     assert answer["result"]["content"][0]["text"] == "a"
-    assert again["content"][0]["text"] == "b"
+    assert again.text == "b"
 
 
 @spec("LIFE-21")
@@ -114,7 +114,7 @@ async def test_unicode_and_control_characters_are_preserved(
     async with client_for(shop()) as client:
         result = await client.call_tool("repeat", {"text": text})
 
-    assert result["content"][0]["text"] == text
+    assert result.text == text
 
 
 @spec("T-STDIO-02", "2026/STD-01")

@@ -31,9 +31,9 @@ async def test_frame_trace_contains_the_trace_context_of_the_request(client_for:
         with_trace = await client.call_tool("trace", meta=trace_meta)
         without = await client.call_tool("trace")
 
-    assert PARENT in with_trace["content"][0]["text"]
-    assert with_trace["content"][0]["text"].count(":") == 3
-    assert without["content"][0]["text"] == "{}"
+    assert PARENT in with_trace.text
+    assert with_trace.text.count(":") == 3
+    assert without.text == "{}"
 
 
 @spec("META-01", "2026/META-08")
@@ -60,7 +60,7 @@ async def test_unknown_request_meta_is_passed_to_the_handler(
         result = await client.call_tool("trace_meta", meta=meta)
 
     assert not result.get("isError")
-    assert all(f'"{key}"' in result["content"][0]["text"] for key in meta)
+    assert all(f'"{key}"' in result.text for key in meta)
 
 
 @spec("META-08", "TOOL-36")

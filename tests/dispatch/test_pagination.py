@@ -378,7 +378,7 @@ async def test_component_names_are_case_sensitive(client_for: ClientFor) -> None
 
     async with client_for(server) as client:
         listed = [tool["name"] for tool in await client.list_tools()]
-        found = [(await client.call_tool(name))["content"][0]["text"] for name in ("find", "Find")]
+        found = [(await client.call_tool(name)).text for name in ("find", "Find")]
         await error_of(client.call_tool("FIND"))
 
     assert (listed, found) == (["Find", "find"], ["other", "one"])

@@ -59,8 +59,8 @@ async def test_large_result_of_a_tool_is_an_error_for_the_model(
         with caplog.at_level(logging.WARNING, "django_mcp"):
             result = await client.call_tool("give", {"what": what})
     assert result["isError"] is True
-    assert "1,000 are the most that this server returns" in result["content"][0]["text"]
-    assert REMEDY in result["content"][0]["text"]
+    assert "1,000 are the most that this server returns" in result.text
+    assert REMEDY in result.text
     (line,) = [record.getMessage() for record in caplog.records]
     assert line.startswith("The tool give returned 1")
     assert line.endswith(" bytes, more than MAX_RESULT_SIZE (1000)")

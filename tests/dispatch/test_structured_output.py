@@ -46,7 +46,7 @@ async def structured(client_for: ClientFor, server: Server) -> tuple[Any, Any, s
     return (
         result.get("structuredContent"),
         tool.get("outputSchema"),
-        result["content"][0]["text"],
+        result.text,
     )
 
 

@@ -152,7 +152,7 @@ class TestMessages:
 
         async with client_for(server) as client:
             result = await client.call_tool("tool_error")
-            assert result["content"][0]["text"] in ("Ja", "Yes")
+            assert result.text in ("Ja", "Yes")
             with pytest.raises(McpError) as caught:
                 await client.call_tool("protocol_error")
         assert caught.value.message in ("Ja", "Yes")
@@ -188,5 +188,5 @@ class TestMessages:
         async with client_for(server) as client:
             untyped = await client.call_tool("answers")
             listed = await client.call_tool("typed")
-        assert untyped["content"][0]["text"].startswith('{"list":["Ja","')
-        assert listed["content"][0]["text"] in ('["Ja"]', '["Yes"]')
+        assert untyped.text.startswith('{"list":["Ja","')
+        assert listed.text in ('["Ja"]', '["Yes"]')

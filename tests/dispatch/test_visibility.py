@@ -78,9 +78,9 @@ async def test_permitted_user_can_list_and_use_components(
         assert len(await client.list_resources()) == 1
         assert len(await client.list_resource_templates()) == 1
         assert len(await client.list_prompts()) == 1
-        assert (await client.call_tool("close"))["content"][0]["text"] == "closed"
-        assert (await client.read_resource("desk://tickets"))["contents"][0]["text"] == "tickets"
-        assert (await client.read_resource("desk://tickets/7"))["contents"][0]["text"] == "7"
+        assert (await client.call_tool("close")).text == "closed"
+        assert (await client.read_resource("desk://tickets")).text == "tickets"
+        assert (await client.read_resource("desk://tickets/7")).text == "7"
         assert (await client.get_prompt("summarise", {"number": "7"}))["messages"]
         assert (await client.complete("summarise", "number"))["values"] == ["7"]
 
@@ -159,7 +159,7 @@ async def test_component_requires_all_of_its_scopes(client_for: ClientFor) -> No
         assert await client.list_tools() == []
         assert (await error_of(client.call_tool("close"))).message == "Unknown tool: close"
     async with client_for(server, scopes=["tickets:read", "tickets:write", "more"]) as client:
-        assert (await client.call_tool("close"))["content"][0]["text"] == "closed"
+        assert (await client.call_tool("close")).text == "closed"
 
 
 @spec("SEC-08")

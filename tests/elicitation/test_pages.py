@@ -60,10 +60,6 @@ def eve() -> User:
     return User.objects.create_user("eve")
 
 
-def text_of(result: dict[str, Any]) -> str:
-    return str(result["content"][0]["text"])
-
-
 @pytest.fixture
 def link(ann: User) -> str:
     """The path of an open elicitation of Ann."""
@@ -110,7 +106,7 @@ async def test_handler_receives_what_the_user_entered(version: str, ann: User) -
     async with Client(
         bank(), version=version, user=ann, elicitation=visiting(ann, VALID, opened)
     ) as client:
-        assert text_of(await client.call_tool("apay")) == PAID
+        assert (await client.call_tool("apay")).text == PAID
         page, done = opened
         assert MESSAGE in page.text
         assert "Thank you" in done.text
@@ -123,7 +119,7 @@ async def test_synchronous_handler_receives_what_the_user_entered(ann: User) -> 
     async with Client(
         bank(), version=STATELESS, user=ann, elicitation=visiting(ann, VALID, opened)
     ) as client:
-        assert text_of(await client.call_tool("pay")) == PAID
+        assert (await client.call_tool("pay")).text == PAID
 
 
 @spec("ELIC-17")
@@ -136,7 +132,7 @@ async def test_completion_is_sent_to_the_client_with_the_id_of_the_elicitation(a
         return await visit(request)
 
     async with Client(bank(), version=SESSION, user=ann, elicitation=answer) as client:
-        assert text_of(await client.call_tool("connect")) == "accept: {'account': 3}"
+        assert (await client.call_tool("connect")).text == "accept: {'account': 3}"
         sent = [
             each
             for each in client.notifications
@@ -159,7 +155,7 @@ async def test_same_link_is_sent_until_the_page_is_answered(version: str, ann: U
         return accept()
 
     async with Client(bank(), version=version, user=ann, elicitation=answer) as client:
-        assert text_of(await client.call_tool("connect")) == "accept: {'account': 3}"
+        assert (await client.call_tool("connect")).text == "accept: {'account': 3}"
     assert len(ids) == (1 if version == SESSION else 3)
     assert len(set(ids)) == 1
 
@@ -171,14 +167,14 @@ async def test_repeated_call_does_not_wait_with_a_lock_on_sqlite(
     responses = [accept(), decline()]
     async with Client(bank(), user=ann, elicitation=lambda _: responses.pop(0)) as client:
         async with asyncio.timeout(20):
-            assert text_of(await client.call_tool("connect_once")) == "decline"
+            assert (await client.call_tool("connect_once")).text == "decline"
     assert responses == []
 
 
 async def test_unanswered_page_is_a_timeout_in_a_session(ann: User) -> None:
     async with Client(bank(), version=SESSION, user=ann, elicitation=lambda _: accept()) as client:
         result = await client.call_tool("connect", {"timeout": 0.05})
-    assert text_of(result) == "Too late"
+    assert result.text == "Too late"
 
 
 @BOTH
@@ -194,7 +190,7 @@ async def test_declining_in_the_client_closes_the_link(
 
     async with Client(bank(), version=version, user=ann, elicitation=answer) as client:
         expected = action()["action"]
-        assert text_of(await client.call_tool("apay")) == f"Not paid: {expected}"
+        assert (await client.call_tool("apay")).text == f"Not paid: {expected}"
     response = await sync_to_async(lambda: browser_of(ann).post(paths[0], VALID))()
     assert response.status_code == 409
     assert (await PageAnswer.objects.aget()).action == expected
@@ -204,7 +200,7 @@ async def test_declining_in_the_client_closes_the_link(
 async def test_declining_on_the_page_is_returned_to_the_handler(version: str, ann: User) -> None:
     answer = visiting(ann, {"decline": "1"}, [])
     async with Client(bank(), version=version, user=ann, elicitation=answer) as client:
-        assert text_of(await client.call_tool("apay")) == "Not paid: decline"
+        assert (await client.call_tool("apay")).text == "Not paid: decline"
 
 
 @BOTH
@@ -219,14 +215,14 @@ async def test_pages_with_the_same_message_are_distinguished_by_their_key(
         return await visit(request) if len(requests) == 1 else decline()
 
     async with Client(bank(), version=version, user=ann, elicitation=answer) as client:
-        assert text_of(await client.call_tool("both")) == "{'account': 3} decline"
+        assert (await client.call_tool("both")).text == "{'account': 3} decline"
 
 
 async def test_caller_without_a_user_is_not_sent_to_a_page() -> None:
     async with Client(bank(), user=AnonymousUser(), elicitation=lambda _: accept()) as client:
         result = await client.call_tool("connect")
     assert result["isError"]
-    assert "logged in" in text_of(result)
+    assert "logged in" in result.text
 
 
 async def test_form_with_files_is_rejected_with_the_remedy(

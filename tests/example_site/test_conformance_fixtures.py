@@ -39,7 +39,7 @@ async def test_url_elicitation_has_a_message_a_url_and_an_id(client_for: ClientF
         answer = await client.call_tool("test_elicitation_sep1036_url")
 
     (request,) = user.requests
-    assert answer["content"][0]["text"] == "User response: accept"
+    assert answer.text == "User response: accept"
     assert request["mode"] == "url"
     assert request["url"].startswith("https://")
     assert request["message"]
@@ -105,7 +105,7 @@ async def test_extensions_of_both_sides_are_exchanged(client_for: ClientFor) -> 
         },
         "com.example/empty": {},
     }
-    assert json.loads(reported["content"][0]["text"]) == {"extensions": wanted}
+    assert json.loads(reported.text) == {"extensions": wanted}
 
 
 @pytest.mark.parametrize("mcp_version", ["2026-07-28"])
@@ -114,7 +114,7 @@ async def test_slow_tool_reports_progress_until_its_time_is_over(client_for: Cli
         slow = await client.call_tool("test_tool_slow", {"durationMs": 300})
         fast = await client.call_tool("test_tool_fast")
 
-    assert slow["content"][0]["text"] == "Waited for 300 ms."
-    assert fast["content"][0]["text"] == "Done."
+    assert slow.text == "Waited for 300 ms."
+    assert fast.text == "Done."
     assert client.notifications[0]["method"] == "conformance/started"
     assert [each["progress"] for each in client.progress] == [0, 250]

@@ -508,7 +508,7 @@ async def test_customers_are_tools_for_users_with_the_permission() -> None:
         items = page["structuredContent"]["items"]
         assert [set(item) for item in items] == [{"pk", "name", "city"}] * 2
         contents = await client.read_resource(f"customer://{items[0]['pk']}")
-        assert items[0]["name"] in contents["contents"][0]["text"]
+        assert items[0]["name"] in contents.text
         changed = {"pk": items[0]["pk"], "city": "Bath"}
         updated = await client.call_tool("update_customer", changed)
         assert updated["structuredContent"] == {**items[0], "city": "Bath"}

@@ -65,4 +65,4 @@ async def test_file_without_the_columns_is_rejected(manager: User, rows: str) ->
         result = await client.call_tool("import_tickets", {"rows": rows})
 
     assert result["isError"] is True
-    assert "has to name the columns customer, description, subject" in result["content"][0]["text"]
+    assert "has to name the columns customer, description, subject" in result.text

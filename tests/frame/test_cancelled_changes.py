@@ -15,10 +15,6 @@ SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 TIMEOUT = 10
 
 
-def text(result: dict[str, Any]) -> str:
-    return str(result["content"][0]["text"])
-
-
 class FrameChangingServer:
     """A server whose handlers change the Frame when they are cancelled."""
 
@@ -68,7 +64,7 @@ async def test_frame_changes_of_a_cancelled_call_are_discarded(
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
         assert await asyncio.to_thread(changing.ended.wait, TIMEOUT)
-        seen = text(await client.call_tool("inspect"))
+        seen = (await client.call_tool("inspect")).text
         listed = [each["name"] for each in await client.list_tools()]
         notified = [each["method"] for each in client.notifications]
 

@@ -219,10 +219,6 @@ def assigns_server() -> Server:
     return server
 
 
-def text_of(result: dict[str, Any]) -> str:
-    return str(result["content"][0]["text"])
-
-
 @in_sessions
 async def test_assigns_of_a_returned_frame_are_stored_in_the_session(
     client_for: ClientFor,
@@ -230,7 +226,7 @@ async def test_assigns_of_a_returned_frame_are_stored_in_the_session(
     async with client_for(assigns_server()) as client:
         await client.call_tool("put", {"key": "a", "value": [1, {"b": None}]})
         await client.call_tool("put", {"key": "c", "value": "d"})
-        assert text_of(await client.call_tool("everything")) == "{'a': [1, {'b': None}], 'c': 'd'}"
+        assert (await client.call_tool("everything")).text == "{'a': [1, {'b': None}], 'c': 'd'}"
 
 
 @spec("2026/ST-01")
@@ -238,7 +234,7 @@ async def test_assigns_of_a_returned_frame_are_stored_in_the_session(
 async def test_assigns_are_discarded_without_a_session(client_for: ClientFor) -> None:
     async with client_for(assigns_server()) as client:
         await client.call_tool("put", {"key": "a", "value": 1})
-        assert text_of(await client.call_tool("everything")) == "{}"
+        assert (await client.call_tool("everything")).text == "{}"
 
 
 @in_sessions
@@ -247,7 +243,7 @@ async def test_assigns_are_isolated_between_sessions(client_for: ClientFor) -> N
 
     async with client_for(server) as one, client_for(server) as other:
         await one.call_tool("put", {"key": "a", "value": 1})
-        assert text_of(await other.call_tool("everything")) == "{}"
+        assert (await other.call_tool("everything")).text == "{}"
 
 
 @in_sessions
@@ -257,7 +253,7 @@ async def test_frame_is_stored_with_a_returned_error_but_not_with_a_raised_error
     async with client_for(assigns_server()) as client:
         await error_of(client.call_tool("refuse"))
         await error_of(client.call_tool("explode"))
-        assert text_of(await client.call_tool("everything")) == "{'refused': 1}"
+        assert (await client.call_tool("everything")).text == "{'refused': 1}"
 
 
 @in_sessions
@@ -274,7 +270,7 @@ async def test_concurrent_calls_preserve_the_assigns_of_each_other(client_for: C
         await asyncio.gather(
             client.call_tool("meet", {"key": "a"}), client.call_tool("meet", {"key": "b"})
         )
-        assert text_of(await client.call_tool("everything")) == "{'a': 1, 'b': 1}"
+        assert (await client.call_tool("everything")).text == "{'a': 1, 'b': 1}"
 
 
 async def test_call_is_answered_when_its_handler_clears_the_frame(
@@ -295,7 +291,7 @@ async def test_call_is_answered_when_its_handler_clears_the_frame(
         return McpError("No"), frame.put_request({"id": "other", "method": "ping"})
 
     async with client_for(server) as client:
-        assert text_of(await client.call_tool("clear")) == "cleared"
+        assert (await client.call_tool("clear")).text == "cleared"
         assert (await error_of(client.call_tool("refuse"))).message == "No"
         assert (await error_of(client.call_tool("pretend"))).message == "No"
 
@@ -312,7 +308,7 @@ async def test_unserializable_assign_returns_internal_error_and_is_not_stored(
 
     async with client_for(server) as client:
         error = await error_of(client.call_tool("hoard"))
-        assert text_of(await client.call_tool("everything")) == "{}"
+        assert (await client.call_tool("everything")).text == "{}"
 
     assert error.code == -32603
     assert "A session stores JSON" in caplog.text
@@ -337,7 +333,7 @@ async def test_frame_processors_add_assigns_to_each_message(
 
     async with client_for(assigns_server()) as client:
         expected = "{'tenant': 'acme', 'who': 'AnonymousUser'}"
-        assert text_of(await client.call_tool("everything")) == expected
+        assert (await client.call_tool("everything")).text == expected
 
 
 numbers = iter(range(1000))
@@ -360,9 +356,9 @@ async def test_frame_processor_assigns_override_session_values_and_are_not_store
 
     async with client_for(server) as client:
         await client.call_tool("put", {"key": "number", "value": "mine"})
-        first = text_of(await client.call_tool("everything"))
-        second = text_of(await client.call_tool("everything"))
-        assert text_of(await client.call_tool("stored")) == "[]"
+        first = (await client.call_tool("everything")).text
+        second = (await client.call_tool("everything")).text
+        assert (await client.call_tool("stored")).text == "[]"
 
     assert first != second
     assert "mine" not in first
@@ -376,7 +372,7 @@ async def test_frame_repr_omits_assigned_values(client_for: ClientFor) -> None:
         return repr(frame.assign("password", "xyzzy"))
 
     async with client_for(server) as client:
-        shown = text_of(await client.call_tool("show"))
+        shown = (await client.call_tool("show")).text
 
     assert "password" in shown
     assert "xyzzy" not in shown

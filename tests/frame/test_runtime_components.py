@@ -104,10 +104,6 @@ def names(listed: list[dict[str, Any]]) -> list[str]:
     return [each["name"] for each in listed]
 
 
-def text(result: dict[str, Any]) -> str:
-    return str(result["content"][0]["text"])
-
-
 async def changes(client: Client) -> list[str]:
     """The notifications received since the last call, once all pending work is done."""
     await client.request("ping")
@@ -128,7 +124,7 @@ class TestSessionComponents:
             wrong = await client.call_tool("alpha", {"a": 1})
 
         assert listed == sorted([*DECLARED, "zeta", "alpha"])
-        assert text(sum_) == "3"
+        assert sum_.text == "3"
         assert wrong["isError"] is True
 
     @in_sessions
@@ -141,10 +137,10 @@ class TestSessionComponents:
             got = await client.get_prompt("own")
             counted = await client.call_tool("count")
 
-        assert text(called) == "handled"
-        assert read["contents"][0]["text"] == through["contents"][0]["text"] == "handled"
-        assert got["messages"][0]["content"]["text"] == "handled"
-        assert text(counted) == "5"
+        assert called.text == "handled"
+        assert read.text == through.text == "handled"
+        assert got.text == "handled"
+        assert counted.text == "5"
 
     @in_sessions
     async def test_session_tools_are_sorted_into_pages(self, client_for: ClientFor) -> None:
@@ -351,8 +347,8 @@ class TestServerComponents:
             read = await client.read_resource("b://anything")
 
         assert listed == [["add"], ["say"], ["handler"], ["b", "which"]]
-        assert text(called) == "5"
-        assert read["contents"][0]["text"] == "handled"
+        assert called.text == "5"
+        assert read.text == "handled"
 
     async def test_second_registration_of_a_name_replaces_the_first(
         self, client_for: ClientFor

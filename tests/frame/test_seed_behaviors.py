@@ -157,13 +157,13 @@ async def test_empty_results_are_answered_and_their_frames_are_stored(
 
     async with client_for(server) as client:
         called = await client.call_tool("tool")
-        kept = [text(await client.call_tool("last"))]
+        kept = [(await client.call_tool("last")).text]
         read = await client.read_resource("terse://here")
-        kept.append(text(await client.call_tool("last")))
+        kept.append((await client.call_tool("last")).text)
         got = await client.get_prompt("prompt")
-        kept.append(text(await client.call_tool("last")))
+        kept.append((await client.call_tool("last")).text)
         await error_of(client.call_tool("error"))
-        kept.append(text(await client.call_tool("last")))
+        kept.append((await client.call_tool("last")).text)
 
     assert (called["content"], called.get("isError", False)) == ([], False)
     assert [each["text"] for each in read["contents"]] == [""]
@@ -202,9 +202,9 @@ async def test_mcp_error_is_a_jsonrpc_error_and_error_response_is_a_result(
         failed = await client.call_tool("promise", {"how": "failed"})
 
     assert (error.code, error.message) == (-32600, "Not so")
-    assert (result["isError"], text(result)) == (True, "Try again")
+    assert (result["isError"], result.text) == (True, "Try again")
     assert (wrong.code, nothing.code) == (-32603, -32603)
-    assert (failed["isError"], text(failed)) == (True, "No numbers today")
+    assert (failed["isError"], failed.text) == (True, "No numbers today")
 
 
 @pytest.mark.parametrize("support", ["forbidden", "optional", "required"])
@@ -218,7 +218,7 @@ async def test_task_support_is_ignored_without_tasks_capability(support: Any) ->
         as_a_task = await client.request("tools/call", {"name": "work", "task": {"ttl": 1000}})
 
     assert "execution" not in listed
-    assert text(plainly) == text(as_a_task) == "said"
+    assert plainly.text == as_a_task.text == "said"
 
 
 def test_omitted_component_name_title_and_mime_type_are_derived() -> None:
@@ -279,10 +279,10 @@ async def test_handler_receives_validated_arguments_and_frame_the_raw_request(
         missing = await client.request("tools/call", {"name": "by_hand"})
         wrong = await client.call_tool("by_hand", {"n": "many"})
 
-    assert text(clean) == "datetime.date(2026, 1, 31) 1 {'due': '2026-01-31'}"
+    assert clean.text == "datetime.date(2026, 1, 31) 1 {'due': '2026-01-31'}"
     assert unknown["isError"] is True
-    assert "colour" in text(unknown)
-    assert text(missing) == "{}"
+    assert "colour" in unknown.text
+    assert missing.text == "{}"
     assert wrong["isError"] is True
 
 
@@ -353,7 +353,7 @@ async def test_running_tool_can_send_notifications_and_input_requests(
     async with client_for(server, **given) as client:
         result = await client.call_tool("greet")
 
-    assert text(result) == "Hi! (1 roots)"
+    assert result.text == "Hi! (1 roots)"
     assert client.progress[0]["progress"] == 1
     assert client.logs[0]["data"] == "asking"
 

@@ -103,7 +103,7 @@ def test_serializer_of_a_plain_view_is_given(server: Server, call: Call) -> None
     rest_tool(api.Caller, "post", serializer=api.Number, server=server)
 
     assert call("caller_post", number=4)["structuredContent"] == {"double": 8}
-    assert "number" in text(call("caller_post", number=-1))
+    assert "number" in call("caller_post", number=-1).text
 
 
 def test_function_view_takes_its_path_arguments(server: Server, call: Call) -> None:
@@ -173,7 +173,7 @@ def test_atomic_requests_roll_back_the_writes_of_an_error(
     monkeypatch.setitem(connections["default"].settings_dict, "ATOMIC_REQUESTS", is_atomic)
     rest_tool(api.WritesAndFails, "post", serializer=None, name="fails", server=server)
 
-    assert text(call("fails")).splitlines() == ["The request is invalid.", "Not today."]
+    assert call("fails").text.splitlines() == ["The request is invalid.", "Not today."]
     assert Customer.objects.exists() is not is_atomic
 
 
@@ -223,7 +223,7 @@ def test_url_that_leads_to_another_view_is_not_requested(server: Server, call: C
     rest_tool(api.Taken, server=server)
     rest_tool(api.Taking, server=server)
 
-    assert text(call("taken")) == "Not found."
+    assert call("taken").text == "Not found."
     assert call("taking", name="b")["structuredContent"] == {"version": None}
 
 

@@ -73,7 +73,7 @@ def test_list_is_that_of_the_api(
     result = call("ticket_list", user=caller, **query)
 
     if response.status_code == 404:
-        assert text(result).splitlines() == ["Not found.", response.json()["detail"]]
+        assert result.text.splitlines() == ["Not found.", response.json()["detail"]]
     else:
         assert result["structuredContent"] == response.json()
 
@@ -90,7 +90,7 @@ def test_retrieve_is_that_of_the_api(
             assert result["structuredContent"] == response.json()
         else:
             assert response.status_code == 404
-            assert text(result).splitlines()[0] == "Not found."
+            assert result.text.splitlines()[0] == "Not found."
 
 
 @spec("views-02")
@@ -111,7 +111,7 @@ def test_object_permission_denies_others(
     free = tickets[1]
     result = call(tool, user=users.other, pk=free.pk)
 
-    assert text(result).splitlines() == [
+    assert result.text.splitlines() == [
         "Permission denied.",
         "Only the assignee may change this ticket.",
     ]
@@ -156,7 +156,7 @@ def test_partial_update_changes_only_what_was_sent(
 def test_destroy_deletes(tickets: list[Ticket], users: Users, call: Call) -> None:
     result = call("ticket_destroy", user=users.staff, pk=tickets[2].pk)
 
-    assert text(result) == "Done."
+    assert result.text == "Done."
     assert not Ticket.objects.filter(pk=tickets[2].pk).exists()
 
 
@@ -165,10 +165,10 @@ def test_validation_errors_name_their_fields(
 ) -> None:
     data = {"customer": 99, "subject": "spam", "description": "x", "comments": [{"text": ""}]}
     result = call("ticket_create", user=users.staff, **data)
-    assert "comments" in text(result)  # The schema knows that a text is not empty.
+    assert "comments" in result.text  # The schema knows that a text is not empty.
 
     data = {**data, "comments": [{"text": "x"}]}
-    assert text(call("ticket_create", user=users.staff, **data)).splitlines() == [
+    assert call("ticket_create", user=users.staff, **data).text.splitlines() == [
         "The request is invalid.",
         'customer: Invalid pk "99" - object does not exist.',
         "subject: This looks like spam.",
@@ -180,7 +180,7 @@ def test_error_of_a_filter_names_its_parameter(
 ) -> None:
     result = call("ticket_list", user=users.staff, created__gte="yesterday")
 
-    assert text(result).splitlines()[1].startswith("created__gte: ")
+    assert result.text.splitlines()[1].startswith("created__gte: ")
 
 
 @pytest.mark.parametrize("tool", ["ticket_list", "ticket_counts"])
@@ -197,7 +197,7 @@ def test_throttle_counts_each_caller(tickets: list[Ticket], users: Users, call: 
 
     throttled = call("customer_list", user=users.agent)
     assert throttled["isError"]
-    summary, detail = text(throttled).splitlines()
+    summary, detail = throttled.text.splitlines()
     assert summary.startswith("Too many requests. Try again in ")
     assert "Request was throttled." in detail
     assert not call("customer_list", user=users.other).get("isError")
@@ -225,7 +225,7 @@ def test_argument_of_the_path_leads_to_no_other_url(
     result = call("customer_retrieve", user=users.staff, name=name)
 
     assert result["isError"]
-    assert text(result).splitlines()[0] == "Not found."
+    assert result.text.splitlines()[0] == "Not found."
 
 
 @spec("views-03")

@@ -86,7 +86,7 @@ async def test_row_of_others_is_as_unknown_as_none(server: Server) -> None:
     async with Client(server, user=user) as client:
         assert await text(client, "own", group=1) == "staff"
         assert await text(client, "own", group=2) == "error: There is no group 2"
-        assert (await client.read_resource("group://1"))["contents"][0]["text"] == "staff"
+        assert (await client.read_resource("group://1")).text == "staff"
         errors = []
         for uri in ("group://2", "group://9", "group://x"):
             with pytest.raises(ErrorResponse) as caught:

@@ -111,7 +111,7 @@ class TestRegisterException:
         register_exception(OutOfStock, "failed", lambda error: f"{error} is sold out")
         async with Client(server_raising(SoldOut("Tea"))) as client:
             result = await client.call_tool("it")
-        assert result["content"][0]["text"] == "Tea is sold out"
+        assert result.text == "Tea is sold out"
 
     async def test_nearest_base_decides(self) -> None:
         register_exception(OutOfStock)
@@ -120,12 +120,12 @@ class TestRegisterException:
             result = await client.call_tool("it")
             with pytest.raises(ErrorResponse, match="Resource not found"):
                 await client.read_resource("desk://it")
-        assert result["content"][0]["text"] == "Sold out"
+        assert result.text == "Sold out"
 
     async def test_errors_of_the_package_keep_their_meaning(self) -> None:
         register_exception(Exception, "failed", "Something else")
         async with Client(server_raising(ToolError("Try again"))) as client:
-            assert (await client.call_tool("it"))["content"][0]["text"] == "Try again"
+            assert (await client.call_tool("it")).text == "Try again"
         async with Client(server_raising(InvalidParams("No"))) as client:
             with pytest.raises(ErrorResponse, match="No"):
                 await client.call_tool("it")
@@ -144,7 +144,7 @@ class TestRegisterException:
         failures.unregister_exception(OutOfStock)
         async with Client(server_raising(OutOfStock("Tea"))) as client:
             result = await client.call_tool("it")
-        assert "failed unexpectedly" in result["content"][0]["text"]
+        assert "failed unexpectedly" in result.text
 
     @pytest.mark.parametrize("arguments", [("OutOfStock",), (OutOfStock, "gone"), (object,)])
     def test_other_arguments_are_rejected(self, arguments: Any) -> None:
@@ -163,8 +163,8 @@ class TestDebug:
 
     async def test_exception_is_named_everywhere(self, server: Server) -> None:
         async with Client(server) as client:
-            tool = (await client.call_tool("it"))["content"][0]["text"]
-            expected = (await client.call_tool("expected"))["content"][0]["text"]
+            tool = (await client.call_tool("it")).text
+            expected = (await client.call_tool("expected")).text
             messages = [tool, expected]
             for call in (
                 client.read_resource("desk://it"),

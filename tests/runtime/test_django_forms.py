@@ -105,4 +105,4 @@ class TestFormAnswer:
 
         async with Client(server, elicitation=answer) as client:
             result = await client.call_tool("visit")
-        assert result["content"][0]["text"] == f"Ada: {datetime.date(2026, 11, 20)!r}"
+        assert result.text == f"Ada: {datetime.date(2026, 11, 20)!r}"

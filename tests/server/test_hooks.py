@@ -116,7 +116,7 @@ class TestInit:
 
         server.tool(name="another")(who)
         async with client_for(server) as client:
-            assert text(await client.call_tool("who")) == "django-mcp-test-client"
+            assert (await client.call_tool("who")).text == "django-mcp-test-client"
             assert len((await client.request("tools/list"))["tools"]) == 1
 
     @in_sessions
@@ -140,7 +140,7 @@ class TestInit:
             assert names(await client.list_tools()) == ["own"]
             assert names(await client.list_prompts()) == ["own"]
             assert [each["uri"] for each in await client.list_resources()] == ["own://a"]
-            assert text(await client.call_tool("own")) == "The session's own"
+            assert (await client.call_tool("own")).text == "The session's own"
 
     @in_sessions
     async def test_init_receives_request_headers(self, client_for: ClientFor) -> None:
@@ -227,7 +227,7 @@ class TestOnInitialize:
             return f"{frame.assigns['name']} {frame.assigns['may_sample']}"
 
         async with client_for(server, sampling={}) as client:
-            assert text(await client.call_tool("who")) == "django-mcp-test-client True"
+            assert (await client.call_tool("who")).text == "django-mcp-test-client True"
 
     @in_sessions
     async def test_on_initialize_can_reject_a_client(self, client_for: ClientFor) -> None:
@@ -300,10 +300,10 @@ class TestFallbackHooks:
             failed = await client.call_tool("fail")
             remembered = await client.call_tool("last")
 
-        assert text(result) == '{"name":"count","got":{"n":5}}'
+        assert result.text == '{"name":"count","got":{"n":5}}'
         assert wrong["isError"] is True
-        assert (failed["isError"], text(failed)) == (True, "Not today")
-        assert text(remembered) == "count"
+        assert (failed["isError"], failed.text) == (True, "Not today")
+        assert remembered.text == "count"
 
     @in_sessions
     async def test_handle_resource_read_reads_resources_without_handler(
@@ -315,8 +315,8 @@ class TestFallbackHooks:
             some = await client.read_resource("book://a/b")
             error = await error_of(client.read_resource("book://a/nothing"))
 
-        assert one["contents"][0]["text"] == "Contents of book://one"
-        assert some["contents"][0]["text"] == "Contents of book://a/b"
+        assert one.text == "Contents of book://one"
+        assert some.text == "Contents of book://a/b"
         assert error.code == -32002
 
     @in_sessions
@@ -327,7 +327,7 @@ class TestFallbackHooks:
             await client.call_tool("register")
             result = await client.get_prompt("about", {"topic": "whales"})
 
-        assert result["messages"][0]["content"]["text"] == "about whales"
+        assert result.text == "about whales"
 
     @in_sessions
     async def test_handle_completion_completes_arguments_without_completer(
@@ -398,9 +398,9 @@ class TestHandleNotification:
             await client.notify("notifications/roots/list_changed")
             async with asyncio.timeout(10):
                 await received.wait()
-                while text(await client.call_tool("last")) == "None":
+                while (await client.call_tool("last")).text == "None":
                     await asyncio.sleep(0)
-            remembered = text(await client.call_tool("last"))
+            remembered = (await client.call_tool("last")).text
 
         assert reported == [("notifications/roots/list_changed", {}, True)]
         assert remembered == "notifications/roots/list_changed"

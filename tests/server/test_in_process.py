@@ -260,7 +260,7 @@ class TestNestedCalls:
 
         async with client_for(server, elicitation=accept(name="Ada")) as client:
             if client.revision.server_requests >= {"elicitation/create"}:
-                assert text(await client.call_tool("outer")) == "Ada, acme, acme"
+                assert (await client.call_tool("outer")).text == "Ada, acme, acme"
                 assert "from within" in [log["data"] for log in client.logs]
 
     async def test_async_handler_can_make_nested_async_calls(self, client_for: ClientFor) -> None:
@@ -272,7 +272,7 @@ class TestNestedCalls:
             return text(result)
 
         async with client_for(server) as client:
-            assert text(await client.call_tool("outer")) == "8"
+            assert (await client.call_tool("outer")).text == "8"
 
     async def test_nested_sync_calls_do_not_exhaust_the_thread_pool(
         self, configure: Configure
@@ -285,7 +285,7 @@ class TestNestedCalls:
             return str(server.call_tool("add", {"a": 4}, frame=frame)["structuredContent"])
 
         async with Client(server, sync_execution="threads") as client:
-            assert "5" in text(await client.call_tool("outer"))
+            assert "5" in (await client.call_tool("outer")).text
 
 
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}

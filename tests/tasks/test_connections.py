@@ -36,4 +36,4 @@ async def test_session_keeps_what_a_task_assigns_over_stdio() -> None:
         await client.request("tasks/result", {"taskId": task["taskId"]})
         recalled = await client.call_tool("recall")
 
-    assert recalled["content"][0]["text"] == "a"
+    assert recalled.text == "a"

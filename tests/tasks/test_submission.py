@@ -16,8 +16,7 @@ from django_mcp.tasks import execution, submission
 from django_mcp.tasks.runners import celery, django_tasks, in_process
 from django_mcp.tasks.runners.base import Runner
 from django_mcp.tasks.store import TaskStore
-from django_mcp.testing import Client
-from django_mcp.testing.client import ErrorResponse
+from django_mcp.testing import Client, ErrorResponse
 from tests.memory_stores import Configure, configure
 from tests.spec import spec
 

@@ -57,10 +57,6 @@ def small(**options: Any) -> Server:
     return server
 
 
-def text_of(result: dict[str, Any]) -> str:
-    return str(result["content"][0]["text"])
-
-
 # Responses to input requests.
 
 
@@ -72,10 +68,10 @@ async def test_input_requests_are_answered_with_the_given_values(
         answers["elicitation"] = accept(name="Ada")
 
     async with client_for(curious(), **answers) as client:
-        assert text_of(await client.call_tool("sample")) == "Yes"
-        assert text_of(await client.call_tool("roots")) == "file:///home"
+        assert (await client.call_tool("sample")).text == "Yes"
+        assert (await client.call_tool("roots")).text == "file:///home"
         if "elicitation" in answers:
-            assert text_of(await client.call_tool("name")) == "accept {'name': 'Ada'}"
+            assert (await client.call_tool("name")).text == "accept {'name': 'Ada'}"
 
 
 @pytest.mark.parametrize("mcp_version", ["2025-11-25", "2026-07-28"])
@@ -87,8 +83,8 @@ async def test_elicitation_answer_can_be_a_function(client_for: ClientFor) -> No
         return accept(name="Ada") if len(received) == 1 else decline()
 
     async with client_for(curious(), elicitation=answer) as client:
-        first = text_of(await client.call_tool("name"))
-        second = text_of(await client.call_tool("name"))
+        first = (await client.call_tool("name")).text
+        second = (await client.call_tool("name")).text
 
     assert (first, second) == ("accept {'name': 'Ada'}", "decline None")
     assert received == ["Your name?", "Your name?"]
@@ -97,13 +93,13 @@ async def test_elicitation_answer_can_be_a_function(client_for: ClientFor) -> No
 @pytest.mark.parametrize("mcp_version", ["2025-11-25", "2026-07-28"])
 async def test_elicitation_can_be_cancelled(client_for: ClientFor) -> None:
     async with client_for(curious(), elicitation=lambda params: cancel()) as client:
-        assert text_of(await client.call_tool("name")) == "cancel None"
+        assert (await client.call_tool("name")).text == "cancel None"
 
 
 async def test_capability_without_a_given_answer_is_not_declared(client_for: ClientFor) -> None:
     async with client_for(curious(), roots=ROOTS) as client:
         error = await error_of(client.call_tool("sample"))
-        assert text_of(await client.call_tool("roots")) == "file:///home"
+        assert (await client.call_tool("roots")).text == "file:///home"
 
     assert error.data == {"requiredCapabilities": {"sampling": {}}}
 
@@ -295,7 +291,7 @@ async def test_ping_of_the_server_is_answered(client_for: ClientFor) -> None:
         return "there"
 
     async with client_for(server) as client:
-        assert text_of(await client.call_tool("ping")) == "there"
+        assert (await client.call_tool("ping")).text == "there"
 
 
 # Opening and closing.
@@ -330,7 +326,7 @@ async def test_stream_closed_by_the_server_is_resumed(client_for: ClientFor) -> 
         return "done"
 
     async with client_for(server) as client:
-        assert text_of(await client.call_tool("work")) == "done"
+        assert (await client.call_tool("work")).text == "done"
         assert [each["progress"] for each in client.progress] == [1, 2]
 
 
@@ -358,13 +354,13 @@ def test_sync_client_supports_the_methods_of_the_async_client(
     server.resource("curious://all", name="all")(lambda: "all")
 
     with SyncClient(server, transport=transport, version=version, sampling=SAMPLED) as client:
-        numbers = [text_of(client.call_tool("count")) for _ in range(2)]
-        assert text_of(client.call_tool("sample")) == "Yes"
+        numbers = [client.call_tool("count").text for _ in range(2)]
+        assert client.call_tool("sample").text == "Yes"
         assert len(client.list_tools()) == 4
         assert len(client.list_prompts()) == 1
         assert len(client.list_resources()) == len(client.list_resource_templates()) == 1
         assert client.get_prompt("greet", {"name": "Ada"})["messages"]
-        assert client.read_resource("curious://Ada")["contents"][0]["text"] == "Ada"
+        assert client.read_resource("curious://Ada").text == "Ada"
         assert client.complete("greet", "name")["values"] == ["Ada"]
         answer = client.send({"jsonrpc": "2.0", "id": 1})
         assert answer is not None
@@ -464,7 +460,7 @@ class TestRaiseExceptions:
             return str(result["isError"])
 
         async with Client(other, raise_exceptions=True) as client:
-            assert (await client.call_tool("call"))["content"][0]["text"] == "True"
+            assert (await client.call_tool("call")).text == "True"
 
 
 def test_client_raises_what_mount_raises_for_a_broken_module(

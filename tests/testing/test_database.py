@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from django.contrib.auth.models import Group, Permission, User
 from django.test import Client as Browser
@@ -41,10 +41,6 @@ def library() -> Server:
     return server
 
 
-def text_of(result: dict[str, Any]) -> str:
-    return str(result["content"][0]["text"])
-
-
 class SynchronousTests(TestCase):
     """Synchronous tests with SyncClient."""
 
@@ -63,8 +59,8 @@ class SynchronousTests(TestCase):
     def test_handlers_read_rows_written_by_the_test(self) -> None:
         for transport in ("memory", "http"):
             with SyncClient(self.server, transport=transport) as client:
-                assert text_of(client.call_tool("groups")) == "1"
-                assert text_of(client.call_tool("agroups")) == "1"
+                assert client.call_tool("groups").text == "1"
+                assert client.call_tool("agroups").text == "1"
 
     def test_rows_written_by_handlers_are_visible_to_the_test(self) -> None:
         for transport in ("memory", "http"):
@@ -80,7 +76,7 @@ class SynchronousTests(TestCase):
     def test_permissions_of_the_given_user_apply(self) -> None:
         for transport in ("memory", "http"):
             with SyncClient(self.server, transport=transport, user=self.member) as client:
-                assert text_of(client.call_tool("secret")) == "member"
+                assert client.call_tool("secret").text == "member"
             with SyncClient(self.server, transport=transport, user=self.stranger) as client:
                 assert "secret" not in [tool["name"] for tool in client.list_tools()]
 
@@ -90,9 +86,9 @@ class SynchronousTests(TestCase):
         cookie = {"Cookie": f"sessionid={browser.cookies['sessionid'].value}"}
 
         with SyncClient(self.server, transport="http", headers=cookie) as client:
-            assert text_of(client.call_tool("secret")) == "member"
-            assert text_of(client.call_tool("visits")) == "1"
-            assert text_of(client.call_tool("visits")) == "2"
+            assert client.call_tool("secret").text == "member"
+            assert client.call_tool("visits").text == "1"
+            assert client.call_tool("visits").text == "2"
 
         assert browser.session["visits"] == 2
 
@@ -112,14 +108,14 @@ class AsynchronousTests(TestCase):
         await Group.objects.acreate(name="readers")
 
         async with Client(library()) as client:
-            assert text_of(await client.call_tool("groups")) == "1"
-            assert text_of(await client.call_tool("agroups")) == "1"
+            assert (await client.call_tool("groups")).text == "1"
+            assert (await client.call_tool("agroups")).text == "1"
 
     async def test_handlers_over_stdio_share_the_transaction_of_the_test(self) -> None:
         await Group.objects.acreate(name="readers")
 
         async with Client(library(), transport="stdio", version="2025-06-18") as client:
-            assert text_of(await client.call_tool("groups")) == "1"
-            assert text_of(await client.call_tool("found", {"name": "writers"})) == "writers"
+            assert (await client.call_tool("groups")).text == "1"
+            assert (await client.call_tool("found", {"name": "writers"})).text == "writers"
 
         assert await Group.objects.acount() == 2

@@ -161,7 +161,7 @@ def calls(server: Server) -> Callable[..., Any]:
             async with Client(server, user=user or Caller(), **client) as connected:
                 result = await connected.call_tool(name, arguments)
                 if result.get("isError"):
-                    raise ToolFailed(result["content"][0]["text"])
+                    raise ToolFailed(result.text)
                 return result["structuredContent"]
 
         return async_to_sync(run)()

@@ -259,7 +259,7 @@ def test_resource_of_a_row_is_read_and_completed(call: Any) -> None:
     async def run() -> None:
         async with Client(call.server, user=Caller()) as client:
             contents = await client.read_resource("ticket://3")
-            assert '"subject":"Printer 3"' in contents["contents"][0]["text"]
+            assert '"subject":"Printer 3"' in contents.text
             for uri in ("ticket://9", "ticket://999", "ticket://x", "ticket://1%00"):
                 with pytest.raises(Exception, match="not found"):
                     await client.read_resource(uri)

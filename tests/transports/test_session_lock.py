@@ -132,7 +132,7 @@ async def test_call_cancelled_while_it_waits_for_the_session_lock_is_never_run(
         await asyncio.gather(second, return_exceptions=True)
         may_go.set()
         assert text(await first) == "first"
-        assert text(await client.call_tool("wait", {"name": "third"})) == "third"
+        assert (await client.call_tool("wait", {"name": "third"})).text == "third"
 
     assert called == ["first", "third"]
 

@@ -296,4 +296,4 @@ async def test_invalid_or_path_traversal_uri_is_rejected(client_for: ClientFor, 
 
     assert error.code in (-32002, -32602)
     assert read == ["a/..b/c.."]
-    assert fine["contents"][0]["text"] == "a/..b/c.."
+    assert fine.text == "a/..b/c.."

@@ -20,8 +20,7 @@ from django_mcp.protocol.tasks import RELATED_TASK
 from django_mcp.stores.base import StoreFull
 from django_mcp.tasks import execution
 from django_mcp.tasks.store import TaskStore
-from django_mcp.testing import Client
-from django_mcp.testing.client import ErrorResponse
+from django_mcp.testing import Client, ErrorResponse
 from tests import waiting
 from tests.constants import SetConstants
 from tests.memory_stores import Configure
@@ -348,7 +347,7 @@ async def test_input_is_requested_on_the_stream_of_the_result_in_a_session() -> 
         result = await client.request("tasks/result", {"taskId": task["taskId"]})
 
     assert "inputRequests" not in waiting
-    assert result["content"][0]["text"] == "Hello, Ada!"
+    assert result.text == "Hello, Ada!"
     assert requested[0]["_meta"] == {RELATED_TASK: {"taskId": task["taskId"]}}
 
 
@@ -434,7 +433,7 @@ async def test_call_without_task_is_plain_and_reports_progress(version: str) -> 
     async with Client(make_server(), version=version) as client:
         result = await client.call_tool("maybe")
 
-    assert result["content"][0]["text"] == "ready"
+    assert result.text == "ready"
     assert [each["progress"] for each in client.progress] == [1]
 
 
@@ -442,7 +441,7 @@ async def test_required_tool_is_a_plain_call_in_revisions_without_tasks() -> Non
     async with Client(make_server(), version="2025-06-18") as client:
         result = await client.call_tool("steps", {"count": 1})
 
-    assert result["content"][0]["text"] == "1 steps"
+    assert result.text == "1 steps"
 
 
 async def test_call_of_the_site_is_never_a_task() -> None:
@@ -521,7 +520,7 @@ async def test_task_parameter_is_ignored_where_tasks_are_not_declared() -> None:
         tools = await client.list_tools()
         error = await rejected(client.request("tasks/list"))
 
-    assert result["content"][0]["text"] == "done"
+    assert result.text == "done"
     assert "execution" not in tools[0]
     assert error.code == -32601
 
@@ -564,7 +563,7 @@ async def test_extension_is_required_before_a_task_is_looked_up() -> None:
 
     required = {"requiredCapabilities": EXTENSION}
     assert [(error.code, error.data) for error in errors] == [(-32021, required)] * 4
-    assert plain["content"][0]["text"] == "ready"
+    assert plain.text == "ready"
 
 
 @spec("2026/TASK-17")
@@ -833,7 +832,7 @@ async def test_listen_stream_receives_the_states_of_a_task() -> None:
         async with other.listen(tasks=ids):
             await client.request("tasks/cancel", {"taskId": task["taskId"]})
             sent = await other.wait_for("notifications/tasks")
-        acknowledged = other._params("notifications/subscriptions/acknowledged")[0]
+        acknowledged = other.params_of("notifications/subscriptions/acknowledged")[0]
 
     assert acknowledged["notifications"]["taskIds"] == [task["taskId"]]
     assert (sent["taskId"], sent["status"]) == (task["taskId"], "cancelled")
@@ -873,7 +872,7 @@ async def test_task_of_somebody_else_is_left_out_of_a_listen_stream() -> None:
     ):
         task = await create(hers, "endless")
         async with his.listen(tasks=[task["taskId"]]):
-            acknowledged = his._params("notifications/subscriptions/acknowledged")[0]
+            acknowledged = his.params_of("notifications/subscriptions/acknowledged")[0]
 
     assert "taskIds" not in acknowledged["notifications"]
 

@@ -118,7 +118,7 @@ async def test_elicitation_schema_is_flat_and_limited_to_the_revision(
 
     (request,) = user.received
     properties = request["requestedSchema"]["properties"]
-    assert text(result) == "Bo: 2"
+    assert result.text == "Bo: 2"
     assert request["message"] == "What would you like?"
     assert request["requestedSchema"]["required"] == ["mail"]
     assert properties["mail"] == {"type": "string", "format": "email"}
@@ -140,7 +140,7 @@ async def test_choice_titles_are_encoded_for_the_revision(
         result = await client.call_tool("choose")
 
     size = user.received[0]["requestedSchema"]["properties"]["size"]
-    assert text(result) == "{'size': 's'}"
+    assert result.text == "{'size': 's'}"
     if mcp_version == FORMS_ONLY:
         names = {"enum": ["s", "m"], "enumNames": ["Small", "Middle"]}
         assert size == {"type": "string", **names}
@@ -156,7 +156,7 @@ async def test_multiple_choice_elicitation_is_rejected_before_2025_11_25(
 
     async with client_for(shop(), elicitation=user) as client:
         if mcp_version in WITH_URL_MODE:
-            assert text(await client.call_tool("choose_several")) == "{'extras': ['box']}"
+            assert (await client.call_tool("choose_several")).text == "{'extras': ['box']}"
             return
         error = await error_of(client.call_tool("choose_several"))
 
@@ -171,7 +171,7 @@ async def test_declined_or_cancelled_elicitation_is_returned_to_the_handler(
     client_for: ClientFor, action: str
 ) -> None:
     async with client_for(shop(), elicitation={"action": action}) as client:
-        assert text(await client.call_tool("order")) == action
+        assert (await client.call_tool("order")).text == action
 
 
 @spec("ELIC-16", "2026/MRTR-13", "2026/ELI-10")
@@ -181,7 +181,7 @@ async def test_elicitation_is_repeated_after_an_invalid_response(client_for: Cli
     user = RecordingResponder(*misfits, accepted(amount=3, mail="bo@example.com"))
 
     async with client_for(shop(), elicitation=user) as client:
-        assert text(await client.call_tool("order")) == "Ann: 3"
+        assert (await client.call_tool("order")).text == "Ann: 3"
 
     assert len(user.received) == 3
 
@@ -226,7 +226,7 @@ async def test_form_elicitation_is_rejected_for_clients_with_only_url_mode(
 
     async with client_for(shop(), elicitation=user, capabilities=only_url_mode) as client:
         await error_of(client.call_tool("choose"))
-        assert text(await client.call_tool("pay")) == "accept None"
+        assert (await client.call_tool("pay")).text == "accept None"
 
 
 # URL elicitation.
@@ -288,12 +288,12 @@ async def test_url_elicitation_required_is_converted_to_the_revision(
 
     async with client_for(gate(), elicitation=user) as client:
         if mcp_version == STATELESS:
-            assert text(await client.call_tool("enter", {"back": back})) == "Welcome."
+            assert (await client.call_tool("enter", {"back": back})).text == "Welcome."
             url = "https://example.com/pay"
             assert user.received == [{"mode": "url", "url": url, "message": "Please pay first"}]
             return
         error = await error_of(client.call_tool("enter", {"back": back}))
-        assert text(await client.call_tool("enter")) == "Welcome."
+        assert (await client.call_tool("enter")).text == "Welcome."
 
     if mcp_version != "2025-11-25":
         assert error.data == {"requiredCapabilities": {"elicitation": {"url": {}}}}
@@ -359,7 +359,7 @@ async def test_sampling_request_contains_its_options_in_every_revision(
     async with client_for(server, sampling=model) as client:
         result = await client.call_tool("think", {"messages": [message(TEXT)]})
 
-    assert text(result) == "A cat. (endTurn)"
+    assert result.text == "A cat. (endTurn)"
     assert model.received == [
         {
             "messages": [message(TEXT)],
@@ -518,7 +518,7 @@ async def test_sampling_is_repeated_after_an_invalid_response(client_for: Client
     async with client_for(studio(), sampling=model) as client:
         result = await client.call_tool("think", {"messages": [message(TEXT)]})
 
-    assert text(result).startswith("Well.")
+    assert result.text.startswith("Well.")
     assert len(model.received) == 2
 
 
@@ -541,7 +541,7 @@ async def test_roots_request_is_repeated_when_a_root_is_not_a_file_uri(
     async with client_for(server, roots=user) as client:
         result = await client.call_tool("list_roots")
 
-    assert text(result) == '["file:///home/ann"]'
+    assert result.text == '["file:///home/ann"]'
     assert len(user.received) == 2
 
 
@@ -568,7 +568,7 @@ async def test_error_response_of_the_client_is_raised_in_the_handler(
         raise McpError("No, thanks", code=code)
 
     async with client_for(server, sampling=refuse) as client:
-        assert text(await client.call_tool("think")) == f"{code}: No, thanks"
+        assert (await client.call_tool("think")).text == f"{code}: No, thanks"
 
 
 @spec("SAMP-14")
@@ -594,7 +594,7 @@ async def test_uncaught_client_error_code_is_not_returned_to_the_client(
         error = await error_of(client.get_prompt("think"))
 
     assert result["isError"]
-    assert "refused what it was asked: Method not found" in text(result)
+    assert "refused what it was asked: Method not found" in result.text
     assert error.code == -32603
 
 
@@ -650,7 +650,7 @@ async def test_input_request_timeout_raises_and_cancels_the_request(client_for: 
         for message in client.notifications
         if message["method"] == "notifications/cancelled"
     ]
-    assert text(result) == "The client did not answer sampling/createMessage in 0.05 s"
+    assert result.text == "The client did not answer sampling/createMessage in 0.05 s"
     assert withdrawn["reason"] == "No answer came in time"
 
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from django_mcp import Frame, MissingClientCapability, Server
 from django_mcp.frame.client import input_requests
-from django_mcp.testing.client import Client, ErrorResponse
+from django_mcp.testing import Client, ErrorResponse
 from tests.spec import spec
 
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
@@ -61,7 +61,7 @@ class TestInputRequest:
     @pytest.mark.parametrize("handler", [greet, agreet])
     async def test_accepted_elicitation_is_returned_to_the_handler(self, handler: Any) -> None:
         async with Client(server_with(handler), elicitation=ALICE) as client:
-            assert text(await client.call_tool(handler.__name__)) == "Hello, Alice!"
+            assert (await client.call_tool(handler.__name__)).text == "Hello, Alice!"
 
     @pytest.mark.parametrize("handler", [greet, agreet])
     @pytest.mark.parametrize("action", ["decline", "cancel"])
@@ -69,12 +69,12 @@ class TestInputRequest:
         self, handler: Any, action: str
     ) -> None:
         async with Client(server_with(handler), elicitation={"action": action}) as client:
-            assert text(await client.call_tool(handler.__name__)) == f"You said {action}."
+            assert (await client.call_tool(handler.__name__)).text == f"You said {action}."
 
     async def test_input_request_is_repeated_after_an_invalid_response(self) -> None:
         answers = iter([{"action": "accept", "content": {"name": 5}}, ALICE])
         async with Client(server_with(greet), elicitation=lambda _: next(answers)) as client:
-            assert text(await client.call_tool("greet")) == "Hello, Alice!"
+            assert (await client.call_tool("greet")).text == "Hello, Alice!"
 
     async def test_input_request_is_rejected_without_client_capability(self) -> None:
         async with Client(server_with(greet)) as client:
@@ -93,7 +93,7 @@ class TestInputRequest:
             return "Roots."
 
         async with Client(server_with(careful)) as client:
-            assert text(await client.call_tool("careful")) == "No roots, then."
+            assert (await client.call_tool("careful")).text == "No roots, then."
 
 
 class TestSeveralInputRequests:
@@ -126,7 +126,7 @@ class TestSeveralInputRequests:
                 "elicitation/create",
                 "sampling/createMessage",
             ]
-            assert text(await client.call_tool("plan")) == "Hi Alice"
+            assert (await client.call_tool("plan")).text == "Hi Alice"
 
     @spec("2026/MRTR-10")
     async def test_sequential_input_requests_take_one_retry_each(self) -> None:
@@ -145,7 +145,7 @@ class TestSeveralInputRequests:
             return {"action": "accept", "content": {"name": next(names)}}
 
         async with Client(server_with(interview), elicitation=answer) as client:
-            assert text(await client.call_tool("interview")) == "Alice and Bob"
+            assert (await client.call_tool("interview")).text == "Alice and Bob"
         assert runs == 3
 
 
@@ -276,7 +276,7 @@ class TestDeclaredHandler:
         async with Client(server, elicitation=ALICE, sync_execution=execution) as client:
             await call_once(client, {"name": handler.__name__, "arguments": {}})
             assert await Group.objects.acount() == 0
-            assert text(await client.call_tool(handler.__name__)) == "1"
+            assert (await client.call_tool(handler.__name__)).text == "1"
             assert await Group.objects.acount() == 1
 
     async def test_writes_are_kept_when_the_handler_raises_another_exception(self) -> None:
@@ -300,7 +300,7 @@ class TestDeclaredHandler:
         async with Client(server, elicitation=ALICE, sync_execution="threads") as client:
             await call_once(client, {"name": "write", "arguments": {}})
             assert await Group.objects.acount() == 0
-            assert text(await client.call_tool("write")) == "1"
+            assert (await client.call_tool("write")).text == "1"
 
 
 @pytest.mark.django_db(transaction=True)
@@ -318,7 +318,7 @@ class TestUndeclaredHandler:
     async def test_input_request_after_a_read_is_sent(self, handler: Any, execution: Any) -> None:
         server = server_with(handler)
         async with Client(server, elicitation=ALICE, sync_execution=execution) as client:
-            assert text(await client.call_tool(handler.__name__)) == "0 Hello, Alice!"
+            assert (await client.call_tool(handler.__name__)).text == "0 Hello, Alice!"
 
     async def test_input_request_in_a_helper_of_another_module_is_sent(self) -> None:
         module: dict[str, Any] = {"NAME": NAME}
@@ -328,13 +328,13 @@ class TestUndeclaredHandler:
             return str(module["name"](frame.client))
 
         async with Client(server_with(hidden), elicitation=ALICE) as client:
-            assert text(await client.call_tool("hidden")) == "Alice"
+            assert (await client.call_tool("hidden")).text == "Alice"
 
     async def test_write_of_a_middleware_is_not_the_handlers(self) -> None:
         server = server_with(greet)
         server.middleware = (middleware_write,)
         async with Client(server, elicitation=ALICE, sync_execution="threads") as client:
-            assert text(await client.call_tool("greet")) == "Hello, Alice!"
+            assert (await client.call_tool("greet")).text == "Hello, Alice!"
 
     async def test_write_after_the_last_input_request_is_kept(self) -> None:
         def late(frame: Frame) -> str:
@@ -344,7 +344,7 @@ class TestUndeclaredHandler:
 
         server = server_with(late)
         async with Client(server, elicitation=ALICE, sync_execution="threads") as client:
-            assert text(await client.call_tool("late")) == "Hello, Alice!"
+            assert (await client.call_tool("late")).text == "Hello, Alice!"
         assert await Group.objects.acount() == 1
 
     async def test_server_hook_may_request_input(self) -> None:
@@ -356,7 +356,7 @@ class TestUndeclaredHandler:
 
         server.register_tool("greet")
         async with Client(server, elicitation=ALICE) as client:
-            assert text(await client.call_tool("greet")) == "Hello, Alice!"
+            assert (await client.call_tool("greet")).text == "Hello, Alice!"
 
 
 class TestSingleUseRequestState:

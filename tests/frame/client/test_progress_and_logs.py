@@ -57,7 +57,7 @@ async def test_notifications_are_delivered_in_order_before_the_response(
         result = await client.call_tool(tool, {"to": 3})
         received = len(client.notifications)
 
-    assert result["content"][0]["text"] == "done"
+    assert result.text == "done"
     assert received == len(client.notifications) == 6
     assert [each["progress"] for each in client.progress] == [1, 2, 3]
     assert [each["total"] for each in client.progress] == [3, 3, 3]
