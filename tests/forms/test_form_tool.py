@@ -82,10 +82,6 @@ def call(server: Server, tool: str, arguments: dict[str, Any], **options: Any) -
         return client.call_tool(tool, arguments)
 
 
-def text(result: Any) -> str:
-    return str(result["content"][0]["text"])
-
-
 def tool_schema(server: Server, name: str) -> dict[str, Any]:
     component: Any = server.components.find("tool", name)
     schema: dict[str, Any] = component.input_schema
@@ -134,7 +130,7 @@ def test_errors_name_their_fields(server: Server, customer: Customer) -> None:
     result = call(server, "ticket", arguments)
 
     assert result["isError"]
-    assert text(result).splitlines() == [
+    assert result.text.splitlines() == [
         "The form is not valid.",
         "customer: Select a valid choice. That choice is not one of the available choices.",
         "subject: This looks like spam.",
@@ -151,7 +147,7 @@ def test_failure_after_saving_is_rolled_back(server: Server, customer: Customer)
     form_tool(TicketForm, server=server, on_valid=save_and_fail)
     arguments = {"customer": customer.pk, "subject": "Printer", "description": "Broken"}
 
-    assert text(call(server, "ticket", arguments)) == "Not today"
+    assert call(server, "ticket", arguments).text == "Not today"
     assert not Ticket.objects.exists()
 
 
@@ -183,7 +179,7 @@ def test_form_kwargs_restrict_choices_by_user(server: Server, customer: Customer
 
     assert allowed["structuredContent"] == {"customer": "Acme"}
     assert denied["isError"]
-    assert "Acme" not in text(denied)
+    assert "Acme" not in denied.text
 
 
 @pytest.mark.parametrize(
@@ -243,7 +239,7 @@ def test_invalid_arguments_are_explained(
     result = call(server, "every_field", {"text": "abc", "count": 3, **given})
 
     assert result["isError"]
-    assert message in text(result)
+    assert message in result.text
 
 
 @spec("views-10")
@@ -269,7 +265,7 @@ def test_file_above_the_bound_is_rejected(db: None, server: Server) -> None:
     result = call(server, "every_field", {"text": "abc", "count": 3, "file": file})
 
     assert result["isError"]
-    assert "file" in text(result)
+    assert "file" in result.text
 
 
 def test_many_errors_are_bounded(db: None, server: Server) -> None:
@@ -279,7 +275,7 @@ def test_many_errors_are_bounded(db: None, server: Server) -> None:
 
     form_tool(Wide, server=server, on_valid=echo)
 
-    lines = text(call(server, "wide", {})).splitlines()
+    lines = call(server, "wide", {}).text.splitlines()
 
     assert len(lines) == 22
     assert max(map(len, lines)) < 310

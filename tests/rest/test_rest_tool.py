@@ -29,10 +29,6 @@ from tests.spec import spec
 QUERY = {"outcome": {"type": "string"}}
 
 
-def text(result: Any) -> str:
-    return str(result["content"][0]["text"])
-
-
 def outcome(server: Server, call: Call, name: str, **options: Any) -> Any:
     rest_tool(api.Outcome, query=QUERY, server=server)
     return call("outcome", outcome=name, **options)
@@ -149,7 +145,7 @@ def test_unsuccessful_response_becomes_an_error(
     result = outcome(server, call, name)
 
     assert result["isError"]
-    assert text(result).splitlines() == lines
+    assert result.text.splitlines() == lines
 
 
 @spec("views-08")
@@ -157,7 +153,7 @@ def test_unsuccessful_response_becomes_an_error(
 def test_failure_of_the_view_is_not_described(server: Server, call: Call, name: str) -> None:
     result = outcome(server, call, name)
 
-    assert text(result) == "The tool failed unexpectedly. The failure has been logged."
+    assert result.text == "The tool failed unexpectedly. The failure has been logged."
 
 
 def test_asynchronous_view_is_awaited(users: Users, server: Server, call: Call) -> None:

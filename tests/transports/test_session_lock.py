@@ -32,16 +32,12 @@ def counting(**options: Any) -> Server:
     return server
 
 
-def text(result: dict[str, Any]) -> str:
-    return str(result["content"][0]["text"])
-
-
 @in_sessions
 async def test_serialized_calls_see_the_assigns_of_the_previous_call(client_for: ClientFor) -> None:
     async with client_for(counting(serialize_requests=True)) as client:
         results = await asyncio.gather(*(client.call_tool("count") for _ in range(5)))
 
-    assert [text(result) for result in results] == ["1", "2", "3", "4", "5"]
+    assert [result.text for result in results] == ["1", "2", "3", "4", "5"]
 
 
 @in_sessions
@@ -60,7 +56,7 @@ async def test_calls_run_concurrently_without_serialize_requests(client_for: Cli
     async with client_for(server) as client:
         results = await asyncio.gather(client.call_tool("meet"), client.call_tool("meet"))
 
-    assert [text(result) for result in results] == ["met", "met"]
+    assert [result.text for result in results] == ["met", "met"]
 
 
 @in_sessions
@@ -80,7 +76,7 @@ async def test_serialized_sessions_do_not_block_each_other(client_for: ClientFor
     async with client_for(server) as one, client_for(server) as other:
         results = await asyncio.gather(one.call_tool("wait"), other.call_tool("go"))
 
-    assert [text(result) for result in results] == ["waited", "went"]
+    assert [result.text for result in results] == ["waited", "went"]
 
 
 @in_sessions
@@ -102,7 +98,7 @@ async def test_ping_is_answered_while_a_serialized_call_runs(client_for: ClientF
         await began.wait()
         assert await client.request("ping") == {}
         may_go.set()
-        assert text(await waiting) == "waited"
+        assert (await waiting).text == "waited"
 
 
 @in_sessions
@@ -131,7 +127,7 @@ async def test_call_cancelled_while_it_waits_for_the_session_lock_is_never_run(
         second.cancel()
         await asyncio.gather(second, return_exceptions=True)
         may_go.set()
-        assert text(await first) == "first"
+        assert (await first).text == "first"
         assert (await client.call_tool("wait", {"name": "third"})).text == "third"
 
     assert called == ["first", "third"]
@@ -195,7 +191,7 @@ class TestLeaseBetweenWorkers:
             result = await waiting
 
         assert not was_done
-        assert text(result) == "42"
+        assert result.text == "42"
 
     async def test_expired_lease_of_another_worker_is_taken_over(
         self, polls: list[str], clock: list[float]
@@ -207,7 +203,7 @@ class TestLeaseBetweenWorkers:
             clock[0] += 61
             result = await waiting
 
-        assert text(result) == "1"
+        assert result.text == "1"
 
     async def test_lease_is_renewed_until_the_call_finishes(
         self, polls: list[str], clock: list[float]

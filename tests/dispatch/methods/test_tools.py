@@ -21,13 +21,6 @@ class Item(BaseModel):
     count: int = 1
 
 
-def text_of(result: dict[str, Any]) -> str:
-    """Return the text of a result with one block."""
-    (block,) = result["content"]
-    assert block["type"] == "text"
-    return str(block["text"])
-
-
 # Input of a handler.
 
 
@@ -41,7 +34,7 @@ async def test_sync_function_is_called(client_for: ClientFor) -> None:
     async with client_for(server) as client:
         result = await client.call_tool("add", {"a": 1, "b": 2})
 
-    assert text_of(result) == "3"
+    assert result.text == "3"
 
 
 async def test_async_function_is_awaited(client_for: ClientFor) -> None:
@@ -54,7 +47,7 @@ async def test_async_function_is_awaited(client_for: ClientFor) -> None:
     async with client_for(server) as client:
         result = await client.call_tool("add", {"a": 1, "b": 2})
 
-    assert text_of(result) == "3"
+    assert result.text == "3"
 
 
 async def test_arguments_are_converted_to_their_annotated_types(client_for: ClientFor) -> None:
@@ -67,7 +60,7 @@ async def test_arguments_are_converted_to_their_annotated_types(client_for: Clie
     async with client_for(server) as client:
         result = await client.call_tool("order", {"item": {"name": "tea"}, "tags": ["b", "a", "a"]})
 
-    assert text_of(result) == "Item tea 1 ['a', 'b'] 0.5"
+    assert result.text == "Item tea 1 ['a', 'b'] 0.5"
 
 
 @spec("TOOL-37")
@@ -81,7 +74,7 @@ async def test_call_without_arguments_uses_defaults(client_for: ClientFor) -> No
     async with client_for(server) as client:
         result = await client.request("tools/call", {"name": "greet"})
 
-    assert text_of(result) == "you"
+    assert result.text == "you"
 
 
 async def test_tool_class_receives_an_instance_of_its_input_model(client_for: ClientFor) -> None:
@@ -101,7 +94,7 @@ async def test_tool_class_receives_an_instance_of_its_input_model(client_for: Cl
     async with client_for(server) as client:
         result = await client.call_tool("greet", {"name": "ada", "loud": True})
 
-    assert text_of(result) == "ADA"
+    assert result.text == "ADA"
 
 
 @spec("TOOL-30")
@@ -121,10 +114,10 @@ async def test_explicit_input_schema_is_enforced(client_for: ClientFor) -> None:
         fits = await client.call_tool("order", {"size": "large"})
         invalid = await client.call_tool("order", {"size": "huge", "count": "many"})
 
-    assert text_of(fits) == "{'size': 'large'}"
+    assert fits.text == "{'size': 'large'}"
     assert invalid["isError"] is True
-    assert "size" in text_of(invalid)
-    assert "count" in text_of(invalid)
+    assert "size" in invalid.text
+    assert "count" in invalid.text
 
 
 async def test_frame_parameter_is_injected_and_omitted_from_the_input_schema(
@@ -138,7 +131,7 @@ async def test_frame_parameter_is_injected_and_omitted_from_the_input_schema(
         return f"{frame.request.method} {frame.request.params['name']}"
 
     async with client_for(server) as client:
-        assert text_of(await client.call_tool("who")) == "tools/call who"
+        assert (await client.call_tool("who")).text == "tools/call who"
         (tool,) = await client.list_tools()
 
     assert tool["inputSchema"]["properties"] == {}
@@ -181,7 +174,7 @@ async def test_value_returned_with_a_frame_is_sent(client_for: ClientFor) -> Non
         return "done", frame.assign("it", 1)
 
     async with client_for(server) as client:
-        assert text_of(await client.call_tool("remember")) == "done"
+        assert (await client.call_tool("remember")).text == "done"
 
 
 async def test_tool_response_is_sent_with_its_blocks_and_meta(client_for: ClientFor) -> None:
@@ -212,7 +205,7 @@ async def test_tool_error_is_returned_as_an_error_result(client_for: ClientFor) 
     async with client_for(server) as client:
         result = await client.call_tool("order")
 
-    assert (result["isError"], text_of(result)) == (True, "Sold out: try tomorrow")
+    assert (result["isError"], result.text) == (True, "Sold out: try tomorrow")
 
 
 async def test_error_response_is_returned_as_an_error_result(client_for: ClientFor) -> None:
@@ -225,7 +218,7 @@ async def test_error_response_is_returned_as_an_error_result(client_for: ClientF
     async with client_for(server) as client:
         result = await client.call_tool("order")
 
-    assert (result["isError"], text_of(result)) == (True, "Sold out")
+    assert (result["isError"], result.text) == (True, "Sold out")
 
 
 @pytest.mark.parametrize("raised", [True, False])
@@ -282,8 +275,8 @@ async def test_exception_is_logged_and_its_message_is_not_sent_to_the_client(
         result = await client.call_tool("order")
 
     assert result["isError"] is True
-    assert "failed unexpectedly" in text_of(result)
-    assert "xyzzy" not in text_of(result)
+    assert "failed unexpectedly" in result.text
+    assert "xyzzy" not in result.text
     (record,) = [each for each in caplog.records if each.name == "django_mcp"]
     assert record.exc_info is not None
     assert "xyzzy" in str(record.exc_info[1])
@@ -302,7 +295,7 @@ async def test_exception_message_is_sent_to_the_client_under_debug(
     async with client_for(server) as client:
         result = await client.call_tool("order")
 
-    assert "RuntimeError: no such table" in text_of(result)
+    assert "RuntimeError: no such table" in result.text
 
 
 async def test_call_after_an_exception_succeeds(client_for: ClientFor) -> None:
@@ -320,7 +313,7 @@ async def test_call_after_an_exception_succeeds(client_for: ClientFor) -> None:
         await client.call_tool("order")
         await client.call_tool("order")
         await error_of(client.call_tool("order"))
-        assert text_of(await client.call_tool("order")) == "tea"
+        assert (await client.call_tool("order")).text == "tea"
 
 
 # Features of some revisions.
@@ -338,4 +331,4 @@ async def test_argument_sent_in_a_header_is_passed_to_the_handler(client_for: Cl
     async with client_for(server) as client:
         result = await client.call_tool("order", {"region": "Île-de-France"})
 
-    assert text_of(result) == "Île-de-France"
+    assert result.text == "Île-de-France"

@@ -48,10 +48,6 @@ def sampling_result(text: str = "Hm.") -> dict[str, Any]:
     return {"role": "assistant", "content": {"type": "text", "text": text}, "model": "m"}
 
 
-def text(result: dict[str, Any]) -> str:
-    return str(result["content"][0]["text"])
-
-
 # Form elicitation.
 
 
@@ -245,7 +241,7 @@ async def test_url_elicitation_has_a_unique_id_only_in_2025_11_25(
     first, second = user.received
     ids = {request.pop("elicitationId", None) for request in (first, second)}
     page = {"mode": "url", "message": "Please pay", "url": "https://example.com/pay"}
-    assert [text(result) for result in results] == ["accept None"] * 2
+    assert [result.text for result in results] == ["accept None"] * 2
     assert first == second == page
     assert ids == {None} if mcp_version == STATELESS else len(ids) == 2
 
