@@ -174,13 +174,12 @@ class Component(ABC):
 
     @property
     def display_title(self) -> str:
-        """The title for people: of the annotations, else its own, else the name."""
+        """The title for people, else the name."""
         return str(self.listed_title or self.name)
 
     @property
     def listed_title(self) -> str | None:
-        title = (self.annotations or {}).get("title") or self.title
-        return None if title is None else str(title)
+        return None if self.title is None else str(self.title)
 
     @property
     def listed_description(self) -> str:

@@ -28,7 +28,7 @@ from django_mcp.components.base import (
 from django_mcp.components.schemas import InputSchema
 from django_mcp.components.signature import CallConvention, Parameter, Signature
 from django_mcp.protocol import meta
-from django_mcp.protocol.content import Annotations, Icon
+from django_mcp.protocol.content import Icon
 from django_mcp.protocol.errors import Json
 
 NAME = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
@@ -71,7 +71,6 @@ class ComponentAttributes:
     name: Any = None
     title: Any = None
     description: Any = None
-    annotations: Any = None
     meta: Any = None
     icons: Any = ()
     permission: Any = None
@@ -183,12 +182,6 @@ class ComponentSource:
                 )
             completers[argument] = completer(function)
         return completers
-
-    def content_annotations(self) -> dict[str, Any] | None:
-        """Annotations of a resource; raises ConfigurationError for invalid ones."""
-        annotations = self.get("annotations")
-        with explain(self.where):
-            return None if annotations is None else Annotations.of(annotations).to_protocol()
 
     def _meta(self) -> Json | None:
         value: Json | None = self.get("meta")

@@ -37,6 +37,7 @@ class Resource(ComponentAttributes):
     uri: Any = None
     mime_type: Any = None
     size: Any = None
+    annotations: Any = None
     model: Any = None
 
 
@@ -50,6 +51,7 @@ class ResourceTemplate(ComponentAttributes):
 
     uri_template: Any = None
     mime_type: Any = None
+    annotations: Any = None
     model: Any = None
 
 
@@ -187,11 +189,17 @@ def _fields(source: ComponentSource, names: Sequence[str]) -> dict[str, Any]:
         "model": source.get("model"),
         "listed_mime_type": source.get("mime_type") or _expected_type(signature.returns),
         "input": schemas.input_of_signature(signature, more=more),
-        "annotations": source.content_annotations(),
+        "annotations": _annotations(source),
         "complete": source.completers(names, signature.parameters),
         **signatures.by_keywords(source.function, signature)._asdict(),
         **source.common(),
     }
+
+
+def _annotations(source: ComponentSource) -> dict[str, Any] | None:
+    annotations = source.get("annotations")
+    with explain(source.where):
+        return None if annotations is None else Annotations.of(annotations).to_protocol()
 
 
 def _check_parameters(signature: Signature, names: Sequence[str]) -> None:

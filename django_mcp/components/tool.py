@@ -29,7 +29,7 @@ HINTS = {
     "idempotent": "idempotentHint",
     "open_world": "openWorldHint",
 }
-"""The options that are hints among the annotations."""
+"""The options, and the annotations that they are listed as."""
 
 
 class Tool(ComponentAttributes):
@@ -109,7 +109,6 @@ class ToolOptions(Options, total=False):
     input_schema: type[BaseModel] | Json | None
     output_schema: Any
     """A JSON Schema, or a type that pydantic supports; by default the return annotation."""
-    annotations: Json | None
     task_support: TaskSupport | None
     task_after: float | None
     """Seconds after which a running call is continued as a task, where the server decides; 0: at
@@ -148,7 +147,7 @@ def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent
         complete=source.completers(arguments.schema.get("properties", ())),
         input=arguments,
         output=_read_output(source),
-        annotations={**(source.get("annotations") or {}), **given} or None,
+        annotations=given or None,
         task_support=_task_support(source),
         task_after=_task_after(source),
         param_headers=param_headers,

@@ -286,9 +286,10 @@ class Frame:
         """Register a tool in this session.
 
         Options: description, input_schema, output_schema (a JSON Schema or a pydantic model),
-        title, annotations, meta, task_support, icons, and ``handler``, a module-level function
-        or its dotted path; without one, the server's ``handle_tool_call`` is called. Where the
-        revision has no sessions, the tool is registered for this call only.
+        title, read_only, destructive, idempotent, open_world, meta, task_support, icons, and
+        ``handler``, a module-level function or its dotted path; without one, the server's
+        ``handle_tool_call`` is called. Where the revision has no sessions, the tool is registered
+        for this call only.
         """
         return self._register(ToolComponent.kind, {"name": name, **options})
 

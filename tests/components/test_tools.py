@@ -65,7 +65,6 @@ class TestToolFunction:
             destructive=False,
             idempotent=True,
             open_world=False,
-            annotations={"confidence": 0.95},
             meta={"example/team": "shop"},
             icons=["https://example.org/hello.png"],
             task_support="optional",
@@ -77,7 +76,6 @@ class TestToolFunction:
             "title": "Hello",
             "description": "Says hello",
             "annotations": {
-                "confidence": 0.95,
                 "readOnlyHint": True,
                 "destructiveHint": False,
                 "idempotentHint": True,
@@ -293,12 +291,11 @@ class TestTitle:
     @pytest.mark.parametrize(
         ("options", "shown", "listed"),
         [
-            ({"annotations": {"title": "A"}, "title": "T"}, "A", "A"),
             ({"title": "T"}, "T", "T"),
             ({}, "greet", None),
         ],
     )
-    def test_display_title_is_annotation_title_then_title_then_name(
+    def test_display_title_is_the_title_then_the_name(
         self, options: Any, shown: str, listed: str | None
     ) -> None:
         tool = tool_component(greet, **options)

@@ -379,7 +379,7 @@ class TestComponents:
                 title="Add",
                 input_schema={"type": "object", "properties": {"a": {"type": "integer"}}},
                 output_schema={"type": "object"},
-                annotations={"readOnlyHint": True, "confidence": 0.95},
+                read_only=True,
                 meta={"example.com/key": 1},
                 task_support="optional",
                 handler=handler,
@@ -394,15 +394,10 @@ class TestComponents:
             "description": "Adds",
             "inputSchema": {"type": "object", "properties": {"a": {"type": "integer"}}},
             "outputSchema": {"type": "object"},
-            "annotations": {"readOnlyHint": True, "confidence": 0.95},
+            "annotations": {"readOnlyHint": True},
             "execution": {"taskSupport": "optional"},
             "_meta": {"example.com/key": 1},
         }
-
-    def test_annotation_title_overrides_the_title_option(self) -> None:
-        (tool,) = Frame().register_tool("t", title="a", annotations={"title": "b"}).get_components()
-
-        assert (tool.display_title, tool.descriptor()["title"]) == ("b", "b")
 
     def test_display_title_defaults_to_the_name(self) -> None:
         (tool,) = Frame().register_tool("t").get_components()

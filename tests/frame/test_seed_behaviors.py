@@ -241,7 +241,7 @@ def test_omitted_component_name_title_and_mime_type_are_derived() -> None:
             return path
 
     tool = tool_component(HTTPStatus)
-    titled = tool_component(HTTPStatus, title="b", annotations={"title": "a"})
+    titled = tool_component(HTTPStatus, title="a")
     report = resource_component(Report).descriptor()
 
     assert (tool.name, tool.descriptor()["description"]) == ("http_status", "")
