@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING, Any
 
 from django.apps import AppConfig, apps
 from django.conf import settings
+
+if TYPE_CHECKING:
+    from django_mcp.components.declaration import ViewPermission
+    from django_mcp.frame.frame import Frame
 
 
 class SimpleMcpConfig(AppConfig):
@@ -19,7 +24,7 @@ class SimpleMcpConfig(AppConfig):
         # These modules import models, so that they can be imported only now.
         from django_mcp import checks, log  # noqa: F401 - the import registers the checks
         from django_mcp.auth.cache import PrincipalCache
-        from django_mcp.components import arguments, responses, serializers, stored
+        from django_mcp.components import arguments, declaration, responses, serializers, stored
         from django_mcp.dispatch import invocation
         from django_mcp.frame.client import input_requests
         from django_mcp.frame.frame import Frame
@@ -44,6 +49,7 @@ class SimpleMcpConfig(AppConfig):
         PrincipalCache.subscribe = staticmethod(revocations.subscribe)
         revocations.connect()
         stored.MODULE_CHECKS[:] = [_is_installed]
+        declaration.VIEW_PERMISSIONS[:] = [_has_permission]
         # The adapter of bytes stays the first.
         arguments.ADAPTERS[1:] = django_arguments.ADAPTERS
         serializers.BUILT_IN.update(django_values.TABLE)
@@ -75,6 +81,13 @@ def _delete_what_expires() -> None:
     steps = publisher.renew_logs, stores.prune_sessions, stores.prune_events, tasks.prune
     housekeeping.STEPS[:] = steps
     housekeeping.CLAIMS[:] = [stores.claim]
+
+
+def _has_permission(declared: ViewPermission, frame: Frame) -> Any:
+    # REST framework is imported by sites that declare such a permission only.
+    from django_mcp.rest import permissions
+
+    return permissions.has_permission(declared, frame)
 
 
 def _is_installed(module: str) -> bool:

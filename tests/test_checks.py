@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.backends import ModelBackend
 from django.core import checks
 from django.core.management import get_commands
 from django.db import connections
@@ -21,6 +22,7 @@ from django_mcp.auth.base import BaseAuthentication
 from django_mcp.auth.introspection import IntrospectionAuthentication
 from django_mcp.auth.jwt import JWTAuthentication
 from django_mcp.auth.token import TokenAuthentication as PersonalTokenAuthentication
+from django_mcp.checks import codenames
 from django_mcp.components.base import Component
 from example_site import settings as example_settings
 from tests.spec import spec
@@ -302,6 +304,41 @@ def test_permission_of_an_unknown_app_is_reported(server: Server) -> None:
 
     assert "The resource 'till'" in get_findings()["W004"].msg
     assert "'shopp.view_till'" in get_findings()["W004"].msg
+
+
+@pytest.mark.django_db
+class TestCodenames:
+    def found(self, monkeypatch: pytest.MonkeyPatch, command: str = "check") -> list[str]:
+        monkeypatch.setattr(sys, "argv", ["manage.py", command])
+        return [
+            f"{message.id} {message.msg} {message.hint}"
+            for message in codenames.check_codenames(None, databases=["default"])
+        ]
+
+    def test_codename_that_does_not_exist_is_reported_with_the_near_one(
+        self, server: Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        server.tool(name="a", permission="auth.view_usr")(lambda: "")
+        server.tool(name="b", permission="auth.view_user", approval="auth.chnge_user")(lambda: "")
+        server.tool(name="c", permission="login_required")(lambda: "")
+        first, second = self.found(monkeypatch)
+        assert "E026" in first
+        assert "The tool 'a'" in first
+        assert "Did you mean 'auth.view_user'?" in first
+        assert "'auth.chnge_user', which the database 'default' does not have" in second
+        assert self.found(monkeypatch, "migrate") == []
+
+    def test_codename_is_not_looked_for_where_a_backend_decides(
+        self, server: Server, monkeypatch: pytest.MonkeyPatch, settings: Settings
+    ) -> None:
+        server.tool(name="a", permission="auth.view_usr")(lambda: "")
+        settings.AUTHENTICATION_BACKENDS = [f"{__name__}.RoleBackend"]
+        assert self.found(monkeypatch) == []
+
+
+class RoleBackend(ModelBackend):
+    def has_perm(self, user_obj: Any, perm: str, obj: Any = None) -> bool:
+        return perm == "auth.view_usr"
 
 
 def tree_schema() -> dict[str, Any]:

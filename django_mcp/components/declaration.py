@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Literal, TypedDict, cast, get_args, get_origin
+from typing import Any, Literal, Protocol, TypedDict, cast, get_args, get_origin
 
 from django_mcp.components import docstrings, schemas
 from django_mcp.components import signature as signatures
@@ -35,6 +35,12 @@ NAME = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 """What a client accepts as the name of a tool (specification, server/tools, "Tool Names")."""
 
 
+class PermissionClass(Protocol):
+    """A permission class of REST framework."""
+
+    def has_permission(self, request: Any, view: Any, /) -> Any: ...
+
+
 class Options(TypedDict, total=False):
     """The options of every registration. None is the same as no option."""
 
@@ -43,9 +49,9 @@ class Options(TypedDict, total=False):
     description: Description | None
     meta: Json | None
     icons: Sequence[Icon | str | Json] | None
-    permission: Permission | None
-    """``"app_label.codename"``, ``"login_required"``, ``"staff_member"``, ``"superuser"``, or a
-    function that takes the Frame."""
+    permission: Permission | PermissionClass | type[PermissionClass] | None
+    """``"app_label.codename"``, ``"login_required"``, ``"staff_member"``, ``"superuser"``, a
+    function that takes the Frame, or a permission class of REST framework."""
     scopes: Iterable[str] | None
     """An access token needs all of them."""
     when_denied: WhenDenied | None
@@ -82,6 +88,32 @@ class ComponentAttributes:
     complete: Any = None
 
 
+VIEW_PERMISSIONS: list[Callable[[ViewPermission, Any], Any]] = []
+"""Port: the first asks a permission class of REST framework. apps.py adds that of ``rest``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewPermission:
+    """A permission class of REST framework as the permission of a component."""
+
+    permission: Any
+    """A class, an instance, or classes combined by operators."""
+    component: str
+    method: str
+
+    def __call__(self, frame: Any) -> Any:
+        (ask,) = VIEW_PERMISSIONS
+        return ask(self, frame)
+
+    def __str__(self) -> str:
+        return getattr(self.permission, "__name__", type(self.permission).__name__)
+
+
+def asks_about_views(permission: Any) -> bool:
+    """Whether it is a permission class of REST framework, or several combined by operators."""
+    return hasattr(permission, "has_permission") or hasattr(permission, "operator_class")
+
+
 @dataclass(frozen=True, slots=True)
 class ComponentSource:
     """The handler to register, and where its attributes are declared."""
@@ -94,6 +126,8 @@ class ComponentSource:
     docstring: str
     module: str
     find_line: Callable[[], int]
+    reads_only: bool
+    """Whether components of this kind change nothing: all but tools."""
 
     @property
     def where(self) -> str:
@@ -218,6 +252,9 @@ class ComponentSource:
 
     def _permission(self) -> Permission | None:
         permission = self.raw("permission")
+        if asks_about_views(permission):
+            is_read = self.get("read_only") or self.reads_only
+            return ViewPermission(permission, self.name(), "GET" if is_read else "POST")
         is_named = isinstance(permission, str) and ("." in permission or permission in USER_CHECKS)
         if callable(permission) and signatures.is_for_views(permission):
             # It would return a function, which is true for everybody.
@@ -225,6 +262,8 @@ class ComponentSource:
                 f"The permission of {self.where} is a decorator of views: write "
                 f"{signatures.PERMISSIONS}"
             )
+        if callable(permission):
+            signatures.check_permission(permission, self.where)
         if permission is None or callable(permission) or is_named:
             return cast("Permission | None", permission)
         raise ConfigurationError(
@@ -264,6 +303,7 @@ def read(
         docstring=docstring,
         module=declared.__module__,
         find_line=functools.partial(line_of, declared),
+        reads_only=not hasattr(base, "read_only"),
     )
 
 

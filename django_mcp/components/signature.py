@@ -31,8 +31,8 @@ NOT_FOR_VIEWS = ("sensitive_variables_wrapper",)
 """The functions in them that decorate any function."""
 MAX_DECORATORS = 20
 PERMISSIONS = (
-    'permission="login_required", "staff_member", "superuser", "app_label.codename", or a function '
-    "that takes the Frame"
+    'permission="login_required", "staff_member", "superuser", "app_label.codename", a function '
+    "that takes the Frame, or a permission class of REST framework"
 )
 
 
@@ -184,6 +184,28 @@ def underlying(function: Callable[..., Any]) -> Callable[..., Any]:
         return function
     inner: Callable[..., Any] = type(function).__call__
     return inner
+
+
+CALLERS = ("u", "user", "request", "req")
+"""Names of a parameter whose function expects something else than the Frame."""
+
+
+def check_permission(permission: Callable[..., Any], where: str) -> None:
+    """Raise ConfigurationError for a permission function that does not take the Frame alone."""
+    try:
+        parameters = inspect.signature(permission)
+    except (TypeError, ValueError):  # Of a builtin.
+        return
+    remedy = "let it take the Frame, such as lambda frame: frame.user.is_staff"
+    try:
+        parameters.bind(None)
+    except TypeError as error:
+        raise ConfigurationError(
+            f"The permission of {where} is called with the Frame alone ({error}): {remedy}"
+        ) from None
+    first = next(iter(parameters.parameters.values()))
+    if first.name in CALLERS and not _is_annotated(first):
+        raise ConfigurationError(f"The permission of {where} takes {first.name}: {remedy}")
 
 
 def is_frame(annotation: Any) -> bool:

@@ -126,6 +126,11 @@ class ToolOptions(Options, total=False):
 def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent:
     """The component of a function, a Tool class or an instance of one."""
     source = declaration.read(target, Tool, "execute", options, ToolOptions)
+    if source.raw("annotations") is not None:
+        raise ConfigurationError(
+            f"{source.where} has annotations: write the hints {', '.join(HINTS)}, the title as "
+            "title, and anything else into meta"
+        )
     declared = source.input_model("input_schema")
     parameters = source.signature.parameters
     if declared is None and any(p.name == "params" and not p.is_annotated for p in parameters):

@@ -9,7 +9,7 @@ would let them do anything: such a view is called for them only with a declared 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import CodeType
@@ -103,8 +103,17 @@ def of_operation(operation: Operation, view: Any, substitute: FindAuth | None) -
                 "accepted the request: in the call of a tool none of the view's does. Let it read "
                 "request.auth or request.user, or leave the action out"
             )
-    readers = [name for name, code in code_of.items() if "auth" in code.own_names]
-    return Credentials(readers[0] if readers else None, substitute)
+    return Credentials(_reader(code_of), substitute)
+
+
+def of_permission(permission: Any) -> Credentials:
+    """Return where ``request.auth`` of a permission comes from that is asked without a view."""
+    return Credentials(_reader(dict(_codes([permission]))), substitute=None)
+
+
+def _reader(code_of: Mapping[str, _Code]) -> str | None:
+    """The first class or method of the site that reads ``request.auth``."""
+    return next((name for name, code in code_of.items() if "auth" in code.own_names), None)
 
 
 class _Code:
@@ -131,12 +140,16 @@ def _guards(view: Any) -> Iterator[tuple[str, _Code]]:
     except Exception:  # It may need a real request.
         permissions = [each() for each in view.permission_classes]
     backends = [each() for each in getattr(view, "filter_backends", ())]
-    for guard in (*_operands(permissions), *backends):
-        kind = type(guard)
-        yield kind.__qualname__, _Code(_functions(kind))
+    yield from _codes([*permissions, *backends])
     kind = type(view)
     for name in OF_VIEWS:
         yield f"{kind.__qualname__}.{name}", _Code([inspect.unwrap(getattr(kind, name))])
+
+
+def _codes(guards: Iterable[Any]) -> Iterator[tuple[str, _Code]]:
+    for guard in _operands(guards):
+        kind = type(guard)
+        yield kind.__qualname__, _Code(_functions(kind))
 
 
 def _operands(permissions: Iterable[Any]) -> Iterator[Any]:

@@ -286,3 +286,25 @@ class TestWhatIsNoHandler:
     def test_name_as_the_only_argument_is_rejected(self, kind: str) -> None:
         with pytest.raises(ConfigurationError, match=rf"@{kind}\(name=…\)"):
             getattr(Server("desk"), kind)("greet")
+
+
+class TestPermissionFunctions:
+    @pytest.mark.parametrize(
+        ("permission", "words"),
+        [
+            (lambda: True, "too many positional arguments"),
+            (lambda frame, tool: True, "missing a required argument: 'tool'"),
+            (lambda u: u.is_staff, "takes u: let it take the Frame"),
+            (lambda user: user.is_staff, r"takes user: .*lambda frame: frame\.user\.is_staff"),
+        ],
+    )
+    def test_permission_that_does_not_take_the_frame_is_rejected(
+        self, permission: Any, words: str
+    ) -> None:
+        with pytest.raises(ConfigurationError, match=words):
+            Server("desk").tool(permission=permission)(greet)
+
+    def test_permission_may_have_defaults_and_be_a_method(self) -> None:
+        permissions: list[Any] = [Desk().__call__, lambda frame, at_most=3: True, Desk()]
+        for permission in permissions:
+            Server("desk").tool(permission=permission)(greet)

@@ -151,7 +151,6 @@ class TestToolClass:
     def test_tool_class_can_use_attributes_and_methods(self) -> None:
         class Everything(Tool):
             name = "every.thing"
-            annotations = {"title": "Best title", "tags": ["nlp"]}
             read_only = True
             order = 3
             icons = ("data:,x",)
@@ -186,12 +185,12 @@ class TestToolClass:
         tool = tool_component(Everything)
         assert tool.descriptor() == {
             "name": "every.thing",
-            "title": "Best title",
+            "title": "A title",
             "description": "All of it",
             "inputSchema": NOTHING,
             "outputSchema": {"type": "integer"},
             "execution": {"taskSupport": "required"},
-            "annotations": {"title": "Best title", "tags": ["nlp"], "readOnlyHint": True},
+            "annotations": {"readOnlyHint": True},
             "icons": [{"src": "data:,x"}],
             "_meta": {"k": 1},
         }
@@ -383,6 +382,15 @@ class TestConfigurationErrors:
     )
     def test_invalid_option_is_rejected_with_a_remedy(self, options: Any, remedy: str) -> None:
         assert remedy in configuration_error(greet, **options)
+
+    def test_annotations_of_a_class_are_rejected_with_the_remedy(self) -> None:
+        class Titled(Tool):
+            annotations = {"title": "A", "readOnlyHint": True}
+
+            def execute(self) -> int:
+                return 1
+
+        assert "read_only" in configuration_error(Titled)
 
     def test_object_that_is_not_a_tool_is_rejected(self) -> None:
         class NoTool:

@@ -126,7 +126,7 @@ async def test_frame_processor_assigns_are_not_mixed_between_serialized_calls(
     proceed.set()
     results = [json.loads((await call).body)["result"] for call in calls]
 
-    assert [result.text for result in results] == ["acme after ", "globex after acme"]
+    assert [text(result) for result in results] == ["acme after ", "globex after acme"]
 
 
 @in_sessions

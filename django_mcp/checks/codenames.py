@@ -1,0 +1,70 @@
+"""The check of the permissions that components name, in the tables of a database."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from django.apps import AppConfig
+from django.conf import settings
+from django.contrib.auth.backends import ModelBackend
+from django.contrib.auth.models import Permission
+from django.core.checks import CheckMessage, Error, register
+from django.core.exceptions import ImproperlyConfigured
+from django.db import DatabaseError
+from django.utils.module_loading import import_string
+
+from django_mcp.checks.base import TAG, Found
+from django_mcp.registry import entries
+
+QUESTIONS = ("has_perm", "has_perms", "get_all_permissions", "_get_permissions")
+"""Methods by which a backend answers for other permissions than those in the tables."""
+
+
+@register(TAG)
+def check_codenames(
+    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **_: Any
+) -> list[CheckMessage]:
+    """Look in the databases that ``check`` names, where Django's own tables decide."""
+    # Other commands name them as well: migrate creates the permissions only at its end.
+    if sys.argv[1:2] != ["check"] or not _decides_by_tables():
+        return []
+    try:
+        return [message for alias in databases or () for message in _missing(alias)]
+    except (DatabaseError, ImproperlyConfigured):
+        return []  # Without tables yet, or with components that another check reports.
+
+
+def _decides_by_tables() -> bool:
+    backends = [import_string(path) for path in settings.AUTHENTICATION_BACKENDS]
+    return all(
+        getattr(backend, name, None) in (None, getattr(ModelBackend, name, None))
+        for backend in backends
+        for name in QUESTIONS
+    )
+
+
+def _missing(alias: str) -> Found:
+    stored = Permission.objects.using(alias).values_list("content_type__app_label", "codename")
+    names = {f"{label}.{codename}" for label, codename in stored}
+    if not names:
+        return  # Before the first migrate, or in a database without users.
+    for entry in entries():
+        for needed in _named_by(entry.component):
+            if needed in names:
+                continue
+            near = get_close_matches(needed, names, n=1)
+            yield Error(
+                f"The {entry.kind} {entry.component.name!r} at {entry.component.source} names the "
+                f"permission {needed!r}, which the database {alias!r} does not have.",
+                hint=f"Did you mean {near[0]!r}?" if near else "Correct the codename.",
+                id="django_mcp.E026",
+            )
+
+
+def _named_by(component: Any) -> Iterator[str]:
+    for permission in (component.permission, getattr(component, "approval", None)):
+        if isinstance(permission, str) and "." in permission:
+            yield permission

@@ -1,0 +1,59 @@
+"""Permission classes of REST framework as the permission of a component.
+
+``has_permission`` is asked, with a request and a view that stand for the component:
+
+| what it gets | is |
+|---|---|
+| ``request`` | REST framework's Request, without a body and a query |
+| ``request.method`` | GET for resources, prompts and tools with ``read_only=True``, else POST |
+| ``request.user`` | the user of the Frame |
+| ``request.auth`` | what the site's authentication class returned, as for the view of a tool |
+| ``view.action`` | the name of the component |
+| ``view.kwargs`` | empty: a permission is asked before the arguments are known |
+| ``request.mcp_frame`` | the Frame |
+
+A class that needs more of a view, such as its query set, fails: the component is then hidden.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404
+from django.urls import ResolverMatch
+from rest_framework.exceptions import APIException
+from rest_framework.request import Request
+
+from django_mcp.components.declaration import ViewPermission
+from django_mcp.frame.frame import Frame
+from django_mcp.protocol.errors import ToolError
+from django_mcp.rest import credentials, requests
+
+
+class ComponentView:
+    """What a permission class gets as the view."""
+
+    detail = False
+    args = ()
+
+    def __init__(self, action: str, request: Request) -> None:
+        self.action = action
+        self.request = request
+        self.kwargs: dict[str, Any] = {}
+
+
+def has_permission(declared: ViewPermission, frame: Frame) -> Any:
+    """Return what the permission class answers, which may be awaitable; False if it refuses."""
+    is_instance = hasattr(declared.permission, "has_permission") and not isinstance(
+        declared.permission, type
+    )
+    permission = declared.permission if is_instance else declared.permission()
+    try:
+        auth = credentials.of_permission(permission).request_auth(frame)
+        match = ResolverMatch(has_permission, (), {})
+        http_request = requests.build(declared.method, "/", match, frame, auth=auth)
+        request = Request(http_request)
+        return permission.has_permission(request, ComponentView(declared.component, request))
+    except (APIException, Http404, PermissionDenied, ToolError):
+        return False
