@@ -106,7 +106,8 @@ class CallsInFlight:
         self._counts[caller] += 1
 
     def _discount(self, call: Call) -> None:
-        caller, counts = _caller(call), self._counts
+        caller = _caller(call)
+        counts = self._counts
         assert counts is not None
         counts[caller] -= 1
         if not counts[caller]:

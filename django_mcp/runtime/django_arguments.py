@@ -40,15 +40,16 @@ class RowArgument(Deferred):
 
     def get_several(self, others: Sequence[RowArgument], frame: Any) -> list[Model]:
         """Return the rows of ``others`` by one query; raises DoesNotExist like ``get``."""
-        options, field = self.model._meta, self.lookup.field
+        options = self.model._meta
+        field = self.lookup.field
         # The column, since the key of a row that extends another one is a relation.
         name = (options.pk if field == "pk" else options.get_field(field)).attname
-        filtered = self._rows(frame).filter(**{f"{name}__in": [each.value for each in others]})
-        found = {getattr(row, name): row for row in filtered}
-        missing = next((each for each in others if each.value not in found), None)
+        filtered = self._rows(frame).filter(**{f"{name}__in": [other.value for other in others]})
+        rows = {getattr(row, name): row for row in filtered}
+        missing = next((other for other in others if other.value not in rows), None)
         if missing is not None:
             raise missing._unknown()
-        return [found[each.value] for each in others]
+        return [rows[other.value] for other in others]
 
     async def aget(self, frame: Any) -> Model:
         """``get`` on the thread of the request."""
@@ -78,7 +79,8 @@ class _ModelAdapter:
     defers: ClassVar[bool] = True
 
     def __init__(self, model: type[Model], lookup: Lookup) -> None:
-        self._model, self._lookup = model, lookup
+        self._model = model
+        self._lookup = lookup
         self._key = _key_type(_field(model, lookup.field))
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
@@ -92,20 +94,20 @@ class _ModelAdapter:
 
 def _field(model: type[Model], name: str) -> Any:
     if name == "pk":
-        found: Any = model._meta.pk
+        field: Any = model._meta.pk
     else:
         try:
-            found = model._meta.get_field(name)
+            field = model._meta.get_field(name)
         except FieldDoesNotExist as error:
             raise ConfigurationError(f"A Lookup names {name!r}: {error}") from error
-    if not getattr(found, "unique", False):
+    if not getattr(field, "unique", False):
         raise ConfigurationError(
             f"A Lookup names {model.__name__}.{name}, which is not unique: name a field of which "
             "no two rows have the same value"
         )
-    while getattr(found, "remote_field", None) is not None:
-        found = found.target_field  # The key of a row that extends another one.
-    return found
+    while getattr(field, "remote_field", None) is not None:
+        field = field.target_field  # The key of a row that extends another one.
+    return field
 
 
 def _key_type(field: Any) -> Any:

@@ -70,11 +70,11 @@ def _formatted(name: str) -> Callable[[Any], Schema]:
 
 
 def _number(kind: str) -> Callable[[Any], Schema]:
-    return lambda field: {
-        "type": kind,
-        "minimum": _bound(field.min_value),
-        "maximum": _bound(field.max_value),
-    }
+    def build(field: Any) -> Schema:
+        minimum = _bound(field.min_value)
+        return {"type": kind, "minimum": minimum, "maximum": _bound(field.max_value)}
+
+    return build
 
 
 def _bound(value: Any) -> int | float | None:

@@ -58,7 +58,8 @@ def of_caller(request: HttpRequest, user: Any, session: Any) -> HttpRequest:
 
 def _without_http(frame: Frame) -> HttpRequest:
     """A request whose URLs are those of the site."""
-    server, base = frame.private.get("server"), urlsplit(conf.get().base_url or "http://localhost")
+    server = frame.private.get("server")
+    base = urlsplit(conf.get().base_url or "http://localhost")
     scope = {
         "method": "POST",
         "scheme": base.scheme,

@@ -109,7 +109,8 @@ def _unwrapped(value: Any) -> Any:
 
 def _image(image: Any) -> ContentResponse:
     """Return the bytes of an image of Pillow, in its own format or as PNG."""
-    data, form = BytesIO(), image.format if image.format in IMAGE_FORMATS else "PNG"
+    data = BytesIO()
+    form = image.format if image.format in IMAGE_FORMATS else "PNG"
     if form == "PNG" and image.mode not in PNG_MODES:
         image = image.convert("RGB")
     image.save(data, form)
@@ -155,11 +156,16 @@ IMAGE_WORDS = _words("is an image. Return it by itself, or in Response.tool().fi
 REQUEST_WORDS = _words("is for views. Annotate Frame instead, which has the user")
 MANAGER_WORDS = _words("is a manager. Return .values(…) of it, or a list of pydantic models")
 
+
+def _all_rows(manager: Any) -> Any:
+    return _as_rows(manager.all())
+
+
 TABLE: Mapping[type | str, Serializer] = {
     Model: Unsupported(_model_words, as_rows=Row),
     QuerySet: RowSerializer(_values, _as_rows),
     RawQuerySet: Unsupported(_queryset_words),
-    BaseManager: Unsupported(MANAGER_WORDS, as_rows=lambda manager: _as_rows(manager.all())),
+    BaseManager: Unsupported(MANAGER_WORDS, as_rows=_all_rows),
     Page: _page,
     ErrorDict: messages_by_field,
     ErrorList: lambda errors: [str(each) for each in errors],

@@ -28,7 +28,8 @@ class OtherReceivers:
         """All receivers, as they were at the last ``update``."""
         self.are_any = False
         """Whether the signals have to be sent."""
-        self.started, self.finished = Signal(), Signal()
+        self.started = Signal()
+        self.finished = Signal()
 
     def update(self) -> None:
         self.seen = [[*signal.receivers] for signal in SIGNALS]

@@ -40,7 +40,8 @@ class DjangoSigner:
     """
 
     def sign(self, bound_to: str, text: str, /) -> str:
-        nonce, now = token_bytes(NONCE), TIME.pack(int(time.time() * 1000))
+        nonce = token_bytes(NONCE)
+        now = TIME.pack(int(time.time() * 1000))
         encrypted = _cipher(_secrets()[0], bound_to).encrypt(nonce, now + text.encode(), None)
         return _encode(nonce + encrypted)
 

@@ -39,6 +39,7 @@ async def run(frame: Frame, call: Call, after: float) -> Answer | Task:
     inner = replace(frame, client=client, exchange=exchange, cancellation=cancellation)
     outer = frame.cancellation
     detach = outer.on_request(lambda: cancellation.request(outer.reason))
+    request_scope.begin_handler()
     # In a scope of its own, whose database connections outlive the request.
     work = asyncio.create_task(request_scope.run(_await_call, call, inner))
     try:

@@ -46,24 +46,26 @@ class Uvicorn(AsgiServer):
         self._serving: set[asyncio.Task[Any]] = set()
 
     async def close_listeners(self) -> None:
-        loop, servers = asyncio.get_running_loop(), getattr(self._server, "servers", ())
+        loop = asyncio.get_running_loop()
+        servers = getattr(self._server, "servers", ())
         # In asyncio, a connection that is accepted needs two iterations of the loop, and fails if
         # its listening socket is closed by then.
-        descriptors = [sock.fileno() for each in servers for sock in each.sockets]
+        descriptors = [sock.fileno() for server in servers for sock in server.sockets]
         for descriptor in descriptors:
             loop.remove_reader(descriptor)
         await asyncio.sleep(TICK)
         listeners = [socket.socket(fileno=os.dup(descriptor)) for descriptor in descriptors]
-        for each in servers:
-            each.close()
-        for connection in [each for listener in listeners for each in _close(listener)]:
+        for server in servers:
+            server.close()
+        for connection in [waiting for listener in listeners for waiting in _close(listener)]:
             task = asyncio.ensure_future(self._serve(connection))
             self._serving.add(task)
             task.add_done_callback(self._serving.discard)
 
     async def _serve(self, connection: socket.socket) -> None:
         """Serve a connection, as uvicorn does one that it has accepted itself."""
-        server, loop = self._server, asyncio.get_running_loop()
+        server = self._server
+        loop = asyncio.get_running_loop()
 
         def protocol() -> asyncio.Protocol:
             made: asyncio.Protocol = server.config.http_protocol_class(
@@ -119,7 +121,7 @@ class Daphne(AsgiServer):
 
 def _close(listener: socket.socket) -> list[socket.socket]:
     """Close a listening socket; return the connections that waited at it."""
-    found = []
+    waiting = []
     while _has_connections(listener):
         try:
             connection, _ = listener.accept()
@@ -128,9 +130,9 @@ def _close(listener: socket.socket) -> list[socket.socket]:
                 break
             continue  # Another process was faster, or the client has gone.
         connection.setblocking(False)
-        found.append(connection)
+        waiting.append(connection)
     listener.close()
-    return found
+    return waiting
 
 
 EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
