@@ -42,7 +42,8 @@ session[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
 session[HASH_SESSION_KEY] = user.get_session_auth_hash()
 session.save()
 _, token = PersonalAccessToken.objects.issue(user, "measured")
-print(json.dumps({"Cookie": f"sessionid={session.session_key}", "Authorization": f"Bearer {token}"}))
+cookie = f"sessionid={session.session_key}"
+print(json.dumps({"Cookie": cookie, "Authorization": f"Bearer {token}"}))
 """
 
 

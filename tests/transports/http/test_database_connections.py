@@ -12,6 +12,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
 from pytest_django import DjangoDbBlocker
 
 from django_mcp import Frame, Server
@@ -227,3 +228,37 @@ async def test_long_calls_hold_up_no_authentication_of_others(
     proceed.set()
     for reply in await asyncio.gather(*calls):
         assert reply.json()["result"]["content"][0]["text"] == "done"
+
+
+async def test_each_thread_opens_one_connection_whatever_the_number_of_calls(
+    database: str, configure: Callable[..., None]
+) -> None:
+    configure(SYNC_THREAD_POOL_SIZE=4)
+    opened: list[int] = []
+
+    def record(connection: BaseDatabaseWrapper, **_: Any) -> None:
+        if connection.alias == database:
+            opened.append(threading.get_ident())
+
+    def is_known(frame: Frame) -> bool:
+        return McpSession.objects.using(database).count() == 0
+
+    server = Server("many", authenticators=[DatabaseAuthentication(database)])
+
+    @server.tool(permission=is_known)
+    def count() -> int:
+        return McpSession.objects.using(database).count()
+
+    @server.tool(permission=is_known)
+    async def count_async() -> int:
+        return await McpSession.objects.using(database).acount()
+
+    peer = Peer(server, MODERN)
+    connection_created.connect(record)
+    try:
+        calls = [peer.post(peer.call(tool)) for tool in ("count", "count_async") * 40]
+        replies = await asyncio.gather(*calls)
+    finally:
+        connection_created.disconnect(record)
+    assert {reply.json()["result"]["structuredContent"] for reply in replies} == {0}
+    assert len(opened) == len(set(opened)) <= 3 * 4
