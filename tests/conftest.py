@@ -117,13 +117,16 @@ def pytest_runtest_makereport(
 @pytest.fixture(scope="session", autouse=True)
 def _folder_of_the_run(
     tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker
-) -> None:
+) -> Iterator[None]:
     """Tell helpers where the processes of pytest-xdist share files."""
     from tests.migrated_file import RUN
 
     own = tmp_path_factory.getbasetemp()
     RUN.blocker = django_db_blocker
     RUN.folder = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    yield
+    with django_db_blocker.unblock():
+        RUN.at_its_end.close()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -22,6 +22,7 @@ from django.db import OperationalError, connections
 
 from django_mcp.runtime import pools
 from tests import migrated_file
+from tests.migrated_file import RUN
 
 SCRATCH = (f"django_mcp_scratch_{os.getpid()}_{number}" for number in count())
 
@@ -123,6 +124,8 @@ def scratch_database(kind: str, folder: Path, **options: Any) -> Iterator[str]:
         database = _copied(alias, str(file))
     else:
         database = _migrated(alias)
+        if kind == "postgresql":
+            options = {"TEST": _copied_from_template(alias), **options}
     with migrated_file.configured(alias, kind, **{**SERVERS.get(kind, {}), **options}), database:
         yield alias
 
@@ -136,6 +139,23 @@ def _copied(alias: str, file: str) -> Iterator[None]:
         pools.shutdown()
         connections[alias].close()
         Path(file).unlink()
+
+
+def _copied_from_template(alias: str) -> Mapping[str, Any]:
+    """The entry of a database that PostgreSQL copies from one whose migrations are applied once."""
+    if "postgresql" not in TEMPLATES:
+        template = next(SCRATCH)
+        RUN.at_its_end.enter_context(
+            migrated_file.configured(template, "postgresql", **SERVERS["postgresql"])
+        )
+        RUN.at_its_end.enter_context(_migrated(template))
+        connections[template].close()
+        TEMPLATES["postgresql"] = template
+    return {"NAME": alias, "TEMPLATE": TEMPLATES["postgresql"], "MIGRATE": False}
+
+
+TEMPLATES: dict[str, str] = {}
+"""Names of migrated databases, which stay until the end of the run."""
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ class Run:
     folder: Path | None = None
     blocker: DjangoDbBlocker
     """Of pytest-django: tests may need the file without access to a database."""
+    at_its_end = ExitStack()
+    """What this process removes at its end."""
 
 
 RUN = Run()

@@ -112,6 +112,7 @@ def test_cancelling_stops_a_synchronous_loop_in_a_celery_worker(site: Site, web:
     assert (status, done["status"], site.lines("loop")[-1]) == ("cancelled", "completed", "ended")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("pool", ["prefork", "threads"])
 def test_tasks_on_two_celery_workers_run_once_each(site: Site, web: Web, pool: str) -> None:
     first = {"prefork": 100, "threads": 200}[pool]
