@@ -1,24 +1,17 @@
 """The example site for real clients: daphne in its own process, on a free port."""
 
 import os
-import socket
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 from tests import migrated_file
-
-ROOT = Path(__file__).resolve().parent.parent
-START_SECONDS = 60
-STOP_SECONDS = 10
+from tests.processes import ROOT, ServerProcess, server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,12 +22,14 @@ class RunningSite:
     python: Path
     folder: Path
     environment: Mapping[str, str] = field(repr=False)
-    log: list[str] = field(repr=False)
-    process: subprocess.Popen[str] | None = field(default=None, repr=False)
+    process: ServerProcess = field(repr=False)
+
+    @property
+    def log(self) -> str:
+        return self.process.log
 
     def kill(self) -> None:
         """End the process at once, as a crash does."""
-        assert self.process is not None
         self.process.kill()
 
     def url(self, path: str) -> str:
@@ -84,23 +79,15 @@ def serving(
     application: str, python: Path, folder: Path, environment: Mapping[str, str]
 ) -> Iterator[RunningSite]:
     """Run a Django project with daphne within the block."""
-    log: list[str] = []
-    with _listen() as listener:
-        port: int = listener.getsockname()[1]
-        process = subprocess.Popen(
-            [python, "-m", "daphne", "--fd", str(listener.fileno()), application],
-            cwd=folder,
-            env=environment,
-            pass_fds=[listener.fileno()],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
+    command = ["daphne", "-b", "127.0.0.1", "-p", "{port}", application]
+    with server(command, python=python, folder=folder, environment=environment) as process:
+        yield RunningSite(
+            port=process.port,
+            python=python,
+            folder=folder,
+            environment=environment,
+            process=process,
         )
-    facts: dict[str, Any] = {"port": port, "python": python, "folder": folder}
-    site = RunningSite(**facts, environment=environment, log=log, process=process)
-    with process, _terminated(process, log):
-        _wait_for_answer(site)
-        yield site
 
 
 def create_tables(python: Path, environment: Mapping[str, str]) -> None:
@@ -123,39 +110,3 @@ def manage(python: Path, folder: Path, environment: Mapping[str, str], *argument
     )
     if done.returncode:
         raise RuntimeError(f"manage.py {' '.join(arguments)} failed:\n{done.stdout}")
-
-
-def _listen() -> socket.socket:
-    """Return a listening socket: it queues connections until daphne is ready."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    listener.setblocking(False)
-    return listener
-
-
-@contextmanager
-def _terminated(process: subprocess.Popen[str], log: list[str]) -> Iterator[None]:
-    """Read the log of the process, which blocks on a full pipe, and terminate it."""
-    assert process.stderr is not None
-    reader = threading.Thread(target=log.extend, args=(process.stderr,))
-    reader.start()
-    try:
-        yield
-    finally:
-        process.terminate()
-        try:
-            process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-        reader.join()
-
-
-def _wait_for_answer(site: RunningSite) -> None:
-    """Wait for the first response of any status; a failed server refuses the connection."""
-    connection = HTTPConnection("127.0.0.1", site.port, timeout=START_SECONDS)
-    try:
-        connection.request("GET", "/")
-        connection.getresponse().read()
-    except OSError as fault:
-        raise RuntimeError("The site did not start:\n" + "".join(site.log)) from fault
-    finally:
-        connection.close()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPMessage
 from pathlib import Path
@@ -14,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.processes import ROOT, server
 from tests.waiting import wait_until
 
-ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT = 30.0
 APPLICATION = "tests.asgi_servers.one_server:application"
 VERSION = "2026-07-28"
@@ -33,38 +31,14 @@ SERVERS = {
 }
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
-
-
-def accepts_connections(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-    except OSError:
-        return False
-    return True
+BARE = {**os.environ, "DJANGO_SETTINGS_MODULE": "", "PYTHONPATH": str(ROOT)}
+"""The environment of a site that configures Django itself."""
 
 
 @pytest.fixture(params=SERVERS, scope="module")
 def port(request: pytest.FixtureRequest) -> Iterator[int]:
-    number = free_port()
-    command = [part.format(port=number) for part in SERVERS[request.param]]
-    process = subprocess.Popen(
-        [sys.executable, "-m", *command],
-        cwd=ROOT,
-        env={**os.environ, "DJANGO_SETTINGS_MODULE": ""},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        wait_until(lambda: accepts_connections(number) or process.poll() is not None)
-        assert process.poll() is None
-        yield number
-    finally:
-        process.terminate()
-        process.wait(TIMEOUT)
+    with server(SERVERS[request.param], environment=BARE) as running:
+        yield running.port
 
 
 def message(name: str, arguments: dict[str, Any]) -> tuple[str, dict[str, str]]:

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from http.client import HTTPConnection
-from pathlib import Path
 
 import pytest
 
-from tests.asgi_servers.test_asgi_servers import (
-    APPLICATION,
-    ROOT,
-    TIMEOUT,
-    accepts_connections,
-    free_port,
-    message,
-)
-from tests.waiting import wait_until
+from tests.asgi_servers.test_asgi_servers import APPLICATION, BARE, TIMEOUT, message
+from tests.processes import server
 
 PREFIXED = "tests.asgi_servers.prefixed:application"
 WORKER = "tests.asgi_servers.prefixed_worker.PrefixedWorker"
@@ -42,25 +31,10 @@ prefix, and adds it again."""
 
 
 @pytest.fixture(params=SERVERS, scope="module")
-def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def site(request: pytest.FixtureRequest) -> Iterator[str]:
     """The host and path of the endpoint, whose server runs below a prefix."""
-    port, log = free_port(), tmp_path_factory.mktemp("log") / "log"
-    command = [part.format(port=port) for part in SERVERS[request.param]]
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", *command],
-            cwd=ROOT,
-            env={**os.environ, "DJANGO_SETTINGS_MODULE": "", "PYTHONPATH": str(ROOT)},
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        wait_until(lambda: accepts_connections(port) or process.poll() is not None)
-        assert process.poll() is None, Path(log).read_text()
-        yield f"{port} {PATHS.get(request.param, '/app/mcp')}"
-    finally:
-        process.terminate()
-        process.wait(TIMEOUT)
+    with server(SERVERS[request.param], environment=BARE) as running:
+        yield f"{running.port} {PATHS.get(request.param, '/app/mcp')}"
 
 
 def request(site: str, path: str, name: str) -> tuple[int, str]:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
-import sys
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
@@ -18,13 +16,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.asgi_servers.test_asgi_servers import (
-    ROOT,
-    TIMEOUT,
-    accepts_connections,
-    free_port,
-    message,
-)
+from tests.asgi_servers.test_asgi_servers import BARE, TIMEOUT, message
+from tests.processes import server
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.nightly
@@ -67,37 +60,14 @@ class Stopped:
     log: str = ""
 
 
-@contextmanager
-def site(server: str, folder: Path) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """A port, and the process that serves the site there."""
-    port, log = free_port(), folder / "log"
-    command = [part.format(port=port) for part in SERVERS[server]]
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", *command],
-            cwd=ROOT,
-            env={**os.environ, "DJANGO_SETTINGS_MODULE": "", "PYTHONPATH": str(ROOT)},
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        wait_until(lambda: accepts_connections(port) or process.poll() is not None)
-        assert process.poll() is None, log.read_text()
-        yield port, process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait(TIMEOUT)
-
-
 @pytest.fixture(params=SERVERS, scope="module")
 def stopped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Stopped:
     """A site that was told to stop while every kind of request was running."""
     folder = tmp_path_factory.mktemp("stop")
-    with site(request.param, folder) as (port, process):
-        found = asyncio.run(Clients(port, folder, process).stop())
-    found.log = (folder / "log").read_text()
-    return found
+    with server(SERVERS[request.param], environment=BARE) as running:
+        result = asyncio.run(Clients(running.port, folder, running.process).stop())
+        result.log = running.log
+    return result
 
 
 class Clients:
@@ -264,12 +234,12 @@ def test_process_ends_soon_after_the_last_response(stopped: Stopped) -> None:
     assert stopped.ended_at < SHUTDOWN_TIMEOUT + 10
 
 
-@pytest.mark.parametrize("server", ["uvicorn", "granian", "daphne", "gunicorn"])
-def test_requests_that_wait_at_the_signal_are_answered(server: str, tmp_path: Path) -> None:
-    with site(server, tmp_path) as (port, process), ExitStack() as stack:
+@pytest.mark.parametrize("name", ["uvicorn", "granian", "daphne", "gunicorn"])
+def test_requests_that_wait_at_the_signal_are_answered(name: str, tmp_path: Path) -> None:
+    with server(SERVERS[name], environment=BARE) as running, ExitStack() as stack:
         started = tmp_path / "started"
         body, headers = message("block", {"seconds": 1.5, "started": str(started)})
-        connections = [HTTPConnection("127.0.0.1", port, timeout=TIMEOUT) for _ in range(8)]
+        connections = [HTTPConnection("127.0.0.1", running.port, timeout=TIMEOUT) for _ in range(8)]
         for connection in connections:
             stack.callback(connection.close)
         connections[0].request("POST", "/mcp", body, headers)
@@ -277,7 +247,7 @@ def test_requests_that_wait_at_the_signal_are_answered(server: str, tmp_path: Pa
         body, headers = message("sleep", {"seconds": 0, "started": str(started)})
         for connection in connections[1:]:
             connection.request("POST", "/mcp", body, headers)
-        process.terminate()
+        running.terminate()
         found = [connection.getresponse().read().decode() for connection in connections]
 
     assert ["slept" in each for each in found] == [True] * len(connections)

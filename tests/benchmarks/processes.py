@@ -19,6 +19,7 @@ from tests.benchmarks import environments, machine
 from tests.benchmarks.answers import TIMEOUT, MeasurementError
 from tests.benchmarks.calls import AUDIENCE, TABLE_ROWS, TOKEN, TOOLKIT_TOKEN
 from tests.benchmarks.contestants import POSTGRESQL, SERVERS, SITE, Contestant
+from tests.processes import free_port
 
 PAUSE = 0.002
 """Seconds between two attempts to connect to a starting server."""
@@ -47,7 +48,7 @@ def starting(contestant: Contestant) -> Iterator[tuple[Served, Callable[[], str 
 
     Also yields a function that returns the output of a server that has exited.
     """
-    port = _free_port()
+    port = free_port()
     arguments = [
         argument.format(application=contestant.application, port=port)
         for argument in SERVERS[contestant.server]
@@ -194,9 +195,3 @@ def end(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port

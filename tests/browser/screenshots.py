@@ -13,7 +13,7 @@ from tests.browser.chromium import Visitor, chromium
 from tests.clients.oauth import flow
 from tests.clients.oauth.pages import CLIENT_ID, WEB_REDIRECT_URI, client_pages
 from tests.clients.oauth.users import NAME, PASSWORD
-from tests.running_site import ROOT
+from tests.processes import ROOT
 
 FOLDER = ROOT / "docs" / "images"
 NAMES = ("consent.png", "allowed.png", "tokens.png", "new-token.png")

@@ -13,7 +13,8 @@ import pytest
 
 from tests.clients import environments
 from tests.clients.real_client import RealClient, real_client
-from tests.running_site import ROOT, RunningSite, running_site
+from tests.processes import ROOT
+from tests.running_site import RunningSite, running_site
 
 Command = list[str | Path]
 Json = dict[str, Any]
@@ -87,7 +88,7 @@ def site() -> Iterator[RunningSite]:
     """The example site, served by daphne."""
     with running_site(demo_data=True) as site:
         yield site
-    logged = "".join(site.log)
+    logged = site.log
     assert "Traceback" not in logged, logged
 
 

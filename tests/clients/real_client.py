@@ -16,7 +16,7 @@ from pathlib import Path
 from queue import Queue
 from typing import Any
 
-from tests.running_site import ROOT
+from tests.processes import ROOT
 
 Json = dict[str, Any]
 TIMEOUT = 20

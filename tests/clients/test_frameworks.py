@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.clients import environments
-from tests.running_site import ROOT, RunningSite
+from tests.processes import ROOT
+from tests.running_site import RunningSite
 
 pytestmark = pytest.mark.nightly
 

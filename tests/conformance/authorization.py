@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -21,7 +20,8 @@ from urllib.request import HTTPCookieProcessor, OpenerDirector, Request, build_o
 
 from tests.conformance import suite
 from tests.conformance.suite import Outcome, nothing
-from tests.running_site import ROOT, RunningSite, manage, serving
+from tests.processes import ROOT, free_port
+from tests.running_site import RunningSite, manage, serving
 
 SETTINGS = "tests.conformance.site.settings"
 USER, PASSWORD = "conformance", "password of the conformance site"
@@ -49,7 +49,7 @@ def running_site() -> Iterator[RunningSite]:
 def run(site: RunningSite) -> list[Outcome]:
     """Run all scenarios and return their outcomes."""
     with tempfile.TemporaryDirectory() as folder:
-        port = _free_port()
+        port = free_port()
         output = suite.run(
             *("authorization", "--url", site.url(""), "--resource", site.url("/mcp")),
             *("--client-id", _register(site, port), "--port", str(port), "--output-dir", folder),
@@ -59,12 +59,6 @@ def run(site: RunningSite) -> list[Outcome]:
     found = {outcome.scenario for outcome in outcomes}
     listed = NAME.findall(suite.run("list", "--authorization"))
     return outcomes + [nothing(each, output) for each in listed if each not in found]
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def _register(site: RunningSite, port: int) -> str:

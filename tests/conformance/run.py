@@ -52,7 +52,7 @@ def _run_at_site(name: str, options: argparse.Namespace) -> bool:
         run = _run_authorization if is_authorization else _run_set
         is_good = run(site, name, options)
         if not is_good and options.verbose:
-            print("The site's log:\n", *site.log, sep="")
+            print(f"The site's log:\n{site.log}")
     return is_good
 
 

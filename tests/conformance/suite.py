@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.running_site import ROOT
+from tests.processes import ROOT
 
 MODULES = ROOT / ".conformance" / "node_modules"
 NODE = MODULES / ".bin" / "node"

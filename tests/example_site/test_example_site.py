@@ -21,7 +21,8 @@ from django_mcp.protocol.errors import Cancelled
 from django_mcp.testing import Client as McpClient
 from example_site.helpdesk.mcp import check_answer_times
 from example_site.helpdesk.models import Comment, Customer, Ticket
-from tests.running_site import ROOT, RunningSite, running_site
+from tests.processes import ROOT
+from tests.running_site import RunningSite, running_site
 from tests.spec import spec
 
 STATELESS = "2026-07-28"

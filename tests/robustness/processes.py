@@ -6,16 +6,15 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx
 
+from tests.processes import ROOT, ServerProcess, server
 from tests.robustness.peer import (
     ACCEPT,
     META,
@@ -26,7 +25,6 @@ from tests.robustness.peer import (
     Response,
 )
 
-ROOT = Path(__file__).resolve().parents[2]
 START = 10.0
 ANSWER = 30.0
 """Seconds for a line of a process, which may have to start first, on a busy machine."""
@@ -152,18 +150,16 @@ async def stdio(**settings: Any) -> AsyncIterator[Stdio]:
 class Worker:
     """One uvicorn process."""
 
-    def __init__(
-        self, process: asyncio.subprocess.Process, port: int, http: httpx.AsyncClient, log: Path
-    ) -> None:
-        self.process = process
-        self.url = f"http://127.0.0.1:{port}/mcp"
-        self.port = port
+    def __init__(self, running: ServerProcess, http: httpx.AsyncClient) -> None:
+        self.process = running.process
+        self.url = f"http://127.0.0.1:{running.port}/mcp"
+        self.port = running.port
         self.http = http
-        self._log = log
+        self._running = running
 
     @property
     def log(self) -> str:
-        return self._log.read_text()
+        return self._running.log
 
     def headers(self, session: str | None = None, **headers: str) -> dict[str, str]:
         named = {} if session is None else {"mcp-session-id": session}
@@ -203,12 +199,10 @@ class Worker:
         self.process.send_signal(number)
 
     async def kill(self) -> None:
-        self.process.kill()
-        await self.process.wait()
+        self._running.kill()
 
     async def ended(self, timeout: float = TIMEOUT) -> int:
-        async with asyncio.timeout(timeout):
-            return await self.process.wait()
+        return await asyncio.to_thread(self.process.wait, timeout)
 
 
 class Stream:
@@ -234,43 +228,19 @@ class Stream:
 
 @asynccontextmanager
 async def worker(
-    folder: Path, *, database: Any = None, layer: str | None = None, **settings: Any
+    *, database: Any = None, layer: str | None = None, **settings: Any
 ) -> AsyncIterator[Worker]:
     """A uvicorn process, which is killed if the test leaves it running."""
-    log = Path(tempfile.mkstemp(dir=folder, suffix=".log")[1])
-    with socket.create_server(("127.0.0.1", 0)) as listener, log.open("wb") as errors:
-        port = listener.getsockname()[1]
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "uvicorn",
-            "--fd",
-            str(listener.fileno()),
-            "tests.robustness.site.asgi:application",
-            cwd=ROOT,
-            env=environment(database=database, layer=layer, **settings),
-            pass_fds=[listener.fileno()],
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=errors,
-            stderr=errors,
-        )
+    command = ["uvicorn", "--port", "{port}", "tests.robustness.site.asgi:application"]
+    described = environment(database=database, layer=layer, **settings)
+    served = server(command, environment=described)
+    running = await asyncio.to_thread(served.__enter__)
     try:
         async with httpx.AsyncClient(timeout=START, trust_env=False) as http:
-            await _until_started(http, port, process, log)
-            yield Worker(process, port, http, log)
+            yield Worker(running, http)
     finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
-
-
-async def _until_started(
-    http: httpx.AsyncClient, port: int, process: asyncio.subprocess.Process, log: Path
-) -> None:
-    try:
-        await http.get(f"http://127.0.0.1:{port}/nothing")
-    except httpx.HTTPError as error:
-        raise RuntimeError(f"The site did not start: {log.read_text()}") from error
+        running.kill()
+        await asyncio.to_thread(served.__exit__, None, None, None)
 
 
 async def migrate(database: Any) -> None:

@@ -24,6 +24,7 @@ from django_mcp.components.tool import ToolComponent
 from django_mcp.frame.client.multi_round_trip import InputRequired
 from tests.databases import scratch_database
 from tests.memory_stores import Configure
+from tests.processes import ROOT
 from tests.robustness.peer import (
     ACCEPT,
     FORM,
@@ -35,7 +36,7 @@ from tests.robustness.peer import (
     outcome,
     text_of,
 )
-from tests.robustness.processes import ROOT, call, environment, migrate, request, stdio, worker
+from tests.robustness.processes import call, environment, migrate, request, stdio, worker
 from tests.spec import spec
 from tests.waiting import happens
 
@@ -274,7 +275,7 @@ async def test_resumed_stream_of_a_dead_worker_ends_with_an_error(
     tmp_path: Path, database: dict[str, Any]
 ) -> None:
     quick: dict[str, Any] = {"SSE_PING_INTERVAL": 0.2}
-    async with worker(tmp_path, database=database, **quick) as dying:
+    async with worker(database=database, **quick) as dying:
         session = await dying.initialize()
         waiting = call(7, "wait", {"seconds": 60})
         async with dying.stream(waiting, session) as stream:
@@ -283,7 +284,7 @@ async def test_resumed_stream_of_a_dead_worker_ends_with_an_error(
             assert last is not None
             await dying.kill()
     async with (
-        worker(tmp_path, database=database, **quick) as other,
+        worker(database=database, **quick) as other,
         other.stream(None, session, method="GET", **{"last-event-id": last}) as resumed,
     ):
         assert resumed.status == 200
@@ -303,8 +304,8 @@ async def test_answer_reaches_the_call_on_another_worker_without_a_channel_layer
     tmp_path: Path, database: dict[str, Any]
 ) -> None:
     async with (
-        worker(tmp_path, database=database) as first,
-        worker(tmp_path, database=database) as other,
+        worker(database=database) as first,
+        worker(database=database) as other,
     ):
         session = await first.initialize(elicitation={})
         async with first.stream(call(7, "confirm"), session) as stream:
@@ -339,7 +340,7 @@ async def test_system_exit_in_an_async_handler_is_a_failed_handler_over_stdio() 
 async def test_system_exit_in_an_async_handler_is_a_failed_handler_over_http(
     tmp_path: Path,
 ) -> None:
-    async with worker(tmp_path) as site:
+    async with worker() as site:
         session = await site.initialize()
         answer = await outcome(site.post(call(1, "exit_in_async"), session))
         assert not isinstance(answer, BaseException), f"The worker has ended: {answer!r}"
@@ -423,7 +424,7 @@ async def test_handler_finds_an_empty_standard_input_over_stdio() -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("tool", ["block", "wait"])
 async def test_http_worker_ends_while_a_handler_runs(tmp_path: Path, tool: str) -> None:
-    async with worker(tmp_path, SHUTDOWN_TIMEOUT=1) as site:
+    async with worker(SHUTDOWN_TIMEOUT=1) as site:
         session = await site.initialize()
         async with site.stream(call(1, tool, {"seconds": 8}), session) as stream:
             await stream.message()
@@ -487,7 +488,7 @@ async def test_running_call_is_cancelled_when_the_lifespan_ends(
 
 @pytest.mark.nightly
 async def test_short_call_is_answered_when_the_http_worker_stops(tmp_path: Path) -> None:
-    async with worker(tmp_path, SHUTDOWN_TIMEOUT=3) as site:
+    async with worker(SHUTDOWN_TIMEOUT=3) as site:
         session = await site.initialize()
         async with site.stream(call(1, "wait", {"seconds": 0.5}), session) as stream:
             await stream.message()
@@ -774,7 +775,7 @@ async def test_upload_that_breaks_off_raises_nothing() -> None:
 async def test_upload_that_breaks_off_leaves_no_traceback_in_the_log(tmp_path: Path) -> None:
     head = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: {ACCEPT}\r\n"
     head += "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
-    async with worker(tmp_path) as site:
+    async with worker() as site:
         _, writer = await asyncio.open_connection("127.0.0.1", site.port)
         writer.write(head.encode())
         await writer.drain()

@@ -735,7 +735,7 @@ async def test_answer_is_stored_for_a_call_whose_channel_is_full(tmp_path: Path)
     database = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(tmp_path / "db.sqlite3")}
     await migrate(database)
     full: dict[str, Any] = {"database": database, "layer": "tests.robustness.layers.FullLayer"}
-    async with worker(tmp_path, **full) as first, worker(tmp_path, **full) as other:
+    async with worker(**full) as first, worker(**full) as other:
         opened = await first.initialize(elicitation={})
         async with first.stream(call(7, "confirm"), opened) as stream:
             sent = await stream.message()

@@ -122,7 +122,7 @@ def database() -> Iterator[Database]:
 
     from psycopg import OperationalError
 
-    from tests.robustness.processes import ROOT
+    from tests.processes import ROOT
 
     try:
         database = Database(f"django_mcp_robustness_{os.getpid()}")
@@ -159,7 +159,7 @@ async def site(folder: Path, database: Database, **options: Any) -> AsyncIterato
         **options,
     }
     described = database.settings(CONN_MAX_AGE=age)
-    async with worker(folder, database=described, **settings) as site:
+    async with worker(database=described, **settings) as site:
         site.url = site.url.replace("/mcp", "/guarded")
         yield site
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import random
 import shutil
 import signal
 import socket
@@ -21,13 +20,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.processes import descendants, free_port, spawn
 from tests.waiting import wait_until
 
 START = 60.0
 """Seconds until a server answers, or has stopped."""
-PORTS = range(20_000, 32_000)
-"""Below the ports that the kernel gives to connections, so that nobody has the one of a server that
-is away, and no client that connects to it reaches itself."""
 POSTGRESQL_FOLDERS = (*sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True),)
 
 
@@ -65,16 +62,8 @@ class Instance(ABC):
         """Start the server if it does not run."""
         if self.is_running:
             return
-        with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command(),
-                cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                **self._identity(),
-            )
+        log = self.folder / "log"
+        self._process = spawn(self._command(), log, self.folder, **self._identity())
 
     def stop(self) -> None:
         """Stop the server in the orderly way, and wait for its end."""
@@ -384,21 +373,3 @@ def why_not_postgresql_server() -> str | None:
 def _postgresql_binary(name: str) -> str | None:
     aside = (str(folder / name) for folder in POSTGRESQL_FOLDERS if (folder / name).exists())
     return next(aside, None) or shutil.which(name)
-
-
-def free_port() -> int:
-    """A port of the loopback interface that nobody listens on, and that no client is given."""
-    for port in random.Random().sample(PORTS, len(PORTS)):
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
-    raise RuntimeError("There is no free port")
-
-
-def descendants(pid: int) -> list[int]:
-    """The ids of the children of a process, and of theirs."""
-    found = []
-    for path in Path("/proc").glob(f"{pid}/task/*/children"):
-        with suppress(OSError):
-            for child in path.read_text().split():
-                found += [int(child), *descendants(int(child))]
-    return found

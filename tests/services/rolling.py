@@ -21,17 +21,10 @@ import pytest
 
 from tests.benchmarks.faults import traffic
 from tests.benchmarks.faults.tally import Tally
+from tests.processes import ROOT
 from tests.services import pages
 from tests.services.instances import Instance, PostgreSQL, Redis, running
-from tests.services.workers import (
-    CACHE_STORES,
-    ROOT,
-    cache_of,
-    layer,
-    manage,
-    nginx_around,
-    nginx_binary,
-)
+from tests.services.workers import CACHE_STORES, cache_of, layer, manage, nginx_around, nginx_binary
 
 SETTLED = 2.0
 """Seconds of traffic before each restart, which the page advises, and after the last one."""

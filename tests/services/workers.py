@@ -11,16 +11,15 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from tests.processes import ROOT, answers
 from tests.services.instances import Instance, PostgreSQL, Redis, running
 
-ROOT = Path(__file__).resolve().parents[2]
 SITE = "tests.services.site"
 
 CACHE_STORES = {
@@ -254,16 +253,3 @@ def manage(environment: Mapping[str, str], *arguments: str) -> str:
 def nginx_binary() -> str | None:
     aside = Path("/usr/sbin/nginx")
     return shutil.which("nginx") or (str(aside) if aside.exists() else None)
-
-
-def answers(port: int) -> bool:
-    """Whether an HTTP server answers there."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=2)
-    try:
-        connection.request("GET", "/nothing")
-        connection.getresponse().read()
-    except (OSError, HTTPException):
-        return False
-    finally:
-        connection.close()
-    return True

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from tests.running_site import ROOT, RunningSite, serving
+from tests.processes import ROOT, kill_group, spawn
+from tests.running_site import RunningSite, serving
 from tests.tasks.postgres import PostgreSQL
 from tests.transports.wire import CAPABILITIES, JSON, STATELESS, VERSION
 from tests.waiting import wait_until
@@ -46,20 +46,12 @@ class Site:
     @contextmanager
     def worker(self, command: Sequence[str] = DB_WORKER) -> Iterator[subprocess.Popen[bytes]]:
         """A process that runs tasks; its children end with it."""
-        with (self.folder / "worker.log").open("ab") as output:
-            process = subprocess.Popen(
-                [str(PYTHON), *command],
-                cwd=ROOT,
-                env=self.environment,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-            with process:
-                try:
-                    yield process
-                finally:
-                    kill_all(process)
+        log = self.folder / "worker.log"
+        process = spawn([str(PYTHON), *command], log, ROOT, env=self.environment)
+        try:
+            yield process
+        finally:
+            kill_group(process)
 
     @contextmanager
     def web(self) -> Iterator[Web]:
@@ -67,12 +59,6 @@ class Site:
         served = serving("example_site.asgi:application", PYTHON, ROOT, self.environment)
         with served as site:
             yield Web(site)
-
-
-def kill_all(worker: subprocess.Popen[bytes]) -> None:
-    """Kill a worker and its children at once, as a machine that fails."""
-    with suppress(ProcessLookupError):
-        os.killpg(worker.pid, signal.SIGKILL)
 
 
 class Web:

@@ -15,7 +15,8 @@ from uuid import uuid4
 import pytest
 
 from tests import databases
-from tests.running_site import ROOT, manage
+from tests.processes import ROOT, kill_group
+from tests.running_site import manage
 from tests.tasks.postgres import running_postgres, why_not
 from tests.tasks.processes import (
     LEASE,
@@ -23,7 +24,6 @@ from tests.tasks.processes import (
     Site,
     Web,
     has_reported,
-    kill_all,
     text_of,
 )
 from tests.waiting import wait_until
@@ -131,7 +131,7 @@ def test_task_of_a_killed_celery_worker_fails_within_its_lease(site: Site, web: 
     with site.worker(command()) as worker:
         task_id = web.create("process", seconds=3600)
         has_reported(web, task_id)
-        kill_all(worker)
+        kill_group(worker)
         killed = time.monotonic()
         failed = web.until(task_id, "failed")
         took = time.monotonic() - killed

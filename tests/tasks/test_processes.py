@@ -12,7 +12,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.running_site import ROOT, manage, serving
+from tests.processes import ROOT
+from tests.running_site import manage, serving
 from tests.spec import spec
 from tests.tasks.postgres import running_postgres, why_not
 from tests.tasks.processes import LEASE, PYTHON, Site, Web, has_reported, text_of

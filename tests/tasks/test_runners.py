@@ -10,7 +10,8 @@ import django
 import pytest
 
 from django_mcp.tasks.runners.django_tasks import run_task
-from tests.running_site import ROOT, manage
+from tests.processes import ROOT
+from tests.running_site import manage
 
 
 def test_runner_uses_the_task_framework_of_django_where_it_has_one() -> None:

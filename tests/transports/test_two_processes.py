@@ -16,7 +16,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.running_site import ROOT, RunningSite, create_tables, serving
+from tests.processes import ROOT
+from tests.running_site import RunningSite, create_tables, serving
 from tests.transports.http_peer import ACCEPT, PRIMED
 from tests.transports.wire import CAPABILITIES, STATELESS, VERSION
 

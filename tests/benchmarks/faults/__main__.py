@@ -20,8 +20,9 @@ from datetime import date
 
 from tests.benchmarks.faults import bursts, kinds, soak
 from tests.benchmarks.faults.tally import Tally, row, table
+from tests.processes import ROOT
 from tests.services.instances import postgresql_server, redis_server
-from tests.services.workers import ROOT, Cluster, cluster, settings_of
+from tests.services.workers import Cluster, cluster, settings_of
 
 BURST = "burst of changes"
 PAGE = ROOT / "docs" / "reference" / "reliability.md"
