@@ -71,15 +71,18 @@ class ByColumn(admin.SimpleListFilter):
 
 
 class ByServer(ByColumn):
-    title, parameter_name = _("server"), "server"
+    title = _("server")
+    parameter_name = "server"
 
 
 class ByKind(ByColumn):
-    title, parameter_name = _("kind"), "kind"
+    title = _("kind")
+    parameter_name = "kind"
 
 
 class ByApp(ByColumn):
-    title, parameter_name = _("app"), "app"
+    title = _("app")
+    parameter_name = "app"
 
 
 class RegistryChangeList(ChangeList):
@@ -89,18 +92,18 @@ class RegistryChangeList(ChangeList):
         if unknown:
             raise IncorrectLookupParameters
         self.clear_all_filters_qs = self.get_query_string(remove=self.get_filters_params())
-        found: Any = self.root_queryset
+        rows: Any = self.root_queryset
         for spec in self.filter_specs:
-            found = spec.queryset(request, found)
+            rows = spec.queryset(request, rows)
         terms = self.query.casefold().split()
-        found = Rows(row for row in found if all(term in row.entry.search_text for term in terms))
+        rows = Rows(row for row in rows if all(term in row.entry.search_text for term in terms))
         # Without a chosen column, the rows keep the listed order.
         columns = self.get_ordering_field_columns() if ORDER_VAR in self.params else {}
         for index, direction in reversed(columns.items()):
             if index < len(self.list_display):
                 name = str(self.list_display[index])
-                found.sort(key=lambda each: getattr(each, name), reverse=direction == "desc")
-        return found
+                rows.sort(key=lambda each: getattr(each, name), reverse=direction == "desc")
+        return rows
 
 
 def as_json(value: Any) -> str:

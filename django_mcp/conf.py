@@ -48,28 +48,36 @@ def _expect(expected: str, is_valid: Callable[[Any], bool]) -> Check:
     return check
 
 
-_string = _expect("a non-empty string", lambda value: isinstance(value, str) and value != "")
-_path = _expect(
-    'a path that starts with a slash, such as "/mcp"',
-    lambda value: isinstance(value, str) and value.startswith("/"),
-)
+def _is_string(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith("/")
+
+
+def _is_origin(value: Any) -> bool:
+    return isinstance(value, str) and origins.is_pattern(value)
+
+
+def _is_base_url(value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
+    return value.startswith(("https://", "http://")) and not value.endswith("/")
+
+
+def _is_version(value: Any) -> bool:
+    return isinstance(value, str) and value in BY_VERSION
+
+
+_string = _expect("a non-empty string", _is_string)
+_path = _expect('a path that starts with a slash, such as "/mcp"', _is_path)
 _origin = _expect(
-    'origins such as "https://app.example.com" or "https://*.example.com"',
-    lambda value: isinstance(value, str) and origins.is_pattern(value),
+    'origins such as "https://app.example.com" or "https://*.example.com"', _is_origin
 )
-_base_url = _expect(
-    'a URL without a slash at its end, such as "https://example.org"',
-    lambda value: (
-        isinstance(value, str)
-        and value.startswith(("https://", "http://"))
-        and not value.endswith("/")
-    ),
-)
+_base_url = _expect('a URL without a slash at its end, such as "https://example.org"', _is_base_url)
 _scope = _expect(SCOPE_EXPECTED, is_scope)
-_version = _expect(
-    f"some of {', '.join(map(repr, BY_VERSION))}",
-    lambda value: isinstance(value, str) and value in BY_VERSION,
-)
+_version = _expect(f"some of {', '.join(map(repr, BY_VERSION))}", _is_version)
 _boolean = _expect("True or False", lambda value: isinstance(value, bool))
 
 
@@ -86,10 +94,10 @@ def _middleware(value: Any) -> tuple[str, ...] | str:
 
 
 def _at_least(least: int) -> Check:
-    return _expect(
-        f"a whole number of at least {least}",
-        lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= least,
-    )
+    def is_valid(value: Any) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+    return _expect(f"a whole number of at least {least}", is_valid)
 
 
 def _seconds(value: Any) -> float:

@@ -10,6 +10,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from django_mcp.frame.client.base import current
@@ -68,9 +69,17 @@ class RequestFilter(logging.Filter):
             sent = _sent_request_id(client.state.transport)
             record.request_id = shown(str(request.id)) if sent is None else shown(sent)
             record.mcp_method = shown(request.method)
-            named = (request.params.get(each) for each in NAMES)
-            record.mcp_name = next((shown(each) for each in named if isinstance(each, str)), "-")
+            record.mcp_name = _shown_name(request.params)
         return True
+
+
+def _shown_name(params: Mapping[str, Any]) -> str:
+    """Return the name or the URI of what a request is about."""
+    for key in NAMES:
+        name = params.get(key)
+        if isinstance(name, str):
+            return shown(name)
+    return "-"
 
 
 def _sent_request_id(transport: Transport | None) -> str | None:
@@ -110,7 +119,8 @@ class RepeatedMessages:
 
     def log(self, level: int, message: str, *args: Any, times: int = 1, **options: Any) -> None:
         """Log ``message % args``; ``times`` says how often it happened, the rest is logging's."""
-        key, now = (level, message), time.monotonic()
+        key = (level, message)
+        now = time.monotonic()
         with self._guard:
             logged_at = self._logged_at.get(key)
             is_first = logged_at is None or now - logged_at >= REPEAT_AFTER
@@ -138,7 +148,9 @@ class RepeatedMessages:
         self._guard = threading.Lock()
         if self._timer is not None:
             self._timer.cancel()
-        self._logged_at, self._counts, self._timer = {}, {}, None
+        self._logged_at = {}
+        self._counts = {}
+        self._timer = None
 
     def _start_timer(self) -> None:
         if self._timer is None:

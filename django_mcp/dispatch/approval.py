@@ -68,12 +68,12 @@ async def _permission(frame: Frame, tool: ToolComponent, validated: Any) -> str 
     if declared is None or isinstance(declared, str):
         return declared
     if is_async(declared):
-        found: Any = declared(validated, frame)
+        permission: Any = declared(validated, frame)
     else:
-        found = await frame.exchange.run_hook(declared, validated, frame)
-    found = await found if isawaitable(found) else found
-    if found is None or found is False:
+        permission = await frame.exchange.run_hook(declared, validated, frame)
+    permission = await permission if isawaitable(permission) else permission
+    if permission is None or permission is False:
         return None
-    if isinstance(found, str) and "." in found:
-        return found
-    raise TypeError(f'{found!r} is no permission: return "app_label.codename", None or False')
+    if isinstance(permission, str) and "." in permission:
+        return permission
+    raise TypeError(f'{permission!r} is no permission: return "app_label.codename", None or False')

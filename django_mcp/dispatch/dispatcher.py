@@ -66,8 +66,11 @@ def _reply(frame: Frame, result: dict[str, Any] | McpError, after: Frame) -> Rep
         after = _in_its_session(after, frame)
     if isinstance(result, McpError):
         return error_reply(frame, result)._replace(frame=after)
-    method, server, revision = frame.message.method, frame.server, frame.revision
-    server_info, cache = server.get_server_info(revision), server.cache_members
+    method = frame.message.method
+    server = frame.server
+    revision = frame.revision
+    server_info = server.get_server_info(revision)
+    cache = server.cache_members
     finished = revision.serialize_result(method, result, server_info=server_info, cache=cache)
     return Reply(jsonrpc.result(frame.request_id, finished), after)
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 async def page(frame: Frame, kind: str, member: str) -> tuple[dict[str, Any], Frame]:
     """Return one page of the visible components of ``kind``, as ``member``."""
-    listed, start = visibility.components(frame, kind), 0
+    listed = visibility.components(frame, kind)
+    start = 0
     server = frame.server
     if (last := position(frame, kind)) is not None:
         start = bisect_right(listed, last, key=lambda component: component.sort_key)
@@ -37,7 +38,8 @@ async def page(frame: Frame, kind: str, member: str) -> tuple[dict[str, Any], Fr
 
 def _entries(frame: Frame, shown: Sequence[Component]) -> list[dict[str, Any]] | PreEncodedList:
     """Return the list of ``shown``; its JSON, where nothing reads it before it is sent."""
-    revision, server = frame.revision, frame.server
+    revision = frame.revision
+    server = frame.server
     if frame.exchange.encodes and not server.middleware:
         return PreEncodedList(server.components.encoded_list(revision, shown))
     return [server.components.descriptor(revision, each) for each in shown]

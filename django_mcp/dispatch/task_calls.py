@@ -100,11 +100,11 @@ async def answer(frame: Frame, how: Plan, call: Callable[[Frame], Awaitable[Answ
     """Return the answer to a call which becomes a task, or to one that ended before."""
     port = Tasks.get_port()
     if how.after:
-        found = await port.run_or_hand_over(frame, call, how.after)
+        outcome = await port.run_or_hand_over(frame, call, how.after)
     else:
-        found = await port.start(frame, how.ttl_ms)
-    if not isinstance(found, Task):
-        return found
+        outcome = await port.start(frame, how.ttl_ms)
+    if not isinstance(outcome, Task):
+        return outcome
     is_session = frame.revision.has(Feature.TASKS)
     describe = tasks.created_in_session if is_session else tasks.created_in_extension
-    return describe(found), frame
+    return describe(outcome), frame

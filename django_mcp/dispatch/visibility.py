@@ -153,7 +153,8 @@ class Access(NamedTuple):
     """None: the component is hidden."""
 
 
-PERMITTED, HIDDEN = Access(True), Access(False)
+PERMITTED = Access(True)
+HIDDEN = Access(False)
 
 
 async def find_access(frame: Frame, component: Component) -> Access:
@@ -177,7 +178,8 @@ async def find_accesses(frame: Frame, components: Sequence[Component]) -> list[A
 
 
 def _access(frame: Frame, component: Component, has_permission: bool) -> Access:
-    server, principal = frame.server, frame.principal
+    server = frame.server
+    principal = frame.principal
     hierarchy = server.options.scope_hierarchy
     has_scopes = scopes.grants(principal.scopes, component.scopes, hierarchy)
     if has_permission and has_scopes:

@@ -77,7 +77,8 @@ class Cancellation:
         with self._lock:
             if self._requested:
                 return
-            self._requested, self._reason = True, reason
+            self._requested = True
+            self._reason = reason
             callbacks, self._callbacks = self._callbacks, ()
         for callback in callbacks:
             _call(callback)

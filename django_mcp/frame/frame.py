@@ -121,8 +121,8 @@ class Frame:
         changes: tuple[Change, ...] = (),
         exchange: Exchange = NULL_EXCHANGE,
     ) -> None:
-        known = self.__dict__
-        known.update(
+        values = self.__dict__
+        values.update(
             assigns={} if assigns is None else assigns,
             user=user,
             session=session,
@@ -137,9 +137,10 @@ class Frame:
             exchange=exchange,
         )
         if request is not None:
-            known["message"] = request
+            values["message"] = request
         if private is not None and "server" in private:
-            known["server"], known["revision"] = private["server"], private["revision"]
+            values["server"] = private["server"]
+            values["revision"] = private["revision"]
 
     def __repr__(self) -> str:
         """Show names and counts, never values, since Frames are logged."""
@@ -156,7 +157,8 @@ class Frame:
         """
         new = _pairs(key, value, more)
         puts = [Change("assigns", "put", name, item) for name, item in new.items()]
-        assigns, changes = {**self.assigns, **new}, (*self.changes, *puts)
+        assigns = {**self.assigns, **new}
+        changes = (*self.changes, *puts)
         client = self.client.with_assigns(new)
         return self._with(assigns=assigns, changes=changes, client=client)
 
@@ -324,7 +326,8 @@ class Frame:
 
     def _register(self, kind: str, options: Mapping[str, Any]) -> Frame:
         component = KINDS[kind].from_spec({"kind": kind, **options})
-        spec, key = component.to_spec(), f"{kind}:{component.key}"
+        spec = component.to_spec()
+        key = f"{kind}:{component.key}"
         present = self.private.get("components", {})
         if present.get(key) == spec:
             return self  # No change, so no notification.

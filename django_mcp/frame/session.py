@@ -174,21 +174,34 @@ def _activate(held: Any, change: Change) -> Any:
 
 def _hand_over(present: Any, change: Change) -> Any:
     """Pass the lease of a stream and its position on to its successor, or release it."""
-    held, value = dict(present), change.value
+    held = dict(present)
+    value = change.value
     if held.get("next") == change.key:
         del held["next"]
     elif held.get("by") == change.key:
-        position, successor = value.get("position"), held.get("next")
+        position = value.get("position")
+        successor = held.get("next")
         held = {"position": held.get("position") if position is None else position}
         if successor is not None:
             held |= {"by": successor, "until": value["until"], "previous": change.key}
     return held
 
 
+def _claim(present: Any, change: Change) -> Any:
+    return present or change.value
+
+
+def _release(held: Any, change: Change) -> Any:
+    """End a lease, unless somebody else holds it."""
+    if held.get("by") == change.key:
+        return {}
+    return held
+
+
 ACTIONS: Mapping[str, Callable[[Any, Change], Any]] = {
     # Any area.
     "set": lambda present, change: change.value,
-    "claim": lambda present, change: present or change.value,
+    "claim": _claim,
     # Mappings.
     "put": lambda present, change: {**present, change.key: change.value},
     "note": lambda present, change: _newest({**present, change.key: change.value}),
@@ -199,7 +212,7 @@ ACTIONS: Mapping[str, Callable[[Any, Change], Any]] = {
     "exclude": lambda present, change: present - {change.key},
     # Leases, held by the first holder or by the newest stream.
     "lease": _lease,
-    "release": lambda held, change: {} if held.get("by") == change.key else held,
+    "release": _release,
     "activate": _activate,
     "hand_over": _hand_over,
 }

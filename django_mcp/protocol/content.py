@@ -48,12 +48,13 @@ class Annotations:
         """
         if isinstance(value, Annotations):
             return value
-        named = {"last_modified" if k == "lastModified" else k: v for k, v in value.items()}
-        unknown = sorted(map(str, named.keys() - {"audience", "priority", "last_modified"}))
+        fields = {"last_modified" if k == "lastModified" else k: v for k, v in value.items()}
+        unknown = sorted(map(str, fields.keys() - {"audience", "priority", "last_modified"}))
         if unknown:
-            known = "an audience, a priority and last_modified"
-            raise ValueError(f"annotations have {known}, not {unknown[0]}")
-        return cls(**named)
+            raise ValueError(
+                f"annotations have an audience, a priority and last_modified, not {unknown[0]}"
+            )
+        return cls(**fields)
 
     def to_protocol(self) -> dict[str, Any]:
         modified = self.last_modified
@@ -91,9 +92,9 @@ class Icon:
             return value
         if isinstance(value, str):
             return cls(value)
-        named = {"mime_type" if k == "mimeType" else k: v for k, v in value.items()}
+        fields = {"mime_type" if k == "mimeType" else k: v for k, v in value.items()}
         try:
-            return cls(**named)
+            return cls(**fields)
         except TypeError as error:
             raise ValueError("an icon has a src, a mime_type, sizes and a theme") from error
 

@@ -44,8 +44,8 @@ def _property(name: str, member: Schema, definitions: Schema) -> Property:
     kind = str(resolved.get("type"))
     items = _items(resolved.get("items", {}), definitions) if kind == "array" else None
     if kind not in KEYWORDS or items == {}:
-        known = "strings, numbers, booleans, or choices of strings"
-        raise ValueError(f"{name!r} cannot be a field of a form: use {known}")
+        types = "strings, numbers, booleans, or choices of strings"
+        raise ValueError(f"{name!r} cannot be a field of a form: use {types}")
     allowed = KEYWORDS[kind] | COMMON
     kept = {key: value for key, value in resolved.items() if key in allowed and value is not None}
     if kept.get("format") not in FORMATS:

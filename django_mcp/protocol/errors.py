@@ -302,7 +302,8 @@ class AuthenticationRequired(ProtocolError):
     @staticmethod
     def for_all(errors: Sequence[AuthenticationRequired]) -> AuthenticationRequired:
         """Return one error for several that one caller received, with the scopes of all."""
-        first, scopes = errors[0], {scope for error in errors for scope in error.scopes}
+        first = errors[0]
+        scopes = {scope for error in errors for scope in error.scopes}
         return type(first)(first.message, scopes=scopes)
 
 

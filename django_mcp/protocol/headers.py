@@ -90,7 +90,8 @@ class RequestHeaders:
 
     def check(self, method: str, name: str | None, version: str) -> None:
         """Raise HeaderMismatch if the headers do not repeat the body: see ``check``."""
-        single, text = self._single, f"{method}{version}{name}"
+        single = self._single
+        text = f"{method}{version}{name}"
         repeats = (
             len(single) == len(self._pairs)
             and single.get(METHOD) == method.encode()
@@ -171,15 +172,15 @@ def param_headers(schema: Json) -> tuple[ParamHeader, ...]:
 
     Raises ValueError for an invalid annotation: clients silently ignore such a tool (server/tools).
     """
-    found: dict[bytes, ParamHeader] = {}
+    params_by_header: dict[bytes, ParamHeader] = {}
     for location, inner in walk.subschemas(schema):
         if _ANNOTATION in inner:
             param = _param_header(location, inner)
-            if param.header in found:
-                other = ".".join(found[param.header].path)
+            if param.header in params_by_header:
+                other = ".".join(params_by_header[param.header].path)
                 raise _misplaced(location, f"repeats the header of {other!r}: choose another")
-            found[param.header] = param
-    return tuple(found.values())
+            params_by_header[param.header] = param
+    return tuple(params_by_header.values())
 
 
 def check_params(params: Sequence[ParamHeader], arguments: Json, headers: Headers) -> None:

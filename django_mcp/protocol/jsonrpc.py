@@ -127,7 +127,8 @@ def _has_more_values(data: bytes, limit: int) -> bool:
     text = data.replace(rb"\\", b"0").replace(rb"\"", b"0").translate(_OTHERS_AS_ZERO, b" \t\n\r")
     if text.count(b'"') > 4 * limit:  # Two of each value at most, and two of its key.
         return True
-    seen, is_inside = 0, False
+    seen = 0
+    is_inside = False
     for start in range(0, len(text), _CHUNK):
         parts = text[start : start + _CHUNK].split(b'"')
         seen += _commas_and_items(b"0".join(parts[is_inside::2]))
@@ -142,7 +143,8 @@ def _commas_and_items(data: bytes) -> int:
 
 def _has_large_integer(value: Any, limit: int) -> bool | None:
     """Whether one is among the values of JSON; None if there are more values than ``limit``."""
-    level, seen = [value], 1
+    level = [value]
+    seen = 1
     while seen <= limit:
         if _are_texts(level) or _LOOKED_AT.isdisjoint(map(type, level)):
             return False
@@ -161,19 +163,19 @@ def inside(values: Sequence[Any]) -> tuple[list[Any], int]:
     else here. It takes 20 ns for a value without any: ``map`` and ``isdisjoint`` run at the speed
     of C.
     """
-    found: list[Any] = []
+    contents: list[Any] = []
     number = 0
     if not (_are_texts(values) or _CONTAINERS.isdisjoint(map(type, values))):
-        for each in values:
-            kind = type(each)
+        for value in values:
+            kind = type(value)
             if kind is list:
-                number += len(each)
-                if not _are_texts(each):
-                    found += each
+                number += len(value)
+                if not _are_texts(value):
+                    contents += value
             elif kind is dict:
-                number += len(each)
-                found += each.values()
-    return found, number
+                number += len(value)
+                contents += value.values()
+    return contents, number
 
 
 def number_inside(values: Sequence[Any]) -> int:
@@ -219,7 +221,8 @@ def read(value: Any) -> Message:
         raise _invalid('"jsonrpc" must be "2.0"', identity)
     if "method" not in value:
         return _read_response(value, identity)
-    method, params = value["method"], value.get("params", {})
+    method = value["method"]
+    params = value.get("params", {})
     if type(method) is not str:
         raise _invalid('"method" must be a string', identity)
     if len(method) > MAX_IDENTIFIER:
@@ -234,7 +237,8 @@ def read(value: Any) -> Message:
 
 
 def _read_response(value: dict[str, Any], identity: Any) -> Response:
-    result, error = value.get("result"), value.get("error")
+    result = value.get("result")
+    error = value.get("error")
     if ("result" in value) == ("error" in value):
         raise _invalid('A message has a "method", a "result" or an "error"', identity)
     # The ids of the server's own requests are signed, and longer than those of clients.

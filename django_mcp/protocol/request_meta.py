@@ -57,7 +57,8 @@ def read(
     meta = params.get("_meta")
     if type(meta) is not dict:
         raise InvalidParams("params._meta must be an object that describes the request")
-    version, capabilities = meta.get(VERSION), meta.get(CAPABILITIES)
+    version = meta.get(VERSION)
+    capabilities = meta.get(CAPABILITIES)
     if type(version) is not str:
         raise _invalid_member(VERSION, "a string")
     if type(capabilities) is not dict:
@@ -73,7 +74,8 @@ def read(
         raise McpError.unsupported_protocol_version(version, tuple(served or versions))
     if method not in revision.requests:
         raise McpError.method_not_found(f"Method not found: {cut(method)}")
-    client_info, log_level = meta.get(CLIENT_INFO), meta.get(LOG_LEVEL)
+    client_info = meta.get(CLIENT_INFO)
+    log_level = meta.get(LOG_LEVEL)
     if type(client_info) is not dict and CLIENT_INFO in meta:
         raise _invalid_member(CLIENT_INFO, "an object")
     if type(log_level) is not str and LOG_LEVEL in meta:

@@ -123,8 +123,12 @@ class Parser:
         return None
 
     def _complete(self) -> Event | None:
-        data, name, retry = self._data, self._event, self._retry
-        self._data, self._event, self._retry = [], "", None
+        data = self._data
+        name = self._event
+        retry = self._retry
+        self._data = []
+        self._event = ""
+        self._retry = None
         if not data:
             return None
         return Event(data="\n".join(data), event=name or "message", id=self.id, retry=retry)

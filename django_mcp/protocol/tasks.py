@@ -129,7 +129,8 @@ def ask(task: Task, requests: Mapping[str, Json]) -> tuple[Task, dict[str, str]]
     """
     if len(task.inputs) + len(requests) > MAX_INPUT_REQUESTS:
         raise ValueError(f"A task may request input at most {MAX_INPUT_REQUESTS} times")
-    inputs, keys = dict(task.inputs), {}
+    inputs = dict(task.inputs)
+    keys = {}
     for name, request in requests.items():
         keys[name] = key = _unused(name, inputs)
         inputs[key] = request
@@ -137,7 +138,8 @@ def ask(task: Task, requests: Mapping[str, Json]) -> tuple[Task, dict[str, str]]
 
 
 def _unused(name: str, issued: Mapping[str, Json]) -> str:
-    key, number = name, 1
+    key = name
+    number = 1
     while key in issued:
         number += 1
         key = f"{name}-{number}"

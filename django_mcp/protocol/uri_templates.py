@@ -321,7 +321,8 @@ class _Match:
 
     def values(self, index: int, at: int) -> dict[str, str] | None:
         """Return the raw values of the steps from ``index`` on, or None without a match."""
-        steps, uri = self._steps, self._uri
+        steps = self._steps
+        uri = self._uri
         while index < len(steps):
             step = steps[index]
             if isinstance(step, _Value):
@@ -343,8 +344,8 @@ class _Match:
     def _value(self, step: _Value, index: int, at: int) -> dict[str, str] | None:
         start, stop = self._runs.get(index, (0, -1))
         if not start <= at <= stop:
-            found = step.stops.search(self._uri, at)
-            stop = found.start() if found else len(self._uri)
+            stopper = step.stops.search(self._uri, at)
+            stop = stopper.start() if stopper else len(self._uri)
             self._runs[index] = (at, stop)
         limit = min(stop, self._failed_from.get((index, stop), stop))
         for end in self._ends(step, at, limit):

@@ -26,7 +26,8 @@ class Twins:
         Callable[Concatenate[Any, P], T], Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
     ]:
         """Return the sync and the async method; the docstring of the second names the first."""
-        name, run = self._part, self._run
+        name = self._part
+        run = self._run
 
         def synchronous(server: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
             part = getattr(server, name)

@@ -102,7 +102,8 @@ class EncodedLists:
         """Keep a list; all others are dropped where there are too many."""
         self._size += len(json)
         if self._size > MAX_LISTS:
-            self.lists, self._size = {}, len(json)
+            self.lists = {}
+            self._size = len(json)
         if self._size <= MAX_LISTS:
             self.lists[key] = json
 

@@ -71,8 +71,8 @@ def register_exception(
     if not (isinstance(kind, type) and issubclass(kind, Exception)):
         raise ConfigurationError(f"register_exception takes a class of exceptions, not {kind!r}")
     if reason not in get_args(Reason):
-        known = ", ".join(map(repr, get_args(Reason)))
-        raise ConfigurationError(f"register_exception knows no reason {reason!r}: it has {known}")
+        reasons = ", ".join(map(repr, get_args(Reason)))
+        raise ConfigurationError(f"register_exception knows no reason {reason!r}: it has {reasons}")
     _registered[kind] = Failure(reason, message)
 
 

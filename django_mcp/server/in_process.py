@@ -149,7 +149,8 @@ class InProcessCalls:
         scopes: Iterable[str] = (),
         frame: Frame | None = None,
     ) -> dict[str, Any]:
-        port, server = self.port, self._server
+        port = self.port
+        server = self._server
         return await port.call(server, method, params, user=user, scopes=scopes, frame=frame)
 
     @property

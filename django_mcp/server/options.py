@@ -64,5 +64,6 @@ class Keepalive:
             raise ValueError("A keepalive requires an interval and a threshold of at least 1")
 
     def to_protocol(self) -> dict[str, Any]:
-        interval, threshold = self.interval_ms, self.failure_threshold
+        interval = self.interval_ms
+        threshold = self.failure_threshold
         return {"enabled": True, "intervalMs": interval, "failureThreshold": threshold}

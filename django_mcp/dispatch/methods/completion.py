@@ -24,7 +24,8 @@ async def complete(frame: Frame) -> Answer:
     ref = invocation.object_param(frame.message.params, "ref")
     component = await _find(frame, ref)
     argument = invocation.object_param(frame.message.params, "argument")
-    name, value = argument.get("name"), argument.get("value")
+    name = argument.get("name")
+    value = argument.get("value")
     if not isinstance(name, str) or not isinstance(value, str):
         raise InvalidParams("params.argument needs a name and a value, both strings")
     context = _context(frame)

@@ -37,7 +37,8 @@ async def listen(frame: Frame) -> Answer:
     if wanted.tasks and not task_calls.is_declared(frame):
         raise MissingClientCapability.of(task_calls.EXTENSION)
     # The stream keeps them for as long as it is open.
-    info, capabilities = frame.get_client_info(), frame.get_client_capabilities()
+    info = frame.get_client_info()
+    capabilities = frame.get_client_capabilities()
     initialize.check_client({"clientInfo": info, "clientCapabilities": capabilities})
     await frame.exchange.listen(frame, await resolve_filter(frame, wanted))
     return {"_meta": subscriptions.meta(frame.request_id)}, frame
@@ -52,10 +53,10 @@ async def resolve_filter(frame: Frame, wanted: Filter) -> Filter:
     categories = subscriptions.LISTS
     lists = [n for n in wanted.lists if _declares(capabilities, categories[n], "listChanged")]
     uris = wanted.uris if _declares(capabilities, "resources", "subscribe") else ()
-    found = {uri: await visibility.access_to(frame, uri) for uri in uris}
-    if challenges := [access.challenge for access in found.values() if access.challenge]:
+    access_by_uri = {uri: await visibility.access_to(frame, uri) for uri in uris}
+    if challenges := [access.challenge for access in access_by_uri.values() if access.challenge]:
         raise AuthenticationRequired.for_all(challenges)
-    readable = [uri for uri, access in found.items() if access.is_permitted]
+    readable = [uri for uri, access in access_by_uri.items() if access.is_permitted]
     return Filter(frozenset(lists), tuple(readable), await _own_tasks(frame, wanted.tasks))
 
 

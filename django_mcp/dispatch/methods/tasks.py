@@ -51,7 +51,8 @@ async def result(frame: Frame) -> Answer:
 
 def _error(error: Json) -> McpError:
     """Return the error as which a call ended, with its own code."""
-    message, data = error.get("message", ""), error.get("data")
+    message = error.get("message", "")
+    data = error.get("data")
     if isinstance(data, dict) and "elicitations" in data:
         return UrlElicitationRequired(message, data=data)
     return McpError(message, data=data, code=error.get("code"))
@@ -59,7 +60,8 @@ def _error(error: Json) -> McpError:
 
 async def list_(frame: Frame) -> Answer:
     _require_method(frame, "list")
-    key, limit = pagination.position(frame, LIST), pagination.limit_of(frame)
+    key = pagination.position(frame, LIST)
+    limit = pagination.limit_of(frame)
     found, last = await Tasks.get_port().page(frame, key, limit)
     page: dict[str, Any] = {"tasks": [tasks.in_session(task) for task in found]}
     if last is not None:

@@ -37,7 +37,8 @@ FAILED = "The tool failed unexpectedly. The failure has been logged."
 
 
 async def call(frame: Frame) -> Answer:
-    params, server = frame.message.params, frame.server
+    params = frame.message.params
+    server = frame.server
     name = invocation.string_param(params, "name")
     arguments = invocation.object_param(params, "arguments")
     tool = visibility.find_public(frame, ToolComponent.kind, name)

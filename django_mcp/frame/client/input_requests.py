@@ -91,8 +91,7 @@ def form(message: str, schema: type | Json) -> InputRequest[ElicitResult[Any]]:
 
     Never request passwords, keys, tokens or payment data this way: use ``url_elicitation``.
     """
-    found = (read(schema) for read in FORM_READERS)
-    fields = next(filter(None, found), None) or schemas.input_of(schema, "a form")
+    fields = _declared_form(schema) or schemas.input_of(schema, "a form")
 
     def read(result: Json) -> ElicitResult[Any]:
         action = _action(result)
@@ -114,6 +113,15 @@ def form(message: str, schema: type | Json) -> InputRequest[ElicitResult[Any]]:
     return InputRequest(method="elicitation/create", params=params, capability=FORM, read=read)
 
 
+def _declared_form(schema: Any) -> InputSchema | None:
+    """Return the schema of what a port reads, such as a Django form."""
+    for read_form in FORM_READERS:
+        fields = read_form(schema)
+        if fields is not None:
+            return fields
+    return None
+
+
 FORM_READERS: list[Callable[[Any], InputSchema | None]] = []
 """Port: each returns the schema of a declared form, or None. apps.py adds Django forms."""
 
@@ -133,8 +141,12 @@ def url_elicitation(
         method="elicitation/create",
         params=params,
         capability=URL,
-        read=lambda result: ElicitResult(_action(result), None),
+        read=_result_without_content,
     )
+
+
+def _result_without_content(result: Json) -> ElicitResult[None]:
+    return ElicitResult(_action(result), None)
 
 
 def _action(result: Json) -> Literal["accept", "decline", "cancel"]:
@@ -156,11 +168,11 @@ def sample(
     """
     if isinstance(messages, str) or is_text(messages):
         messages = [{"role": "user", "content": {"type": "text", "text": str(messages)}}]
-    named = {SAMPLING_OPTIONS[name]: value for name, value in options.items()}
-    uses_tools = _uses_tools(messages) or bool(named.keys() & {"tools", "toolChoice"})
+    params = {SAMPLING_OPTIONS[name]: value for name, value in options.items()}
+    uses_tools = _uses_tools(messages) or bool(params.keys() & {"tools", "toolChoice"})
     return InputRequest(
         method="sampling/createMessage",
-        params=resolved({"messages": list(messages), "maxTokens": max_tokens, **named}),
+        params=resolved({"messages": list(messages), "maxTokens": max_tokens, **params}),
         capability=SAMPLING_TOOLS if uses_tools else SAMPLING,
         read=_sampling_result,
     )
@@ -191,10 +203,10 @@ def _blocks(message: Json) -> Sequence[Json]:
     blocks = content if isinstance(content, list) else [content]
     for block in blocks:
         if block.get("type") not in NEWEST.sampling_blocks:
-            known = ", ".join(sorted(NEWEST.sampling_blocks))
+            types = ", ".join(sorted(NEWEST.sampling_blocks))
             raise ValueError(
                 f"Content of type {block.get('type')!r} cannot be sent to a model: "
-                f"convert it to one of {known}"
+                f"convert it to one of {types}"
             )
     return blocks
 

@@ -36,6 +36,7 @@ class LogRateLimiter:
         with self._lock:
             now = self._now()
             if now >= self._ends:
-                self._ends, self._left = now + 1, self._per_second
+                self._ends = now + 1
+                self._left = self._per_second
             self._left -= 1
             return self._left >= 0

@@ -58,8 +58,11 @@ def unwrapped(error: BaseException) -> BaseException:
     if required and len(required) == len(failures):
         return InputRequired.merged(required)
     others = [leaf for leaf in failures if not isinstance(leaf, InputRequired)]
-    # Without failures, all were cancelled.
-    return others[0] if len(others) == 1 else error if failures else leaves[0]
+    if len(others) == 1:
+        return others[0]
+    if not failures:
+        return leaves[0]  # All were cancelled.
+    return error
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
@@ -119,7 +122,9 @@ class MultiRoundTripClient(Client):
     _wait = staticmethod(run_in_place)
 
     async def _answers(self, requests: InputRequests, timeout: float) -> dict[str, Any]:
-        answers, collected, responses = {}, self._collected, self.responses or {}
+        answers = {}
+        collected = self._collected
+        responses = self.responses or {}
         for name, request in requests.items():
             with suppress(input_requests.InvalidClientResponse):
                 if name in responses:
@@ -135,7 +140,8 @@ class MultiRoundTripClient(Client):
         return answers
 
     def _required(self) -> InputRequired:
-        collected, assigned = self._collected, self._assigned or {}
+        collected = self._collected
+        assigned = self._assigned or {}
         return InputRequired(collected.missing, {"given": collected.used, "assigns": assigned})
 
     def _key(self, request: input_requests.InputRequest[Any]) -> str:

@@ -67,7 +67,9 @@ def read(
 
 
 def result(frame: Frame, required: InputRequired) -> dict[str, Any]:
-    server, principal, request = frame.server, frame.principal.key, frame.message
+    server = frame.server
+    principal = frame.principal.key
+    request = frame.message
     state = json.dumps({**required.state, "requested": [*required.requests]})
     target = _target(request.method, request.params)
     return {

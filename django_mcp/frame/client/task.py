@@ -151,9 +151,9 @@ async def _answers(
     client: Client, run: TaskRun, requests: InputRequests, timeout: float
 ) -> dict[str, Any]:
     """Return the responses; invalid ones are requested again."""
-    found: dict[str, Any] = {}
+    answers: dict[str, Any] = {}
     for attempt in range(1, ATTEMPTS + 1):
-        missing = {name: request for name, request in requests.items() if name not in found}
+        missing = {name: request for name, request in requests.items() if name not in answers}
         if not missing:
             break
         sent = {
@@ -163,8 +163,8 @@ async def _answers(
         responses = await run.request_input(sent, timeout)
         for name, request in missing.items():
             try:
-                found[name] = request.read(responses[name])
+                answers[name] = request.read(responses[name])
             except InvalidClientResponse:
                 if attempt == ATTEMPTS:
                     raise
-    return found
+    return answers

@@ -108,11 +108,14 @@ def _check_subschemas(schema: Json) -> None:
         if location and "$schema" in inner:
             where = walk.pointer(location)
             raise ValueError(f"$schema inside a JSON Schema, at {where}: name it at the root only")
-        named = inner.get("patternProperties")
-        for pattern in (inner.get("pattern"), *(named if isinstance(named, Mapping) else ())):
+        by_pattern = inner.get("patternProperties")
+        for pattern in (
+            inner.get("pattern"),
+            *(by_pattern if isinstance(by_pattern, Mapping) else ()),
+        ):
             if isinstance(pattern, str):
                 search(pattern)
-        if is_evaluated and any(set("*+{") & set(pattern) for pattern in named or ()):
+        if is_evaluated and any(set("*+{") & set(pattern) for pattern in by_pattern or ()):
             # jsonschema runs them on an engine whose time grows exponentially.
             raise ValueError(
                 "unevaluatedProperties needs patternProperties without repetitions: write "

@@ -76,16 +76,17 @@ def shown(value: Any) -> str:
 
 def is_long(value: Any) -> bool:
     """Whether a text, a list or an object is certainly too long to be shown."""
-    pending, size = [value], 0
-    for each in pending:
-        if isinstance(each, str | list | dict):
-            size += len(each)
+    pending = [value]
+    size = 0
+    for item in pending:
+        if isinstance(item, str | list | dict):
+            size += len(item)
             if size > _MAX_SHOWN:
                 return True
-            if isinstance(each, list):
-                pending += each
-            elif isinstance(each, dict):
-                pending += [*each, *each.values()]
+            if isinstance(item, list):
+                pending += item
+            elif isinstance(item, dict):
+                pending += [*item, *item.values()]
     return False
 
 
@@ -158,13 +159,13 @@ def _one_of(checker: Any, options: Sequence[Any], instance: Any, schema: Json) -
 def _no_alternative(context: list[ValidationError]) -> SchemaViolation:
     """Return an error with those of its alternatives, but not theirs in turn if they are many.
 
-    The constructor would refer back from each of them: those cycles are freed late, by the
+    The constructor would refer back from alternative of them: those cycles are freed late, by the
     hundreds of megabytes. ``link`` does it for the few errors that are shown.
     """
     error = SchemaViolation("fits none of the alternatives")
-    if sum(1 + len(each.context) for each in context) > MAX_CONTEXT:
-        for each in context:
-            each.context = []
+    if sum(1 + len(alternative.context) for alternative in context) > MAX_CONTEXT:
+        for alternative in context:
+            alternative.context = []
     error.context = context
     return error
 
@@ -203,9 +204,9 @@ def _additional_properties(checker: Any, extra: Any, instance: Any, schema: Json
     if not isinstance(instance, dict):
         return
     spend(len(instance) * (1 + len(schema.get("patternProperties", ()))) >> 2)
-    known = schema.get("properties", ())
+    declared = schema.get("properties", ())
     patterns = [search(pattern) for pattern in schema.get("patternProperties", ())]
-    names = [n for n in instance if n not in known and not any(match(n) for match in patterns)]
+    names = [n for n in instance if n not in declared and not any(match(n) for match in patterns)]
     if names and extra is False:
         listed = ", ".join(map(shown, names[:MAX_VIOLATIONS]))
         yield ValidationError(f"Additional properties are not allowed: {listed}")

@@ -41,6 +41,14 @@ def _is_name_list(value: Any) -> bool:
     return is_names and len(set(value)) == len(value)
 
 
+def _is_anchor(value: Any) -> bool:
+    return isinstance(value, str) and bool(_ANCHOR.fullmatch(value))
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
 _CHECKS: Mapping[Callable[[Any], bool], str] = {
     is_usual: "additionalProperties else if items not then",
     _is_schema_list: "allOf anyOf oneOf prefixItems",
@@ -48,10 +56,10 @@ _CHECKS: Mapping[Callable[[Any], bool], str] = {
     _is_type: "type",
     _is_name_list: "required",
     lambda value: isinstance(value, str): "$ref $schema description format pattern title",
-    lambda value: isinstance(value, str) and bool(_ANCHOR.fullmatch(value)): "$anchor",
+    _is_anchor: "$anchor",
     lambda value: isinstance(value, bool): "uniqueItems",
     lambda value: type(value) in (int, float): "exclusiveMaximum exclusiveMinimum maximum minimum",
-    lambda value: type(value) is int and value >= 0: "maxItems maxLength minItems minLength",
+    _is_count: "maxItems maxLength minItems minLength",
     lambda value: isinstance(value, list): "enum examples",
     lambda value: True: "const default",
 }

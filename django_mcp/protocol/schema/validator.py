@@ -84,7 +84,8 @@ def _check_references(root: Json, dialect: str) -> None:
             problem = "go in a circle, or on for too long"
             raise ValueError(f"The references of this JSON Schema {problem}")
         if id(schema) not in costs:
-            inside, below = enter(schema, resolver), above | {id(schema)}
+            inside = enter(schema, resolver)
+            below = above | {id(schema)}
             children = walk.children(schema)
             applied = [(child, inside) for path, child in children if path[0] in walk.IN_PLACE]
             applied += _referenced(schema, inside)
