@@ -19,7 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.benchmarks.processes import wait_for_connection
-from tests.services.instances import PostgreSQL, free_port, postgresql_server
+from tests.processes import free_port
+from tests.services.instances import PostgreSQL, postgresql_server
 
 SITE = "tests.benchmarks.callers_site"
 TOOLS = ("open_tool", "guarded_tool", "query_tool")
