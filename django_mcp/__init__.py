@@ -20,7 +20,7 @@ from django_mcp.components.resource import Resource, ResourceTemplate
 from django_mcp.components.responses import Response
 from django_mcp.components.serializers import register_serializer
 from django_mcp.components.signature import Header
-from django_mcp.components.tool import Tool
+from django_mcp.components.tool import Approval, Tool
 from django_mcp.frame.client import input_requests
 from django_mcp.frame.client.base import McpDeprecationWarning
 from django_mcp.frame.frame import Frame
@@ -62,6 +62,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "Annotations",
+    "Approval",
     "AudioContent",
     "AuthenticationRequired",
     "CacheHint",

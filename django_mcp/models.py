@@ -20,10 +20,11 @@ DELETED_AT_ONCE = 500
 
 
 def delete_in_steps(rows: models.QuerySet[Any]) -> int:
-    """Delete the rows, some at a time, and return their number."""
+    """Delete the rows, some at a time, and return their number without what depends on them."""
     deleted = 0
     while names := list(rows.values_list("pk", flat=True)[:DELETED_AT_ONCE]):
-        deleted += rows.filter(pk__in=names).delete()[0]
+        _, by_model = rows.filter(pk__in=names).delete()
+        deleted += by_model.get(rows.model._meta.label, 0)
         if len(names) < DELETED_AT_ONCE:
             break
     return deleted
@@ -109,8 +110,22 @@ class StreamEvent(models.Model):
         ]
 
 
-class StoredCall(models.Model):
-    """A tool call that is stored: what was asked, by whom, until when, and who works on it."""
+class McpTask(models.Model):
+    """A tool call that outlives its request: what was asked, by whom, and who works on it.
+
+    The statuses and who moves them are in ``protocol.tasks``.
+    """
+
+    STATUSES = (
+        ("held", _("waiting for approval")),
+        ("working", _("working")),
+        ("input_required", _("input required")),
+        ("completed", _("completed")),
+        ("failed", _("failed")),
+        ("cancelled", _("cancelled")),
+        ("declined", _("declined")),
+        ("expired", _("expired")),
+    )
 
     # Unguessable: for anonymous callers, knowing it is the only proof of ownership.
     id = models.CharField(_("id"), max_length=64, primary_key=True, editable=False)
@@ -127,36 +142,6 @@ class StoredCall(models.Model):
     caller = models.CharField(_("caller"), max_length=DIGEST_LENGTH)
     # Encrypted: the arguments, and what is needed to answer the call without its request.
     call = models.TextField(_("call"))
-    created_at = models.DateTimeField(_("created"))
-    updated_at = models.DateTimeField(_("last updated"))
-    expires_at = models.DateTimeField(_("expires"), db_index=True)
-    # An update which finds another number than it has read is retried.
-    update_count = models.PositiveBigIntegerField(_("update count"), default=0)
-    # Who works on it. Without a renewal, the work is lost when the lease ends.
-    lease_by = models.CharField(_("lease holder"), max_length=64, blank=True)
-    lease_until = models.DateTimeField(_("lease ends"), null=True, blank=True)
-
-    read_at: datetime
-    """The time of the database when the row was read, where the query asked for it."""
-
-    class Meta:
-        abstract = True
-
-    def __str__(self) -> str:
-        return f"{self.server}: {self.tool}"
-
-
-class McpTask(StoredCall):
-    """A tool call that outlives its request."""
-
-    STATUSES = (
-        ("working", _("working")),
-        ("input_required", _("input required")),
-        ("completed", _("completed")),
-        ("failed", _("failed")),
-        ("cancelled", _("cancelled")),
-    )
-
     status = models.CharField(_("status"), max_length=20, choices=STATUSES)
     status_message = models.TextField(_("status message"), blank=True)
     progress = models.FloatField(_("progress"), null=True, blank=True)
@@ -168,8 +153,24 @@ class McpTask(StoredCall):
     outcome = models.TextField(_("outcome"), blank=True)
     # The newest tasks/result request, which sends messages and input requests to the client.
     receiver = models.CharField(_("receiver"), max_length=32, blank=True)
+    # Whether it was made with an approval: the app of approvals keeps it longer, and deletes it.
+    needs_approval = models.BooleanField(_("needs an approval"), default=False)
+    # Where the same call is not stored twice while it is active: a digest of it; null afterwards.
+    open_key = models.CharField(max_length=DIGEST_LENGTH, unique=True, null=True, editable=False)
+    created_at = models.DateTimeField(_("created"))
+    updated_at = models.DateTimeField(_("last updated"))
     started_at = models.DateTimeField(_("started"), null=True, blank=True)
     ended_at = models.DateTimeField(_("ended"), null=True, blank=True)
+    expires_at = models.DateTimeField(_("expires"), db_index=True)
+    # An update which finds another number than it has read is retried.
+    update_count = models.PositiveBigIntegerField(_("update count"), default=0)
+    # Who works on it. Without a renewal, the work is lost when the lease ends. Before the start,
+    # this is the time in which it has to be approved or started.
+    lease_by = models.CharField(_("lease holder"), max_length=64, blank=True)
+    lease_until = models.DateTimeField(_("lease ends"), null=True, blank=True)
+
+    read_at: datetime
+    """The time of the database when the row was read, where the query asked for it."""
 
     class Meta:
         verbose_name = _("task")
@@ -177,7 +178,11 @@ class McpTask(StoredCall):
         indexes = [
             models.Index(fields=["owner", "created_at", "id"], name="mcp_task_of_owner"),
             models.Index(fields=["caller", "expires_at"], name="mcp_task_of_caller"),
+            models.Index(fields=["status", "lease_until"], name="mcp_task_by_status"),
         ]
+
+    def __str__(self) -> str:
+        return f"{self.server}: {self.tool}"
 
 
 class Component(models.Model):

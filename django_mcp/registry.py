@@ -179,6 +179,19 @@ def check_decorators(server: Server) -> None:
         )
 
 
+def check_approvals(server: Server) -> None:
+    """Raise ConfigurationError for an approval without the app that stores calls until then."""
+    if apps.is_installed("django_mcp.approvals"):
+        return
+    for component in server.components.registered():
+        if getattr(component, "approval", None) is not None:
+            raise ConfigurationError(
+                f"{component.source} has an approval, but the app that stores calls until they are "
+                'approved is not installed: add "django_mcp.approvals" to INSTALLED_APPS, and run '
+                "migrate"
+            )
+
+
 def make_ready(server: Server) -> None:
     if not server.is_configured:
         configure(server)
@@ -198,6 +211,7 @@ def configure(server: Server) -> Server:
         debug=django_settings.DEBUG,
     )
     check_decorators(server)
+    check_approvals(server)
     server.configure(options, DjangoSigner())
     if server is default:
         server.path = site.path

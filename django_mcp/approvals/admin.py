@@ -12,9 +12,8 @@ from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from django_mcp.approvals import gate
-from django_mcp.approvals.life_cycle import Event
-from django_mcp.approvals.models import MAX_COMMENT, Approval, ApprovalQuerySet
+from django_mcp.approvals import decisions
+from django_mcp.approvals.models import MAX_COMMENT, Approval, ApprovalQuerySet, Decision
 from django_mcp.approvals.views import captured, readable
 
 
@@ -31,7 +30,7 @@ class ApprovalAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for m
         "title",
         "server",
         "caller_name",
-        "status",
+        "phase_text",
         "created_at",
         "decided_by_name",
         "decided_at",
@@ -51,9 +50,9 @@ class ApprovalAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for m
         "digest",
         "permission",
         "four_eyes",
-        "status",
+        "phase_text",
         "created_at",
-        "expires_at",
+        "lease_until",
         "decided_by_name",
         "decided_at",
         "decided_in",
@@ -66,9 +65,9 @@ class ApprovalAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for m
 
     def get_queryset(self, request: HttpRequest) -> Any:
         Approval.objects.all().settle()
-        rows = super().get_queryset(request)
+        rows: Any = super().get_queryset(request)
         is_list = request.resolver_match is None or "object_id" not in request.resolver_match.kwargs
-        return rows.defer("call", "outcome") if is_list else rows
+        return rows.for_lists() if is_list else rows
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Any:
         """Return the row with the permission of this user to see its arguments."""
@@ -87,6 +86,10 @@ class ApprovalAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for m
         """Decisions are kept: ``mcp_prune`` deletes them after APPROVAL_RETENTION."""
         return False
 
+    @admin.display(description=_("status"), ordering="status")
+    def phase_text(self, row: Approval) -> str:
+        return row.phase_text
+
     @admin.display(description=_("arguments"))
     def arguments_table(self, row: Approval) -> str:
         if not getattr(row, "shows_arguments", False):
@@ -99,16 +102,16 @@ class ApprovalAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # Generic for m
 
     @admin.action(description=_("Approve selected calls"))
     def approve(self, request: HttpRequest, queryset: ApprovalQuerySet) -> None:
-        self._decide(request, queryset, Event.APPROVE)
+        self._decide(request, queryset, Decision.APPROVE)
 
     @admin.action(description=_("Decline selected calls"))
     def decline(self, request: HttpRequest, queryset: ApprovalQuerySet) -> None:
-        self._decide(request, queryset, Event.DECLINE)
+        self._decide(request, queryset, Decision.DECLINE)
 
-    def _decide(self, request: HttpRequest, queryset: ApprovalQuerySet, event: Event) -> None:
+    def _decide(self, request: HttpRequest, queryset: ApprovalQuerySet, decision: Decision) -> None:
         comment = request.POST.get("comment", "")
         outcomes = [
-            gate.decide(row, request.user, event, comment=comment, where="admin")
+            decisions.decide(row, request.user, decision, comment=comment, where="admin")
             for row in queryset
         ]
         decided = sum(outcomes)

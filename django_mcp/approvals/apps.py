@@ -18,7 +18,7 @@ class ApprovalsConfig(AppConfig):
         # These modules import models, so that they can be imported only now.
         from django_mcp import registry
         from django_mcp.approvals import checks, status_tool  # noqa: F401 - checks register
-        from django_mcp.approvals.gate import StoredApprovals
+        from django_mcp.approvals.holding import StoredApprovals
         from django_mcp.dispatch import approval
         from django_mcp.server import components
 

@@ -53,11 +53,11 @@ def _permissions() -> Iterator[CheckMessage]:
     # Only the database knows whether a permission of an installed app exists.
     labels = {config.label for config in apps.get_app_configs()}
     for tool in _tools():
-        approval = tool.approval
-        if isinstance(approval, str) and approval.partition(".")[0] not in labels:
+        permission = None if tool.approval is None else tool.approval.permission
+        if isinstance(permission, str) and permission.partition(".")[0] not in labels:
             yield Warning(
                 f"Calls of the tool {tool.name!r} at {tool.source} need somebody with the "
-                f"permission {approval!r}, but no installed app has that label: only superusers "
+                f"permission {permission!r}, but no installed app has that label: only superusers "
                 "can approve them.",
                 hint='Write "app_label.codename", for instance "auth.change_user".',
                 id="django_mcp_approvals.W002",

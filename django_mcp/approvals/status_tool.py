@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from django_mcp.approvals import gate
+from django_mcp.approvals import holding
 from django_mcp.components.base import Component
 from django_mcp.components.responses import ToolResponse
 from django_mcp.components.tool import ToolComponent
@@ -40,10 +40,10 @@ async def approval_status(
     Returns the result of the call once it was approved and carried out. Until then, and if it was
     declined or has expired, returns its status.
     """
-    row = await gate.find_own(frame, id) if ID.fullmatch(id) else None
+    row = await holding.find_own(frame, id) if ID.fullmatch(id) else None
     if row is None:
         raise ToolError("There is no call of yours with this id that waits, or has waited.")
-    return StoredResult(result=await gate.look(frame, row))
+    return StoredResult(result=await holding.outcome(frame, row))
 
 
 def is_known(frame: Frame) -> bool:

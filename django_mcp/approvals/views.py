@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from django import forms
@@ -16,6 +17,7 @@ from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
+from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 from django.utils.decorators import method_decorator
 from django.utils.translation import gettext as _
@@ -23,10 +25,11 @@ from django.utils.translation import gettext_lazy
 from django.views.generic import FormView, ListView
 
 from django_mcp import registry
-from django_mcp.approvals import gate, runner
-from django_mcp.approvals.life_cycle import Event, Status
-from django_mcp.approvals.models import MAX_COMMENT, Approval, ApprovalQuerySet
+from django_mcp.approvals import decisions
+from django_mcp.approvals.models import MAX_COMMENT, Approval, ApprovalQuerySet, Decision, Phase
+from django_mcp.protocol.tasks import Status
 from django_mcp.runtime.pages import ProtectedPage
+from django_mcp.tasks import submission
 
 
 class DecisionForm(forms.Form):
@@ -51,20 +54,19 @@ class ApprovalListView(ProtectedPage, LoginRequiredMixin, ListView):  # type: ig
 
     def get_queryset(self) -> ApprovalQuerySet:
         """Return the calls that wait and that this user has the permission to decide on."""
-        rows = Approval.objects.all()
-        rows.settle()
-        waiting = rows.filter(status=Status.WAITING)
-        named = waiting.order_by().values_list("permission", flat=True).distinct()
-        held = [each for each in named if self.request.user.has_perm(each)]
+        waiting = Approval.objects.all().waiting()
+        permissions = waiting.order_by().values_list("permission", flat=True).distinct()
+        held = [name for name in permissions if self.request.user.has_perm(name)]
         return waiting.filter(permission__in=held).for_lists().order_by("created_at")
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:
         own = Approval.objects.filter(user_key=str(self.request.user.pk))
+        own.settle()
         own = own.for_lists()[: self.paginate_by]
         return super().get_context_data(own=own, **context)
 
 
-# A decision is committed before the call is run, by another thread.
+# A decision is committed before the call is submitted.
 @method_decorator(transaction.non_atomic_requests, name="dispatch")
 class ApprovalView(ProtectedPage, LoginRequiredMixin, FormView):  # type: ignore[type-arg]
     """One call: for those who may decide on it, and for its caller."""
@@ -81,10 +83,14 @@ class ApprovalView(ProtectedPage, LoginRequiredMixin, FormView):  # type: ignore
 
     def find(self, key: str) -> Approval:
         """Return the approval; raises Http404 for one that this user may not see."""
-        row = None if "\0" in key else Approval.objects.all().current().filter(pk=key).first()
+        if "\0" in key:
+            raise Http404
+        rows = Approval.objects.filter(pk=key)
+        rows.settle()
+        row = rows.current().first()
         if row is None or not self.may_see(row):
             raise Http404
-        return row.settle()
+        return row
 
     def may_see(self, row: Approval) -> bool:
         user = self.request.user
@@ -94,29 +100,34 @@ class ApprovalView(ProtectedPage, LoginRequiredMixin, FormView):  # type: ignore
         return {"digest": self.row.digest}
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:
-        row, user = self.row, self.request.user
-        is_waiting = row.status == Status.WAITING
+        row = self.row
+        user = self.request.user
+        is_waiting = row.status == Status.HELD
         return super().get_context_data(
             approval=row,
             server_title=title_of(row.server),
             arguments=readable(row),
             path_params=captured(row),
+            is_waiting=is_waiting,
             can_decide=is_waiting and row.may_decide(user),
             is_own_call=row.is_caller(user),
-            can_run=row.status == Status.APPROVED,
+            is_running=row.phase in (Phase.APPROVED, Phase.RUNNING),
+            can_run=row.is_unstarted and is_stuck(row),
             **context,
         )
 
     def form_valid(self, form: DecisionForm) -> HttpResponse:
-        row, user = self.row, self.request.user
-        if "run" in self.request.POST and row.status == Status.APPROVED:
-            runner.run_in_thread(row)
+        row = self.row
+        if "run" in self.request.POST and row.is_unstarted:
+            submission.submit_again(row.pk)
             return self.back()
-        event = EVENTS.get(self.request.POST.get("decision", ""))
-        if event is None or not constant_time_compare(form.cleaned_data["digest"], row.digest):
+        decision = DECISIONS.get(self.request.POST.get("decision", ""))
+        if decision is None or not constant_time_compare(form.cleaned_data["digest"], row.digest):
             form.add_error(None, _("This form is not complete. Nothing was decided."))
             return self.form_invalid(form)
-        if not gate.decide(row, user, event, comment=form.cleaned_data["comment"], where="page"):
+        comment = form.cleaned_data["comment"]
+        user = self.request.user
+        if not decisions.decide(row, user, decision, comment=comment, where="page"):
             messages_of(
                 self.request, _("You cannot decide on this call, or it was decided before.")
             )
@@ -133,8 +144,8 @@ class OwnApprovalView(ApprovalView):
         return row.is_caller(self.request.user)
 
 
-EVENTS: Mapping[str, Event] = {"approve": Event.APPROVE, "decline": Event.DECLINE}
-"""The events by the value of the button."""
+DECISIONS: Mapping[str, Decision] = {str(decision): decision for decision in Decision}
+"""The decisions by the value of the button."""
 
 
 def title_of(name: str) -> str:
@@ -164,6 +175,15 @@ def captured(row: Approval) -> list[tuple[str, str]]:
 
 def as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def is_stuck(row: Approval) -> bool:
+    """Whether a call should have started by now: its process, or its broker, may have failed."""
+    return row.decided_at is not None and row.decided_at < timezone.now() - START_TIME
+
+
+START_TIME = timedelta(seconds=10)
+"""After this time, the page offers to submit an approved call again."""
 
 
 def messages_of(request: HttpRequest, text: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
 from typing import Any, ClassVar, Literal, Unpack, cast, get_args
@@ -19,7 +19,7 @@ from django_mcp.protocol import headers
 from django_mcp.protocol.errors import Json
 
 TaskSupport = Literal["forbidden", "optional", "required"]
-Approval = str | Callable[[Any, Any], str | bool | None | Awaitable[str | bool | None]]
+Approvers = str | Callable[[Any, Any], str | bool | None | Awaitable[str | bool | None]]
 """The permission of those who may approve a call, or a function of the validated arguments and the
 Frame that returns it, and None or False for a call that needs no approval."""
 
@@ -30,6 +30,19 @@ HINTS = {
     "open_world": "openWorldHint",
 }
 """The options, and the annotations that they are listed as."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """Who has to approve a call before it runs: the option ``approval`` of a tool.
+
+    ``permission`` is that of the approvers, or a function of the validated arguments and the Frame
+    that returns it, or None for a call that needs no approval. With ``four_eyes``, the approver
+    must be somebody else than the caller.
+    """
+
+    permission: Approvers
+    four_eyes: bool = field(default=False, kw_only=True)
 
 
 class Tool(ComponentAttributes):
@@ -49,7 +62,6 @@ class Tool(ComponentAttributes):
     idempotent: Any = None
     open_world: Any = None
     approval: Any = None
-    four_eyes: Any = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,8 +75,6 @@ class ToolComponent(Component):
     param_headers: Any = ()
     """The arguments that an HTTP client repeats in headers."""
     approval: Approval | None = None
-    four_eyes: bool = False
-    """Whether nobody may approve their own call."""
 
     @property
     def input_schema(self) -> dict[str, Any]:
@@ -117,10 +127,8 @@ class ToolOptions(Options, total=False):
     destructive: bool | None
     idempotent: bool | None
     open_world: bool | None
-    approval: Approval | None
+    approval: Approval | Approvers | None
     """A call waits until somebody with this permission approves it; see ``Approval``."""
-    four_eyes: bool | None
-    """Whether the approver must be somebody else than the caller."""
 
 
 def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent:
@@ -157,7 +165,6 @@ def tool_component(target: Any, **options: Unpack[ToolOptions]) -> ToolComponent
         task_after=_task_after(source),
         param_headers=param_headers,
         approval=_approval(source),
-        four_eyes=bool(source.get("four_eyes")),
         **call._asdict(),
         **source.common(),
     )
@@ -182,16 +189,16 @@ def _task_support(source: ComponentSource) -> TaskSupport:
 
 
 def _approval(source: ComponentSource) -> Approval | None:
-    approval = source.raw("approval")
-    if approval is None and source.get("four_eyes"):
-        raise ConfigurationError(
-            f"{source.where} has four_eyes, but no approval: name the permission of approvers"
-        )
-    is_codename = isinstance(approval, str) and "." in approval
-    if approval is None or callable(approval) or is_codename:
-        return cast("Approval | None", approval)
+    declared = source.raw("approval")
+    if declared is None:
+        return None
+    approval = declared if isinstance(declared, Approval) else Approval(declared)
+    permission = approval.permission
+    is_codename = isinstance(permission, str) and "." in permission
+    if is_codename or callable(permission):
+        return approval
     raise ConfigurationError(
-        f'The approval of {source.where} is {approval!r}: write "app_label.codename", or a '
+        f'The approval of {source.where} is {permission!r}: write "app_label.codename", or a '
         "function that takes the arguments and the Frame"
     )
 

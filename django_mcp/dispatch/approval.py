@@ -1,30 +1,73 @@
-"""Calls that need the approval of a person: the port to the app which stores them."""
+"""Calls that need the approval of a person: the interface to the app that stores them.
+
+A call that needs an approval is stored as a task that waits for its start. Once a person has
+approved it, its run makes the same call again, with a grant that lets it pass.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from django_mcp.components.base import ConfigurationError
 from django_mcp.components.signature import is_async
-from django_mcp.protocol.errors import AuthenticationRequired, InternalError
+from django_mcp.protocol.errors import AuthenticationRequired, InternalError, Json
 from django_mcp.server import failures
 
 if TYPE_CHECKING:
     from django_mcp.components.tool import ToolComponent
+    from django_mcp.dispatch.invocation import Answer
+    from django_mcp.dispatch.task_calls import Plan
     from django_mcp.frame.frame import Frame
 
 
+@dataclass(slots=True)
+class Grant:
+    """The right to make one approved call."""
+
+    server: str
+    tool: str
+    arguments: Json
+    is_used: bool = False
+
+    def take(self, server: str, tool: str, arguments: Json) -> bool:
+        """Use the right for this call; False if it is another one, or the right was used."""
+        is_same = (self.server, self.tool, self.arguments) == (server, tool, arguments)
+        if self.is_used or not is_same:
+            return False
+        self.is_used = True
+        return True
+
+
+granted: ContextVar[Grant | None] = ContextVar("django_mcp.granted", default=None)
+"""The right of the task that runs in this context."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldCall:
+    """A call that somebody with ``permission`` has to approve."""
+
+    frame: Frame
+    tool: ToolComponent
+    arguments: Json
+    permission: str
+    plan: Plan | None
+    """How the call becomes a task for its client; None for a plain call."""
+    proceed: Callable[[Frame], Awaitable[Answer]]
+    """Runs the tool, for a call that is approved while its client waits."""
+
+
 class Approvals(Protocol):
-    """Stores calls until they are approved, and runs them then."""
+    """Stores calls until they are approved."""
 
-    def is_approved(self, frame: Frame, tool: ToolComponent, arguments: dict[str, Any]) -> bool:
-        """Return whether this call is the run of one that was approved; True only once."""
+    async def hold(self, call: HeldCall, /) -> Answer:
+        """Return the answer to the call: its result, its task, or a text that it waits."""
 
-    async def hold(
-        self, frame: Frame, tool: ToolComponent, arguments: dict[str, Any], permission: str
-    ) -> dict[str, Any]:
-        """Return the result of a call that somebody with this permission has to approve."""
+    async def verify(self, task_id: str, /) -> None:
+        """Raise ValueError unless the stored call was approved, and is as it was then."""
 
 
 APPROVALS: list[Approvals] = []
@@ -32,20 +75,21 @@ APPROVALS: list[Approvals] = []
 
 
 async def hold(
-    frame: Frame, tool: ToolComponent, arguments: dict[str, Any], validated: Any
-) -> dict[str, Any] | None:
-    """Return the result of a call that has to be approved, or None for one that may run now.
+    frame: Frame,
+    tool: ToolComponent,
+    arguments: dict[str, Any],
+    validated: Any,
+    plan: Plan | None,
+    proceed: Callable[[Frame], Awaitable[Answer]],
+) -> Answer | None:
+    """Return the answer to a call that has to be approved, or None for one that may run now.
 
     A call that cannot be held does not run: raises InternalError without the app, or where the
     author's function fails, and AuthenticationRequired for an anonymous caller.
     """
-    if not APPROVALS:
-        error = ConfigurationError(f"The tool {tool.name!r} has an approval: {NOT_INSTALLED}")
-        failures.report_unexpected(frame, error, "The tool %s cannot wait for approval", tool.name)
-        details = failures.debug_details(frame, error)
-        raise InternalError(f"The site has nowhere to store a call that waits{details}")
-    (approvals,) = APPROVALS
-    if approvals.is_approved(frame, tool, arguments):
+    approvals = port(frame, tool)
+    grant = granted.get()
+    if grant is not None and grant.take(frame.server.name, tool.name, arguments):
         return None
     try:
         permission = await _permission(frame, tool, validated)
@@ -56,24 +100,50 @@ async def hold(
         return None
     if frame.principal.is_anonymous:
         raise AuthenticationRequired(scopes=tool.scopes | frame.server.scopes)
-    return await approvals.hold(frame, tool, arguments, permission)
+    call = HeldCall(
+        frame=frame,
+        tool=tool,
+        arguments=arguments,
+        permission=permission,
+        plan=plan,
+        proceed=proceed,
+    )
+    return await approvals.hold(call)
+
+
+def port(frame: Frame, tool: ToolComponent) -> Approvals:
+    """Return the app that stores calls; raises InternalError without it."""
+    if not APPROVALS:
+        error = ConfigurationError(f"The tool {tool.name!r} has an approval: {NOT_INSTALLED}")
+        failures.report_unexpected(frame, error, "The tool %s cannot wait for approval", tool.name)
+        details = failures.debug_details(frame, error)
+        raise InternalError(f"The site has nowhere to store a call that waits{details}")
+    return APPROVALS[0]
 
 
 NOT_INSTALLED = 'Add "django_mcp.approvals" to INSTALLED_APPS'
 
 
+async def verify(task_id: str) -> None:
+    """Raise ValueError unless the stored call was approved, and is as it was then."""
+    if not APPROVALS:
+        raise ValueError(f"A call that was approved cannot be verified: {NOT_INSTALLED}")
+    await APPROVALS[0].verify(task_id)
+
+
 async def _permission(frame: Frame, tool: ToolComponent, validated: Any) -> str | None:
     """The permission that an approver needs; raises TypeError for what is none."""
-    declared = tool.approval
+    declared = None if tool.approval is None else tool.approval.permission
     if declared is None or isinstance(declared, str):
         return declared
     if is_async(declared):
-        permission: Any = declared(validated, frame)
+        returned: Any = declared(validated, frame)
     else:
-        permission = await frame.exchange.run_hook(declared, validated, frame)
-    permission = await permission if isawaitable(permission) else permission
-    if permission is None or permission is False:
+        returned = await frame.exchange.run_hook(declared, validated, frame)
+    if isawaitable(returned):
+        returned = await returned
+    if returned is None or returned is False:
         return None
-    if isinstance(permission, str) and "." in permission:
-        return permission
-    raise TypeError(f'{permission!r} is no permission: return "app_label.codename", None or False')
+    if isinstance(returned, str) and "." in returned:
+        return returned
+    raise TypeError(f'{returned!r} is no permission: return "app_label.codename", None or False')

@@ -99,12 +99,16 @@ def is_declared(frame: Frame) -> bool:
 async def answer(frame: Frame, how: Plan, call: Callable[[Frame], Awaitable[Answer]]) -> Answer:
     """Return the answer to a call which becomes a task, or to one that ended before."""
     port = Tasks.get_port()
-    if how.after:
-        outcome = await port.run_or_hand_over(frame, call, how.after)
-    else:
-        outcome = await port.start(frame, how.ttl_ms)
-    if not isinstance(outcome, Task):
-        return outcome
+    if not how.after:
+        return created(frame, await port.start(frame, how.ttl_ms)), frame
+    outcome = await port.run_or_hand_over(frame, call, how.after)
+    if isinstance(outcome, Task):
+        return created(frame, outcome), frame
+    return outcome
+
+
+def created(frame: Frame, task: Task) -> dict[str, Any]:
+    """Return the result for the client whose call became this task."""
     is_session = frame.revision.has(Feature.TASKS)
     describe = tasks.created_in_session if is_session else tasks.created_in_extension
-    return describe(outcome), frame
+    return describe(task)

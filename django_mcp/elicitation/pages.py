@@ -66,7 +66,8 @@ def elicit_page(
     elicitation, and TimeoutError when the user does not answer in time.
     """
     steps = _steps(frame, message, page, key, timeout)
-    client, outcome = frame.client, None
+    client = frame.client
+    outcome = None
     while True:
         try:
             step = steps.send(outcome)
@@ -97,7 +98,8 @@ async def aelicit_page(
 ) -> ElicitResult[Any]:
     """``elicit_page`` for async handlers."""
     steps = _steps(frame, message, page, key, timeout)
-    client, outcome = frame.client, None
+    client = frame.client
+    outcome = None
     while True:
         try:
             step = steps.send(outcome)
@@ -166,7 +168,8 @@ def _steps(frame: Frame, message: str, page: Page, key: str | None, timeout: flo
     earlier = frame.client.earlier_response(prefix)
     identity = earlier[0].removeprefix(prefix) if earlier else ""
     if not ID.fullmatch(identity):  # Where a server reads responses that come without a state.
-        earlier, identity = None, token_urlsafe(16)
+        earlier = None
+        identity = token_urlsafe(16)
     link = _link(frame, message, page, allowed, identity)
     if frame.client.is_multi_round_trip:
         answer = yield from _by_repeated_call(frame, link, prefix, earlier)

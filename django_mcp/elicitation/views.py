@@ -63,7 +63,8 @@ class OwnLink(LoginRequiredMixin):
         return TemplateResponse(self.request, self.done_template_name, context, status=status)
 
     def _answer(self, action: Any, content: Any) -> HttpResponseBase:
-        link, user = self.link, self.request.user
+        link = self.link
+        user = self.request.user
         if PageAnswer.objects.answer(link.id, user, action, content, expires_at=link.expires_at):
             return self.done(action)
         answer = PageAnswer.objects.of(link.id, user)

@@ -3,6 +3,22 @@
 A task is one value with the names of the extension ``io.modelcontextprotocol/tasks``;
 2025-11-25 is sent another shape of it. Every change is a function from one value to the next.
 Times are strings (RFC 3339) and are made elsewhere: this module reads no clock.
+
+==============  ==============  ================================================================
+status          clients read    who moves the task there
+==============  ==============  ================================================================
+held            working         the call: it needs an approval, and does not start without one
+working         working         the call; a person who approves it (``approve``); the response
+                                to the last input request (``answer``)
+input_required  input_required  its handler (``ask``)
+completed       completed       its run, with a result (``complete``)
+failed          failed          its run, with an error (``fail``); time, when its lease has ended
+cancelled       cancelled       its client or the site (``cancel``)
+declined        completed       a person who declines it (``decline``); the result says so
+expired         completed       time, when nobody has decided (``expire``); the result says so
+==============  ==============  ================================================================
+
+The last five are final.
 """
 
 from __future__ import annotations
@@ -31,24 +47,40 @@ MAX_STATUS_MESSAGE = 1000
 
 
 class Status(StrEnum):
+    HELD = "held"
     WORKING = "working"
     INPUT_REQUIRED = "input_required"
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
+    DECLINED = "declined"
+    EXPIRED = "expired"
 
 
-ACTIVE = frozenset({Status.WORKING, Status.INPUT_REQUIRED})
+ACTIVE = frozenset({Status.HELD, Status.WORKING, Status.INPUT_REQUIRED})
 FINAL = frozenset(Status) - ACTIVE
+UNDECIDED = frozenset({Status.HELD, Status.DECLINED, Status.EXPIRED})
+"""The statuses of a task that was not approved."""
 
 LIFE_CYCLE: Mapping[Status, frozenset[Status]] = {
-    Status.WORKING: frozenset(Status),
-    Status.INPUT_REQUIRED: frozenset(Status),
+    Status.HELD: frozenset({*UNDECIDED, Status.WORKING, Status.CANCELLED}),
+    Status.WORKING: frozenset(Status) - UNDECIDED,
+    Status.INPUT_REQUIRED: frozenset(Status) - UNDECIDED,
     Status.COMPLETED: frozenset(),
     Status.FAILED: frozenset(),
     Status.CANCELLED: frozenset(),
+    Status.DECLINED: frozenset(),
+    Status.EXPIRED: frozenset(),
 }
 """The statuses that a change may lead to, by the present one (TASK-25, TASK-26 of 2025-11-25)."""
+
+
+SHOWN: Mapping[Status, Status] = {
+    Status.HELD: Status.WORKING,
+    Status.DECLINED: Status.COMPLETED,
+    Status.EXPIRED: Status.COMPLETED,
+}
+"""What clients read instead of the statuses that the protocol does not have."""
 
 
 class TaskEnded(Exception):
@@ -81,6 +113,11 @@ class Task:
     @property
     def is_final(self) -> bool:
         return self.status in FINAL
+
+    @property
+    def shown_status(self) -> Status:
+        """The status that clients read."""
+        return SHOWN.get(self.status, self.status)
 
     @property
     def outstanding(self) -> dict[str, Json]:
@@ -193,15 +230,37 @@ def cancel(task: Task, message: str = "The task was cancelled") -> Task:
     return become(task, Status.CANCELLED, message=message, inputs={})
 
 
+def approve(task: Task) -> Task:
+    """Return the task that may start; raises TaskEnded for one that does not wait for it."""
+    if task.status is not Status.HELD:
+        raise TaskEnded(f"The task is {task.status}")
+    return become(task, Status.WORKING, message="A person has approved the call")
+
+
+def decline(task: Task, text: str) -> Task:
+    """Return the task that a person has declined, with a result that says so."""
+    return become(task, Status.DECLINED, message="", result=_refusal(text))
+
+
+def expire(task: Task, text: str) -> Task:
+    """Return the task on which nobody has decided, with a result that says so."""
+    return become(task, Status.EXPIRED, message="", result=_refusal(text))
+
+
+def _refusal(text: str) -> Json:
+    return {"content": [{"type": "text", "text": text}], "isError": True}
+
+
 # Shapes.
 
 
 def in_session(task: Task) -> dict[str, Any]:
     """Return the Task of 2025-11-25, whose ``failed`` includes results with ``isError``."""
-    is_error = task.status is Status.COMPLETED and bool((task.result or {}).get("isError"))
+    shown = task.shown_status
+    is_error = shown is Status.COMPLETED and bool((task.result or {}).get("isError"))
     return {
         "taskId": task.id,
-        "status": str(Status.FAILED if is_error else task.status),
+        "status": str(Status.FAILED if is_error else shown),
         **({"statusMessage": message} if (message := session_message(task)) else {}),
         "createdAt": task.created_at,
         "lastUpdatedAt": task.updated_at,
@@ -213,7 +272,7 @@ def in_session(task: Task) -> dict[str, Any]:
 def session_message(task: Task) -> str:
     """Return the status message; that of an error result says what went wrong (TASK-28)."""
     result = task.result or {}
-    if task.status is not Status.COMPLETED or not result.get("isError"):
+    if task.shown_status is not Status.COMPLETED or not result.get("isError"):
         return task.message
     content = result.get("content") or ()
     texts = (block.get("text") for block in content if block.get("type") == "text")
@@ -229,7 +288,7 @@ def in_extension(task: Task) -> dict[str, Any]:
     """Return the Task of the extension, without what belongs to its status."""
     return {
         "taskId": task.id,
-        "status": str(task.status),
+        "status": str(task.shown_status),
         **({"statusMessage": task.message} if task.message else {}),
         "createdAt": task.created_at,
         "lastUpdatedAt": task.updated_at,
@@ -245,7 +304,7 @@ def created_in_extension(task: Task) -> dict[str, Any]:
 
 def detailed(task: Task) -> dict[str, Any]:
     """Return the DetailedTask of the extension (TASK-08)."""
-    describe = DETAILS.get(task.status)
+    describe = DETAILS.get(task.shown_status)
     return {**in_extension(task), **(describe(task) if describe is not None else {})}
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -24,7 +24,7 @@ from django_mcp.frame.client.task import TaskClient, TaskRun
 from django_mcp.frame.exchange import Exchange
 from django_mcp.frame.frame import Frame, RequestInfo
 from django_mcp.frame.transport import HttpTransport
-from django_mcp.models import StoredCall
+from django_mcp.models import McpTask
 from django_mcp.protocol.revisions import BY_VERSION, Feature
 from django_mcp.pubsub.publisher import CONNECTION_BOUND
 from django_mcp.server.server import Server, server_of
@@ -50,7 +50,8 @@ def owner_of(frame: Frame) -> str:
     Anonymous callers share a principal: theirs are bound to the session, if there is one. Without
     a session, the id is the only proof.
     """
-    principal, session_id = frame.principal, frame.get_mcp_session_id()
+    principal = frame.principal
+    session_id = frame.get_mcp_session_id()
     session = session_id if not principal.subject and session_id is not None else ""
     return digest(frame.server.name, frame.server.path, principal.key, session)
 
@@ -68,8 +69,8 @@ def path_params(frame: Frame) -> Mapping[str, Any]:
     return frame.private.get("path_params", {})
 
 
-def describe(frame: Frame, ttl_ms: int | None) -> NewTask:
-    """The row of a task for the call on ``frame``."""
+def describe(frame: Frame, ttl_ms: int | None, *, is_task: bool = True) -> NewTask:
+    """The row of a task for the call on ``frame``, or of a plain call that has to wait."""
     principal = frame.principal
     default_ttl_ms = round(conf.get().task_ttl * 1000)
     requested_ttl_ms = default_ttl_ms if ttl_ms is None else max(ttl_ms, MIN_TTL_MS)
@@ -81,7 +82,7 @@ def describe(frame: Frame, ttl_ms: int | None) -> NewTask:
         user_key=user_key(frame.user),
         owner=owner_of(frame),
         caller=digest(frames.counted_as(frame.server, principal, frame.transport)),
-        call=facts_of(frame),
+        call={**facts_of(frame), "is_task": is_task},
         ttl_ms=min(requested_ttl_ms, max(MAX_TTL_MS, default_ttl_ms)),
     )
 
@@ -89,7 +90,9 @@ def describe(frame: Frame, ttl_ms: int | None) -> NewTask:
 def facts_of(frame: Frame) -> dict[str, Any]:
     """What is stored of the call on ``frame``: ``restore`` makes its Frame of it."""
     remember(server_of(frame))
-    principal, private, params = frame.principal, frame.private, frame.message.params
+    principal = frame.principal
+    private = frame.private
+    params = frame.message.params
     claims = principal.claims if _is_json(dict(principal.claims)) else {}
     session_id = frame.get_mcp_session_id()
     facts: dict[str, Any] = {
@@ -118,17 +121,19 @@ def _changed(frame: Frame) -> dict[str, Any]:
 
     Raises TypeError for a value that cannot be stored, unless some middleware runs again.
     """
-    areas = {area: {each.key for each in frame.changes if each.area == area} for area in AREAS}
+    areas = {
+        area: {change.key for change in frame.changes if change.area == area} for area in AREAS
+    }
     held: dict[str, Mapping[str, Any]] = {
         "assigns": frame.assigns,
         "private": frame.private,
     }
-    runs_again = any(getattr(each, "runs_in_tasks", False) for each in frame.server.middleware)
+    runs_again = any(getattr(step, "runs_in_tasks", False) for step in frame.server.middleware)
     changed: dict[str, Any] = {}
     for area, values in held.items():
-        found = {key: values[key] for key in areas[area] & values.keys()}
-        changed[area] = {key: value for key, value in found.items() if _is_json(value)}
-        lost = found.keys() - changed[area].keys()
+        present = {key: values[key] for key in areas[area] & values.keys()}
+        changed[area] = {key: value for key, value in present.items() if _is_json(value)}
+        lost = present.keys() - changed[area].keys()
         if lost and not runs_again:
             raise TypeError(NOT_STORED.format(", ".join(sorted(lost))))
     if areas["components"]:
@@ -171,34 +176,23 @@ class Restored(NamedTuple):
     """What the middleware had assigned, which overrides what frame processors assign."""
 
 
-async def restore(row: StoredCall, facts: Mapping[str, Any], execution: Execution) -> Restored:
+async def restore(row: McpTask, facts: Mapping[str, Any], execution: Execution) -> Restored:
     """The Frame of a stored call with these facts, and the language of its caller.
 
-    This is the only place that makes a caller of what was stored. Raises CallerGone, LookupError
+    Only this module makes a caller of what was stored. Raises CallerGone, LookupError
     for a server that this process does not have, and ValueError for a row that was changed.
     """
-    if facts["user_key"] != row.user_key:
-        raise ValueError("The user of the row is not the one who called")
     server = server_named(row.server)
     if server is None:
         raise LookupError(f"This process has no MCP server {row.server!r}")
     registry.make_ready(server)
-    scheme, subject, scopes, claims = facts["principal"]
-    user = await _user(row.user_key)
-    principal = Principal(
-        scheme=scheme,
-        subject=subject,
-        user=user,
-        scopes=frozenset(scopes),
-        claims=claims,
-        endpoint=facts["endpoint"],
-    )
+    principal = await _principal(row, facts)
     private, assigns = await _state(row, facts, server)
     private["path_params"] = paths.from_text(server.path, facts["path_params"])
     params = facts["params"]
     frame = Frame(
         assigns,
-        user=user,
+        user=principal.user,
         auth=principal,
         request=RequestInfo(facts["id"], "tools/call", params),
         initialized=True,
@@ -208,6 +202,27 @@ async def restore(row: StoredCall, facts: Mapping[str, Any], execution: Executio
         exchange=execution.exchange,
     )
     return Restored(frame, facts["language"], facts["changed"]["assigns"])
+
+
+async def restore_caller(frame: Frame, row: McpTask, facts: Mapping[str, Any]) -> Frame:
+    """The Frame of a call whose client still waits, with its caller as they are now."""
+    principal = await _principal(row, facts)
+    return replace(frame, user=principal.user, auth=principal)
+
+
+async def _principal(row: McpTask, facts: Mapping[str, Any]) -> Principal:
+    """The caller of a stored call; raises CallerGone, and ValueError for a row that was changed."""
+    if facts["user_key"] != row.user_key:
+        raise ValueError("The user of the row is not the one who called")
+    scheme, subject, scopes, claims = facts["principal"]
+    return Principal(
+        scheme=scheme,
+        subject=subject,
+        user=await _user(row.user_key),
+        scopes=frozenset(scopes),
+        claims=claims,
+        endpoint=facts["endpoint"],
+    )
 
 
 def _client(
@@ -230,7 +245,7 @@ def _client(
     )
 
 
-async def _state(row: StoredCall, facts: Any, server: Server) -> tuple[Any, dict[str, Any]]:
+async def _state(row: McpTask, facts: Any, server: Server) -> tuple[Any, dict[str, Any]]:
     """The private data and the assigns, with what the middleware had changed."""
     private, assigns = await _session_state(row, facts, server)
     changed = facts["changed"]
@@ -240,9 +255,10 @@ async def _state(row: StoredCall, facts: Any, server: Server) -> tuple[Any, dict
     return private, {**assigns, **changed["assigns"]}
 
 
-async def _session_state(row: StoredCall, facts: Any, server: Server) -> tuple[Any, dict[str, Any]]:
+async def _session_state(row: McpTask, facts: Any, server: Server) -> tuple[Any, dict[str, Any]]:
     """The private data and the assigns: those of the session as it is now, if it has a store."""
-    revision, session_id = BY_VERSION[row.version], facts["session_id"]
+    revision = BY_VERSION[row.version]
+    session_id = facts["session_id"]
     if session_id is not None and CONNECTION_BOUND not in session_id:
         session = await stores.sessions().load(session_id)
         if session is not None:

@@ -7,17 +7,20 @@ processes, the row is read at an interval.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
+from django_mcp.log import log_repeated
+from django_mcp.models import McpTask
 from django_mcp.protocol import tasks
 from django_mcp.protocol.revisions import BY_VERSION, Feature
-from django_mcp.protocol.tasks import Task
+from django_mcp.protocol.tasks import Status, Task
 from django_mcp.pubsub import bus
 from django_mcp.pubsub.publisher import of_task
 from django_mcp.server.notifications import Notifications
 from django_mcp.tasks import calls, store
-from django_mcp.tasks.store import Changed
+from django_mcp.tasks.store import UNAVAILABLE, Changed
 
 POLL = 1.0
 """Seconds between two reads of a row, where hints of other processes do not arrive."""
@@ -50,7 +53,8 @@ class Hints:
 @asynccontextmanager
 async def hints(task_id: str, *, ignored: str | None = None) -> AsyncIterator[Hints]:
     """The hints of a task, from now on, without those that ``ignored`` has published."""
-    received, here = Hints(ignored), bus.here()
+    received = Hints(ignored)
+    here = bus.here()
     try:
         await here.subscribe(of_task(task_id), received.receive)
         yield received
@@ -58,14 +62,30 @@ async def hints(task_id: str, *, ignored: str | None = None) -> AsyncIterator[Hi
         here.unsubscribe(of_task(task_id), received.receive)
 
 
+async def wait_while(statuses: Collection[Status], row: McpTask, timeout: float) -> None:
+    """Wait while a task has one of these statuses, but not for longer than ``timeout``."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + timeout
+    async with hints(row.pk) as received:
+        while (remaining := until - loop.time()) > 0:
+            try:
+                task = await store.get().load(row.pk, row.owner)
+            except UNAVAILABLE:
+                log_repeated(logging.ERROR, "A task cannot be read; trying again", exc_info=True)
+            else:
+                if task is None or task.status not in statuses:
+                    return
+            await received.wait(remaining)
+
+
 async def publish(changed: Changed, by: str = "") -> Task:
     """Publish that a task has changed; return the task as it is now."""
-    before, after = changed
-    if after is not before:
-        await bus.publish(of_task(after.id), {"task": after.id, "by": by})
-    if after.status is not before.status:
-        await _notify_session(after)
-    return after
+    task = changed.after
+    if task is not changed.before:
+        await bus.publish(of_task(task.id), {"task": task.id, "by": by})
+    if task.shown_status is not changed.before.shown_status:
+        await _notify_session(task)
+    return task
 
 
 async def _notify_session(task: Task) -> None:
@@ -73,7 +93,11 @@ async def _notify_session(task: Task) -> None:
     row = await store.get().row(task.id)
     if row is None or not BY_VERSION[row.version].has(Feature.TASKS):
         return
-    session_id, server = store.call_of(row).get("session_id"), calls.server_named(row.server)
+    call = store.call_of(row)
+    if not call["is_task"]:
+        return
+    session_id = call.get("session_id")
+    server = calls.server_named(row.server)
     publisher = Notifications.publisher
     if session_id is None or server is None or publisher is None:
         return

@@ -31,7 +31,7 @@ from django_mcp.protocol.tasks import Task
 from django_mcp.runtime import background
 from django_mcp.tasks import changes, store
 from django_mcp.tasks.calls import owner_of
-from django_mcp.tasks.run import UNAVAILABLE
+from django_mcp.tasks.store import UNAVAILABLE
 
 logger = logging.getLogger("django_mcp")
 

@@ -10,14 +10,20 @@ from dataclasses import replace
 
 from django.utils import translation
 
-from django_mcp.dispatch import handle
+from django_mcp.dispatch import approval, handle
 from django_mcp.dispatch.handle import Site
 from django_mcp.dispatch.reply import Reply
+from django_mcp.frame.client.task import TaskClient
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change
 from django_mcp.models import McpTask
 from django_mcp.protocol import jsonrpc
-from django_mcp.protocol.errors import AuthenticationRequired, InternalError, McpError
+from django_mcp.protocol.errors import (
+    AuthenticationRequired,
+    InternalError,
+    McpError,
+    MissingClientCapability,
+)
 from django_mcp.protocol.revisions import BY_VERSION, Feature
 from django_mcp.pubsub import bus, publisher
 from django_mcp.pubsub.publisher import CONNECTION_BOUND
@@ -39,7 +45,8 @@ async def run(task_id: str, gate: Gate | None = None) -> None:
 
     With a ``gate``, the handler begins when the gate is entered; the lease is held meanwhile.
     """
-    holder, tasks = new_holder(), store.get()
+    holder = new_holder()
+    tasks = store.get()
     row = await tasks.start(task_id, holder)
     task = None if row is None else await tasks.held(task_id, holder)
     if row is None or task is None:
@@ -62,18 +69,49 @@ async def _run_and_close(task_id: str) -> None:
 
 async def _answer(row: McpTask, running: Run, gate: Gate) -> Reply:
     async with gate:
-        is_session = BY_VERSION[row.version].has(Feature.TASKS)
-        exchange = TaskExchange(running if is_session else None)
-        execution = Execution(running, exchange, running.cancellation)
         try:
-            restored = await calls.restore(row, store.call_of(row), execution)
+            restored = await _restore(row, running)
         except CallerGone as error:
             return _failed(row, AuthenticationRequired(str(error)))
-        except (LookupError, ValueError):
+        except LookupError:
             logger.exception("A task cannot be run")
-            return _failed(row, InternalError())
+            return _failed(row, InternalError(NO_SERVER))
+        except ValueError:
+            logger.exception("A task cannot be run")
+            return _failed(row, InternalError(NOT_VERIFIED))
         with translation.override(restored.language):
-            return await handle.answer(restored.frame, site_of(restored))
+            reply = await handle.answer(restored.frame, site_of(restored))
+        if isinstance(reply.error, MissingClientCapability) and not _has_client(restored):
+            logger.error(
+                "The tool %s requested input, but its approved run has no client", row.tool
+            )
+        return reply
+
+
+NO_SERVER = "The server of this call does not exist any more, so nothing was done"
+NOT_VERIFIED = "The stored call could not be verified, so nothing was done"
+
+
+async def _restore(row: McpTask, running: Run) -> Restored:
+    """The stored call; one that needs an approval is granted its run, after a check of it.
+
+    The client of a call that was no task knows nothing of its run.
+    """
+    facts = store.call_of(row)
+    is_session = BY_VERSION[row.version].has(Feature.TASKS)
+    is_task = facts["is_task"]
+    exchange = TaskExchange(running if is_session and is_task else None)
+    execution = Execution(running if is_task else None, exchange, running.cancellation)
+    restored = await calls.restore(row, facts, execution)
+    if facts.get("approval") is not None:
+        await approval.verify(row.id)
+        arguments = facts["params"].get("arguments", {})
+        approval.granted.set(approval.Grant(row.server, row.tool, arguments))
+    return restored
+
+
+def _has_client(restored: Restored) -> bool:
+    return isinstance(restored.frame.client, TaskClient)
 
 
 def site_of(restored: Restored) -> Site:

@@ -7,25 +7,27 @@ requests from then on is stored.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import cast
 
 from django_mcp.dispatch.invocation import Answer
-from django_mcp.dispatch.reply import Reply, error_reply
+from django_mcp.dispatch.reply import Reply, encode_reply, error_reply
 from django_mcp.frame.cancellation import Cancellation
 from django_mcp.frame.client.multi_round_trip import MultiRoundTripClient
 from django_mcp.frame.client.task import HandOver, HandOverClient
 from django_mcp.frame.frame import Frame
-from django_mcp.protocol import jsonrpc
+from django_mcp.protocol import jsonrpc, tasks
 from django_mcp.protocol.errors import McpError
-from django_mcp.protocol.tasks import Task
+from django_mcp.protocol.tasks import Task, TaskEnded
 from django_mcp.runtime import background, request_scope
 from django_mcp.server.tasks import Call
 from django_mcp.stores.base import StoreFull
 from django_mcp.tasks import calls, store
 from django_mcp.tasks.exchange import HandOverExchange
 from django_mcp.tasks.run import Run, new_holder
+from django_mcp.tasks.store import UNAVAILABLE
 
 CLEAN_UP = 5.0
 """Seconds in which a cancelled handler may clean up before the request is answered."""
@@ -33,7 +35,8 @@ CLEAN_UP = 5.0
 
 async def run(frame: Frame, call: Call, after: float) -> Answer | Task:
     """The answer of ``call``, or the task as which it continues after so many seconds."""
-    state, cancellation = HandOver(), Cancellation()
+    state = HandOver()
+    cancellation = Cancellation()
     exchange = HandOverExchange(frame.exchange, state)
     client = HandOverClient(cast(MultiRoundTripClient, frame.client), exchange, state)
     inner = replace(frame, client=client, exchange=exchange, cancellation=cancellation)
@@ -55,6 +58,40 @@ async def run(frame: Frame, call: Call, after: float) -> Answer | Task:
         raise
     finally:
         detach()
+
+
+async def run_here(frame: Frame, call: Call, task_id: str) -> Answer | None:
+    """Run a task that was approved in the call itself, which has its client.
+
+    None if somebody else has started it. Only a cancellation that the client requests stops it.
+    """
+    holder = new_holder()
+    rows = store.get()
+    if await rows.start(task_id, holder) is None:
+        return None
+    task = await rows.held(task_id, holder)
+    assert task is not None
+    # In a scope of its own, whose database connections outlive the request.
+    work = asyncio.create_task(request_scope.run(_await_call, call, frame))
+    running = Run(task, holder)
+    running.cancellation = frame.cancellation
+    following = background.create_task(running.follow(asyncio.create_task(_stored(frame, work))))
+    try:
+        answer = await asyncio.shield(work)
+    except asyncio.CancelledError:
+        if frame.cancellation.requested:
+            await _cancel(task_id)
+            work.cancel()
+            await asyncio.wait({work}, timeout=CLEAN_UP)
+        raise
+    # The row has the result before the client, unless the database is away.
+    await asyncio.wait({following}, timeout=CLEAN_UP)
+    return answer
+
+
+async def _cancel(task_id: str) -> None:
+    with suppress(TaskEnded, *UNAVAILABLE):
+        await store.get().change(task_id, tasks.cancel)
 
 
 async def _await_call(call: Call, frame: Frame) -> Answer:
@@ -97,15 +134,23 @@ def _delete(creating: asyncio.Future[Task]) -> None:
         background.spawn(store.get().delete(creating.result().id))
 
 
+async def _stored(frame: Frame, work: asyncio.Task[Answer]) -> Reply:
+    """``_reply`` without what is encoded already, for a call that its client receives as well."""
+    reply = await _reply(frame, work)
+    return reply._replace(message=jsonrpc.decode(encode_reply(reply.message)))
+
+
 async def _reply(frame: Frame, work: asyncio.Task[Answer]) -> Reply:
     """The reply of a call which has already passed through the middleware."""
-    server, revision = frame.server, frame.revision
+    server = frame.server
+    revision = frame.revision
     try:
         result, after = await work
     except McpError as error:
         return error_reply(frame, error)
     if isinstance(result, McpError):
         return error_reply(frame, result)
-    info, cache = server.get_server_info(revision), server.cache_members
-    finished = revision.serialize_result("tools/call", result, server_info=info, cache=cache)
+    info = server.get_server_info(revision)
+    cache = server.cache_members
+    finished = revision.serialize_result("tools/call", {**result}, server_info=info, cache=cache)
     return Reply(jsonrpc.result(frame.request_id, finished), after)

@@ -18,7 +18,8 @@ from django_mcp.tasks.run import new_holder
 
 class DjangoTasks:
     async def start(self, frame: Frame, ttl_ms: int | None) -> Task:
-        runner, rows = runners.get(), store.get()
+        runner = runners.get()
+        rows = store.get()
         # A process which runs the task itself is answerable for it from the beginning.
         holder = new_holder() if runner.runs_here else None
         try:

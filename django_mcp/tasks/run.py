@@ -2,6 +2,23 @@
 
 The row is the only connection to other processes: it is read when a hint arrives, and at an
 interval. A handler is cancelled when its task is cancelled, deleted, or leased to nobody.
+
+=================  =====================================  ======================================
+a run is           who moves it there                     what the process does
+=================  =====================================  ======================================
+starting           ``TaskStore.start``, by one UPDATE     makes the Frame of the stored call
+running            ``follow``                             renews the lease at a third of its
+                                                          length, and stores what is reported
+waiting for input  the handler, by ``request_input``      the same; the handler's thread is free
+cancelled          ``_watch``: the task has ended, was    cancels the handler; its result is
+                   deleted, or the lease is lost          discarded
+ending             the handler returns or raises          stores the end, again until the
+                                                          database is there
+stopped            the process stops, and cancels         stores that the task has failed
+                   ``follow``
+=================  =====================================  ======================================
+
+A process that dies stores nothing: the lease ends, and whoever reads the row then ends the task.
 """
 
 from __future__ import annotations
@@ -15,8 +32,6 @@ from contextlib import suppress
 from math import inf
 from typing import Any
 
-from django.db import InterfaceError, OperationalError
-
 from django_mcp.dispatch.reply import Reply
 from django_mcp.frame.cancellation import Cancellation
 from django_mcp.log import log_repeated
@@ -26,9 +41,9 @@ from django_mcp.protocol.revisions import NEWEST
 from django_mcp.protocol.tasks import MAX_MESSAGES, Task, TaskEnded
 from django_mcp.pubsub import pending_requests
 from django_mcp.runtime import background, request_scope
-from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.tasks import changes, store
 from django_mcp.tasks.changes import Hints
+from django_mcp.tasks.store import UNAVAILABLE
 
 logger = logging.getLogger("django_mcp")
 
@@ -39,7 +54,6 @@ RETRY = 1.0
 STOPPED: Json = {"code": -32603, "message": "The process that ran this task was stopped"}
 STORE_RESULT = 60.0
 """Seconds for which the database may be unavailable when a task ends."""
-UNAVAILABLE = (OperationalError, InterfaceError, StoreUnavailable)
 
 
 def new_holder() -> str:
@@ -89,7 +103,10 @@ class Run:
                 return
             self._is_scheduled = True
         with suppress(RuntimeError):  # The loop is closed: the task has ended.
-            self._loop.call_soon_threadsafe(lambda: background.spawn(self._flush()))
+            self._loop.call_soon_threadsafe(self._spawn_flush)
+
+    def _spawn_flush(self) -> None:
+        background.spawn(self._flush())
 
     def _related(self, message: Json) -> Json:
         return {**message, "params": tasks.with_related(message.get("params") or {}, self.id)}
@@ -145,7 +162,8 @@ class Run:
 
     async def _watch(self, hints: Hints) -> None:
         interval = self._store.lease.total_seconds() / 3
-        renewal, wait = self._loop.time() + interval, 0.0
+        renewal = self._loop.time() + interval
+        wait = 0.0
         while True:
             # At first without a wait: the task may have been cancelled before hints arrived.
             await hints.wait(wait)
@@ -188,7 +206,7 @@ class Run:
     async def _flush(self) -> None:
         try:
             with suppress(TaskEnded):
-                await self._change(self._with_reports)
+                await self._change(self._take_reports())
         except UNAVAILABLE:
             text = "The progress of a task cannot be stored"
             log_repeated(logging.WARNING, text, exc_info=True)
@@ -199,14 +217,23 @@ class Run:
         if is_due:
             background.spawn(self._flush())
 
-    def _with_reports(self, task: Task) -> Task:
+    def _take_reports(self) -> store.Apply:
+        """The change that stores what was reported since the last one.
+
+        It may be applied several times, until no other change is in conflict with it.
+        """
         with self._lock:
-            progress, self._progress = self._progress, None
-            messages, self._messages = self._messages, []
-        if progress is None and not messages:
-            return task
-        number, total, message = progress or (None, None, None)
-        return tasks.report(task, message, number, total, messages)
+            number, total, message = self._progress or (None, None, None)
+            messages = self._messages
+            self._progress = None
+            self._messages = []
+
+        def report(task: Task) -> Task:
+            if number is None and not messages:
+                return task
+            return tasks.report(task, message, number, total, messages)
+
+        return report
 
     async def _end(self, end: Callable[[Task], Task]) -> None:
         """Store how the task has ended; the database may be unavailable for a while.
@@ -214,10 +241,15 @@ class Run:
         It is stored also when the lease has run out meanwhile, unless somebody has noted that.
         """
         until = self._loop.time() + max(STORE_RESULT, self._store.lease.total_seconds())
+        report = self._take_reports()
+
+        def report_and_end(task: Task) -> Task:
+            return end(report(task))
+
         while True:
             try:
                 with suppress(TaskEnded):
-                    await self._change(lambda task: end(self._with_reports(task)))
+                    await self._change(report_and_end)
                 return
             except UNAVAILABLE:
                 if self._loop.time() > until:

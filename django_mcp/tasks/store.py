@@ -8,12 +8,22 @@ failed, also where nobody has noted that yet. The clock of all this is that of t
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from django.db import models, router
+from django.db import (
+    IntegrityError,
+    InterfaceError,
+    OperationalError,
+    models,
+    router,
+    transaction,
+)
 from django.db.models import F, Q
 from django.utils import timezone
 
@@ -22,7 +32,8 @@ from django_mcp.protocol import tasks
 from django_mcp.protocol.errors import Json
 from django_mcp.protocol.tasks import Status, Task
 from django_mcp.runtime import signing
-from django_mcp.stores.base import STEP, StoreFull, had_outage, in_steps
+from django_mcp.runtime.store_operations import StoreUnavailable
+from django_mcp.stores.base import STEP, StoreBusy, StoreFull, had_outage, in_steps
 from django_mcp.stores.retries import ConcurrentUpdate, retried_on_thread
 from django_mcp.tasks import clock
 from django_mcp.tasks.clock import Now
@@ -30,7 +41,14 @@ from django_mcp.tasks.clock import Now
 TABLE = "task"
 """The name under which columns are encrypted."""
 LOST: Json = {"code": -32603, "message": "The process that ran this task has stopped"}
-NOT_STARTED: Json = {"code": -32603, "message": "No worker has started this task in time"}
+NOT_STARTED: Json = {
+    "code": -32603,
+    "message": "No worker has started this task in time. Nothing was done.",
+}
+EXPIRED = (
+    "Nobody has approved this call of {tool} in time. Nothing was done. Ask the user whether to "
+    "call it again."
+)
 START_LIMIT = timedelta(minutes=15)
 """Time in which a worker has to start a task. The message of one that was not started by then is
 lost: its worker died in an unfortunate moment, or its broker was flushed."""
@@ -43,10 +61,16 @@ one that starts them without end."""
 POLL_INTERVAL = 1.0
 """Seconds between two requests of a client for the status of a task, as it is suggested."""
 ACTIVE = sorted(map(str, tasks.ACTIVE))
+WORKING = str(Status.WORKING)
+ATTEMPTS = 50
+"""How often a change on the thread of a page is tried again after a conflict."""
+UNAVAILABLE = (OperationalError, InterfaceError, StoreUnavailable)
+"""What is raised while the database is away."""
 TIMES = ("created_at", "updated_at", "expires_at", "started_at", "lease_until")
 """The columns that the clock of the database sets in a new row."""
 
 Apply = Callable[[Task], Task]
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class NewTask(NamedTuple):
@@ -61,6 +85,19 @@ class NewTask(NamedTuple):
     caller: str
     call: Json
     ttl_ms: int
+    open_key: str | None = None
+
+
+class Held(NamedTuple):
+    """What a task that waits for an approval has besides."""
+
+    task_id: str
+    model: type[McpTask]
+    """The row of the app that knows who may approve it, which is stored with the task."""
+    columns: Mapping[str, Any]
+    lifetime: timedelta
+    limit: int
+    """How many tasks of one caller may wait."""
 
 
 class Changed(NamedTuple):
@@ -86,32 +123,70 @@ class TaskStore:
         """
         if self._rows().filter(caller=new.caller).count() >= self._limit:
             raise StoreFull("The caller has too many tasks")
-        facts = new._asdict()
-        call = facts.pop("call")
-        lifetime = timedelta(milliseconds=facts.pop("ttl_ms"))
-        facts["principal"] = new.principal[:PRINCIPAL_LENGTH]
         task_id = secrets.token_urlsafe(32)
         row = McpTask(
             id=task_id,
-            call=signing.encrypt(TABLE, task_id, "call", call),
+            call=signing.encrypt(TABLE, task_id, "call", new.call),
             status=str(Status.WORKING),
-            created_at=Now(),
-            updated_at=Now(),
-            expires_at=clock.after(lifetime),
             started_at=Now() if is_started else None,
             lease_by=holder if holder is not None and is_started else "",
             lease_until=clock.after(START_LIMIT if holder is None else self.lease),
-            **facts,
+            **_columns_of(new),
         )
+        self._insert(row)
+        return self._task(row)
+
+    @retried_on_thread
+    def hold(self, new: NewTask, held: Held) -> tuple[str, bool]:
+        """Store a task that waits for an approval; return its id, and whether it is new.
+
+        The same call that is open already is not stored again. Raises StoreFull.
+        """
+        if (present := self._open_twin(new)) is not None:
+            return present, False
+        waiting = self._rows().filter(caller=new.caller, status=Status.HELD, lease_until__gt=Now())
+        if waiting.count() >= held.limit:
+            raise StoreFull("Too many calls of the caller wait for approval")
+        row = held.model(
+            id=held.task_id,
+            status=str(Status.HELD),
+            needs_approval=True,
+            lease_until=clock.after(held.lifetime),
+            **_columns_of(new),
+            **held.columns,
+        )
+        try:
+            with transaction.atomic(using=self._alias):
+                self._insert(row)
+                call = {**new.call, "deadline": _timestamp(row.lease_until)}
+                row.call = signing.encrypt(TABLE, held.task_id, "call", call)
+                row.save(using=self._alias, update_fields=["call"])
+        except IntegrityError:
+            # The same call came twice at the same time.
+            if (present := self._open_twin(new)) is None:
+                raise
+            return present, False
+        return held.task_id, True
+
+    def _open_twin(self, new: NewTask) -> str | None:
+        row = self._every().filter(open_key=new.open_key).first()
+        if row is None:
+            return None
+        if self._is_overdue(row):
+            self._settle(row)
+            return None
+        return row.id
+
+    def _insert(self, row: McpTask) -> None:
         row.save(force_insert=True, using=self._alias)
         row.refresh_from_db(using=self._alias, fields=TIMES)
-        return self._task(row)
 
     @retried_on_thread
     def start(self, task_id: str, holder: str) -> McpTask | None:
         """Lease a task that nobody has started; None for any other, so that it runs once."""
-        unstarted = self._rows().filter(pk=task_id, started_at=None, status__in=ACTIVE)
-        started = unstarted.update(
+        in_time = Q(needs_approval=False) | Q(lease_until__gt=Now())
+        startable = self._rows().filter(in_time, pk=task_id, started_at=None, status=WORKING)
+        started = startable.update(
             lease_by=holder, lease_until=clock.after(self.lease), started_at=Now()
         )
         return self._find(task_id) if started else None
@@ -135,9 +210,7 @@ class TaskStore:
     def load(self, task_id: str, owner: str) -> Task | None:
         """Return the task of this owner; one whose lease ended has failed."""
         row = self._rows().filter(pk=task_id, owner=owner).first()
-        if row is None:
-            return None
-        return self._fail_lost(row) if self._is_lost(row) else self._task(row)
+        return None if row is None else self._present(row)
 
     @retried_on_thread
     def change(
@@ -154,10 +227,34 @@ class TaskStore:
             rows = rows.filter(lease_by=holder)
         if (row := rows.first()) is None:
             return None
-        if holder is None and self._is_lost(row):
-            self._fail_lost(row)
+        if holder is None and self._is_overdue(row):
+            self._settle(row)
             raise ConcurrentUpdate
         return self._apply(row, apply)
+
+    def change_here(
+        self, task_id: str, apply: Apply, columns: Mapping[str, Any] = NOTHING
+    ) -> Changed | None:
+        """``change`` on this thread, in its transaction, with columns that a task value lacks."""
+        for _ in range(ATTEMPTS):
+            row = self._find(task_id)
+            if row is None:
+                return None
+            try:
+                if self._is_overdue(row):
+                    self._settle(row)
+                    continue
+                return self._apply(row, apply, columns)
+            except ConcurrentUpdate:
+                continue
+        raise StoreBusy
+
+    def settle_here(self, task_ids: Iterable[str]) -> None:
+        """Note on this thread which of these tasks have ended by time alone."""
+        for row in self._every().filter(pk__in=list(task_ids)[:STEP]):
+            if self._is_overdue(row):
+                with suppress(ConcurrentUpdate):  # Somebody else has noted it.
+                    self._settle(row)
 
     @retried_on_thread
     def page(
@@ -167,11 +264,11 @@ class TaskStore:
         rows = self._rows().filter(owner=owner).order_by("created_at", "id")
         if after is not None:
             rows = rows.filter(_after(after))
-        found = list(rows[: limit + 1])
-        shown = [self._fail_lost(row) if self._is_lost(row) else self._task(row) for row in found]
-        if len(found) <= limit:
+        page = list(rows[: limit + 1])
+        shown = [self._present(row) for row in page]
+        if len(page) <= limit:
             return shown, None
-        last = found[limit - 1]
+        last = page[limit - 1]
         return shown[:limit], (last.created_at.isoformat(), last.id)
 
     @retried_on_thread
@@ -183,16 +280,18 @@ class TaskStore:
         self._rows().filter(pk=task_id).delete()
 
     async def prune(self, *, pause: float = 0.0) -> int:
-        """Delete the tasks whose time is over, in steps, and fail those whose lease ended."""
+        """Delete the tasks whose time is over, in steps, and end those whose lease ended.
+
+        Those with an approval are kept longer, and deleted by its app.
+        """
         return await in_steps(self._prune_some, pause)
 
     @retried_on_thread
     def _prune_some(self) -> int:
-        every = McpTask._default_manager.using(self._alias)
-        for row in self._rows().filter(status__in=ACTIVE, lease_until__lt=Now())[:STEP]:
-            if self._is_lost(row):
-                self._fail_lost(row)
-        expired = every.filter(expires_at__lte=Now())
+        for row in self._every().filter(status__in=ACTIVE, lease_until__lt=Now())[:STEP]:
+            if self._is_overdue(row):
+                self._settle(row)
+        expired = self._every().filter(expires_at__lte=Now(), needs_approval=False)
         names = list(expired.values_list("pk", flat=True)[:STEP])
         return expired.filter(pk__in=names).delete()[0] if names else 0
 
@@ -201,35 +300,40 @@ class TaskStore:
         return router.db_for_write(McpTask)
 
     def _rows(self) -> models.QuerySet[McpTask]:
-        return live(McpTask._default_manager.using(self._alias)).annotate(read_at=Now())  # type: ignore[no-redef]
+        return live(self._every())
+
+    def _every(self) -> models.QuerySet[McpTask]:
+        return McpTask._default_manager.using(self._alias).annotate(read_at=Now())  # type: ignore[no-redef]
 
     def _find(self, task_id: str) -> McpTask | None:
         return self._rows().filter(pk=task_id).first()
 
-    def _is_lost(self, row: McpTask) -> bool:
-        is_held = row.lease_until is not None and row.status in ACTIVE
-        # After an outage, its process has the time of a lease to renew it.
-        return (
-            is_held
-            and row.lease_until < row.read_at  # type: ignore[operator]
-            and not had_outage(self.lease.total_seconds())
-        )
+    def _present(self, row: McpTask) -> Task:
+        """The task as it is, after what time alone has decided."""
+        return self._settle(row) if self._is_overdue(row) else self._task(row)
 
-    def _fail_lost(self, row: McpTask) -> Task:
-        error = NOT_STARTED if row.started_at is None and not row.lease_by else LOST
-        return self._apply(row, lambda task: tasks.fail(task, error), release=True).after
+    def _is_overdue(self, row: McpTask) -> bool:
+        """Whether an active task was not decided on, not started or not renewed in time."""
+        if row.status not in ACTIVE or row.lease_until is None or row.lease_until >= row.read_at:
+            return False
+        # After an outage, the process that runs it has the time of a lease to renew it.
+        return row.status == Status.HELD or not had_outage(self.lease.total_seconds())
 
-    def _apply(self, row: McpTask, apply: Apply, *, release: bool = False) -> Changed:
+    def _settle(self, row: McpTask) -> Task:
+        """End an overdue task: whoever had the lease has it no more."""
+        return self._apply(row, _end_by_time(row), {"lease_by": ""}).after
+
+    def _apply(self, row: McpTask, apply: Apply, others: Mapping[str, Any] = NOTHING) -> Changed:
+        """Write a change of the task, and ``others`` with it; raises ConcurrentUpdate."""
         before = self._task(row)
         after = apply(before)
         if after is before:
             return Changed(before, after)
-        columns = _columns(row.id, before, after)
+        columns = {**_columns(row.id, before, after), **others}
         if after.is_final and not before.is_final:
             columns["ended_at"] = Now()
-        if release:
-            columns["lease_by"] = ""
-        unchanged = self._rows().filter(pk=row.pk, update_count=row.update_count)
+            columns["open_key"] = None
+        unchanged = self._every().filter(pk=row.pk, update_count=row.update_count)
         columns |= {"updated_at": Now(), "update_count": F("update_count") + 1}
         if not unchanged.update(**columns):
             raise ConcurrentUpdate
@@ -254,6 +358,30 @@ class TaskStore:
             result=outcome.get("result"),
             error=outcome.get("error"),
         )
+
+
+def _columns_of(new: NewTask) -> dict[str, Any]:
+    """The columns of a new row which do not depend on how it begins."""
+    columns = new._asdict()
+    del columns["call"]
+    lifetime = timedelta(milliseconds=columns.pop("ttl_ms"))
+    columns["principal"] = new.principal[:PRINCIPAL_LENGTH]
+    times = {"created_at": Now(), "updated_at": Now(), "expires_at": clock.after(lifetime)}
+    return {**columns, **times}
+
+
+def _end_by_time(row: McpTask) -> Apply:
+    """How an overdue task ends."""
+    if row.status == Status.HELD:
+        return partial(tasks.expire, text=EXPIRED.format(tool=row.tool))
+    is_started = row.started_at is not None or bool(row.lease_by)
+    return partial(tasks.fail, error=LOST if is_started else NOT_STARTED)
+
+
+def _timestamp(moment: Any) -> float:
+    """Seconds since 1970 of a time that Django has read."""
+    aware: datetime = timezone.make_aware(moment) if timezone.is_naive(moment) else moment
+    return aware.timestamp()
 
 
 def live(rows: models.QuerySet[McpTask]) -> models.QuerySet[McpTask]:
@@ -311,7 +439,8 @@ PLAIN = {
 def _after(key: Sequence[str]) -> Q:
     """The rows after a sort key; none for one that no page has returned."""
     try:
-        created_at, task_id = datetime.fromisoformat(key[0]), key[1]
+        created_at = datetime.fromisoformat(key[0])
+        task_id = key[1]
     except (ValueError, IndexError):
         return Q(pk=None)
     return Q(created_at__gt=created_at) | Q(created_at=created_at, id__gt=task_id)

@@ -1,19 +1,29 @@
-"""Submitting a task to its runner, or giving it up.
+"""Submitting a task to its runner.
 
-A task is submitted or given up; a client that was told 503 may repeat its call, so that a message
-which arrives later must not run it as well.
+A new task is submitted or given up: a client that was told 503 may repeat its call, so that a
+message which arrives later must not run it as well. An approved task is never given up: it stays
+approved, and is submitted again when its caller or an approver looks at it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import threading
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
 
 from django_mcp.log import log_repeated
-from django_mcp.runtime import background
-from django_mcp.tasks import runners, store
-from django_mcp.tasks.run import RETRY, STORE_RESULT, UNAVAILABLE
+from django_mcp.protocol.tasks import Status
+from django_mcp.pubsub import bus
+from django_mcp.runtime import background, request_scope
+from django_mcp.tasks import changes, execution, runners, store
+from django_mcp.tasks.run import RETRY, STORE_RESULT
 from django_mcp.tasks.runners.base import RunnerUnavailable
+from django_mcp.tasks.store import UNAVAILABLE, Changed
+
+NOT_SUBMITTED = "A task cannot be submitted to its runner"
 
 
 async def submit(task_id: str) -> None:
@@ -27,8 +37,64 @@ async def submit(task_id: str) -> None:
         await _give_up(task_id)
         if not isinstance(error, Exception):
             raise
-        log_repeated(logging.ERROR, "A task cannot be submitted to its runner", exc_info=error)
+        log_repeated(logging.ERROR, NOT_SUBMITTED, exc_info=error)
         raise RunnerUnavailable from error
+
+
+async def submit_approved(task_id: str) -> None:
+    """Submit a task that was approved; an error is logged."""
+    try:
+        await runners.get().submit(task_id)
+    except Exception:
+        log_repeated(logging.ERROR, NOT_SUBMITTED, exc_info=True)
+
+
+def submit_on_thread(changed: Changed) -> None:
+    """Publish a decision, and submit a task that was approved, from synchronous code."""
+
+    async def follow() -> None:
+        task = await changes.publish(changed)
+        if task.status is Status.WORKING:
+            await _run_or_submit(task.id)
+
+    _on_thread(follow)
+
+
+def submit_again(task_id: str) -> None:
+    """Submit a task that was approved, and not started, from synchronous code."""
+    _on_thread(partial(_run_or_submit, task_id))
+
+
+async def _run_or_submit(task_id: str) -> None:
+    if runners.get().runs_here:
+        await execution.run(task_id)
+    else:
+        await submit_approved(task_id)
+
+
+def _on_thread(function: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a coroutine function on a thread with an event loop of its own; return at once.
+
+    A task that runs in this process runs there: the request may have no event loop that lasts. A
+    process that is told to stop waits for it.
+    """
+    done = background.accept_thread()
+
+    async def run() -> None:
+        try:
+            await function()
+        except Exception:
+            log_repeated(logging.ERROR, "A decision could not be followed", exc_info=True)
+        finally:
+            await bus.here().close()  # What was published would be lost with the event loop.
+
+    def work() -> None:
+        try:
+            asyncio.run(request_scope.run(run))
+        finally:
+            done.set_result(None)
+
+    threading.Thread(target=work, name="django-mcp-decision", daemon=True).start()
 
 
 async def _give_up(task_id: str) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from django_mcp import Frame, ToolError, tool
+from django_mcp import Approval, Frame, ToolError, tool
 from example_site.helpdesk.models import Refund, Ticket
 
 
@@ -14,9 +14,8 @@ from example_site.helpdesk.models import Refund, Ticket
     destructive=True,
     # Who may call it, and who may approve the call.
     permission="helpdesk.add_refund",
-    approval="helpdesk.approve_refund",
     # The approver is somebody else than the caller.
-    four_eyes=True,
+    approval=Approval("helpdesk.approve_refund", four_eyes=True),
 )
 def refund(
     number: Annotated[int, Field(description="The number of the ticket")],

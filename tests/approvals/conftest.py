@@ -8,7 +8,9 @@ import pytest
 from django.contrib.auth.models import User
 
 from django_mcp import Server
-from django_mcp.approvals import gate
+from django_mcp.approvals import prompts
+from django_mcp.runtime import background
+from django_mcp.tasks import changes, submission
 from tests.approvals import till
 from tests.memory_stores import configure
 
@@ -19,13 +21,31 @@ __all__ = ["configure"]
 def server(configure: Any, monkeypatch: pytest.MonkeyPatch) -> Server:
     """The till, as the only server of the site."""
     configure(BASE_URL="https://till.example")
-    monkeypatch.setattr(gate, "POLL_INTERVAL", 0.01)
-    monkeypatch.setattr(gate, "MAX_WAIT", 0.05)
+    monkeypatch.setattr(changes, "POLL", 0.02)
+    monkeypatch.setattr(prompts, "PAGE_WAIT", 0.05)
     till.carried_out.clear()
     till.released.clear()
     server = till.till()
     till.register(server, monkeypatch)
     return server
+
+
+@pytest.fixture(autouse=True)
+def threads_of_decisions(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Let a decision return when what follows it is done. Call it to have the usual threads."""
+    begin = submission._on_thread
+
+    def begin_and_wait(function: Any) -> None:
+        before = set(background._threads)
+        begin(function)
+        for future in background._threads - before:
+            future.result(60)
+
+    def restore() -> None:
+        monkeypatch.setattr(submission, "_on_thread", begin)
+
+    monkeypatch.setattr(submission, "_on_thread", begin_and_wait)
+    return restore
 
 
 @pytest.fixture

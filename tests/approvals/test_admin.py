@@ -10,8 +10,7 @@ from django.contrib.auth.models import Permission, User
 from django.urls import reverse
 
 from django_mcp import Server
-from django_mcp.approvals.life_cycle import Status
-from django_mcp.approvals.models import Approval
+from django_mcp.approvals.models import Approval, Phase
 from django_mcp.testing import SyncClient
 from tests.approvals.till import PERMISSION, browser_of, carried_out, id_of, user
 
@@ -49,7 +48,7 @@ def test_member_of_staff_with_the_permission_decides(key: str) -> None:
     page = act(carl, "approve", key, comment="Fine")
     assert "1 call was decided." in page.text
     row = Approval.objects.get()
-    assert (row.status, row.decided_by_name) == (Status.COMPLETED, "carl")
+    assert (row.phase, row.decided_by_name) == (Phase.COMPLETED, "carl")
     assert (row.decided_in, row.comment) == ("admin", "Fine")
     assert carried_out == [7]
 
@@ -58,7 +57,7 @@ def test_member_of_staff_without_the_permission_decides_nothing(key: str) -> Non
     dora = staff("dora")
     for action in ("approve", "decline"):
         assert "1 call was not decided" in act(dora, action, key).text
-    assert Approval.objects.get().status == Status.WAITING
+    assert Approval.objects.get().phase == Phase.WAITING
     assert carried_out == []
 
 
@@ -74,7 +73,7 @@ def test_declined_call_cannot_be_approved_afterwards(key: str) -> None:
     carl = staff("carl", PERMISSION)
     act(carl, "decline", key)
     assert "1 call was not decided" in act(carl, "approve", key).text
-    assert Approval.objects.get().status == Status.DECLINED
+    assert Approval.objects.get().phase == Phase.DECLINED
     assert carried_out == []
 
 
@@ -95,12 +94,12 @@ def test_rows_cannot_be_added_changed_or_deleted(key: str) -> None:
     delete = reverse("admin:django_mcp_approvals_approval_delete", args=[key])
     assert browser.post(delete, {"post": "yes"}).status_code == 403
     assert "delete_selected" not in browser.get(LIST).text
-    assert Approval.objects.get().status == Status.WAITING
+    assert Approval.objects.get().phase == Phase.WAITING
 
 
 def test_list_is_filtered_and_searched(key: str) -> None:
     carl = browser_of(staff("carl", PERMISSION))
-    assert detail(key) in carl.get(LIST, {"status": "waiting", "q": "ann"}).text
+    assert detail(key) in carl.get(LIST, {"status": "held", "q": "ann"}).text
     assert detail(key) not in carl.get(LIST, {"status": "declined"}).text
     assert detail(key) not in carl.get(LIST, {"q": "nobody"}).text
 

@@ -14,9 +14,8 @@ from django.db.models import F
 from django.utils import translation
 
 from django_mcp import Frame, Server
-from django_mcp.approvals import gate
-from django_mcp.approvals.life_cycle import Status
-from django_mcp.approvals.models import ROUNDING, Approval
+from django_mcp.approvals import holding
+from django_mcp.approvals.models import ROUNDING, Approval, Phase
 from django_mcp.auth.base import Principal
 from django_mcp.models import McpTask
 from django_mcp.routing import mount
@@ -150,12 +149,12 @@ async def test_call_whose_expiry_was_changed_does_not_run(
     configure(APPROVAL_LIFETIME=0.1)
     async with Client(server, user=ann) as client:
         key = id_of(await client.call_tool("pay", {"amount": 7}))
-    await Approval.objects.aupdate(expires_at=F("expires_at") + timedelta(days=30))
+    await Approval.objects.aupdate(lease_until=F("lease_until") + timedelta(days=30))
     await asyncio.sleep(0.1 + ROUNDING)
     configure(APPROVAL_LIFETIME=3600)
     await decide(key, bob)
 
-    assert "could not be verified" in (await Approval.objects.aget()).stored_outcome()
+    assert "could not be verified" in str((await Approval.objects.aget()).stored_outcome())
     assert carried_out == []
 
 
@@ -178,8 +177,8 @@ async def test_call_whose_row_was_changed_does_not_run(
 
     row = await Approval.objects.aget()
     assert "cannot be decrypted" in page.text
-    assert row.status == Status.FAILED
-    assert "could not be verified" in row.stored_outcome()
+    assert row.phase == Phase.FAILED
+    assert "could not be verified" in str(row.stored_outcome())
     assert carried_out == []
 
 
@@ -206,7 +205,7 @@ async def test_task_whose_row_names_another_user_does_not_run(configure: Any) ->
 
 async def test_large_arguments_do_not_wait_for_an_approval(server: Server, ann: User) -> None:
     async with Client(server, user=ann) as client:
-        most = gate.MAX_ARGUMENTS - len('{"amount": 7, "note": ""}')
+        most = holding.MAX_ARGUMENTS - len('{"amount": 7, "note": ""}')
         result = await client.call_tool("pay", {"amount": 7, "note": "x" * (most + 1)})
         assert result["isError"]
         assert "too large" in text_of(result)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import asyncio
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,11 +13,12 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.utils import timezone
 
 from django_mcp import McpError, Server
-from django_mcp.approvals import gate, runner
-from django_mcp.approvals.life_cycle import Event, Status
-from django_mcp.approvals.models import Approval
+from django_mcp.approvals import answers
+from django_mcp.approvals.models import Approval, Decision, Phase
 from django_mcp.approvals.signals import approval_decided, approval_requested
 from django_mcp.components.base import ConfigurationError
+from django_mcp.protocol import tasks
+from django_mcp.tasks import execution, store
 from django_mcp.testing import Client, SyncClient, accept, cancel, decline
 from tests.approvals.till import (
     PERMISSION,
@@ -39,6 +41,10 @@ EVERY = pytest.mark.parametrize(
 )
 FORM_ONLY: dict[str, Any] = {"elicitation": {}}
 URL_ONLY: dict[str, Any] = {"elicitation": {"url": {}}}
+
+
+def past() -> datetime:
+    return timezone.now() - timedelta(seconds=1)
 
 
 async def decide(key: str, who: User, choice: str = "approve", **changed: Any) -> Any:
@@ -83,7 +89,7 @@ async def test_call_runs_at_the_next_look_if_nobody_ran_it_before(
     async with Client(server, version=version, user=ann) as client:
         key = id_of(await client.call_tool("pay", {"amount": 7}))
         row = await Approval.objects.aget()
-        assert await sync_to_async(row.decide)(bob, Event.APPROVE, where="page")
+        assert await sync_to_async(row.decide)(bob, Decision.APPROVE, where="page")
         assert carried_out == []
         assert '"paid":7' in text_of(await client.call_tool("approval_status", {"id": key}))
         assert '"paid":7' in text_of(await client.call_tool("approval_status", {"id": key}))
@@ -119,7 +125,7 @@ async def test_expired_call_is_reported_and_cannot_be_approved(
 ) -> None:
     async with Client(server, user=ann) as client:
         key = id_of(await client.call_tool("pay", {"amount": 7}))
-        await Approval.objects.aupdate(expires_at=timezone.now())
+        await Approval.objects.aupdate(lease_until=past())
         await decide(key, bob)
         result = await client.call_tool("approval_status", {"id": key})
         assert result["isError"]
@@ -133,10 +139,10 @@ async def test_approved_call_that_nobody_runs_expires(server: Server, ann: User,
     async with Client(server, user=ann) as client:
         key = id_of(await client.call_tool("pay", {"amount": 7}))
         row = await Approval.objects.aget()
-        await sync_to_async(row.decide)(bob, Event.APPROVE, where="page")
-        await Approval.objects.aupdate(expires_at=timezone.now())
+        await sync_to_async(row.decide)(bob, Decision.APPROVE, where="page")
+        await Approval.objects.aupdate(lease_until=past())
         result = await client.call_tool("approval_status", {"id": key})
-    assert "Nobody has approved" in text_of(result)
+    assert "No worker has started this task in time. Nothing was done." in text_of(result)
     assert carried_out == []
 
 
@@ -147,7 +153,7 @@ async def test_failure_of_the_tool_is_its_result(server: Server, ann: User, bob:
         result = await client.call_tool("approval_status", {"id": key})
     assert result["isError"]
     assert "failed unexpectedly" in text_of(result)
-    assert (await Approval.objects.aget()).status == Status.COMPLETED
+    assert (await Approval.objects.aget()).phase == Phase.COMPLETED
     assert carried_out == [7]
 
 
@@ -246,16 +252,16 @@ async def test_call_within_an_approved_call_is_not_approved(
 
 @BOTH
 @pytest.mark.parametrize(
-    ("response", "status", "expected"),
+    ("response", "phase", "expected"),
     [
-        (accept(comment="For Eve"), Status.COMPLETED, '"paid":7'),
-        (accept(), Status.COMPLETED, '"paid":7'),
-        (decline(), Status.DECLINED, "declined"),
-        (cancel(), Status.WAITING, "waits"),
+        (accept(comment="For Eve"), Phase.COMPLETED, '"paid":7'),
+        (accept(), Phase.COMPLETED, '"paid":7'),
+        (decline(), Phase.DECLINED, "declined"),
+        (cancel(), Phase.WAITING, "waits"),
     ],
 )
 async def test_caller_who_may_approve_receives_a_form(
-    version: str, response: Any, status: Status, expected: str, server: Server, bob: User
+    version: str, response: Any, phase: Phase, expected: str, server: Server, bob: User
 ) -> None:
     requests: list[Any] = []
 
@@ -271,10 +277,10 @@ async def test_caller_who_may_approve_receives_a_form(
     assert len(requests) == 1
     assert "amount: 7\nnote: for tea" in requests[0]["message"]
     row = await Approval.objects.aget()
-    assert row.status == status
-    assert row.decided_in == ("" if status == Status.WAITING else "client")
+    assert row.phase == phase
+    assert row.decided_in == ("" if phase == Phase.WAITING else "client")
     assert row.comment == ("For Eve" if "For Eve" in str(response) else "")
-    assert carried_out == ([7] if status == Status.COMPLETED else [])
+    assert carried_out == ([7] if phase == Phase.COMPLETED else [])
 
 
 async def test_call_that_is_approved_by_a_form_keeps_its_client(server: Server, bob: User) -> None:
@@ -300,7 +306,7 @@ async def test_approved_call_without_its_client_cannot_request_input(
         await decide(key, bob)
         result = await client.call_tool("approval_status", {"id": key})
 
-    assert "The tool requests input, which is impossible after an approval" in text_of(result)
+    assert "the tool requests input, which is impossible after an approval" in text_of(result)
     assert "pay_from_drawer requested input, but its approved run has no client" in caplog.text
     assert carried_out == []
 
@@ -352,7 +358,7 @@ async def test_call_waits_if_the_client_answers_with_an_error(
             assert answer["result"]["resultType"] == "input_required"
         else:
             assert id_of(await client.call_tool("pay", {"amount": 7}))
-    assert (await Approval.objects.aget()).status == Status.WAITING
+    assert (await Approval.objects.aget()).phase == Phase.WAITING
     assert carried_out == []
 
 
@@ -392,8 +398,8 @@ async def test_run_checks_the_permission_of_the_caller_again(server: Server, bob
         await dan.user_permissions.aclear()
         await decide(key, bob)
     row = await Approval.objects.aget()
-    assert row.status == Status.FAILED
-    assert "Unknown tool" in row.stored_outcome()
+    assert row.phase == Phase.FAILED
+    assert "Unknown tool" in str(row.stored_outcome())
     assert carried_out == []
 
 
@@ -409,8 +415,8 @@ async def test_call_of_a_disabled_caller_does_not_run(
         await User.objects.filter(username="ann").aupdate(is_active=False)
     await decide(key, bob)
     row = await Approval.objects.aget()
-    assert row.status == Status.FAILED
-    assert "disabled" in row.stored_outcome()
+    assert row.phase == Phase.FAILED
+    assert "does not exist, or is not active" in str(row.stored_outcome())
     assert row.caller_name == "ann"
     assert carried_out == []
 
@@ -421,51 +427,80 @@ async def test_lost_run_is_reported_and_never_repeated(
     async with Client(server, user=ann) as client:
         key = id_of(await client.call_tool("pay", {"amount": 7}))
         row = await Approval.objects.aget()
-        await sync_to_async(row.decide)(bob, Event.APPROVE, where="page")
+        await sync_to_async(row.decide)(bob, Decision.APPROVE, where="page")
         # A worker starts it, and dies.
-        await sync_to_async(row.start)("worker", timezone.now() + timedelta(seconds=60))
+        assert await store.get().start(key, "worker") is not None
         running = await client.call_tool("approval_status", {"id": key})
         assert "being carried out" in text_of(running)
-        await Approval.objects.aupdate(lease_until=timezone.now())
-        lost = await client.call_tool("approval_status", {"id": key})
-        assert lost["isError"]
-        assert "may have been carried out or not" in text_of(lost)
-        await client.call_tool("approval_status", {"id": key})
-        assert carried_out == []
-        # It was only slow.
-        late = {"content": [{"type": "text", "text": "Paid after all"}]}
-        assert await sync_to_async(row.end)("worker", Event.COMPLETE, late, is_error=False)
-        done = await client.call_tool("approval_status", {"id": key})
-        assert text_of(done) == "Paid after all"
+        await Approval.objects.aupdate(lease_until=past())
+        for _ in range(2):
+            lost = await client.call_tool("approval_status", {"id": key})
+            assert lost["isError"]
+            assert "may have been carried out or not" in text_of(lost)
+        # It was only slow: what it has to say comes too late.
+        assert await store.get().change(key, tasks.cancel, holder="worker") is None
+    assert await store.get().start(key, "another") is None
+    assert carried_out == []
 
 
 async def test_lease_is_renewed_while_the_call_runs(
     server: Server, ann: User, bob: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "LEASE", 0.3)
-    renewed: list[bool] = []
-    renew = Approval.renew
-
-    def note(row: Approval, *args: Any) -> bool:
-        renewed.append(renew(row, *args))
-        return renewed[-1]
-
-    monkeypatch.setattr(Approval, "renew", note)
+    monkeypatch.setattr(store, "LEASE", 0.5)
 
     @server.tool(approval=PERMISSION)
     async def wait() -> str:
-        """Wait for three renewals."""
-        import asyncio
-
-        while len(renewed) < 3:
-            await asyncio.sleep(0.01)
+        """Wait for longer than a lease."""
+        await asyncio.sleep(1.5)
         return "Done"
 
     async with Client(server, user=ann) as client:
         key = id_of(await client.call_tool("wait"))
         await decide(key, bob)
+        await sync_to_async(Approval.objects.all().settle)()
         assert text_of(await client.call_tool("approval_status", {"id": key})) == "Done"
-    assert all(renewed)
+
+
+async def test_expired_call_is_refused_though_all_else_is_right(
+    server: Server, ann: User, bob: User
+) -> None:
+    async with Client(server, user=ann) as client:
+        key = id_of(await client.call_tool("pay", {"amount": 7}))
+    row = await Approval.objects.aget()
+    await Approval.objects.aupdate(lease_until=past())
+
+    decided = await sync_to_async(row.decide)(bob, Decision.APPROVE, where="page")
+    started = await store.get().start(key, "worker")
+
+    assert (decided, started) == (None, None)
+    assert (await Approval.objects.aget()).phase == Phase.EXPIRED
+
+
+async def test_approved_call_that_is_late_does_not_start(
+    server: Server, ann: User, bob: User
+) -> None:
+    async with Client(server, user=ann) as client:
+        key = id_of(await client.call_tool("pay", {"amount": 7}))
+    row = await Approval.objects.aget()
+    await sync_to_async(row.decide)(bob, Decision.APPROVE, where="page")
+    await Approval.objects.aupdate(lease_until=past())
+
+    await execution.run(key)
+
+    assert carried_out == []
+
+
+async def test_run_without_a_decision_is_refused(server: Server, ann: User) -> None:
+    async with Client(server, user=ann) as client:
+        key = id_of(await client.call_tool("pay", {"amount": 7}))
+    await execution.run(key)
+    assert (await Approval.objects.aget()).phase == Phase.WAITING
+
+    # Somebody who can write to the table changes the status only.
+    await Approval.objects.aupdate(status="working")
+    await execution.run(key)
+    assert (await Approval.objects.aget()).phase == Phase.FAILED
+    assert carried_out == []
 
 
 # Signals.
@@ -479,7 +514,7 @@ async def test_signals_are_sent_to_notify_people(server: Server, ann: User, bob:
         raise RuntimeError("The mail server is down")
 
     def decided(sender: Any, approval: Approval, **_: Any) -> None:
-        received.append(("decided", approval.pk, approval.status))
+        received.append(("decided", approval.pk, approval.phase))
 
     approval_requested.connect(requested)
     approval_decided.connect(decided)
@@ -492,7 +527,7 @@ async def test_signals_are_sent_to_notify_people(server: Server, ann: User, bob:
         approval_requested.disconnect(requested)
         approval_decided.disconnect(decided)
     page = f"https://till.example{page_of(key)}"
-    assert received == [("requested", key, page), ("decided", key, "approved")]
+    assert received == [("requested", key, page), ("decided", key, Phase.APPROVED)]
 
 
 # Declarations.
@@ -550,5 +585,5 @@ async def test_call_fails_without_the_app(
     assert carried_out == []
 
 
-def test_every_status_has_a_message() -> None:
-    assert {*gate.MESSAGES, Status.COMPLETED} == {*Status}
+def test_every_phase_without_a_result_has_a_message() -> None:
+    assert {*answers.MESSAGES, Phase.COMPLETED, Phase.DECLINED, Phase.EXPIRED} == {*Phase}

@@ -1,13 +1,14 @@
-"""The life cycle of an approval: its table, and any sequence of events against a model."""
+"""The life of an approval: any sequence of events, compared with a model."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
-from unittest import mock
 
 import pytest
-from django.utils import timezone
+from asgiref.sync import async_to_sync
+from django.db.models import F
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -19,74 +20,63 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from django_mcp.approvals import gate, life_cycle
-from django_mcp.approvals.life_cycle import LIFE_CYCLE, OPEN, Event, Status
-from django_mcp.approvals.models import Approval
-from tests.approvals.test_races import new_row
+from django_mcp.approvals import answers
+from django_mcp.approvals.models import PHASES, STARTED, UNSTARTED, Approval, Decision, Phase
+from django_mcp.protocol import tasks
+from django_mcp.protocol.tasks import LIFE_CYCLE, UNDECIDED, Status, TaskEnded
+from django_mcp.runtime import pools
+from django_mcp.tasks import port, store
+from tests.approvals import rows
 from tests.approvals.worker import approver
 
 LIFETIME = 7 * 24 * 3600.0
-LEASE = 60.0
-ENDS = {Event.COMPLETE: Status.COMPLETED, Event.FAIL: Status.FAILED}
+"""Of what was approved, by default."""
+LEASE = 9.0
+OPEN = (Phase.WAITING, Phase.APPROVED, Phase.RUNNING)
+RESULT: dict[str, Any] = {"content": [{"type": "text", "text": "Paid"}]}
 
 
-def test_table_has_every_status_and_every_event() -> None:
-    assert {*LIFE_CYCLE} == {*Status}
-    assert {event for events in LIFE_CYCLE.values() for event in events} == {*Event}
-    for event in Event:
-        targets = {events[event] for events in LIFE_CYCLE.values() if event in events}
-        assert targets == {life_cycle.target(event)}
+def test_every_phase_has_a_status_and_a_text() -> None:
+    assert {*UNSTARTED.values(), *STARTED.values()} == {*Phase} == {*PHASES}
+    assert {*UNSTARTED, *STARTED} == {*Status}
 
 
-def test_no_way_leads_to_a_second_run() -> None:
-    reached, new = set(), {Status.RUNNING}
-    while new:
-        reached |= new
-        new = {target for each in new for target in LIFE_CYCLE[each].values()} - reached
-    assert life_cycle.sources(Event.START) == (Status.APPROVED,)
-    assert Status.APPROVED not in reached
-
-
-def test_final_status_does_not_change() -> None:
-    final = {status for status, events in LIFE_CYCLE.items() if not events}
-    assert final == {*Status} - OPEN - {Status.LOST}
+def test_no_way_leads_back_to_a_call_that_waits() -> None:
+    leading = {status for status, targets in LIFE_CYCLE.items() if targets & UNDECIDED}
+    assert leading == {Status.HELD}
 
 
 class ApprovalMachine(RuleBasedStateMachine):
-    """One approval, people, workers that crash, and a clock; beside it, a model of plain values."""
+    """One approval, people, workers that crash, and time; beside it, a model of plain values."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.now = datetime(2026, 1, 1, tzinfo=UTC)
-        self.clock = mock.patch.object(timezone, "now", side_effect=lambda: self.now)
-        self.clock.start()
         Approval.objects.all().delete()
         # The model.
-        self.status = Status.WAITING
+        self.phase = Phase.WAITING
         self.decided_by = ""
-        self.expires = self.now
-        self.lease_ends = self.now
-        self.caller_until = self.now
-        self.owner: int | None = None
-        self.outcome: int | None = None
-        self.runs: list[int] = []
+        self.left = rows.LIFETIME
+        """Seconds until somebody has to act."""
+        self.owner: str | None = None
+        self.runs: list[str] = []
         self.workers = 0
+
+    def run(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        with pools.thread_sensitive():
+            return async_to_sync(function)(*args, **options)
 
     @initialize(four_eyes=st.booleans(), has_user=st.booleans())
     def call(self, four_eyes: bool, has_user: bool) -> None:
-        row = new_row()
-        row.four_eyes, row.user_key = four_eyes, "ann" if has_user else ""
-        row.expires_at = self.expires = self.now + timedelta(seconds=LIFETIME)
-        row.save(force_insert=True)
-        self.four_eyes, self.has_user = four_eyes, has_user
-
-    def teardown(self) -> None:
-        self.clock.stop()
+        user_key = "ann" if has_user else ""
+        self.key, is_new = self.run(rows.hold, four_eyes=four_eyes, user_key=user_key)
+        assert is_new
+        self.four_eyes = four_eyes
+        self.has_user = has_user
 
     @property
     def row(self) -> Approval:
-        found: Approval = Approval.objects.get()
-        return found
+        row: Approval = Approval.objects.get()
+        return row
 
     def may(self, name: str) -> bool:
         """Whether the model lets this person decide."""
@@ -94,97 +84,93 @@ class ApprovalMachine(RuleBasedStateMachine):
             return False
         return not self.four_eyes or (self.has_user and name != "ann")
 
-    def is_due(self) -> bool:
-        """Whether the next look changes the status: then the same call may be stored again."""
-        return (self.lease_ends if self.status == Status.RUNNING else self.expires) <= self.now
-
     def settle(self) -> None:
-        if self.status in (Status.WAITING, Status.APPROVED) and self.expires <= self.now:
-            self.status = Status.EXPIRED
-        if self.status == Status.RUNNING and self.lease_ends <= self.now:
-            self.status = Status.LOST
+        if self.left > 0 or self.phase not in OPEN:
+            return
+        self.phase = Phase.EXPIRED if self.phase is Phase.WAITING else Phase.FAILED
+        self.owner = None
 
-    @rule(name=st.sampled_from(["ann", "bob", "carol", "eve"]), approves=st.booleans())
-    def decide(self, name: str, approves: bool) -> None:
+    @rule(name=st.sampled_from(["ann", "bob", "carol", "eve"]), decision=st.sampled_from(Decision))
+    def decide(self, name: str, decision: Decision) -> None:
         who = approver(name)
         if name == "eve":
             who.has_perm = lambda permission: False
-        event = Event.APPROVE if approves else Event.DECLINE
-        waits = self.status == Status.WAITING and self.now < self.expires
-        expected = waits and self.may(name)
-        assert self.row.decide(who, event, where="page") is expected
+        expected = self.phase is Phase.WAITING and self.left > 0 and self.may(name)
+        changed = self.row.decide(who, decision, where="page")
+        assert (changed is not None) is expected
+        if self.may(name):
+            self.settle()
         if expected:
             self.decided_by = name
-            self.status = Status.APPROVED if approves else Status.DECLINED
-            if approves:
-                self.expires = self.now + timedelta(seconds=LIFETIME)
-
-    @rule()
-    def wait_with_the_client(self) -> None:
-        until = self.now + timedelta(seconds=LEASE)
-        self.row.note_caller(until)
-        if self.status == Status.WAITING:
-            self.caller_until = until
-        if self.status in (Status.WAITING, Status.APPROVED):
-            assert self.row.has_caller is (self.now < self.caller_until)
+            is_approval = decision is Decision.APPROVE
+            self.phase = Phase.APPROVED if is_approval else Phase.DECLINED
+            self.left = LIFETIME
 
     @rule()
     def start(self) -> None:
         self.workers += 1
-        until = self.now + timedelta(seconds=LEASE)
-        expected = self.status == Status.APPROVED and self.now < self.expires
-        assert self.row.start(f"worker-{self.workers}", until) is expected
+        holder = f"worker-{self.workers}"
+        expected = self.phase is Phase.APPROVED and self.left > 0
+        started = self.run(store.get().start, self.key, holder)
+        assert (started is not None) is expected
         if expected:
-            self.status, self.owner, self.lease_ends = Status.RUNNING, self.workers, until
-            self.runs.append(self.workers)
+            self.phase = Phase.RUNNING
+            self.owner = holder
+            self.left = LEASE
+            self.runs.append(holder)
 
     @rule(number=st.integers(1, 5))
     def renew(self, number: int) -> None:
-        until = self.now + timedelta(seconds=LEASE)
-        expected = self.status == Status.RUNNING and self.owner == number
-        assert self.row.renew(f"worker-{number}", until) is expected
-        if expected:
-            self.lease_ends = until
+        holder = f"worker-{number}"
+        renewed = self.run(store.get().renew, self.key, holder)
+        assert (renewed is not None) is (self.owner == holder)
+        if renewed is not None and self.phase is Phase.RUNNING:
+            self.left = LEASE
 
-    @rule(number=st.integers(1, 5), event=st.sampled_from([*ENDS]))
-    def end(self, number: int, event: Event) -> None:
-        can_end = self.status in (Status.RUNNING, Status.LOST) and self.owner == number
-        outcome: Any = {"content": [{"type": "text", "text": f"by {number}"}]}
-        if event is Event.FAIL:
-            outcome = f"failed by {number}"
-        stored = self.row.end(f"worker-{number}", event, outcome, is_error=event is Event.FAIL)
-        assert stored is can_end
+    @rule(number=st.integers(1, 5))
+    def end(self, number: int) -> None:
+        holder = f"worker-{number}"
+        can_end = self.phase is Phase.RUNNING and self.owner == holder
+        try:
+            change = store.get().change
+            changed = self.run(change, self.key, self.complete, holder=holder)
+        except TaskEnded:
+            changed = None
+        assert (changed is not None) is can_end
         if can_end:
-            self.status, self.outcome = ENDS[event], number
+            self.phase = Phase.COMPLETED
+
+    @staticmethod
+    def complete(task: tasks.Task) -> tasks.Task:
+        return tasks.complete(task, RESULT)
 
     @rule()
     def cancel(self) -> None:
-        expected = self.status in (Status.WAITING, Status.APPROVED)
-        assert self.row.cancel() is expected
+        expected = self.phase in OPEN and self.left > 0
+        assert self.run(port.cancel, self.key) is expected
+        self.settle()
         if expected:
-            self.status = Status.CANCELLED
+            is_started = self.phase is Phase.RUNNING
+            self.phase = Phase.STOPPED if is_started else Phase.WITHDRAWN
 
-    @rule(seconds=st.sampled_from([1.0, LEASE - 1, LEASE, LEASE + 1, LIFETIME / 2, LIFETIME]))
+    @rule(seconds=st.sampled_from([5.0, LEASE + 1, rows.LIFETIME / 2, rows.LIFETIME + 1]))
     def pass_time(self, seconds: float) -> None:
-        self.now += timedelta(seconds=seconds)
+        Approval.objects.update(lease_until=F("lease_until") - timedelta(seconds=seconds))
+        self.left -= seconds
 
     @rule()
     def look(self) -> None:
+        Approval.objects.all().settle()
         self.settle()
-        row = self.row.settle()
-        assert row.status == self.status
-        described = str(gate.describe(row, None))
-        if self.outcome is not None:
-            assert f"by {self.outcome}" in described
-        assert ("Nothing was done" in described) == (
-            self.status in (Status.WAITING, Status.DECLINED, Status.EXPIRED, Status.CANCELLED)
-        )
+        row = self.row
+        assert row.phase == self.phase
+        described = str(answers.describe(row, None))
+        assert ("Nothing was done" in described) == (not self.runs and row.phase != Phase.APPROVED)
 
     @rule()
-    @precondition(lambda self: self.status in OPEN and not self.is_due())
+    @precondition(lambda self: self.phase in OPEN and self.left > 0)
     def call_again(self) -> None:
-        row, is_new = Approval.objects.find_or_add(new_row())
-        assert (row.pk, is_new) == (self.row.pk, False)
+        assert self.run(rows.hold) == (self.key, False)
 
     @invariant()
     def it_runs_at_most_once_and_only_after_a_decision(self) -> None:
@@ -196,8 +182,9 @@ class ApprovalMachine(RuleBasedStateMachine):
     @invariant()
     def the_decision_is_kept(self) -> None:
         if Approval.objects.exists():
-            assert self.row.decided_by == self.decided_by
-            assert (self.row.decided_at is not None) == bool(self.decided_by)
+            row = self.row
+            assert row.decided_by == self.decided_by
+            assert (row.decided_at is not None) == bool(self.decided_by)
 
 
 @pytest.mark.django_db

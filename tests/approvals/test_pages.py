@@ -13,14 +13,22 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 from django.core.checks import run_checks
 from django.core.management import call_command
+from django.db import transaction
 from django.http import HttpResponse
 from django.urls import path, reverse
 from django.utils import timezone
 
-from django_mcp import Server
-from django_mcp.approvals import runner
-from django_mcp.approvals.life_cycle import Event, Status
-from django_mcp.approvals.models import Approval
+from django_mcp import ConfigurationError, Server, registry
+from django_mcp.approvals import decisions
+from django_mcp.approvals.models import (
+    PHASES,
+    STARTED,
+    UNSTARTED,
+    Approval,
+    Decision,
+    Phase,
+)
+from django_mcp.protocol.tasks import Status
 from django_mcp.testing import Client, SyncClient
 from django_mcp.transports.http import shutdown
 from tests.approvals.till import (
@@ -91,7 +99,7 @@ def test_caller_sees_the_own_call_but_cannot_decide(key: str, ann: User) -> None
     assert [each.pk for each in listed.context["own"]] == [key]
     assert not listed.context["approvals"]
     browser_of(ann).post(page_of(key), decision(key))
-    assert Approval.objects.get().status == Status.WAITING
+    assert Approval.objects.get().phase == Phase.WAITING
     assert carried_out == []
 
 
@@ -103,12 +111,18 @@ def test_decided_call_shows_who_decided(key: str, bob: User, ann: User) -> None:
     assert "Fine &lt;script&gt;" in page
 
 
-@pytest.mark.parametrize("status", [each for each in Status if each != Status.WAITING])
-def test_page_of_every_status_is_shown(status: Status, key: str, bob: User) -> None:
-    later = timezone.now() + timedelta(seconds=60)
-    Approval.objects.update(status=status, lease_until=later, is_error=True)
+@pytest.mark.parametrize("is_started", [False, True])
+@pytest.mark.parametrize("status", [status for status in Status if status is not Status.HELD])
+def test_page_of_every_phase_is_shown(
+    status: Status, is_started: bool, key: str, bob: User
+) -> None:
+    phases = STARTED if is_started else UNSTARTED
+    if status not in phases:
+        pytest.skip("no such phase")
+    started_at = timezone.now() if is_started else None
+    Approval.objects.update(status=status, started_at=started_at)
     page = browser_of(bob).get(page_of(key))
-    assert Approval.objects.get().get_status_display() in page.text
+    assert str(PHASES[phases[status]]) in page.text
     assert not page.context["can_decide"]
 
 
@@ -120,7 +134,7 @@ def test_arguments_that_cannot_be_decrypted_cannot_be_approved_unseen(
     assert "cannot be decrypted" in page.text
     browser_of(bob).post(page_of(key), decision(key))
     row = Approval.objects.get()
-    assert row.status == Status.FAILED
+    assert row.phase == Phase.FAILED
     assert carried_out == []
 
 
@@ -143,7 +157,7 @@ def test_pages_need_a_login(key: str) -> None:
             assert response.status_code in (302, 405)
             if response.status_code == 302:
                 assert response.headers["location"].startswith("/login/")
-    assert Approval.objects.get().status == Status.WAITING
+    assert Approval.objects.get().phase == Phase.WAITING
 
 
 def test_call_of_somebody_else_does_not_exist_without_the_permission(key: str, eve: User) -> None:
@@ -165,7 +179,7 @@ def test_permission_is_checked_when_the_decision_is_made(key: str, bob: User) ->
     assert browser.get(page_of(key)).context["can_decide"]
     bob.user_permissions.clear()
     assert browser.post(page_of(key), form).status_code == 404
-    assert Approval.objects.get().status == Status.WAITING
+    assert Approval.objects.get().phase == Phase.WAITING
 
 
 def test_caller_cannot_approve_under_four_eyes(server: Server, bob: User) -> None:
@@ -175,14 +189,14 @@ def test_caller_cannot_approve_under_four_eyes(server: Server, bob: User) -> Non
     assert "Somebody else has to decide" in page.text
     for choice in ("approve", "decline"):
         browser_of(bob).post(page_of(key), decision(key, choice))
-    assert Approval.objects.get().status == Status.WAITING
+    assert Approval.objects.get().phase == Phase.WAITING
 
     root = User.objects.create_superuser("root")
     key = waiting(server, root, "pay_safely")
     browser_of(root).post(page_of(key), decision(key))
-    assert Approval.objects.get(pk=key).status == Status.WAITING
+    assert Approval.objects.get(pk=key).phase == Phase.WAITING
     browser_of(bob).post(page_of(key), decision(key))
-    assert Approval.objects.get(pk=key).status == Status.COMPLETED
+    assert Approval.objects.get(pk=key).phase == Phase.COMPLETED
 
 
 def test_caller_with_the_permission_may_approve_without_four_eyes(
@@ -190,7 +204,7 @@ def test_caller_with_the_permission_may_approve_without_four_eyes(
 ) -> None:
     key = waiting(server, bob, "pay")
     browser_of(bob).post(page_of(key), decision(key))
-    assert Approval.objects.get().status == Status.COMPLETED
+    assert Approval.objects.get().phase == Phase.COMPLETED
     assert carried_out == [7]
 
 
@@ -200,7 +214,7 @@ def test_page_of_a_client_is_for_its_own_user_only(key: str, ann: User, bob: Use
     assert browser_of(bob).get(own).status_code == 404
     assert browser_of(bob).post(own, decision(key)).status_code == 404
     assert browser_of(ann).get(own).status_code == 200
-    assert Approval.objects.get().status == Status.WAITING
+    assert Approval.objects.get().phase == Phase.WAITING
 
 
 def test_status_of_somebody_elses_call_is_the_same_as_of_an_unknown_one(
@@ -228,14 +242,14 @@ def test_foreign_page_cannot_decide(key: str, bob: User) -> None:
     foreign = {"origin": "https://evil.example"}
     assert browser.post(page_of(key), decision(key), headers=foreign).status_code == 403
     assert browser.post(page_of(key), decision(key)).status_code == 403
-    assert Approval.objects.get().status == Status.WAITING
+    assert Approval.objects.get().phase == Phase.WAITING
     page = browser.get(page_of(key))
     found = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page.text)
     assert found is not None
     assert page.headers["x-frame-options"] == "DENY"
     assert "no-store" in page.headers["cache-control"]
     browser.post(page_of(key), decision(key, csrfmiddlewaretoken=found[1]))
-    assert Approval.objects.get().status == Status.COMPLETED
+    assert Approval.objects.get().phase == Phase.COMPLETED
 
 
 def test_csrf_is_checked_without_the_middleware_of_the_site(
@@ -244,7 +258,7 @@ def test_csrf_is_checked_without_the_middleware_of_the_site(
     settings.MIDDLEWARE = [each for each in settings.MIDDLEWARE if "Csrf" not in each]
     browser = browser_of(bob, enforce_csrf_checks=True)
     assert browser.post(page_of(key), decision(key)).status_code == 403
-    assert Approval.objects.get().status == Status.WAITING
+    assert Approval.objects.get().phase == Phase.WAITING
 
 
 @pytest.mark.parametrize(
@@ -256,18 +270,18 @@ def test_form_that_the_page_did_not_make_decides_nothing(
     response = browser_of(bob).post(page_of(key), decision(key, **wrong))
     assert response.status_code == 200
     assert response.context["form"].errors
-    assert Approval.objects.get().status == Status.WAITING
+    assert Approval.objects.get().phase == Phase.WAITING
 
 
 def test_reading_a_page_decides_nothing(key: str, bob: User) -> None:
     browser_of(bob).get(page_of(key), decision(key))
-    assert Approval.objects.get().status == Status.WAITING
+    assert Approval.objects.get().phase == Phase.WAITING
 
 
 def test_comment_is_bounded(key: str, bob: User) -> None:
     response = browser_of(bob).post(page_of(key), decision(key, comment="x" * 1001))
     assert response.context["form"].errors
-    assert Approval.objects.get().status == Status.WAITING
+    assert Approval.objects.get().phase == Phase.WAITING
 
 
 @pytest.mark.parametrize("first", ["approve", "decline"])
@@ -289,15 +303,15 @@ def test_changed_arguments_do_not_run(key: str, server: Server, ann: User, bob: 
     assert "cannot be decrypted" in browser_of(bob).get(page_of(key)).text
     browser_of(bob).post(page_of(key), decision(key))
     row = Approval.objects.get(pk=key)
-    assert row.status == Status.FAILED
-    assert "could not be verified" in row.stored_outcome()
+    assert row.phase == Phase.FAILED
+    assert "could not be verified" in str(row.stored_outcome())
     assert carried_out == []
 
 
 def test_call_of_another_tool_is_not_stored_in_a_row(key: str, bob: User) -> None:
     Approval.objects.update(tool="fail")
     browser_of(bob).post(page_of(key), decision(key))
-    assert Approval.objects.get().status == Status.FAILED
+    assert Approval.objects.get().phase == Phase.FAILED
     assert carried_out == []
 
 
@@ -305,29 +319,30 @@ def test_call_of_another_tool_is_not_stored_in_a_row(key: str, bob: User) -> Non
 
 
 def test_approved_call_that_was_not_started_can_be_started_on_the_page(key: str, bob: User) -> None:
-    Approval.objects.get().decide(bob, Event.APPROVE, where="page")
+    Approval.objects.get().decide(bob, Decision.APPROVE, where="page")
+    assert "Carry it out" not in browser_of(bob).get(page_of(key)).text
+    Approval.objects.update(decided_at=timezone.now() - timedelta(seconds=11))
     page = browser_of(bob).get(page_of(key))
     assert "Carry it out" in page.text
     form = {"run": "1", "digest": Approval.objects.get().digest}
     browser_of(bob).post(page_of(key), form)
     browser_of(bob).post(page_of(key), form)
-    assert Approval.objects.get().status == Status.COMPLETED
+    assert Approval.objects.get().phase == Phase.COMPLETED
     assert carried_out == [7]
 
 
 def test_call_is_not_started_on_the_page_before_it_was_approved(key: str, ann: User) -> None:
     browser_of(ann).post(page_of(key), {"run": "1", "digest": Approval.objects.get().digest})
-    assert Approval.objects.get().status == Status.WAITING
+    assert Approval.objects.get().phase == Phase.WAITING
     assert carried_out == []
 
 
 def test_page_does_not_wait_for_a_long_run(
-    server: Server, ann: User, bob: User, monkeypatch: pytest.MonkeyPatch
+    server: Server, ann: User, bob: User, threads_of_decisions: Any
 ) -> None:
-    import threading
-
-    monkeypatch.setattr(runner, "JOIN_TIMEOUT", 0.05)
-    release, done = threading.Event(), threading.Event()
+    threads_of_decisions()
+    release = threading.Event()
+    done = threading.Event()
 
     @server.tool(approval=PERMISSION)
     def slow() -> str:
@@ -338,20 +353,22 @@ def test_page_does_not_wait_for_a_long_run(
     with SyncClient(server, user=ann) as client:
         key = id_of(client.call_tool("slow"))
         browser_of(bob).post(page_of(key), decision(key))
-        assert Approval.objects.get().status == Status.RUNNING
+        assert Approval.objects.get().phase in (Phase.APPROVED, Phase.RUNNING)
+        assert "The call is being carried out." in browser_of(bob).get(page_of(key)).text
         release.set()
         for _ in range(500):
-            if Approval.objects.get().status == Status.COMPLETED:
+            if Approval.objects.get().phase == Phase.COMPLETED:
                 break
             done.wait(0.02)
         assert text_of(client.call_tool("approval_status", {"id": key})) == "Done"
 
 
 async def test_process_that_stops_waits_for_an_approved_call(
-    server: Server, ann: User, bob: User, monkeypatch: pytest.MonkeyPatch
+    server: Server, ann: User, bob: User, threads_of_decisions: Any
 ) -> None:
-    monkeypatch.setattr(runner, "JOIN_TIMEOUT", 0.05)
-    released, begun = threading.Event(), threading.Event()
+    threads_of_decisions()
+    released = threading.Event()
+    begun = threading.Event()
 
     @server.tool(approval=PERMISSION)
     def slow() -> str:
@@ -378,18 +395,14 @@ async def test_process_that_stops_waits_for_an_approved_call(
         process.withdraw()
 
     assert not is_stopped
-    assert (await Approval.objects.aget()).status == Status.COMPLETED
+    assert (await Approval.objects.aget()).phase == Phase.COMPLETED
 
 
 def test_decision_within_a_transaction_runs_after_its_commit(
     key: str, bob: User, settings: Any
 ) -> None:
-    from django.db import transaction
-
-    from django_mcp.approvals import gate
-
     with transaction.atomic():
-        assert gate.decide(Approval.objects.get(), bob, Event.APPROVE, where="page")
+        assert decisions.decide(Approval.objects.get(), bob, Decision.APPROVE, where="page")
         assert carried_out == []
     assert carried_out == [7]
 
@@ -440,7 +453,7 @@ def test_waiting_call_is_not_deleted(key: str, configure: Any) -> None:
     configure(APPROVAL_RETENTION=1)
     Approval.objects.update(updated_at=timezone.now() - timedelta(days=1000))
     call_command("mcp_prune")
-    assert Approval.objects.get().status == Status.WAITING
+    assert Approval.objects.get().phase == Phase.WAITING
 
 
 def test_decision_outlives_its_people(key: str, ann: User, bob: User) -> None:
@@ -477,6 +490,15 @@ def test_missing_app_is_reported(settings: Any) -> None:
     settings.INSTALLED_APPS = apps
     assert "django_mcp.E011" in found("django_mcp.")
     assert found() == []
+
+
+async def test_server_does_not_start_without_the_app(
+    server: Server, ann: User, settings: Any
+) -> None:
+    apps = [each for each in settings.INSTALLED_APPS if not each.endswith("approvals")]
+    settings.INSTALLED_APPS = apps
+    with pytest.raises(ConfigurationError, match='add "django_mcp.approvals" to INSTALLED_APPS'):
+        registry.configure(server)
 
 
 def test_migrations_are_complete() -> None:

@@ -13,15 +13,17 @@ from subprocess import PIPE, Popen
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.db import connections
 from django.utils import timezone
 from pytest_django import DjangoDbBlocker
 
-from django_mcp.approvals import gate
-from django_mcp.approvals.life_cycle import Event, Status
-from django_mcp.approvals.models import Approval
-from django_mcp.frame.session import address
-from tests.approvals.worker import PERMISSION, approver
+from django_mcp.approvals import answers
+from django_mcp.approvals.models import Approval, Decision, Phase
+from django_mcp.models import McpTask
+from django_mcp.tasks import store
+from tests.approvals import rows
+from tests.approvals.worker import approver
 from tests.databases import available, scratch_database
 from tests.waiting import wait_until
 
@@ -37,7 +39,7 @@ class Router:
     alias = ""
 
     def db_for_read(self, model: Any, **_: Any) -> str | None:
-        return self.alias if model is Approval else None
+        return self.alias if model in (Approval, McpTask) else None
 
     db_for_write = db_for_read
 
@@ -68,39 +70,14 @@ def database(migrated: str, settings: Any) -> str:
     return migrated
 
 
-def new_row(number: int = 0, *, amount: int = 7) -> Approval:
-    now = timezone.now()
-    row = Approval(
-        id=f"{number:022}",
-        server="till",
-        tool="pay",
-        title="Pay",
-        version="2026-07-28",
-        principal="jwt:ann",
-        owner=address("ann"),
-        caller=address("ann"),
-        permission=PERMISSION,
-        created_at=now,
-        updated_at=now,
-        expires_at=now + timedelta(hours=1),
-    )
-    arguments = {"amount": amount}
-    row.store_call(
-        {
-            "id": 1,
-            "params": {"name": "pay", "arguments": arguments},
-            "principal": ["jwt", "ann", [], {}],
-            "user_key": "",
-            "endpoint": "",
-            "path_params": {},
-            "client_info": {},
-            "client_capabilities": {},
-            "language": "en",
-            "session_id": None,
-            "changed": {"assigns": {}, "private": {}},
-        }
-    )
-    return row
+def hold() -> str:
+    """The id of a call that waits."""
+    key, _ = async_to_sync(rows.hold)()
+    return key
+
+
+def start(key: str, holder: str) -> bool:
+    return async_to_sync(store.get().start)(key, holder) is not None
 
 
 def at_once(function: Callable[[int], Any]) -> list[Any]:
@@ -127,49 +104,48 @@ def at_once(function: Callable[[int], Any]) -> list[Any]:
 
 
 def test_one_of_several_decisions_counts(database: str) -> None:
-    new_row().save()
+    hold()
 
     def decide(number: int) -> Any:
-        event = Event.APPROVE if number % 2 else Event.DECLINE
-        row = Approval.objects.get()
-        is_first = row.decide(approver(f"user-{number}"), event, where="page")
-        return (event, f"user-{number}") if is_first else None
+        decision = Decision.APPROVE if number % 2 else Decision.DECLINE
+        changed = Approval.objects.get().decide(approver(f"user-{number}"), decision, where="page")
+        return None if changed is None else (decision, f"user-{number}")
 
-    won = [each for each in at_once(decide) if each is not None]
+    won = [outcome for outcome in at_once(decide) if outcome is not None]
     assert len(won) == 1
     row = Approval.objects.get()
-    event, name = won[0]
+    decision, name = won[0]
     assert row.decided_by == name
-    assert row.status == {Event.APPROVE: "approved", Event.DECLINE: "declined"}[event]
+    phases = {Decision.APPROVE: Phase.APPROVED, Decision.DECLINE: Phase.DECLINED}
+    assert row.phase == phases[decision]
 
 
 def test_one_of_several_workers_starts_the_call(database: str) -> None:
-    new_row().save()
-    Approval.objects.get().decide(approver(), Event.APPROVE, where="page")
-    until = timezone.now() + timedelta(seconds=60)
-    started = at_once(lambda number: Approval.objects.get().start(f"worker-{number}", until))
+    key = hold()
+    Approval.objects.get().decide(approver(), Decision.APPROVE, where="page")
+    started = at_once(lambda number: start(key, f"worker-{number}"))
     assert started.count(True) == 1
 
 
 def test_decision_and_expiry_exclude_each_other(database: str) -> None:
-    row = new_row()
-    row.expires_at = timezone.now()
-    row.save()
+    hold()
+    Approval.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
 
     def act(number: int) -> bool:
         if number % 2:
-            return bool(Approval.objects.get().decide(approver(), Event.APPROVE, where="page"))
+            changed = Approval.objects.get().decide(approver(), Decision.APPROVE, where="page")
+            return changed is not None
         Approval.objects.all().settle()
         return False
 
     assert at_once(act).count(True) == 0
-    assert Approval.objects.get().status == Status.EXPIRED
+    assert Approval.objects.get().phase == Phase.EXPIRED
 
 
 def test_same_call_at_the_same_time_is_stored_once(database: str) -> None:
-    found = at_once(lambda number: Approval.objects.find_or_add(new_row(number)))
-    assert [is_new for _, is_new in found].count(True) == 1
-    assert len({row.pk for row, _ in found}) == 1
+    stored = at_once(lambda number: async_to_sync(rows.hold)())
+    assert [is_new for _, is_new in stored].count(True) == 1
+    assert len({key for key, _ in stored}) == 1
     assert Approval.objects.count() == 1
 
 
@@ -207,38 +183,37 @@ def go(process: Popen[str]) -> None:
 
 
 def test_approved_call_runs_once_after_a_crash_before_its_run(database: str, file: Path) -> None:
-    row = new_row()
-    row.save()
-    with worker(database, file, "approve", row.pk) as crashing:
+    key = hold()
+    with worker(database, file, "approve", key) as crashing:
         go(crashing)
         assert crashing.wait(60) == -9
-    assert Approval.objects.get().status == Status.APPROVED
+    assert Approval.objects.get().phase == Phase.APPROVED
     assert not file.exists()
-    with worker(database, file, "run", row.pk) as one, worker(database, file, "run", row.pk) as two:
+    with worker(database, file, "run", key) as one, worker(database, file, "run", key) as two:
         go(one)
         go(two)
         assert {read_line(one), read_line(two)} <= {"completed", "running"}
     assert file.read_text() == "paid 7\n"
-    assert Approval.objects.get().status == Status.COMPLETED
+    assert Approval.objects.get().phase == Phase.COMPLETED
 
 
 @pytest.mark.nightly
 def test_call_whose_worker_was_killed_is_lost_and_not_repeated(database: str, file: Path) -> None:
-    row = new_row()
-    row.save()
-    row.decide(approver(), Event.APPROVE, where="page")
-    with worker(database, file, "hang", row.pk) as hanging:
+    key = hold()
+    Approval.objects.get().decide(approver(), Decision.APPROVE, where="page")
+    with worker(database, file, "hang", key) as hanging:
         go(hanging)
         wait_until(lambda: file.exists() and file.read_text(), "The tool is called")
         hanging.kill()
         hanging.wait(60)
-    assert Approval.objects.get().status == Status.RUNNING
-    Approval.objects.update(lease_until=timezone.now())
+    assert Approval.objects.get().phase == Phase.RUNNING
+    Approval.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
     for _ in range(2):
-        with worker(database, file, "run", row.pk) as late:
+        with worker(database, file, "run", key) as late:
             go(late)
-            assert read_line(late) in ("running", "lost")
-        settled = Approval.objects.get().settle()
-        assert settled.status == Status.LOST
-        assert "may have been carried out or not" in str(gate.describe(settled, None))
+            assert read_line(late) in ("running", "failed")
+        Approval.objects.all().settle()
+        row = Approval.objects.get()
+        assert row.is_unknown
+        assert "may have been carried out or not" in str(answers.describe(row, None))
     assert file.read_text() == "paid 7\n"

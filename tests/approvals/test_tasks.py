@@ -9,15 +9,13 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 
-from django_mcp import Server
-from django_mcp.approvals import gate, runner
-from django_mcp.approvals.life_cycle import Status
-from django_mcp.approvals.models import Approval
-from django_mcp.runtime.store_operations import StoreUnavailable
-from django_mcp.stores import retries
+from django_mcp import McpError, Server
+from django_mcp.approvals.models import Approval, Phase
+from django_mcp.tasks import execution
+from django_mcp.tasks.runners.base import Runner
 from django_mcp.testing import Client
 from tests import waiting
-from tests.approvals.till import browser_of, carried_out, decision, page_of, released, text_of
+from tests.approvals.till import browser_of, carried_out, decision, page_of, text_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -57,39 +55,11 @@ async def until(client: Client, task: str, *statuses: str) -> dict[str, Any]:
     return await waiting.until(poll, f"The task is {statuses}")
 
 
-async def waiting_row(*, held: bool = False) -> Approval:
-    """The row of the call, as soon as it is there; ``held``: as soon as its task waits."""
-    rows = Approval.objects.exclude(lease_until=None) if held else Approval.objects.all()
-    return await waiting.until(rows.afirst, "There is a row")
-
-
 async def decide(key: str, who: User, choice: str) -> None:
     def post() -> None:
         browser_of(who).post(page_of(key), decision(key, choice))
 
     await sync_to_async(post)()
-
-
-async def test_task_goes_on_waiting_while_the_database_is_away(
-    server: Server, ann: User, bob: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run, failed = retries.run_retried, list[str]()
-
-    async def fail_twice(function: Any, *args: Any) -> Any:
-        if function.__name__ == "still_waits" and len(failed) < 2:
-            failed.append(function.__name__)
-            raise StoreUnavailable
-        return await run(function, *args)
-
-    monkeypatch.setattr(gate, "run_retried", fail_twice)
-    async with client_of(server, SESSION, ann) as client:
-        task = await create(client)
-        row = await waiting_row()
-        async with asyncio.timeout(60):
-            while len(failed) < 2:
-                await asyncio.sleep(0.01)
-        await decide(row.pk, bob, "approve")
-        assert (await until(client, task, "completed", "failed"))["status"] == "completed"
 
 
 @BOTH
@@ -99,13 +69,10 @@ async def test_task_ends_with_the_result_of_the_decision(
 ) -> None:
     async with client_of(server, version, ann) as client:
         task = await create(client)
-        row = await waiting_row()
-        async with asyncio.timeout(60):
-            while "approval" not in (found := await get(client, task)).get("statusMessage", ""):
-                await asyncio.sleep(0.02)
-        assert found["status"] == "working"
-        assert page_of(row.pk) in found["statusMessage"]
-        await decide(row.pk, bob, choice)
+        waiting = await get(client, task)
+        assert waiting["status"] == "working"
+        assert page_of(task) in waiting["statusMessage"]
+        await decide(task, bob, choice)
         ended = await until(client, task, "completed", "failed")
         if version == SESSION:
             result = await client.request("tasks/result", {"taskId": task})
@@ -116,25 +83,64 @@ async def test_task_ends_with_the_result_of_the_decision(
 
 
 @BOTH
+async def test_client_that_waits_for_the_result_receives_it(
+    version: str, server: Server, ann: User, bob: User
+) -> None:
+    if version == STATELESS:
+        pytest.skip("tasks/result is a method of sessions")
+    async with client_of(server, version, ann) as client:
+        task = await create(client)
+        waiting = asyncio.create_task(client.request("tasks/result", {"taskId": task}))
+        await asyncio.sleep(0.1)
+        assert not waiting.done()
+        await decide(task, bob, "approve")
+        assert text_of(await waiting) == "Paid 7"
+
+
+async def test_task_waits_without_its_process(server: Server, ann: User, bob: User) -> None:
+    async with client_of(server, STATELESS, ann) as client:
+        task = await create(client)
+    await decide(task, bob, "approve")
+    async with client_of(server, STATELESS, ann) as client:
+        ended = await until(client, task, "completed", "failed")
+    assert text_of(ended["result"]) == "Paid 7"
+
+
+@BOTH
+async def test_task_on_which_nobody_decides_ends_with_a_result_that_says_so(
+    version: str, server: Server, ann: User, configure: Any
+) -> None:
+    configure(BASE_URL="https://till.example", APPROVAL_LIFETIME=0.3)
+    async with client_of(server, version, ann) as client:
+        task = await create(client)
+        await until(client, task, "completed", "failed")
+        if version == SESSION:
+            result = await client.request("tasks/result", {"taskId": task})
+        else:
+            result = (await get(client, task))["result"]
+    assert result["isError"]
+    assert "Nobody has approved this call of pay_as_task in time" in text_of(result)
+
+
+@BOTH
 async def test_cancelled_task_withdraws_its_call(
     version: str, server: Server, ann: User, bob: User
 ) -> None:
     async with client_of(server, version, ann) as client:
         task = await create(client)
-        row = await waiting_row()
         await client.request("tasks/cancel", {"taskId": task})
-        async with asyncio.timeout(60):
-            while (await Approval.objects.aget()).status == Status.WAITING:
-                await asyncio.sleep(0.02)
-    await decide(row.pk, bob, "approve")
-    assert (await Approval.objects.aget()).status == Status.CANCELLED
+    await decide(task, bob, "approve")
+    assert (await Approval.objects.aget()).phase == Phase.WITHDRAWN
     assert carried_out == []
 
 
-async def test_approved_task_has_progress_and_input(server: Server, ann: User, bob: User) -> None:
+async def test_approved_task_has_progress_and_input(
+    server: Server, ann: User, bob: User, threads_of_decisions: Any
+) -> None:
+    threads_of_decisions()
     async with client_of(server, STATELESS, ann) as client:
         task = await create(client, "pay_from_drawer")
-        await decide((await waiting_row(held=True)).pk, bob, "approve")
+        await decide(task, bob, "approve")
         waiting = await until(client, task, "input_required")
         content = {"action": "accept", "content": {"number": 3}}
         responses = dict.fromkeys(waiting["inputRequests"], content)
@@ -146,42 +152,106 @@ async def test_approved_task_has_progress_and_input(server: Server, ann: User, b
     assert carried_out == [7]
 
 
-async def test_cancelled_task_stops_its_approved_call(server: Server, ann: User, bob: User) -> None:
+async def test_cancelled_task_stops_its_approved_call(
+    server: Server, ann: User, bob: User, threads_of_decisions: Any
+) -> None:
+    threads_of_decisions()
     async with client_of(server, STATELESS, ann) as client:
         task = await create(client, "pay_slowly")
-        row = await waiting_row(held=True)
-        await decide(row.pk, bob, "approve")
+        await decide(task, bob, "approve")
         async with asyncio.timeout(60):
             while not carried_out:
                 await asyncio.sleep(0.01)
         await client.request("tasks/cancel", {"taskId": task})
-        async with asyncio.timeout(60):
-            while (row := await Approval.objects.aget()).status == Status.RUNNING:
-                await asyncio.sleep(0.01)
-        message = text_of(await client.call_tool("approval_status", {"id": row.pk}))
+        message = text_of(await client.call_tool("approval_status", {"id": task}))
 
-    assert row.status == Status.FAILED
-    assert "cancelled it while it ran" in message
+    assert (await Approval.objects.aget()).phase == Phase.STOPPED
+    assert "was cancelled while it ran" in message
+
+
+submitted: list[str] = []
+
+
+class QueueOfTests(Runner):
+    """Keeps the ids of tasks, as a queue does."""
+
+    async def submit(self, task_id: str) -> None:
+        submitted.append(task_id)
+
+
+class BrokenQueue(Runner):
+    """Fails once."""
+
+    async def submit(self, task_id: str) -> None:
+        submitted.append(task_id)
+        if len(submitted) == 1:
+            raise OSError("The broker is gone")
 
 
 @BOTH
-async def test_task_waits_for_a_run_in_another_process(
-    version: str, server: Server, ann: User, bob: User, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("tool", ["pay_as_task", "pay"])
+async def test_approved_call_is_submitted_to_the_runner_of_the_site(
+    version: str, tool: str, server: Server, ann: User, bob: User, configure: Any
 ) -> None:
-    # The task has not started the call when the process of the page runs it.
-    monkeypatch.setattr(gate, "START_TIMEOUT", 0.0)
-    monkeypatch.setattr(runner, "JOIN_TIMEOUT", 0.0)
-    monkeypatch.setattr(gate, "POLL_INTERVAL", 0.5)
+    submitted.clear()
+    runner = {"BACKEND": f"{__name__}.QueueOfTests"}
+    configure(BASE_URL="https://till.example", TASK_RUNNER=runner)
     async with client_of(server, version, ann) as client:
-        task = await create(client, "pay_slowly")
-        await decide((await waiting_row(held=True)).pk, bob, "approve")
-        async with asyncio.timeout(60):
-            while (await get(client, task)).get("statusMessage") != "A person has decided":
-                await asyncio.sleep(0.01)
-        released.set()
-        ended = await until(client, task, "completed", "failed")
-        if version == SESSION:
-            ended["result"] = await client.request("tasks/result", {"taskId": task})
+        if tool == "pay_as_task":
+            key = await create(client)
+        else:
+            await client.call_tool("pay", {"amount": 7})
+            key = (await Approval.objects.aget()).pk
+        assert submitted == []
+        await decide(key, bob, "approve")
+        assert submitted == [key]
+        assert carried_out == []
+        # In a worker, twice: the queue may deliver a message again.
+        await execution.run(key)
+        await execution.run(key)
 
-    assert text_of(ended["result"]) == "Paid 7"
+    assert (await Approval.objects.aget()).phase == Phase.COMPLETED
     assert carried_out == [7]
+
+
+async def test_approved_call_stays_approved_without_the_broker(
+    server: Server, ann: User, bob: User, configure: Any
+) -> None:
+    submitted.clear()
+    runner = {"BACKEND": f"{__name__}.BrokenQueue"}
+    configure(BASE_URL="https://till.example", TASK_RUNNER=runner)
+    async with client_of(server, STATELESS, ann) as client:
+        task = await create(client)
+        await decide(task, bob, "approve")
+        row = await Approval.objects.aget()
+        assert (row.phase, row.decided_by_name) == (Phase.APPROVED, "bob")
+        configure(BASE_URL="https://till.example")
+        result = await client.call_tool("approval_status", {"id": task})
+
+    assert text_of(result) == "Paid 7"
+
+
+@BOTH
+async def test_invalid_arguments_are_the_error_of_the_task(
+    version: str, server: Server, ann: User
+) -> None:
+    wish = {"task": {"ttl": 60_000}} if version == SESSION else {}
+    params = {"name": "pay_as_task", "arguments": {"amount": "much"}, **wish}
+    async with client_of(server, version, ann) as client:
+        created = await client.request("tools/call", params)
+        task = created["task"]["taskId"] if wish else created["taskId"]
+        await until(client, task, "completed", "failed")
+    assert not await Approval.objects.aexists()
+
+
+@BOTH
+async def test_plain_call_that_waits_is_no_task_of_the_client(
+    version: str, server: Server, ann: User
+) -> None:
+    async with client_of(server, version, ann) as client:
+        await client.call_tool("pay", {"amount": 7})
+        key = (await Approval.objects.aget()).pk
+        with pytest.raises(McpError):
+            await get(client, key)
+        if version == SESSION:
+            assert (await client.request("tasks/list", {}))["tasks"] == []

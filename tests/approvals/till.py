@@ -11,8 +11,8 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client as Browser
 from pydantic import BaseModel
 
-from django_mcp import Frame, Server, registry
-from django_mcp.approvals.models import Approval
+from django_mcp import Approval, Frame, Server, registry
+from django_mcp.approvals import models
 
 PERMISSION = "auth.change_group"
 WAITS = re.compile(r'approval_status with id="([\w-]{22})"')
@@ -43,7 +43,7 @@ def till() -> Server:
         carried_out.append(amount)
         return {"paid": amount, "for": frame.user.username}
 
-    @server.tool(title="Pay out with four eyes", approval=PERMISSION, four_eyes=True)
+    @server.tool(title="Pay out with four eyes", approval=Approval(PERMISSION, four_eyes=True))
     async def pay_safely(amount: int, note: str = "") -> str:
         """Pay out money, after somebody else has approved it."""
         carried_out.append(amount)
@@ -139,5 +139,5 @@ def page_of(key: str) -> str:
 
 def decision(key: str, decision: str = "approve", **changed: Any) -> dict[str, Any]:
     """The form of the page, as a browser sends it."""
-    digest = Approval.objects.get(pk=key).digest
+    digest = models.Approval.objects.get(pk=key).digest
     return {"decision": decision, "comment": "", "digest": digest, **changed}

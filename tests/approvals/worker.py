@@ -57,14 +57,12 @@ def serve(file: Path, *, hangs: bool) -> None:
 def act(action: str, key: str) -> None:
     """Do what the command names."""
     models = import_module("django_mcp.approvals.models")
-    runner = import_module("django_mcp.approvals.runner")
-    life_cycle = import_module("django_mcp.approvals.life_cycle")
     row = models.Approval.objects.get(pk=key)
     if action == "approve":
-        assert row.decide(approver(), life_cycle.Event.APPROVE, where="page")
+        assert row.decide(approver(), models.Decision.APPROVE, where="page")
         os.kill(os.getpid(), signal.SIGKILL)
-    runner.run_in_thread(row)
-    print(models.Approval.objects.get(pk=key).status, flush=True)
+    import_module("django_mcp.tasks.execution").run_in_new_loop(key)
+    print(models.Approval.objects.get(pk=key).phase, flush=True)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,6 @@ FAILED = "The tool failed unexpectedly. The failure has been logged."
 
 async def call(frame: Frame) -> Answer:
     params = frame.message.params
-    server = frame.server
     name = invocation.string_param(params, "name")
     arguments = invocation.object_param(params, "arguments")
     tool = visibility.find_public(frame, ToolComponent.kind, name)
@@ -49,9 +48,10 @@ async def call(frame: Frame) -> Answer:
     if tool.param_headers and frame.exchange.request_headers is not None:
         collected = frame.exchange.request_headers.collected()
         headers.check_params(tool.param_headers, arguments, collected)
+    how = None
     if tool.task_support != "forbidden" or "task" in params:
         how = task_calls.plan(frame, tool)
-        if how is not None:
+        if how is not None and tool.approval is None:
             return await task_calls.answer(frame, how, call)
     try:
         try:
@@ -59,11 +59,29 @@ async def call(frame: Frame) -> Answer:
         except LargeArguments:
             validated = await invocation.validate_large(tool.input, arguments)
     except InvalidArguments as error:
+        if how is not None:
+            return await task_calls.answer(frame, how, call)  # They are the error of the task.
         return _error_result(f"The arguments do not fit: {error}"), frame
     if tool.approval is not None:
-        held = await approval.hold(frame, tool, arguments, validated)
+        proceed = partial(_run_approved, tool, validated)
+        held = await approval.hold(frame, tool, arguments, validated, how, proceed)
         if held is not None:
-            return held, frame
+            return held
+        if how is not None:
+            return await task_calls.answer(frame, how, call)
+    return await _run(tool, validated, frame)
+
+
+async def _run_approved(tool: ToolComponent, validated: Any, frame: Frame) -> Answer:
+    """Run a tool whose caller may have lost the permission for it while a person decided."""
+    if await visibility.find(frame, ToolComponent.kind, tool.key) is not tool:
+        raise InvalidParams(f"Unknown tool: {cut(tool.name)}")
+    return await _run(tool, validated, frame)
+
+
+async def _run(tool: ToolComponent, validated: Any, frame: Frame) -> Answer:
+    server = frame.server
+    name = tool.name
     try:
         # Where nothing reads the result before it is sent, its structure is encoded early.
         encodes = frame.exchange.encodes and not server.middleware

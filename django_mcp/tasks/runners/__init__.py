@@ -16,7 +16,8 @@ from django_mcp.tasks.runners.base import Runner
 @cache
 def get() -> Runner:
     """The runner of this site; raises ImproperlyConfigured."""
-    backend, where = conf.get().task_runner, 'DJANGO_MCP["TASK_RUNNER"]'
+    backend = conf.get().task_runner
+    where = 'DJANGO_MCP["TASK_RUNNER"]'
     try:
         runner = import_string(backend.path)(**backend.options)
     except ImportError as error:
