@@ -23,6 +23,7 @@ from django_mcp.auth.base import Authenticator
 from django_mcp.auth.resource import Resource
 from django_mcp.components import signature
 from django_mcp.components.base import Component, ConfigurationError
+from django_mcp.components.declaration import ViewPermission
 from django_mcp.protocol.revisions import NEWEST
 from django_mcp.runtime.signing import DjangoSigner
 from django_mcp.server.options import ServerOptions
@@ -277,6 +278,8 @@ class Entry:
         permission = self.component.permission
         if not callable(permission):
             return permission or ""
+        if isinstance(permission, ViewPermission):
+            return str(permission)
         module = getattr(permission, "__module__", "")
         return f"{module}.{getattr(permission, '__qualname__', repr(permission))}()"
 

@@ -352,31 +352,31 @@ EVENT_STREAM = {"accept": "text/event-stream"}
 
 def request_headers(server: Server, version: str, message: Any) -> dict[str, str]:
     """The headers by which a client of a stateless revision repeats parts of its message."""
-    found = {"mcp-protocol-version": version}
+    repeated = {"mcp-protocol-version": version}
     if not isinstance(message, dict) or not isinstance(message.get("method"), str):
-        return found
-    found["mcp-method"] = message["method"]
+        return repeated
+    repeated["mcp-method"] = message["method"]
     params = message.get("params")
     params = params if isinstance(params, dict) else {}
     name = params.get(headers.NAME_SOURCES.get(message["method"], ""))
     if isinstance(name, str):
-        found["mcp-name"] = headers.encode_value(name)
-        found |= _argument_headers(server, name, params.get("arguments"))
-    return found
+        repeated["mcp-name"] = headers.encode_value(name)
+        repeated |= _argument_headers(server, name, params.get("arguments"))
+    return repeated
 
 
 def _argument_headers(server: Server, tool: str, arguments: Any) -> dict[str, str]:
     """The headers which repeat arguments, for tools which declare them."""
     component = server.components.find(ToolComponent.kind, tool)
-    found: dict[str, str] = {}
+    repeated: dict[str, str] = {}
     for param in component.param_headers if isinstance(component, ToolComponent) else ():
         value = arguments
         for name in param.path:
             value = value.get(name) if isinstance(value, dict) else None
         if value is not None:
             text = value if isinstance(value, str) else json.dumps(value)
-            found[param.header.decode()] = headers.encode_value(text)
-    return found
+            repeated[param.header.decode()] = headers.encode_value(text)
+    return repeated
 
 
 # Over stdio.

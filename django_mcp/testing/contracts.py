@@ -161,7 +161,8 @@ class SessionStoreContract(_StoreContract[SessionStore]):
         assert await assigns(store, session) == {"seen": "there"}
 
     async def test_sessions_are_isolated_from_each_other(self, store: SessionStore) -> None:
-        first, second = await created(store, 1), await created(store, 2)
+        first = await created(store, 1)
+        second = await created(store, 2)
         await store.update(first.id, [put("mine", 1)])
         assert await store.load(second.id) == second
         await store.delete(first.id)
@@ -319,7 +320,8 @@ class SessionStoreContract(_StoreContract[SessionStore]):
         self, store: SessionStore, clock: Clock
     ) -> None:
         subscribed = {"subscriptions": frozenset({"shop://a"}), "initialized": False}
-        unused, used = await created(store, 1, **subscribed), await created(store, 2, **subscribed)
+        unused = await created(store, 1, **subscribed)
+        used = await created(store, 2, **subscribed)
         for _ in range(3):
             clock.advance(INITIALIZE_TIMEOUT * 0.6)
             await store.touch(used.id)
@@ -578,8 +580,8 @@ class EventStoreContract(_StoreContract[EventStore]):
         await store.append("two", "closed", ["1", "2", "3"])
         await store.close("two", "closed")
         requested = [("one", "a"), ("one", "b"), ("two", "a"), ("two", "b"), ("two", "closed")]
-        found = {("one", "a"): 2, ("one", "b"): 0, ("two", "a"): 1, ("two", "closed"): 3}
-        assert await store.last_of_each(requested) == found
+        numbers = {("one", "a"): 2, ("one", "b"): 0, ("two", "a"): 1, ("two", "closed"): 3}
+        assert await store.last_of_each(requested) == numbers
         many = [("one", f"unknown {number}") for number in range(1200)]
         assert await store.last_of_each([*many, ("one", "a")]) == {("one", "a"): 2}
         assert await store.last_of_each([]) == {}

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.http import Http404
 from rest_framework import permissions
 
-from django_mcp import Server
+from django_mcp import Server, registry
 from django_mcp.testing import ErrorResponse, SyncClient
 
 pytestmark = pytest.mark.django_db
@@ -118,3 +118,8 @@ def test_class_that_reads_the_token_refuses_callers_without_a_token_of_the_api(
     staff: User,
 ) -> None:
     assert not is_allowed(guarded(TokenMayWrite), staff)
+
+
+def test_class_is_named_in_the_list_of_components() -> None:
+    server = guarded(permissions.IsAuthenticated)
+    assert [entry.permission for entry in registry.entries(server)] == ["IsAuthenticated"]

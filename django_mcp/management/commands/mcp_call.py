@@ -139,11 +139,17 @@ def _shown(reply: Reply, *, as_json: bool) -> str:
 
 def _remedy(reply: Reply) -> str:
     """A hint where the component exists but is hidden from the caller."""
-    name, server = reply.frame.message.params.get("name", ""), reply.frame.server
-    called = server.components.find("tool", name) or server.components.find("prompt", name)
+    frame = reply.frame
+    name = frame.message.params.get("name", "")
+    components = frame.server.components
+    called = components.find("tool", name) or components.find("prompt", name)
     if called is None or not (called.permission or called.scopes):
         return ""
-    return " (It is not for everybody: see --user and --scope)"
+    if frame.principal.is_anonymous:
+        return " (It is not for everybody: see --user and --scope)"
+    needs = [f"the permission {called.permission}"] if called.permission else []
+    needs += [f"the scope {scope}" for scope in sorted(called.scopes)]
+    return f" (It needs {' and '.join(needs)}, which {frame.user} does not have)"
 
 
 def _readable(result: dict[str, Any]) -> str:

@@ -59,7 +59,9 @@ def _named(name: str, registered: Sequence[Entry]) -> list[Entry]:
 def _table(found: Iterable[Entry]) -> Iterator[str]:
     rows = [COLUMNS]
     for entry in found:
-        server, item, permission = entry.server, entry.component, entry.permission or "-"
+        server = entry.server
+        item = entry.component
+        permission = str(entry.permission or "-")
         rows.append((server.name, server.path, entry.kind, item.key, permission, item.source))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
