@@ -14,8 +14,7 @@ from typing import Any
 
 import httpx
 
-from tests.processes import ROOT, ServerProcess, server
-from tests.robustness.peer import (
+from tests.by_hand.peer import (
     ACCEPT,
     META,
     NEWEST_SESSION,
@@ -24,6 +23,7 @@ from tests.robustness.peer import (
     Message,
     Response,
 )
+from tests.processes import ROOT, ServerProcess, server
 
 START = 10.0
 ANSWER = 30.0
@@ -44,7 +44,7 @@ def environment(
         described["ROBUSTNESS_LAYER"] = layer
     return {
         **os.environ,
-        "DJANGO_SETTINGS_MODULE": "tests.robustness.site.settings",
+        "DJANGO_SETTINGS_MODULE": "tests.by_hand.site.settings",
         "PYTHONPATH": str(ROOT),
         "ROBUSTNESS_SETTINGS": json.dumps({**stores, **settings}),
         **described,
@@ -231,7 +231,7 @@ async def worker(
     *, database: Any = None, layer: str | None = None, **settings: Any
 ) -> AsyncIterator[Worker]:
     """A uvicorn process, which is killed if the test leaves it running."""
-    command = ["uvicorn", "--port", "{port}", "tests.robustness.site.asgi:application"]
+    command = ["uvicorn", "--port", "{port}", "tests.by_hand.site.asgi:application"]
     described = environment(database=database, layer=layer, **settings)
     served = server(command, environment=described)
     running = await asyncio.to_thread(served.__enter__)

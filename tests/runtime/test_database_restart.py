@@ -14,9 +14,7 @@ import pytest
 
 from django_mcp import Server
 from django_mcp.auth.base import Principal
-from tests.databases import SERVERS, skip, why_not_database
-from tests.memory_stores import Configure
-from tests.robustness.peer import (
+from tests.by_hand.peer import (
     META,
     NEWEST_SESSION,
     STATELESS,
@@ -25,9 +23,13 @@ from tests.robustness.peer import (
     Response,
     text_of,
 )
-from tests.robustness.processes import Worker, environment, request, worker
+from tests.by_hand.processes import Worker, environment, request, worker
+from tests.databases import SERVERS, skip, why_not_database
+from tests.memory_stores import Configure, configure
 from tests.spec import spec
 from tests.waiting import happens
+
+__all__ = ["configure"]
 
 reason = why_not_database("postgresql")
 needs_postgresql = pytest.mark.skipif(reason is not None, reason=str(reason))
@@ -152,7 +154,7 @@ async def site(folder: Path, database: Database, **options: Any) -> AsyncIterato
     age = options.pop("CONN_MAX_AGE", 0)
     settings = {
         "AUTHENTICATORS": [
-            "tests.robustness.site.auth.UserName",
+            "tests.by_hand.site.auth.UserName",
             "django_mcp.auth.django_session.DjangoSessionAuthentication",
             "django_mcp.auth.anonymous.AnonymousAuthentication",
         ],
@@ -224,7 +226,7 @@ async def test_permission_or_middleware_after_a_restart_works(
 
 @needs_postgresql
 async def test_frame_processor_after_a_restart_works(tmp_path: Path, database: Database) -> None:
-    processors = ["tests.robustness.site.database.count_users"]
+    processors = ["tests.by_hand.site.database.count_users"]
     async with site(tmp_path, database, FRAME_PROCESSORS=processors) as server:
         assert text_of((await tool(server, "public")).result) == "done"
         await restarted(database)

@@ -4,7 +4,7 @@ import os
 
 from django.core.asgi import get_asgi_application
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.robustness.site.settings")
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.by_hand.site.settings")
 pages = get_asgi_application()
 
 from django_mcp.routing import mount  # noqa: E402 - Django is set up first.

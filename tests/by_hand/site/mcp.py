@@ -13,7 +13,7 @@ from typing import Any
 
 from django_mcp import Frame, prompt, tool
 from django_mcp.management.commands import mcp_stdio
-from tests.robustness.site.database import guarded
+from tests.by_hand.site.database import guarded
 
 __all__ = ["guarded"]
 

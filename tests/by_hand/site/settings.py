@@ -6,13 +6,13 @@ import os
 SECRET_KEY = "robustness"
 DEBUG = False
 ALLOWED_HOSTS = ["127.0.0.1", "localhost"]
-ROOT_URLCONF = "tests.robustness.site.urls"
+ROOT_URLCONF = "tests.by_hand.site.urls"
 INSTALLED_APPS = [
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django_mcp",
-    "tests.robustness.site",
+    "tests.by_hand.site",
 ]
 DATABASES = {
     "default": json.loads(os.environ["ROBUSTNESS_DATABASE"])

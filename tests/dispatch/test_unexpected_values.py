@@ -1,0 +1,114 @@
+"""Values that are valid JSON, and that nobody expects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from django_mcp import Frame, Server, routing
+from tests.by_hand.peer import (
+    FORM,
+    NEWEST_SESSION,
+    STATELESS,
+    Peer,
+    outcome,
+    text_of,
+)
+from tests.by_hand.shop import ELICITS, peer_of, shop
+from tests.memory_stores import Configure
+
+
+async def test_request_state_means_nothing_in_a_session(configure: Configure) -> None:
+    configure(REQUEST_STATE_SINGLE_USE=True)
+    peer = await peer_of(shop())
+
+    for state in (5, "text", "text"):
+        response = await peer.tool("add", requestState=state)
+        assert text_of(response.result) == "0"
+
+
+@pytest.mark.parametrize("method", ["tools/list", "server/discover"])
+async def test_request_state_means_nothing_to_a_method_that_never_asks(method: str) -> None:
+    peer = Peer(shop())
+
+    response = await peer.send(peer.request(method, {"requestState": "text"}))
+
+    assert "result" in response.answer
+
+
+async def test_progress_with_an_enormous_total_fails_no_handler() -> None:
+    server = Server("shop")
+
+    @server.tool
+    async def count(frame: Frame) -> str:
+        frame.client.progress(1, total=10**400)
+        frame.client.progress(10**400)
+        return "done"
+
+    response = await Peer(server).tool("count", _meta={"progressToken": "p"})
+
+    assert text_of(response.result) == "done"
+
+
+@pytest.mark.parametrize("version", [STATELESS, NEWEST_SESSION])
+async def test_capability_that_is_no_object_is_rejected_or_ignored(version: str) -> None:
+    server = Server("shop")
+
+    @server.tool(requests_input=True)
+    async def ask(frame: Frame) -> str:
+        answer = await frame.client.aelicit("Sure?", FORM)
+        return str(answer.action)
+
+    peer = Peer(server, version, capabilities={**ELICITS, "sampling": 5})
+    if version == STATELESS:
+        answer = (await peer.tool("ask")).answer
+        works = "input_required" in str(answer)
+    else:
+        answer = (await peer.initialize(ready=False)).answer
+        works = "result" in answer
+        if works:
+            await peer.notify("notifications/initialized")
+            async with peer.open(peer.call("ask")) as exchange:
+                answer = await exchange.message()
+                works = answer.get("method") == "elicitation/create"
+
+    assert works or answer.get("error", {}).get("code") == -32602, answer
+
+
+async def test_unexpected_error_of_the_old_transport_is_json(configure: Configure) -> None:
+    class Broken:
+        async def authenticate(self, scope: Any, /) -> Any:
+            raise RuntimeError("The database is away")
+
+    configure(HTTP_SSE=True)
+    server = Server("shop", authenticators=[Broken()])
+    path, application = next(
+        item for item in routing.endpoints(server).items() if item[0].endswith("/sse")
+    )
+    peer = Peer(server, "2024-11-05", application=application, path=path)
+
+    response = await peer.send(method="GET")
+
+    assert response.raised is None
+    assert response.status == 500
+    assert response.header("content-type") == "application/json"
+
+
+async def test_early_cancellations_of_one_session_push_out_none_of_another() -> None:
+    server = Server("shop")
+    began: list[int] = []
+
+    @server.tool
+    async def work() -> str:
+        began.append(1)
+        return "done"
+
+    one, other = await peer_of(server), await peer_of(server)
+    await one.notify("notifications/cancelled", requestId=77)
+    for number in range(1001):
+        await other.notify("notifications/cancelled", requestId=number)
+    async with one.open(one.call("work", id=77)) as exchange:
+        await outcome(exchange.whole(2))
+
+    assert began == [], "The cancelled request ran"

@@ -1,0 +1,172 @@
+"""What is remembered of requests and clients is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import re
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from django_mcp import Frame, Server
+from tests.by_hand.costs import MEGABYTE, session
+from tests.by_hand.peer import (
+    META,
+    NEWEST_SESSION,
+    STATELESS,
+    Message,
+    Peer,
+    encoded,
+)
+from tests.spec import spec
+
+
+@contextmanager
+def small_growth(bytes_: int) -> Iterator[None]:
+    """Fails when more than this stays in memory after the block."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        yield
+        gc.collect()
+        grown = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert grown < bytes_, f"{grown} bytes are kept"
+
+
+LONG = 100_000
+
+
+async def test_cancelled_ids_of_any_length_are_not_remembered() -> None:
+    peer = await session(NEWEST_SESSION)
+    with small_growth(MEGABYTE):
+        for number in range(30):
+            await peer.notify("notifications/cancelled", requestId=f"{number}" + "x" * LONG)
+
+
+async def test_session_ids_of_any_length_are_not_remembered() -> None:
+    peer = await session(NEWEST_SESSION)
+    with small_growth(MEGABYTE):
+        for number in range(30):
+            peer.session = f"{number}" + "x" * LONG
+            assert (await peer.send(peer.request("ping"))).status == 404
+
+
+@spec("cost-13")
+async def test_listen_stream_keeps_nothing_of_its_request_but_what_it_needs() -> None:
+    peer = Peer(Server("shop"))
+    async with peer.open(peer.listen(0, toolsListChanged=True)) as first:
+        await first.status()  # What is made at the first stream is made.
+    message = peer.listen(1, toolsListChanged=True)
+    message["params"]["unknown"] = [[] for _ in range(30_000)]
+    body, scope = encoded(message), peer.scope("POST", message)
+    del message
+    incoming: asyncio.Queue[Message] = asyncio.Queue()
+    begun = asyncio.Event()
+
+    async def send(_: Message) -> None:
+        begun.set()
+
+    with small_growth(200_000):
+        incoming.put_nowait({"type": "http.request", "body": body, "more_body": False})
+        del body
+        task = asyncio.ensure_future(peer.application(scope, incoming.get, send))
+        async with asyncio.timeout(5):
+            await begun.wait()
+    incoming.put_nowait({"type": "http.disconnect"})
+    await asyncio.wait([task], timeout=1)
+    task.cancel()
+
+
+@spec("cost-11")
+@pytest.mark.parametrize("version", [STATELESS, NEWEST_SESSION])
+@pytest.mark.parametrize("what", ["id", "progress token", "tool name", "uri"])
+async def test_what_is_longer_than_it_may_be_is_rejected(version: str, what: str) -> None:
+    server = Server("shop")
+
+    @server.tool
+    async def add(frame: Frame, a: int = 0) -> int:
+        frame.client.progress(1)
+        return a
+
+    @server.resource("shop://{+path}")
+    async def read(path: str) -> str:
+        return ""
+
+    peer = Peer(server, version)
+    if version != STATELESS:
+        await peer.initialize()
+    long = "x" * 10_000
+    message = {
+        "id": lambda: peer.call("add", id=long),
+        "progress token": lambda: peer.call("add", _meta={"progressToken": long}),
+        "tool name": lambda: peer.call(long),
+        "uri": lambda: peer.request("resources/read", {"uri": f"shop://{long}"}),
+    }[what]()
+
+    response = await peer.send(message)
+
+    assert response.error["code"] in (-32600, -32602)
+    assert re.search(r"at most \d+ ", response.error["message"])
+    assert len(response.body) < 2000, "The error repeats what is too long"
+
+
+@spec("cost-12")
+async def test_client_info_that_is_too_large_is_rejected() -> None:
+    peer = Peer(Server("shop"), NEWEST_SESSION, client_info={"name": "x" * LONG, "version": "1"})
+
+    response = await peer.initialize(ready=False)
+
+    assert response.error["code"] == -32602
+    assert re.search(r"at most \d+ ", response.error["message"])
+
+
+@pytest.mark.parametrize("version", [STATELESS, NEWEST_SESSION])
+@pytest.mark.parametrize("what", ["method", "version", "log level"])
+async def test_errors_repeat_little_of_what_a_client_sent(version: str, what: str) -> None:
+    peer = Peer(Server("shop"), version)
+    if version != STATELESS:
+        await peer.initialize()
+    long = "x" * LONG
+    if what == "log level" and version != STATELESS:
+        message = peer.request("logging/setLevel", {"level": long})
+    else:
+        message = peer.request(long if what == "method" else "ping")
+        meta = message["params"].setdefault("_meta", {})
+        key = {"version": "protocolVersion", "log level": "logLevel"}.get(what, "other")
+        meta.update({META + key: long, META + "clientCapabilities": {}})
+    headers = [("mcp-protocol-version", long)] if what == "version" else []
+    without = ["mcp-protocol-version"] if headers else []
+    response = await peer.send(message, extra=headers, without=without)
+
+    assert response.error["code"] < 0
+    assert len(response.body) < 1000, "The error repeats what is too long"
+
+
+async def test_listen_request_with_too_much_about_its_client_is_rejected() -> None:
+    peer = Peer(Server("shop"), capabilities={"x": [[]] * 20_000})
+
+    response = await peer.send(peer.listen(1, toolsListChanged=True))
+
+    assert response.error["code"] == -32602
+
+
+async def test_uri_of_a_subscription_has_a_bounded_length() -> None:
+    server = Server("shop")
+
+    @server.resource("shop://{+path}")
+    async def read(path: str) -> str:
+        return ""
+
+    peer = Peer(server, NEWEST_SESSION)
+    await peer.initialize()
+
+    uri = "shop://" + "x" * LONG
+    response = await peer.send(peer.request("resources/subscribe", {"uri": uri}))
+
+    assert response.error["code"] in (-32600, -32602, -32002)
+    assert len(response.body) < 2000, "The error repeats what is too long"
