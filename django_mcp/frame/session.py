@@ -70,10 +70,10 @@ class Session(NamedTuple):
     """URIs of the resources to whose updates the client is subscribed."""
     anonymous_at: str | None = None
     """The endpoint of the anonymous caller that opened it; None for the session of a principal."""
-    active_stream: Json = EMPTY
-    """The lease of the GET stream which sends, and its position in the server's log."""
+    log_position: int | None = None
+    """How far its GET streams have sent the server's log, up to a minute ago."""
     cancelled: Mapping[str, float] = EMPTY
-    """Requests cancelled before they were running: until when to keep this, by key."""
+    """When requests were cancelled that other workers may answer, by key."""
 
     @property
     def address(self) -> str:
@@ -100,14 +100,11 @@ class Session(NamedTuple):
         What it has from before is dropped, as Django flushes a session at login: whoever opened it
         must not leave anything there for somebody else.
         """
-        position = self.active_stream.get("position")
-        stream = EMPTY if position is None else {"position": position}
         flushed = [Change(area, "set", value=self._field_defaults[area]) for area in FLUSHED]
         return [
             Change("principal", "set", value=principal),
             Change("caller", "set", value=caller),
             Change("anonymous_at", "set", value=None),
-            Change("active_stream", "set", value=stream),
             *flushed,
         ]
 
@@ -153,40 +150,6 @@ def _lease(held: Any, change: Change) -> Any:
     return {"by": change.key, "until": change.value["until"]}
 
 
-def _activate(held: Any, change: Change) -> Any:
-    """Lease the area to a stream; with ``limit`` in the value, as the successor of its holder.
-
-    The holder then has until ``limit`` to hand over. ``position`` is recorded for the holder only.
-    """
-    value = change.value
-    is_holder = held.get("by") == change.key
-    if is_holder and "next" in held:
-        return held
-    if is_holder or held.get("until", 0) <= value["now"]:
-        kept = {**held, **value} if is_holder else held
-        previous = {"previous": held["previous"]} if is_holder and "previous" in held else {}
-        lease = {"by": change.key, "until": value["until"], "position": kept.get("position")}
-        return {**previous, **lease}
-    if "limit" not in value:
-        return held
-    return {**held, "next": change.key, "until": min(held["until"], value["limit"])}
-
-
-def _hand_over(present: Any, change: Change) -> Any:
-    """Pass the lease of a stream and its position on to its successor, or release it."""
-    held = dict(present)
-    value = change.value
-    if held.get("next") == change.key:
-        del held["next"]
-    elif held.get("by") == change.key:
-        position = value.get("position")
-        successor = held.get("next")
-        held = {"position": held.get("position") if position is None else position}
-        if successor is not None:
-            held |= {"by": successor, "until": value["until"], "previous": change.key}
-    return held
-
-
 def _claim(present: Any, change: Change) -> Any:
     return present or change.value
 
@@ -196,6 +159,11 @@ def _release(held: Any, change: Change) -> Any:
     if held.get("by") == change.key:
         return {}
     return held
+
+
+def _advance(present: Any, change: Change) -> Any:
+    """Never go back, whoever is late."""
+    return max(present or 0, change.value)
 
 
 ACTIONS: Mapping[str, Callable[[Any, Change], Any]] = {
@@ -210,11 +178,11 @@ ACTIONS: Mapping[str, Callable[[Any, Change], Any]] = {
     # Sets.
     "include": lambda present, change: present | {change.key},
     "exclude": lambda present, change: present - {change.key},
-    # Leases, held by the first holder or by the newest stream.
+    # Numbers.
+    "advance": _advance,
+    # Leases, held by the first holder.
     "lease": _lease,
     "release": _release,
-    "activate": _activate,
-    "hand_over": _hand_over,
 }
 """How each action changes its area. ``claim`` sets an area that is empty."""
 

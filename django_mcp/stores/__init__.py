@@ -46,7 +46,8 @@ def events() -> EventStore:
         "events",
         limit=EVENTS_PER_STREAM,
         lifetime=EVENT_LIFETIME,
-        streams=STREAMS_PER_SESSION,
+        # One more, which says which GET stream is active.
+        streams=STREAMS_PER_SESSION + 1,
         # Those of sessions which clients abandoned need not outlive the sessions.
         abandoned_after=site.session_idle_timeout * 1.1,
     )

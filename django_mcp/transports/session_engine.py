@@ -6,12 +6,9 @@ flight until they are answered or cancelled.
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Coroutine, Mapping, Sequence
-from math import inf
 from typing import Any, Generic, TypeVar
 
 from django_mcp import conf
@@ -33,12 +30,6 @@ from django_mcp.server.server import server_of
 from django_mcp.stores.base import SessionStore, digest
 from django_mcp.transports import frames, session_lock
 
-REMEMBERED = 30.0
-"""Seconds for which a cancellation that comes before its request is remembered."""
-MAX_EARLY = 20
-"""How many of these are remembered of one session."""
-MAX_ANSWERED = 100
-"""How many ids of answered requests are remembered of one session."""
 MAX_CONCURRENT_IN_BATCH = 20
 """Requests of a batch that run at once, so that a long batch leaves room for other requests."""
 GIVEN_UP = "The client gave the request up"
@@ -63,9 +54,9 @@ class SessionEngine:
             return reply, None
         server = server_of(frame)
         opened = reply.frame
-        position = {}
+        position = None
         if self.is_shared and not server.notify_lists_on_initialize:
-            position = {"position": await publisher.position(server)}
+            position = await publisher.position(server)
         session = Session(
             id=session_id,
             server=server.name,
@@ -76,7 +67,7 @@ class SessionEngine:
             client_info=opened.private["client_info"],
             client_capabilities=opened.private["client_capabilities"],
             init_meta=opened.private["init_meta"],
-            active_stream=position,
+            log_position=position,
         ).apply(opened.changes)
         await self.store.create(session)
         return reply, session
@@ -173,8 +164,6 @@ class InFlightRequest(ABC):
         """The address of the session; empty on a connection."""
         self.id = request_id
         self.key = key_of(request_id)
-        self.cancelled_early = False
-        """Whether it was cancelled before it arrived."""
 
     @abstractmethod
     def cancel(self, reason: str | None) -> None:
@@ -184,88 +173,39 @@ class InFlightRequest(ABC):
 R = TypeVar("R", bound=InFlightRequest)
 
 
-class _Requests(Generic[R]):
-    """The requests of one session: those in flight, and which ids are not."""
-
-    __slots__ = ("answered", "cancelled", "in_flight", "is_used")
-
-    def __init__(self) -> None:
-        self.in_flight: dict[str, R] = {}
-        self.answered: deque[str] = deque(maxlen=MAX_ANSWERED)
-        self.cancelled: dict[str, float] = {}
-        """When those were cancelled that have not arrived."""
-        self.is_used = True
-        """Whether it was used since the last look at it."""
-
-
 class InFlightRequests(Generic[R]):
     """The requests that are answered on one event loop, by session and key.
 
-    Over HTTP, a cancellation may arrive before its request, so that it is remembered. It may as
-    well arrive after the response: then it must not cancel the next request with that id.
+    A cancellation of any other request is ignored: it was answered, or has not arrived (CANC-08).
     """
 
-    def __init__(self, *, may_overtake: bool = False) -> None:
-        """``may_overtake``: whether a cancellation may arrive before its request."""
-        self._may_overtake = may_overtake
-        self._sessions: dict[str, _Requests[R]] = {}
+    def __init__(self) -> None:
+        self._sessions: dict[str, dict[str, R]] = {}
 
     def begin(self, request: R) -> None:
         """Add a request; raises InvalidRequest if there are too many, or one with this id."""
-        session = self._sessions.get(request.session) or self._add(request.session)
-        requests = session.in_flight
+        requests = self._sessions.setdefault(request.session, {})
         if request.key in requests:
             raise InvalidRequest("A request with this id is running", request_id=request.id)
-        elif len(requests) >= conf.get().max_in_flight:
+        if len(requests) >= conf.get().max_in_flight:
             raise TooManyRequests(request_id=request.id)
         requests[request.key] = request
-        if session.cancelled:
-            cancelled_at = session.cancelled.pop(request.key, -inf)
-            now = asyncio.get_running_loop().time()
-            request.cancelled_early |= now < cancelled_at + REMEMBERED
 
     def end(self, request: R) -> None:
-        session = self._sessions[request.session]
-        del session.in_flight[request.key]
-        session.answered.append(request.key)
-        session.is_used = True
+        requests = self._sessions[request.session]
+        del requests[request.key]
+        if not requests:
+            del self._sessions[request.session]
 
     def cancel(self, session: str, key: str, reason: str | None) -> bool:
         """Cancel a request; False if it is not in flight here."""
-        known = self._sessions.get(session) or self._add(session)
-        request = known.in_flight.get(key)
+        request = self._sessions.get(session, {}).get(key)
         if request is not None:
             request.cancel(reason)
-            return True
-        if self._may_overtake and key not in known.answered:
-            known.cancelled[key] = asyncio.get_running_loop().time()
-            known.is_used = True
-            if len(known.cancelled) > MAX_EARLY:
-                del known.cancelled[next(iter(known.cancelled))]
-        return False
+        return request is not None
 
     def of(self, session: str) -> Sequence[R]:
-        known = self._sessions.get(session)
-        return () if known is None else tuple(known.in_flight.values())
-
-    def has_answered(self, session: str, key: str) -> bool:
-        """Whether a request with this id was recently answered here."""
-        known = self._sessions.get(session)
-        return known is not None and key in known.answered
-
-    def _add(self, session: str) -> _Requests[R]:
-        if self._may_overtake and not self._sessions:
-            asyncio.get_running_loop().call_later(REMEMBERED, self._forget_unused)
-        return self._sessions.setdefault(session, _Requests())
-
-    def _forget_unused(self) -> None:
-        """Forget the sessions which had no requests since the last time."""
-        for session, known in tuple(self._sessions.items()):
-            if not (known.is_used or known.in_flight):
-                del self._sessions[session]
-            known.is_used = False
-        if self._sessions:
-            asyncio.get_running_loop().call_later(REMEMBERED, self._forget_unused)
+        return tuple(self._sessions.get(session, {}).values())
 
 
 def key_of(request_id: RequestId) -> str:

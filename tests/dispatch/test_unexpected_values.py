@@ -12,7 +12,6 @@ from tests.by_hand.peer import (
     NEWEST_SESSION,
     STATELESS,
     Peer,
-    outcome,
     text_of,
 )
 from tests.by_hand.shop import ELICITS, peer_of, shop
@@ -93,22 +92,3 @@ async def test_unexpected_error_of_the_old_transport_is_json(configure: Configur
     assert response.raised is None
     assert response.status == 500
     assert response.header("content-type") == "application/json"
-
-
-async def test_early_cancellations_of_one_session_push_out_none_of_another() -> None:
-    server = Server("shop")
-    began: list[int] = []
-
-    @server.tool
-    async def work() -> str:
-        began.append(1)
-        return "done"
-
-    one, other = await peer_of(server), await peer_of(server)
-    await one.notify("notifications/cancelled", requestId=77)
-    for number in range(1001):
-        await other.notify("notifications/cancelled", requestId=number)
-    async with one.open(one.call("work", id=77)) as exchange:
-        await outcome(exchange.whole(2))
-
-    assert began == [], "The cancelled request ran"

@@ -16,7 +16,7 @@ from django_mcp.pubsub import publisher
 from django_mcp.runtime import background
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores.memory import MemoryEventStore
-from django_mcp.transports.http.session.get_stream import deduplicate
+from django_mcp.transports.http.session.standalone_stream import deduplicate
 from tests.memory_stores import configure
 from tests.pubsub.fake_layer import FakeLayer, layer
 from tests.transports.http_peer import Peer, methods_of

@@ -19,7 +19,8 @@ from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores import base
 from django_mcp.stores.memory import MemoryEventStore
 from django_mcp.testing.asgi import Exchange
-from django_mcp.transports.http.session import handler
+from django_mcp.transports.http.session import call as session_call
+from django_mcp.transports.http.session import cancellation
 from django_mcp.transports.session_engine import key_of
 from tests.constants import SetConstants
 from tests.memory_stores import configure
@@ -323,7 +324,7 @@ async def test_get_stream_of_a_session_that_was_deleted_elsewhere_ends(shop: Ser
 async def test_call_that_was_cancelled_elsewhere_ends_although_the_hint_is_lost(
     shop: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handler, "READ_EVERY", 0.1)
+    monkeypatch.setattr(session_call, "READ_EVERY", 0.1)
     ended = asyncio.Event()
 
     @shop.tool
@@ -340,7 +341,7 @@ async def test_call_that_was_cancelled_elsewhere_ends_although_the_hint_is_lost(
     await until(lambda: bus.here().has_subscribers(publisher.of_session(address(peer.session))))
     session = await stores.sessions().load(peer.session or "")
     assert session is not None
-    await handler._note(session, [key_of("mine")])
+    await cancellation.note(session, [key_of("mine")])
     async with asyncio.timeout(10):
         await ended.wait()
     await call

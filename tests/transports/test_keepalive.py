@@ -12,7 +12,7 @@ import pytest
 from django_mcp import Server, stores
 from django_mcp.testing import Client
 from django_mcp.transports.connection import stdio
-from django_mcp.transports.http.session.get_stream import StandaloneStream
+from django_mcp.transports.http.session.standalone_stream import StandaloneStream
 from django_mcp.transports.keepalive import GIVEN_UP, METHOD, Keepalive
 from tests.transports.http_peer import Peer, message_of
 

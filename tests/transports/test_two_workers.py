@@ -199,11 +199,11 @@ async def test_call_is_cancelled_through_another_worker(client: Client) -> None:
             await message_of(events)
 
 
-async def test_early_cancellation_on_another_worker_prevents_the_call(client: Client) -> None:
+async def test_early_cancellation_on_another_worker_is_ignored(client: Client) -> None:
     cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
     await client.post(1, {**cancelled, "params": {"requestId": "early"}})
     reply = await client.post(0, client.call("test_simple_text", id="early"))
-    assert reply.json()["error"] == {"code": -32603, "message": "Cancelled"}
+    assert "result" in reply.json()
 
 
 async def test_late_cancellation_on_another_worker_swallows_no_later_request(
@@ -239,16 +239,11 @@ async def test_lost_stream_is_resumed_on_another_worker(client: Client) -> None:
 
 @spec("T-HTTP-51")
 async def test_newest_stream_is_active_on_any_worker(client: Client) -> None:
-    async with client.active_stream(0) as older:
-        async with client.active_stream(1) as newer:
-            await client.post(0, client.call("test_trigger_tool_change"))
-            assert await notification_of(newer, TOOLS_CHANGED)
-        # Until the worker notices that the newer stream is closed, events belong to that one.
-        received = asyncio.ensure_future(notification_of(older, TOOLS_CHANGED))
-        while not received.done():
-            await client.post(1, client.call("test_trigger_tool_change"))
-            await asyncio.wait([received], timeout=0.2)
-        assert await received
+    async with client.active_stream(0) as older, client.active_stream(1) as newer:
+        await client.post(0, client.call("test_trigger_tool_change"))
+        assert await notification_of(newer, TOOLS_CHANGED)
+        with pytest.raises(StopAsyncIteration):
+            await notification_of(older, TOOLS_CHANGED)
 
 
 async def test_delete_closes_streams_on_every_worker(client: Client) -> None:

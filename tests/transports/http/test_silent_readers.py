@@ -14,7 +14,8 @@ from django_mcp import Frame, Server
 from django_mcp.log import repeated
 from django_mcp.testing.asgi import TIMEOUT
 from django_mcp.transports.http import monitor, response, sse_stream
-from django_mcp.transports.http.session import event_log, get_stream
+from django_mcp.transports.http.session import event_log
+from django_mcp.transports.http.session import stream as session_stream
 from tests.spec import spec
 from tests.transports.http_peer import MODERN, Peer, event_of, message_of
 from tests.waiting import until
@@ -169,7 +170,7 @@ async def test_stream_that_cannot_be_resumed_drops_what_is_too_much(
 async def test_long_log_is_replayed_at_the_pace_of_the_client(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for module in (sse_stream, get_stream):
+    for module in (sse_stream, session_stream):
         monkeypatch.setattr(module, "MAX_BUFFERED", 5_000)
     talk = Talk()
     peer = Peer(talk.server)

@@ -1,131 +1,113 @@
-"""The lease which decides which GET stream of a session sends: the newest, on any worker.
+"""Which GET stream of a session sends: the newest, on any worker.
 
-Every message is sent on exactly one stream (T-HTTP-51, -52). The holder of the lease flushes its
-pending event and hands over its position in time, or loses the lease; that of a dead worker
-expires. It is a field of the session, changed by compare-and-set; hints on the bus make it quick.
+Every message is sent on exactly one stream (T-HTTP-51, -52). Each stream that opens appends its
+name to the stream ``active`` of the session in the event store. The number which it gets decides:
+the last one is that of the active stream, and the other ends. A hint says so at once, and
+``catch_up`` within five seconds.
+
+| state | meaning | who moves it |
+|---|---|---|
+| new | it has no number or position yet, and may not send | ``take`` and ``start``: active |
+| active | its number is the last one | a newer stream, or ``close``: ended |
+| ended | it sends what it has taken out of the outbox already, and closes | nobody |
+
+A newer stream goes on at the position in the server's log that its client names, else at that of
+the older one: exactly where both are on one event loop. On another worker it is that of the last
+renewal, up to a minute old, kept in the session; what was announced since is sent again.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Callable
 
 from django_mcp import stores
-from django_mcp.frame.session import Change, Session
+from django_mcp.concurrency.loops import PerLoop
+from django_mcp.frame.session import Change, Session, address
 from django_mcp.pubsub import bus, publisher
 
-LEASE = 150.0
-"""Seconds for which the lease is valid. It is renewed with each check of an open stream, every
-60 seconds, by the store operation which keeps the session from expiring: no other one is made."""
-HANDOVER = 3.0
-"""Seconds which the previous stream has for its pending event."""
-HINTS = REQUESTED, RELEASED = "stream_requested", "stream_released"
-"""The hints: a newer stream waits for the lease, and the lease was released or handed over."""
+ACTIVE = "active"
+"""The stream of a session whose last number is that of its active stream."""
+OPENED = "stream_opened"
+"""The hint that a stream has become active."""
 
 LogPosition = int | None
 
 
 class ActiveStream:
-    def __init__(
-        self,
-        session_id: str,
-        name: str,
-        *,
-        activate: Callable[[dict[str, Any]], None],
-        drain: Callable[[], Awaitable[None]],
-        retry: Callable[[], None],
-    ) -> None:
-        """``activate`` receives the lease, ``drain`` waits until everything written is sent.
+    """The part of one GET stream in this; ``end`` is called once when a newer one is active."""
 
-        ``retry`` is called when the lease may be available: it has to call ``renew``.
-        """
+    def __init__(self, session_id: str, name: str, *, end: Callable[[], None]) -> None:
         self.is_active = False
         self.position: LogPosition = None
         """The last number of the server's log which this stream has sent."""
+        self.previous = ""
+        """The stream which was active before, if it is on this event loop."""
         self._session_id = session_id
+        self._session = address(session_id)
         self._name = name
-        self._activate = activate
-        self._drain = drain
-        self._retry = retry
-        self._may_hold = False
-        self._lock = asyncio.Lock()
-        self._timer: asyncio.TimerHandle | None = None
+        self._end = end
+        self._number = 0
+        self._is_replaced = False
 
-    async def open(self) -> Session | None:
-        """Take the lease, or request it from its holder; return the session as it is now."""
-        return await self.renew(is_new=True)
+    async def reserve(self) -> None:
+        """Create the stream of the numbers, before ``take``; raises StoreFull."""
+        await stores.events().append(self._session, ACTIVE, ())
 
-    async def renew(self, *, is_new: bool = False) -> Session | None:
-        """Renew the lease, take a free one, or hand over; return the session as it is now."""
-        async with self._lock:
-            self._may_hold = True  # Also if this is cancelled while the store is at work.
-            store = stores.sessions()
-            now = store.now()
-            value = {"now": now, "until": now + LEASE}
-            if is_new:
-                value["limit"] = now + HANDOVER
-            if self.is_active and self.position is not None:
-                value["position"] = self.position
-            change = Change("active_stream", "activate", self._name, value)
-            session = await store.update(self._session_id, [change])
-            if session is not None:
-                await self._apply(session, now, is_new=is_new)
-            return session
+    async def take(self) -> Session | None:
+        """Get a number, and end the older stream; return the session as it is now."""
+        # What was deleted with the session must not come back.
+        events = stores.events()
+        self._number = await events.append(self._session, ACTIVE, [self._name], create=False)
+        other = _active.here().get(self._session)
+        if other is not None and other._number > self._number:
+            self._replaced()  # That one was opened at the same time.
+        else:
+            _active.here()[self._session] = self
+            if other is not None:
+                self.previous = other._name
+                self.position = other.position
+                other._replaced()
+        event = {"event": OPENED, "number": self._number}
+        bus.publish_soon(publisher.of_session(self._session), event)
+        return await self.renew()
 
-    async def close(self) -> None:
-        """Release the lease, or withdraw the request for it."""
-        self._stop_timer()
-        async with self._lock:
-            was_active, self.is_active = self.is_active, False
-            if self._may_hold:
-                await self._hand_over(self.position if was_active else None)
+    def start(self, position: LogPosition) -> None:
+        """Send from this position of the server's log on, unless a newer stream does."""
+        self.position = position
+        self.is_active = not self._is_replaced
 
     def receive(self, hint: bus.Message) -> None:
-        """Look at the lease again if the hint of another stream concerns this one."""
-        if hint["event"] == REQUESTED:
-            concerns_this = self._may_hold and hint["by"] != self._name
-        else:
-            concerns_this = hint["to"] in ("", self._name)
-        if concerns_this:
-            self._retry()
+        self.changed(hint["number"])
 
-    async def _apply(self, session: Session, now: float, *, is_new: bool) -> None:
-        self._stop_timer()
-        lease = dict(session.active_stream)
-        was_active, self.is_active = self.is_active, lease["by"] == self._name
-        is_next = lease.get("next") == self._name
-        self._may_hold = self.is_active or is_next
-        if is_next:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(max(0.0, lease["until"] - now), self._retry)
-            if is_new:
-                await publisher.send_to_session(session.address, REQUESTED, by=self._name)
-        elif self.is_active and "next" in lease:
-            self.is_active = False
-            await self._yield(was_active=was_active)
-        elif self.is_active and not was_active:
-            self._activate(lease)
+    def changed(self, number: int | None) -> None:
+        """Note the last number in the store, which is None if that has lost the session."""
+        if self._number and number is not None and number > self._number:
+            self._replaced()
 
-    async def _yield(self, *, was_active: bool) -> None:
-        """Flush the pending event and hand over, unless the client does not read it in time."""
-        try:
-            async with asyncio.timeout(HANDOVER):
-                await self._drain()
-        except TimeoutError:
-            return
-        await self._hand_over(self.position if was_active else None)
+    async def renew(self) -> Session | None:
+        """Keep the session from expiring, and the position in it; return the session."""
+        changes = []
+        if self.position is not None:
+            changes.append(Change("log_position", "advance", value=self.position))
+        return await stores.sessions().update(self._session_id, changes)
 
-    async def _hand_over(self, position: LogPosition) -> None:
-        value = {"until": stores.sessions().now() + LEASE, "position": position}
-        change = Change("active_stream", "hand_over", self._name, value)
-        session = await stores.sessions().update(self._session_id, [change])
-        self._may_hold = False
-        if session is not None:
-            next_holder = session.active_stream.get("by", "")
-            await publisher.send_to_session(session.address, RELEASED, to=next_holder)
+    async def keep(self) -> None:
+        """Keep the number in the event store, which forgets streams that nobody appends to."""
+        await stores.events().append(self._session, ACTIVE, (), create=False)
 
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    async def close(self) -> None:
+        """Leave the position to the next stream."""
+        is_last = _active.here().get(self._session) is self
+        if is_last:
+            del _active.here()[self._session]
+        self.is_active = False
+        await self.renew()
+
+    def _replaced(self) -> None:
+        self.is_active = False
+        if not self._is_replaced:
+            self._is_replaced = True
+            self._end()
+
+
+_active: PerLoop[dict[str, ActiveStream]] = PerLoop(dict)

@@ -16,7 +16,7 @@ from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores import base
 from django_mcp.stores.base import StoreBusy
 from django_mcp.testing.asgi import TIMEOUT
-from django_mcp.transports.http.session import event_log, get_stream
+from django_mcp.transports.http.session import event_log, resumed_stream, standalone_stream
 from django_mcp.transports.http.session.event_log import StreamLog
 from tests.transports.http_peer import Peer, event_of, message_of
 
@@ -192,7 +192,7 @@ async def test_error_of_a_silent_stream_is_sent_once_although_there_is_more_news
     for name in ("after", "is_closed", "close_abandoned"):
         slow = partial(read_slowly, getattr(stores.events(), name))
         monkeypatch.setattr(stores.events(), name, slow)
-    monkeypatch.setattr(get_stream, "RESUME_AGAIN", 0.03)
+    monkeypatch.setattr(resumed_stream, "RESUME_AGAIN", 0.03)
 
     assert await answers(peer, EventId(log.name, log.last.sequence + ahead)) == [ended(7)]
     assert await last(log._session.address, log.name) == 1
@@ -275,7 +275,7 @@ async def test_name_that_no_stream_of_a_call_has_opens_a_new_stream(name: str) -
     async with peer.stream(last=f"{name}.1") as stream:
         primed = await stream.event()
     assert primed is not None
-    assert primed.id.startswith(get_stream.PREFIX)
+    assert primed.id.startswith(standalone_stream.PREFIX)
 
 
 async def test_stream_whose_response_was_not_stored_ends_with_an_error(

@@ -15,7 +15,8 @@ from django_mcp.protocol.sse import EventId, Parser
 from django_mcp.pubsub import bus, publisher
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.transports.http import sse_stream
-from django_mcp.transports.http.session import get_stream
+from django_mcp.transports.http.session import standalone_stream
+from django_mcp.transports.http.session import stream as session_stream
 from tests.constants import SetConstants
 from tests.spec import spec
 from tests.transports.http_peer import (
@@ -159,10 +160,19 @@ async def test_get_stream_beyond_the_limit_is_rejected(
 ) -> None:
     set_constants(STREAMS_PER_SESSION=2)
     peer = await ready(desk)
-    async with peer.stream(), peer.stream(), peer.open_get() as third:
-        assert await third.status() == 429
-    async with peer.stream():
-        pass
+    calls = [peer.open_post(peer.call("work", id=number)) for number in range(2)]
+    async with calls[0], calls[1]:
+        for call in calls:
+            await message_of(call)
+        async with peer.open_get() as stream:
+            assert await stream.status() == 429
+        desk.proceed.set()
+        for call in calls:
+            assert [event async for event in call.events()]
+    async with peer.stream() as older, peer.stream():
+        # The newer one ends it, so that there is always room for one more.
+        while await older.event() is not None:
+            pass
 
 
 # Notifications after initialization.
@@ -227,10 +237,11 @@ async def test_notification_is_sent_only_on_the_newest_stream(desk: Desk) -> Non
             await newer.event()
             await desk.server.anotify_tools_list_changed()
             assert await methods_of(newer, 1) == INITIAL_NOTIFICATIONS[:1]
-            assert await has_no_output(older)
+            assert [event.data async for event in older.events() if event.data] == []
         await desk.server.anotify_prompts_list_changed()
-        assert await methods_of(older, 1) == INITIAL_NOTIFICATIONS[2:]
-        assert await has_no_output(older)
+    async with peer.stream() as next_one:
+        assert await methods_of(next_one, 1) == INITIAL_NOTIFICATIONS[2:]
+        assert await has_no_output(next_one)
 
 
 async def test_notification_for_one_session_is_not_sent_to_another(desk: Desk) -> None:
@@ -474,10 +485,10 @@ async def test_get_stream_is_closed_when_its_session_is_deleted(desk: Desk) -> N
 async def test_get_stream_is_closed_soon_when_a_store_returns_without_its_session(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(get_stream, "RELOAD_AGAIN", 0.02)
-    load, loaded = get_stream.StandaloneStream._load, list[str]()
+    monkeypatch.setattr(session_stream, "RELOAD_AGAIN", 0.02)
+    load, loaded = standalone_stream.StandaloneStream._load, list[str]()
 
-    async def fail_twice(stream: get_stream.StandaloneStream) -> Session | None:
+    async def fail_twice(stream: standalone_stream.StandaloneStream) -> Session | None:
         loaded.append(stream._session.id)
         if len(loaded) < 3:
             raise StoreUnavailable
@@ -488,7 +499,7 @@ async def test_get_stream_is_closed_soon_when_a_store_returns_without_its_sessio
         await methods_of(stream, 3)
         assert peer.session is not None
         await stores.sessions().delete(peer.session)
-        monkeypatch.setattr(get_stream.StandaloneStream, "_load", fail_twice)
+        monkeypatch.setattr(standalone_stream.StandaloneStream, "_load", fail_twice)
         (held,) = sse_stream._streams_here()._streams
         await held.check()
         async with asyncio.timeout(10):
@@ -693,7 +704,7 @@ async def test_stream_that_breaks_before_it_replays_loses_nothing(
         name = position.stream.partition("~")[0]
         await stores.events().append(address(peer.session), name, [text])
     with monkeypatch.context() as patched:
-        patched.setattr(get_stream.StandaloneStream, "_may_send", False)
+        patched.setattr(standalone_stream.StandaloneStream, "_may_send", False)
         async with peer.stream(last=first.id) as stream:
             second = await stream.event()
             assert second is not None

@@ -9,7 +9,8 @@ import pytest
 from django_mcp import Server, stores
 from django_mcp.frame.session import Session, address
 from django_mcp.transports.http import sse_stream
-from django_mcp.transports.http.session import get_stream, handler
+from django_mcp.transports.http.session import call as session_call
+from django_mcp.transports.http.session import standalone_stream
 from tests.memory_stores import Configure
 from tests.transports.http_peer import Peer
 
@@ -65,11 +66,11 @@ async def test_open_stream_is_kept_in_the_event_store(
     peer: Peer, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stores.events(), "now", lambda: clock[0])
-    monkeypatch.setattr(get_stream, "RENEWALS", float("inf"))
+    monkeypatch.setattr(standalone_stream, "RENEWALS", float("inf"))
     session = address(str(peer.session))
     async with peer.stream():
         (stream,) = sse_stream._streams_here()._streams
-        assert isinstance(stream, get_stream.StandaloneStream)
+        assert isinstance(stream, standalone_stream.StandaloneStream)
         for _ in range(3):
             clock[0] += stores.events().abandoned_after * 0.7
             await stores.sessions().touch(str(peer.session))
@@ -80,7 +81,7 @@ async def test_open_stream_is_kept_in_the_event_store(
 async def test_running_call_resets_the_idle_timeout(
     clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handler, "READ_EVERY", 0.1)
+    monkeypatch.setattr(session_call, "READ_EVERY", 0.1)
     server, may_end, store = Server("slow"), asyncio.Event(), stores.sessions()
 
     @server.tool

@@ -1,4 +1,4 @@
-"""GET in a session: its standalone stream, and the rest of a stream that was interrupted.
+"""The standalone stream of a session, for messages which belong to no request.
 
 Messages for one session wait in its outbox; the active stream moves them to an event log of its
 own, so that each message has one stream and one number there. Messages for every session of a
@@ -7,10 +7,7 @@ server stay in the server's log: the position of a session in it is a part of th
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import secrets
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +15,6 @@ from typing import Any
 from django_mcp import conf, stores
 from django_mcp.auth.base import Principal
 from django_mcp.frame.session import Change, Session
-from django_mcp.log import log_repeated
 from django_mcp.protocol import jsonrpc, sse
 from django_mcp.protocol.revisions import BY_VERSION, Feature
 from django_mcp.protocol.sse import EventId
@@ -26,14 +22,18 @@ from django_mcp.protocol.subscriptions import UPDATED
 from django_mcp.pubsub import announcements, bus, catch_up, publisher
 from django_mcp.pubsub.coalescing import Coalescer
 from django_mcp.runtime import background
-from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.server.server import Server
 from django_mcp.stores.base import Event, StoreFull
 from django_mcp.transports.http.request import HttpError
-from django_mcp.transports.http.session import event_log
-from django_mcp.transports.http.session.active_stream import HINTS, ActiveStream, LogPosition
+from django_mcp.transports.http.session.active_stream import (
+    ACTIVE,
+    OPENED,
+    ActiveStream,
+    LogPosition,
+)
 from django_mcp.transports.http.session.response import RETRY
-from django_mcp.transports.http.sse_stream import MAX_BUFFERED, AuthenticatedRequest, SseStream
+from django_mcp.transports.http.session.stream import SessionStream, method_of
+from django_mcp.transports.http.sse_stream import AuthenticatedRequest
 from django_mcp.transports.keepalive import Keepalive
 
 MayRead = Callable[[Principal, Session, str], Awaitable[bool]]
@@ -43,12 +43,6 @@ PREFIX = "g"
 """The first letter of the names of standalone streams, which are opened by a GET."""
 RENEWALS = 3
 """How often a stream that sends nothing is renewed within SESSION_IDLE_TIMEOUT."""
-RESUME_AGAIN = 0.3
-"""Seconds until a resumed stream publishes that again: a new call subscribes after a moment."""
-CHECKS = 3
-"""How often a resumed stream looks at its lease while that would be renewed once, at first."""
-RELOAD_AGAIN = 2.0
-"""Seconds after which a session is loaded again that the store could not load."""
 NO_POSITION = "n"
 """The position in an event id before the first message of the server's log."""
 
@@ -76,102 +70,8 @@ class StreamPosition:
         return cls(stream, event_id.sequence, int(log)) if log.isdecimal() else None
 
 
-class SessionStream(SseStream, ABC):
-    """A GET of a session. One task at a time reads from the stores, whenever there is news."""
-
-    kind = "get"
-
-    def __init__(self, http: AuthenticatedRequest, session: Session) -> None:
-        super().__init__(http)
-        self._session = session
-        self._reader: asyncio.Task[None] | None = None
-        self._has_news = False
-        self._reloading: asyncio.TimerHandle | None = None
-        self._followed = ""
-        """The stream of the store from which it reads, if hints may be lost."""
-
-    async def check(self) -> None:
-        """Close the stream of a session that has ended; an open stream counts as activity."""
-        await super().check()
-        if not self.is_denied:
-            await self._reload()
-
-    @abstractmethod
-    async def _read(self) -> None:
-        """Send what the stores have for this stream."""
-
-    async def _load(self) -> Session | None:
-        return await stores.sessions().load(self._session.id)
-
-    async def _reload(self) -> None:
-        try:
-            self._use(await self._load())
-        except StoreUnavailable:
-            # It is logged. The session may have gone with what the store has lost.
-            if self._reloading is None:
-                self._reloading = self._loop.call_later(RELOAD_AGAIN, self._reload_again)
-
-    def _reload_again(self) -> None:
-        self._reloading = None
-        if not self.gone:
-            background.spawn(self._reload())
-
-    def _use(self, session: Session | None) -> None:
-        """Read for the session as it is now: clients open streams while they initialize."""
-        if session is None or session.principal != self.principal.key:
-            self.end()
-        else:
-            self._session = session
-            self._wake()
-
-    def _wake(self) -> None:
-        """Read now, or once more after the reading in progress."""
-        self._has_news = True
-        if self._reader is None and not self.gone:
-            self._reader = background.create_task(self._read_all())
-
-    async def _read_all(self) -> None:
-        try:
-            while self._has_news and not self.gone:
-                self._has_news = False
-                await self._read()
-                await self.flush()
-        except StoreUnavailable:
-            # It is logged. The next read or the next stream finds the messages.
-            catch_up.here().read_again(self._session.address, self._followed)
-        except Exception:
-            # The messages stay in the store: the next read or the next stream finds them.
-            text = "A stream cannot read its messages from the store"
-            log_repeated(logging.ERROR, text, exc_info=True)
-            catch_up.here().read_again(self._session.address, self._followed)
-        finally:
-            self._reader = None
-
-    def _follow(self, stream: str) -> None:
-        """Read what was appended to a stream of the store, if the hint of it is lost."""
-        if publisher.is_logged():
-            self._followed = stream
-            catch_up.here().follow(self._session.address, stream, self._stored)
-
-    def _unfollow(self) -> None:
-        catch_up.here().unfollow(self._session.address, self._followed, self._stored)
-
-    def _stored(self, _: int | None) -> None:
-        self._wake()
-
-    async def _send_stored(self, text: str, event_id: str) -> None:
-        """Send an event of the store, at the pace of the client."""
-        if self.buffered > MAX_BUFFERED // 2:
-            await self.flush()
-        self.enqueue(sse.event(text, id=event_id))
-
-    async def _wait_for_reader(self) -> None:
-        while self._reader is not None:
-            await asyncio.wait([self._reader])
-
-
 class StandaloneStream(SessionStream):
-    """A stream for messages which belong to no request; it sends while it is active."""
+    """It sends while it is active, and ends when a newer one is."""
 
     def __init__(
         self,
@@ -196,21 +96,14 @@ class StandaloneStream(SessionStream):
         self._has_log_news = True
         self._has_outbox_news = True
         self._coalescer = Coalescer(self._read_soon)
-        self._active = ActiveStream(
-            self._session.id,
-            self._name,
-            activate=self._activate,
-            drain=self._drain_reader,
-            retry=lambda: background.spawn(self._reload()),
-        )
-        stored: LogPosition = self._session.active_stream.get("position")
-        self._active.position = stored if resumed is None else resumed.log
+        self._active = ActiveStream(self._session.id, self._name, end=self.end)
 
     async def serve(self) -> None:
         group, here = publisher.of_session(self._session.address), bus.here()
         is_primed = BY_VERSION[self._session.version].has(Feature.PRIMING_EVENTS)
         try:
             await stores.events().append(self._session.address, self._name, ())
+            await self._active.reserve()
         except StoreFull as error:
             raise HttpError(429, f"{error}: close one of them first") from error
         try:
@@ -220,7 +113,7 @@ class StandaloneStream(SessionStream):
             await here.subscribe(group, self._receive_event)
             await self._subscribe_to_broadcasts()
             self._follow(publisher.OUTBOX)
-            self._use(await self._active.open())
+            await self._take()
             self._keepalive.start()
             await self.wait_until_closed()
             await self._wait_for_reader()
@@ -232,20 +125,37 @@ class StandaloneStream(SessionStream):
             self._unfollow()
             self._unsubscribe_from_broadcasts()
             here.unsubscribe(group, self._receive_event)
-            # The server may cancel this task, and the lease has to be released all the same.
+            # The server may cancel this task, and the position has to be kept all the same.
             background.spawn(self._close())
+
+    async def _take(self) -> None:
+        """Become the active stream, for the session as it is now."""
+        session = await self._active.take()
+        if session is not None:
+            self._active.start(self._position_in(session))
+        self._use(session)
+
+    def _position_in(self, session: Session) -> LogPosition:
+        """Where the client says, if it resumes the last stream, else the last position."""
+        positions = [self._active.position, session.log_position]
+        if self._resumed is not None:
+            if self._active.previous in ("", self._resumed.stream):
+                return self._resumed.log
+            positions.append(self._resumed.log)
+        return max((position for position in positions if position is not None), default=None)
 
     def _follow(self, stream: str) -> None:
         super()._follow(stream)
         if self._followed:
-            catch_up.here().follow(self._session.address, self._name, self._kept)
+            catch_up.here().follow(self._session.address, ACTIVE, self._active_changed)
 
     def _unfollow(self) -> None:
         super()._unfollow()
-        catch_up.here().unfollow(self._session.address, self._name, self._kept)
+        catch_up.here().unfollow(self._session.address, ACTIVE, self._active_changed)
 
-    def _kept(self, number: int | None) -> None:
-        """Look at the session if the store has lost this stream, as when the session has ended."""
+    def _active_changed(self, number: int | None) -> None:
+        """End after a newer stream; look at the session if the store has lost its streams."""
+        self._active.changed(number)
         if number is None and not self.gone:
             background.spawn(self._reload())
 
@@ -282,19 +192,7 @@ class StandaloneStream(SessionStream):
         if now - self._renewed_at >= interval:
             self._renewed_at = now
             await stores.events().append(self._session.address, self._name, (), create=False)
-
-    def _activate(self, lease: dict[str, Any]) -> None:
-        """Start to send at the position in the lease, unless the client named its own."""
-        position, own = lease.get("position"), self._active.position
-        is_own = self._resumed and lease.get("previous") in (None, self._resumed.stream)
-        if position is not None and not is_own:
-            self._active.position = position if own is None else max(own, position)
-        self._has_log_news = True
-        self._wake()
-
-    async def _drain_reader(self) -> None:
-        await self._wait_for_reader()
-        await self.flush()
+            await self._active.keep()
 
     def _receive_event(self, message: bus.Message) -> None:
         match message["event"]:
@@ -307,7 +205,7 @@ class StandaloneStream(SessionStream):
             case "initialized":
                 self._session = self._session.apply([Change("initialized", "set", value=True)])
                 self._wake()
-            case event if event in HINTS:
+            case event if event == OPENED:
                 self._active.receive(message)
 
     def _receive_broadcast(self, message: bus.Message) -> None:
@@ -384,11 +282,14 @@ class StandaloneStream(SessionStream):
         if position is None:
             self._active.position = await publisher.position(self._server)
             self._write_initial_notifications()
+            await self._active.renew()
             return
         events = announcements.here().recent_after(self._server, position)
         if events is None:
             events = await self._stored_after(position)
         for event in deduplicate(events):
+            if not self._active.is_active:
+                return  # The newer stream begins here.
             self._active.position = event.number
             if publisher.supports(self._session, method_of(event.data)):
                 await self._send_stored(event.data, self._id)
@@ -432,126 +333,12 @@ class StandaloneStream(SessionStream):
         return True
 
 
-class ResumedStream(SessionStream):
-    """The rest of a POST's stream, up to the response, for a client that lost its connection."""
-
-    def __init__(self, http: AuthenticatedRequest, session: Session, last_event: EventId) -> None:
-        super().__init__(http, session)
-        self._name, self._number = last_event.stream, last_event.sequence
-        self._token = secrets.token_urlsafe(9)
-        self._is_lease_due = True
-        self._has_sent_end = False
-        """Whether the client has its one answer: nothing may follow it."""
-        self._is_replaced = False
-        self._resumed_at = self._loop.time()
-        self._timer: asyncio.TimerHandle | None = None
-
-    def _check_lease(self) -> None:
-        """Look, as often as the lease is renewed, whether the worker that writes still lives.
-
-        At first more often: streams are resumed because their workers have just died.
-        """
-        self._is_lease_due = True
-        self._wake()
-        is_first = self._loop.time() - self._resumed_at <= event_log.lease()
-        interval = event_log.renewal_interval() / (CHECKS if is_first else 1)
-        self._timer = self._loop.call_later(interval, self._check_lease)
-
-    async def serve(self) -> None:
-        group, here = publisher.of_session(self._session.address), bus.here()
-        try:
-            self.enqueue(sse.KEEP_ALIVE)
-            await here.subscribe(group, self._receive_event)
-            self._follow(self._name)
-            self._replace_others()
-            asyncio.get_running_loop().call_later(RESUME_AGAIN, self._replace_others)
-            await self._reload()
-            self._check_lease()
-            await self.wait_until_closed()
-            await self._wait_for_reader()
-            await self.finish()
-        finally:
-            self._unfollow()
-            if self._timer is not None:
-                self._timer.cancel()
-            here.unsubscribe(group, self._receive_event)
-            if not self._is_replaced:
-                bus.publish_soon(group, {"event": "left", "stream": self._name})
-
-    def _replace_others(self) -> None:
-        if not self.gone:
-            event = {"event": "resumed", "stream": self._name, "by": self._token}
-            bus.publish_soon(publisher.of_session(self._session.address), event)
-            self._wake()
-
-    def _receive_event(self, message: bus.Message) -> None:
-        is_mine = message.get("stream") == self._name
-        match message["event"]:
-            case "appended" if is_mine:
-                self._wake()
-            case "resumed" if is_mine and message["by"] != self._token:
-                self._is_replaced = True
-                self.end()
-            case "ended":
-                self.end()
-            case "taken_over" if message["by"] != self.principal.key:
-                self.end()
-
-    async def _read(self) -> None:
-        if self._has_sent_end:
-            return
-        session = self._session.address
-        store = stores.events()
-        if self._is_lease_due:
-            self._is_lease_due = False
-            await event_log.end_abandoned(self._session, self._name)
-        # In this order: what is appended before the end is read after it was seen.
-        is_closed = await store.is_closed(session, self._name)
-        events = await store.after(session, self._name, self._number)
-        for event in events or ():
-            self._number = event.number
-            await self._send_stored(event.data, str(EventId(self._name, event.number)))
-        if events is None:
-            await self._send_end_of_lease()
-        elif is_closed and not events:
-            await self._send_unseen_end()
-        # A worker that died after it stored the response has not closed the stream.
-        if is_closed or events is None or (events and not method_of(events[-1].data)):
-            self._has_sent_end = True
-            self.end()
-
-    async def _send_unseen_end(self) -> None:
-        """Send the error of a lease that has ended to a client which is ahead of the store.
-
-        Events are sent while they are being stored. Of those that a worker did not store before it
-        died, the client has seen the numbers, among them that of the error.
-        """
-        session, store = self._session.address, stores.events()
-        last = await store.last(session, self._name) or 0
-        for event in await store.after(session, self._name, last - 1) or ():
-            if event.data == event_log.end_of_lease(self._session, self._name):
-                await self._send_end_of_lease()
-
-    async def _send_end_of_lease(self) -> None:
-        text = event_log.end_of_lease(self._session, self._name)
-        await self._send_stored(text, str(EventId(self._name, self._number)))
-
-
-async def find(last_event_id: str | None, session: Session) -> EventId | StreamPosition | None:
-    """The position to resume at, in the stream of a POST or of a GET.
-
-    None if that of a GET is unknown, as one of another session is. Whoever resumes an unknown
-    stream of a POST waits for a response, and has to be told that there is none.
-    """
-    event_id = EventId.parse(last_event_id) if last_event_id else None
-    if event_id is None:
-        return None
-    if event_log.is_name(event_id.stream):
-        return event_id
-    position = StreamPosition.parse(event_id)
+async def find(event_id: EventId | None, session: Session) -> StreamPosition | None:
+    """The position at which a client resumes; None if it names no stream of this session."""
+    position = None if event_id is None else StreamPosition.parse(event_id)
     if position is None:
         return None
-    events = await stores.events().after(session.address, position.stream, event_id.sequence)
+    events = await stores.events().after(session.address, position.stream, position.number)
     return None if events is None else position
 
 
@@ -564,7 +351,3 @@ def deduplicate(events: Iterable[Event]) -> list[Event]:
         found.pop(key, None)
         found[key] = event
     return list(found.values())
-
-
-def method_of(text: str) -> str:
-    return str(jsonrpc.decode(text).get("method", ""))
