@@ -26,6 +26,7 @@ from django_mcp.protocol.errors import InternalError, InvalidRequest, McpError, 
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestId, Response
 from django_mcp.protocol.limits import MAX_BATCH, quoted
 from django_mcp.pubsub import publisher
+from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.server.server import server_of
 from django_mcp.stores.base import SessionStore, digest
 from django_mcp.transports import frames, session_lock
@@ -124,6 +125,8 @@ class SessionEngine:
             await self.site.commit(session.id, session.principal, [INITIALIZED, *frame.changes])
             if not server.notify_lists_on_initialize:
                 await self.site.publish(server, session.id, frame.changes)
+        except StoreUnavailable:
+            return False  # It is logged.
         except Exception as error:
             call.server.report("The init hook failed; its session is ended", error)
             return False

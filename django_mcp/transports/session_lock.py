@@ -2,6 +2,16 @@
 
 Within one process, requests are answered in order of arrival. Between processes a lease in the
 session decides; there, the request that has waited longest is not necessarily the next.
+
+| state | meaning | who moves it |
+|---|---|---|
+| waiting in the process | another request of this event loop holds the lock | its end |
+| waiting for the lease | a request of another worker holds it | its release, or its expiry |
+| held | the request runs; the lease is renewed every 3 s | the end of the request: released |
+| released | the next one that asks gets it | nobody |
+
+A worker that dies holds the lease until it expires. A store that is away keeps it from being
+renewed or released: the request goes on, and others wait until the lease expires.
 """
 
 from __future__ import annotations
@@ -15,11 +25,10 @@ from itertools import chain, repeat
 from weakref import WeakValueDictionary
 
 from django_mcp.frame.session import Change, Session, address
+from django_mcp.log import log_repeated
 from django_mcp.protocol.errors import InvalidRequest
 from django_mcp.runtime.store_operations import StoreUnavailable
 from django_mcp.stores.base import SessionStore
-
-logger = logging.getLogger("django_mcp")
 
 UNLOCKED = frozenset(
     {"ping", "logging/setLevel", "tasks/get", "tasks/result", "tasks/list", "tasks/cancel"}
@@ -70,7 +79,7 @@ async def _lease(session_id: str, store: SessionStore) -> AsyncIterator[Session]
             await store.update(session_id, [Change("lock", "release", token)])
         except Exception:
             # The answer stands; other requests wait until the lease expires.
-            logger.exception("A session lock could not be released")
+            log_repeated(logging.ERROR, "A session lock could not be released", exc_info=True)
 
 
 async def _update_lease(session_id: str, token: str, store: SessionStore) -> Session | None:
@@ -89,7 +98,7 @@ async def _renew(session_id: str, token: str, store: SessionStore) -> None:
         except StoreUnavailable:
             pause = RENEWAL / 3  # It is logged.
         except Exception:
-            logger.exception("A session lock could not be renewed")
+            log_repeated(logging.ERROR, "A session lock could not be renewed", exc_info=True)
 
 
 def _existing(session: Session | None) -> Session:

@@ -208,7 +208,7 @@ async def test_arguments_violating_the_schema_return_an_error_result(
 
     (block,) = result["content"]
     assert result["isError"] is True
-    assert block["text"].startswith("The arguments do not fit: ")
+    assert block["text"].startswith("Invalid arguments: ")
     assert expected_message in block["text"]
 
 

@@ -136,7 +136,7 @@ class TestRegisterException:
         server = Server("desk")
         server.tool(name="it")(lambda: object())
         async with Client(server) as client:
-            with pytest.raises(ErrorResponse, match="returned something unfit"):
+            with pytest.raises(ErrorResponse, match="returned an invalid result"):
                 await client.call_tool("it")
 
     async def test_unregistered_exception_is_unexpected(self) -> None:

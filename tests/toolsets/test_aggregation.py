@@ -82,5 +82,5 @@ def test_groups_are_bounded(desk: Desk) -> None:
 def test_group_or_aggregate_that_is_not_declared_is_rejected(
     call: Any, arguments: dict[str, Any]
 ) -> None:
-    with pytest.raises(ToolFailed, match="The arguments do not fit"):
+    with pytest.raises(ToolFailed, match="Invalid arguments"):
         call("aggregate_tickets", **arguments)

@@ -199,7 +199,7 @@ def test_toolset_without_permissions_opens_no_related_model(desk: Desk) -> None:
 def test_argument_that_is_not_declared_or_out_of_range_is_rejected(
     call: Any, arguments: dict[str, Any]
 ) -> None:
-    with pytest.raises(ToolFailed, match="The arguments do not fit"):
+    with pytest.raises(ToolFailed, match="Invalid arguments"):
         call("list_tickets", **arguments)
 
 

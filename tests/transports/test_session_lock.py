@@ -11,6 +11,7 @@ from django_mcp import Frame, Server, stores
 from django_mcp.frame.session import Change, Session
 from django_mcp.stores.base import SessionStore
 from django_mcp.testing import Client
+from django_mcp.testing.contracts import a_session
 from django_mcp.testing.plugin import ClientFor
 from django_mcp.transports import session_lock
 from tests.http_errors import error_of
@@ -242,3 +243,26 @@ class TestLeaseBetweenWorkers:
 
 
 OTHER_WORKER = "another worker"
+
+
+async def test_locks_that_cannot_be_released_are_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = stores.sessions()
+    update = store.update
+
+    async def refuse_release(session_id: str, changes: Any) -> Session | None:
+        if any(change.action == "release" for change in changes):
+            raise ConnectionError("no database")
+        return await update(session_id, changes)
+
+    sessions = [a_session(number) for number in range(3)]
+    for session in sessions:
+        await store.create(session)
+    monkeypatch.setattr(store, "update", refuse_release)
+    for session in sessions:
+        async with session_lock.acquire(session.id, store, is_shared=True):
+            pass
+    tracebacks = [record for record in caplog.records if record.exc_info]
+    assert len(tracebacks) == 1
+    assert "could not be released" in tracebacks[0].message

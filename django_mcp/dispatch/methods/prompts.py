@@ -30,7 +30,7 @@ async def get(frame: Frame) -> Answer:
         except LargeArguments:
             validated = await invocation.validate_large(prompt.input, arguments)
     except InvalidArguments as error:
-        raise InvalidParams(f"The arguments do not fit: {error}") from error
+        raise InvalidParams(f"Invalid arguments: {error}") from error
     try:
         read = result_size.bounded(frame, prompt, partial(results.prompt_result, prompt))
         handler = invocation.handler_of(prompt, frame.server.handle_prompt_get, name)

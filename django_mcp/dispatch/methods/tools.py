@@ -61,7 +61,7 @@ async def call(frame: Frame) -> Answer:
     except InvalidArguments as error:
         if how is not None:
             return await task_calls.answer(frame, how, call)  # They are the error of the task.
-        return _error_result(f"The arguments do not fit: {error}"), frame
+        return _error_result(f"Invalid arguments: {error}"), frame
     if tool.approval is not None:
         proceed = partial(_run_approved, tool, validated)
         held = await approval.hold(frame, tool, arguments, validated, how, proceed)
@@ -98,7 +98,7 @@ async def _run(tool: ToolComponent, validated: Any, frame: Frame) -> Answer:
     except (InvalidOutput, UnserializableResult) as error:
         failures.report_unexpected(frame, error, "The tool %s returned an invalid result", name)
         details = failures.debug_details(frame, error)
-        raise InternalError(f"The tool returned something unfit{details}") from error
+        raise InternalError(f"The tool returned an invalid result{details}") from error
     except Exception as error:
         failures.report_unexpected(frame, error, "The tool %s failed", name)
         return _error_result(f"{FAILED}{failures.debug_details(frame, error)}"), frame

@@ -227,7 +227,9 @@ class StreamableHttpConsumer(HttpConsumer):
         verb = None if stateless else VERBS.get(method)
         if verb is None:
             allowed = b"POST" if stateless else ALLOWED
-            raise HttpError(405, "This cannot be done here", ((b"allow", allowed),))
+            raise HttpError(
+                405, f"Method not allowed: use {allowed.decode()}", ((b"allow", allowed),)
+            )
         return verb
 
     def _is_stateless(self) -> bool:

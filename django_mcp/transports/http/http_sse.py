@@ -52,7 +52,7 @@ class HttpSseConsumer(HttpConsumer):
     def _verb(self, http_method: str) -> Verb:
         method, verb = VERBS[self.endpoint]
         if http_method != method:
-            raise HttpError(405, f"Use {method}", ((b"allow", self.allowed),))
+            raise HttpError(405, f"Method not allowed: use {method}", ((b"allow", self.allowed),))
         return verb
 
     async def open(self) -> None:

@@ -79,7 +79,7 @@ class SessionHttp(AuthenticatedRequest):
         await running.answer(_engine(), receive, is_in_batch=True)
 
     async def _accept(self, message: Notification | Response, session: Session) -> None:
-        """Process it; raises HttpError for a response to no request of ours (T-HTTP-15)."""
+        """Process it; raises HttpError for a response with an unknown id (T-HTTP-15)."""
         if isinstance(message, Response):
             await self._deliver(message, session)
         elif message.method == INITIALIZED:
