@@ -20,9 +20,9 @@ async def cancel(session: Session, params: Iterable[Mapping[str, Any]]) -> None:
     calls = call.here()
     elsewhere: dict[str, str] = {}
     for cancelled in params:
-        named = session_engine.read_cancellation(cancelled)
-        if named is not None:
-            key, given = named
+        request = session_engine.read_cancellation(cancelled)
+        if request is not None:
+            key, given = request
             reason = given or session_engine.GIVEN_UP
             if not calls.cancel(session.address, key, reason):
                 elsewhere[key] = reason

@@ -86,11 +86,14 @@ class StreamLog:
 
     def resumed(self) -> None:
         """Note that another connection reads the stream."""
-        self._is_read, self._has_dropped, self._unread = True, False, 0
+        self._is_read = True
+        self._has_dropped = False
+        self._unread = 0
 
     def left(self) -> None:
         """Note that no connection reads the stream. Another one may do so later."""
-        self.has_other_readers, self._is_read = True, False
+        self.has_other_readers = True
+        self._is_read = False
 
     def renew(self) -> None:
         """Extend the lease if that is due."""

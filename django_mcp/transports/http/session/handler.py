@@ -134,7 +134,8 @@ class SessionHttp(AuthenticatedRequest):
 
     async def _accept_batch(self, messages: Sequence[Message], session: Session) -> None:
         """Process all but the requests; what is sent several times changes the session once."""
-        cancelled, is_first = [], True
+        cancelled = []
+        is_first = True
         for message in messages:
             if isinstance(message, Notification) and message.method == CANCELLED:
                 cancelled.append(message.params)
@@ -159,7 +160,8 @@ class SessionHttp(AuthenticatedRequest):
         messages, errors = session_engine.read_batch(values)
         await self._accept_batch(messages, session)
         requests = [message for message in messages if isinstance(message, Request)]
-        exchange, answer_one = self._exchange(session), partial(self._answer_of_batch, session)
+        exchange = self._exchange(session)
+        answer_one = partial(self._answer_of_batch, session)
         await batch.answer(requests, errors, exchange, self.request.receive, answer_one)
 
     async def _initialize(self, request: Request) -> None:
@@ -331,7 +333,8 @@ class SessionHttp(AuthenticatedRequest):
         return HttpExchange(self.send, request=self.request)
 
     async def _fail(self, error: McpError, revision: Revision, identity: Any) -> None:
-        exchange, message = self._plain(), jsonrpc.error(identity, revision.error(error))
+        exchange = self._plain()
+        message = jsonrpc.error(identity, revision.error(error))
         await exchange.finish(message, exchange.status_of(error, revision))
 
 

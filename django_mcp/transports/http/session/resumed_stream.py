@@ -25,7 +25,8 @@ class ResumedStream(SessionStream):
 
     def __init__(self, http: AuthenticatedRequest, session: Session, last_event: EventId) -> None:
         super().__init__(http, session)
-        self._name, self._number = last_event.stream, last_event.sequence
+        self._name = last_event.stream
+        self._number = last_event.sequence
         self._token = secrets.token_urlsafe(9)
         self._is_lease_due = True
         self._has_sent_end = False
@@ -46,7 +47,8 @@ class ResumedStream(SessionStream):
         self._timer = self._loop.call_later(interval, self._check_lease)
 
     async def serve(self) -> None:
-        group, here = publisher.of_session(self._session.address), bus.here()
+        group = publisher.of_session(self._session.address)
+        here = bus.here()
         try:
             self.enqueue(sse.KEEP_ALIVE)
             await here.subscribe(group, self._receive_event)
@@ -114,7 +116,8 @@ class ResumedStream(SessionStream):
         Events are sent while they are being stored. Of those that a worker did not store before it
         died, the client has seen the numbers, among them that of the error.
         """
-        session, store = self._session.address, stores.events()
+        session = self._session.address
+        store = stores.events()
         last = await store.last(session, self._name) or 0
         for event in await store.after(session, self._name, last - 1) or ():
             if event.data == event_log.end_of_lease(self._session, self._name):

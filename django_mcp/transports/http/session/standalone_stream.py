@@ -99,11 +99,13 @@ class StandaloneStream(SessionStream):
         self._active = ActiveStream(self._session.id, self._name, end=self.end)
 
     async def serve(self) -> None:
-        group, here = publisher.of_session(self._session.address), bus.here()
+        group = publisher.of_session(self._session.address)
+        here = bus.here()
         is_primed = BY_VERSION[self._session.version].has(Feature.PRIMING_EVENTS)
         try:
-            await stores.events().append(self._session.address, self._name, ())
+            # In this order: a stream of its own that nobody closes would count as open.
             await self._active.reserve()
+            await stores.events().append(self._session.address, self._name, ())
         except StoreFull as error:
             raise HttpError(429, f"{error}: close one of them first") from error
         try:
@@ -188,7 +190,8 @@ class StandaloneStream(SessionStream):
 
     async def _renew(self) -> None:
         """Keep the stream in the event store, which forgets those that nobody appends to."""
-        now, interval = self._loop.time(), conf.get().session_idle_timeout / RENEWALS
+        now = self._loop.time()
+        interval = conf.get().session_idle_timeout / RENEWALS
         if now - self._renewed_at >= interval:
             self._renewed_at = now
             await stores.events().append(self._session.address, self._name, (), create=False)
@@ -257,7 +260,9 @@ class StandaloneStream(SessionStream):
 
         The store may have moved events, although it did not answer in time.
         """
-        session, store, events = self._session.address, stores.events(), []
+        session = self._session.address
+        store = stores.events()
+        events: list[Event] = []
         if self._has_unsent:
             events = await store.after(session, self._name, self._last) or []
         self._has_unsent = True
@@ -270,7 +275,8 @@ class StandaloneStream(SessionStream):
         self._has_unsent = False
 
     async def _replay(self, position: StreamPosition) -> None:
-        session, stream = self._session.address, position.stream
+        session = self._session.address
+        stream = position.stream
         for event in await stores.events().after(session, stream, position.number) or ():
             event_id = StreamPosition(stream, event.number, position.log)
             await self._send_stored(event.data, str(event_id))
