@@ -7,7 +7,7 @@ import hashlib
 import re
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -16,6 +16,7 @@ from urllib.parse import quote_plus, urlencode
 
 from django.core.exceptions import ImproperlyConfigured
 
+from django_mcp.auth.base import Challenge, Scope
 from django_mcp.auth.bearer import (
     Claims,
     ClaimsAuthentication,
@@ -26,7 +27,9 @@ from django_mcp.auth.bearer import (
     require_secure,
     stated_issuer,
 )
-from django_mcp.auth.issuers import Unavailable, Workers, fetch_json, result_of
+from django_mcp.auth.cache import Loaded
+from django_mcp.auth.fetching import Unavailable, fetch_json, result_of, submit, thread_pool
+from django_mcp.protocol.networks import network_of
 
 MAX_ANSWER = 16 * 1024
 """Bytes of one answer."""
@@ -38,6 +41,11 @@ WAIT_TIMEOUT = 10.0
 MAX_FAILURES = 3
 """Failures in a row after which the endpoint is not asked for PAUSE seconds."""
 PAUSE = 10.0
+MAX_UNKNOWN = 20
+"""Tokens of one network that may turn out to be unknown within UNKNOWN_PERIOD seconds."""
+UNKNOWN_PERIOD = 60.0
+MAX_NETWORKS = 10_000
+"""Networks whose unknown tokens are counted."""
 TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 """The syntax of a token (RFC 6750, section 2.1)."""
 
@@ -93,18 +101,39 @@ class IntrospectionAuthentication(ClaimsAuthentication):
         self._active = _Answers(self.max_cached)
         # Made-up tokens do not take the places of real ones.
         self._inactive = _Answers(self.max_cached)
+        self._unknown = _UnknownTokens()
 
     @property
     def namespace(self) -> str | None:
         """The URL within which subjects are unique."""
         return self.issuer or self.url
 
+    async def _load(self, scope: Scope, token: str) -> Loaded | Challenge | None:
+        """Count the tokens of a network that the endpoint does not know."""
+        digest = _digest(token)
+        if not self._may_be_sent(token) or self._kept(digest) is not None:
+            return await super()._load(scope, token)
+        client = scope.get("client")
+        network = network_of(client[0] if client else "")
+        if not self._unknown.may_ask(network):
+            return TOO_MANY_UNKNOWN
+        loaded = await super()._load(scope, token)
+        if self._active.get(digest) is not None:
+            self._unknown.was_known(network)
+        return loaded
+
+    def _may_be_sent(self, token: str) -> bool:
+        return TOKEN.fullmatch(token) is not None and not self._is_foreign(token)
+
+    def _kept(self, digest: bytes) -> Claims | None:
+        return self._active.get(digest) or self._inactive.get(digest)
+
     async def claims(self, token: str, /) -> Claims | None:
         """Return what the endpoint says of an active token; None of any other."""
-        if not TOKEN.fullmatch(token) or self._is_foreign(token):
+        if not self._may_be_sent(token):
             return None
         digest = _digest(token)
-        claims = self._active.get(digest) or self._inactive.get(digest)
+        claims = self._kept(digest)
         if claims is None:
             claims = await self._endpoint.ask(digest, token)
             answers = self._active if claims["active"] else self._inactive
@@ -128,7 +157,8 @@ class IntrospectionAuthentication(ClaimsAuthentication):
 
     def _require_valid(self, claims: Claims) -> None:
         now = time.time()
-        expires, begins = claims.get("exp"), claims.get("nbf")
+        expires = claims.get("exp")
+        begins = claims.get("nbf")
         is_expired = expires is not None and (number(expires) or 0) + self.leeway <= now
         is_early = begins is not None and (number(begins) or now * 2) - self.leeway > now
         is_other = self.issuer is not None and claims.get("iss", self.issuer) != self.issuer
@@ -139,6 +169,42 @@ class IntrospectionAuthentication(ClaimsAuthentication):
 
 
 TOKEN_TYPES = ("bearer", "access_token")
+TOO_MANY_UNKNOWN = Challenge(
+    status=429,
+    headers=((b"retry-after", str(int(UNKNOWN_PERIOD)).encode()),),
+    message="Too many unknown access tokens were sent from this network. Try again later",
+)
+
+
+class _UnknownTokens:
+    """How many tokens of each network were sent to the endpoint and not known there.
+
+    A token counts when it is sent, so that tokens which are sent at once are bounded as well, and
+    no longer when it turns out to be known. Tokens whose answer is kept are not counted.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._period_ends = 0.0
+        self._numbers: Counter[str] = Counter()
+
+    def may_ask(self, network: str) -> bool:
+        """Count a token, unless there were too many of this network."""
+        now = time.monotonic()
+        with self._lock:
+            if now >= self._period_ends:
+                self._period_ends = now + UNKNOWN_PERIOD
+                self._numbers.clear()
+            is_full = network not in self._numbers and len(self._numbers) >= MAX_NETWORKS
+            if is_full or self._numbers[network] >= MAX_UNKNOWN:
+                return False
+            self._numbers[network] += 1
+            return True
+
+    def was_known(self, network: str) -> None:
+        with self._lock:
+            if self._numbers[network] > 0:
+                self._numbers[network] -= 1
 
 
 class _Endpoint:
@@ -152,11 +218,12 @@ class _Endpoint:
         # RFC 6749, section 2.3.1.
         pair = f"{quote_plus(client_id)}:{quote_plus(client_secret)}"
         self._authorization = f"Basic {base64.b64encode(pair.encode()).decode()}"
-        self._workers = Workers(MAX_THREADS, MAX_WAITING)
+        self._pool = thread_pool(MAX_THREADS, max_waiting=MAX_WAITING)
         self._lock = threading.Lock()
         self._pending: dict[bytes, Future[Claims | Unavailable]] = {}
         self._failures = 0
-        self._failed_at = self._closed_until = 0.0
+        self._failed_at = 0.0
+        self._closed_until = 0.0
 
     async def ask(self, digest: bytes, token: str) -> Claims:
         """Return the answer for a token; raises Unavailable."""
@@ -164,7 +231,7 @@ class _Endpoint:
             future = self._pending.get(digest)
             if future is None:
                 begun_at = self._require_open()
-                future = self._workers.submit(partial(self._fetch, digest, token, begun_at))
+                future = submit(self._pool, partial(self._fetch, digest, token, begun_at))
                 self._pending[digest] = future
         return await result_of(future, WAIT_TIMEOUT)
 

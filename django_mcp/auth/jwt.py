@@ -6,6 +6,7 @@ It needs PyJWT: the extra ``jwt`` of this package.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from django.core.exceptions import ImproperlyConfigured
@@ -18,14 +19,9 @@ from django_mcp.auth.bearer import (
     require_secure,
     stated_issuer,
 )
-from django_mcp.auth.issuers import (
-    KeySet,
-    Unavailable,
-    discover,
-    fetch_json,
-    is_loopback,
-    is_secure,
-)
+from django_mcp.auth.discovery import discover
+from django_mcp.auth.fetching import Unavailable, fetch_json, is_loopback, is_secure
+from django_mcp.auth.key_set import KeySet
 
 try:
     import cryptography  # noqa: F401
@@ -108,7 +104,7 @@ class JWTAuthentication(ClaimsAuthentication):
         except (jwt.PyJWTError, ValueError, RecursionError):
             raise InvalidToken from None
         kind, algorithm = self._kind_and_algorithm(header)
-        key = await self._keys.find(lambda keys: _choose(keys, header.get("kid"), algorithm))
+        key = await self._keys.find(partial(_choose, key_id=header.get("kid"), algorithm=algorithm))
         if key is None:
             raise InvalidToken
         claims = self._verified(token, key, algorithm)
@@ -158,10 +154,10 @@ class _Key(NamedTuple):
 def _choose(keys: Sequence[_Key], key_id: Any, algorithm: str) -> _Key | None:
     """Return the key with this id; without an id, the only one for ``algorithm``."""
     types = KEY_TYPES[algorithm]
-    found = [key for key in keys if key.type in types and key.algorithm in (None, algorithm)]
+    usable = [key for key in keys if key.type in types and key.algorithm in (None, algorithm)]
     if key_id is None:
-        return found[0] if len(found) == 1 else None
-    return next((key for key in found if key.id == key_id), None)
+        return usable[0] if len(usable) == 1 else None
+    return next((key for key in usable if key.id == key_id), None)
 
 
 def _read_keys(document: Mapping[str, Any], issuer: str) -> Sequence[_Key]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from functools import lru_cache
-from ipaddress import IPv6Address, IPv6Network
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from django_mcp.protocol.limits import cut
+from django_mcp.protocol.networks import network_of
 
 if TYPE_CHECKING:
     from django_mcp.auth.base import Principal
@@ -140,15 +138,6 @@ def caller_key(principal: Principal, transport: Transport | None) -> str:
     if principal.subject or not isinstance(transport, HttpTransport):
         return principal.key
     return f"{principal.key} {network_of(transport.remote_ip or '')}"
-
-
-@lru_cache(maxsize=512)
-def network_of(address: str) -> str:
-    try:
-        parsed = IPv6Address(address.partition("%")[0])
-    except ValueError:
-        return cut(address)  # An IPv4 address, the path of a socket, or nothing.
-    return str(parsed.ipv4_mapped or IPv6Network((parsed, 64), strict=False))
 
 
 Sender = tuple["Principal", Transport | None]

@@ -19,10 +19,10 @@ from oauth2_provider.scopes import get_scopes_backend
 from oauth2_provider.settings import oauth2_settings
 
 from django_mcp.auth.oauth_toolkit import issuer
-from django_mcp.frame.transport import network_of
 from django_mcp.oauth import OFFLINE_ACCESS, redemptions, registrations
 from django_mcp.oauth.clients import without_unsupported
 from django_mcp.oauth.resources import base_url
+from django_mcp.protocol.networks import network_of
 
 MAX_BODY = 16 * 1024
 """Bytes of a registration."""

@@ -14,7 +14,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.exceptions import ImproperlyConfigured
 
-from django_mcp.auth import introspection, issuers
+from django_mcp.auth import fetching, introspection
 from django_mcp.auth.base import INVALID_TOKEN, PERSONAL_TOKEN_PREFIX, Challenge, Principal
 from django_mcp.auth.bearer import Claims
 from django_mcp.auth.introspection import IntrospectionAuthentication
@@ -297,7 +297,8 @@ async def test_waiting_requests_are_bounded(
     issuer: Issuer, authenticator: IntrospectionAuthentication, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(introspection, "WAIT_TIMEOUT", 0.3)
-    authenticator._endpoint._workers = issuers.Workers(2, waiting=3)
+    monkeypatch.setattr(introspection, "MAX_UNKNOWN", 1000)
+    authenticator._endpoint._pool = fetching.thread_pool(2, max_waiting=3)
     issuer.delay = 0.2
 
     started = time.monotonic()
@@ -307,7 +308,7 @@ async def test_waiting_requests_are_bounded(
     assert statuses.count(503) >= 45
     assert time.monotonic() - started < 2
     async with asyncio.timeout(10):
-        while authenticator._endpoint._workers._unfinished:
+        while authenticator._endpoint._pending:
             await asyncio.sleep(0.01)
     assert len(issuer.requests) <= 5
 
@@ -315,7 +316,7 @@ async def test_waiting_requests_are_bounded(
 async def test_requests_that_waited_for_a_failing_endpoint_are_not_sent(
     issuer: Issuer, authenticator: IntrospectionAuthentication
 ) -> None:
-    authenticator._endpoint._workers = issuers.Workers(1, waiting=20)
+    authenticator._endpoint._pool = fetching.thread_pool(1, max_waiting=20)
     issuer.answers.pop("/introspect")
 
     answers = await asyncio.gather(*(authenticated(authenticator, f"t-{n}") for n in range(20)))
@@ -323,6 +324,57 @@ async def test_requests_that_waited_for_a_failing_endpoint_are_not_sent(
     for answer in answers:
         assert_unavailable(answer)
     assert len(issuer.requests) == introspection.MAX_FAILURES
+
+
+# Tokens that are made up.
+
+
+async def test_made_up_tokens_of_one_network_are_sent_a_few_times(
+    issuer: Issuer, authenticator: IntrospectionAuthentication
+) -> None:
+    await authenticated(authenticator, "good")
+    issuer.requests.clear()
+
+    answers = await asyncio.gather(
+        *(authenticated(authenticator, f"made-up-{number}") for number in range(300))
+    )
+
+    assert len(issuer.requests) == introspection.MAX_UNKNOWN
+    statuses = [answer.status for answer in answers if isinstance(answer, Challenge)]
+    assert statuses.count(429) == 300 - introspection.MAX_UNKNOWN
+    # A token that is known already, and other networks, are not affected.
+    assert isinstance(await authenticated(authenticator, "good"), Principal)
+    other = await authenticated(authenticator, "made-up", client=("192.0.2.1", 50000))
+    assert other == INVALID_TOKEN
+
+
+async def test_addresses_of_one_ipv6_network_count_together(
+    issuer: Issuer, authenticator: IntrospectionAuthentication
+) -> None:
+    for number in range(300):
+        client = (f"2001:db8::{number:x}", 50000)
+        await authenticated(authenticator, f"made-up-{number}", client=client)
+    assert len(issuer.requests) == introspection.MAX_UNKNOWN
+
+
+async def test_valid_tokens_do_not_count_as_made_up(
+    issuer: Issuer, authenticator: IntrospectionAuthentication
+) -> None:
+    answer_with(issuer)
+    for number in range(2 * introspection.MAX_UNKNOWN):
+        assert isinstance(await authenticated(authenticator, f"good-{number}"), Principal)
+
+
+async def test_made_up_tokens_are_sent_again_after_a_while(
+    issuer: Issuer,
+    authenticator: IntrospectionAuthentication,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(introspection, "MAX_UNKNOWN", 1)
+    assert await authenticated(authenticator, "one") == INVALID_TOKEN
+    assert await authenticated(authenticator, "two") == introspection.TOO_MANY_UNKNOWN
+    authenticator._unknown._period_ends = 0.0
+    assert await authenticated(authenticator, "three") == INVALID_TOKEN
 
 
 # Configuration.

@@ -15,7 +15,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import Server
-from django_mcp.auth import issuers
+from django_mcp.auth import fetching, key_set
 from django_mcp.auth.base import INVALID_TOKEN, Challenge, Principal
 from django_mcp.auth.bearer import NO_ACCOUNT, Claims
 from django_mcp.auth.jwt import JWTAuthentication
@@ -375,7 +375,7 @@ async def test_unknown_keys_cause_few_requests(
 async def test_new_key_is_loaded(
     issuer: Issuer, authenticator: JWTAuthentication, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(issuers, "RETRY_AFTER", 0.0)
+    monkeypatch.setattr(key_set, "RETRY_AFTER", 0.0)
     await authenticated(authenticator, issuer.token())
     issuer.keys = [public_jwk("two")]
     new = jwt.encode(issuer.claims(), ec_key("two"), "ES256", {"kid": "two"})
@@ -387,8 +387,8 @@ async def test_new_key_is_loaded(
 async def test_old_keys_are_refreshed_in_the_background(
     issuer: Issuer, authenticator: JWTAuthentication, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(issuers, "REFRESH_AFTER", 0.0)
-    monkeypatch.setattr(issuers, "RETRY_AFTER", 0.0)
+    monkeypatch.setattr(key_set, "REFRESH_AFTER", 0.0)
+    monkeypatch.setattr(key_set, "RETRY_AFTER", 0.0)
     await authenticated(authenticator, issuer.token())
     issuer.keys = []  # Without keys, the refresh fails.
 
@@ -401,8 +401,8 @@ async def test_old_keys_are_refreshed_in_the_background(
 async def test_keys_expire_if_they_cannot_be_refreshed(
     issuer: Issuer, authenticator: JWTAuthentication, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(issuers, "KEYS_LIFETIME", 0.0)
-    monkeypatch.setattr(issuers, "RETRY_AFTER", 0.0)
+    monkeypatch.setattr(key_set, "KEYS_LIFETIME", 0.0)
+    monkeypatch.setattr(key_set, "RETRY_AFTER", 0.0)
     await authenticated(authenticator, issuer.token())
     issuer.keys = []
 
@@ -455,7 +455,7 @@ async def test_short_rsa_key_is_not_used(issuer: Issuer, authenticator: JWTAuthe
         {},
         [],
         {"keys": [{"kty": "EC"}] * 101},
-        {"keys": [], "padding": "a" * issuers.MAX_DOCUMENT},
+        {"keys": [], "padding": "a" * fetching.MAX_DOCUMENT},
     ],
     ids=lambda document: str(document)[:30],
 )
@@ -532,16 +532,16 @@ async def test_slow_issuer_delays_only_its_tokens(issuer: Issuer) -> None:
 async def test_issuer_that_takes_too_long_is_503(
     issuer: Issuer, authenticator: JWTAuthentication, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(issuers, "LOAD_TIMEOUT", 0.1)
+    monkeypatch.setattr(key_set, "LOAD_TIMEOUT", 0.1)
     issuer.delay = 0.5
 
     assert_unavailable(await authenticated(authenticator, issuer.token()))
 
 
 async def test_hanging_load_delays_no_known_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(issuers, "REFRESH_AFTER", 0.0)
-    monkeypatch.setattr(issuers, "RETRY_AFTER", 0.0)
-    monkeypatch.setattr(issuers, "LOAD_TIMEOUT", 0.1)
+    monkeypatch.setattr(key_set, "REFRESH_AFTER", 0.0)
+    monkeypatch.setattr(key_set, "RETRY_AFTER", 0.0)
+    monkeypatch.setattr(key_set, "LOAD_TIMEOUT", 0.1)
     is_over = threading.Event()
     is_over.set()
 
@@ -549,7 +549,7 @@ async def test_hanging_load_delays_no_known_key(monkeypatch: pytest.MonkeyPatch)
         is_over.wait(10)
         return ["known"]
 
-    keys = issuers.KeySet(load)
+    keys = key_set.KeySet(load)
     assert await keys.find(known) == "known"
     is_over.clear()
 
@@ -559,7 +559,7 @@ async def test_hanging_load_delays_no_known_key(monkeypatch: pytest.MonkeyPatch)
             await asyncio.sleep(0.05)
         # The load has taken longer than its time already: nobody waits for it.
         started = time.monotonic()
-        with pytest.raises(issuers.Unavailable):
+        with pytest.raises(fetching.Unavailable):
             await keys.find(lambda _: None)
         assert time.monotonic() - started < 0.09
     finally:
@@ -642,7 +642,7 @@ def test_issuer_elsewhere_cannot_name_keys_on_this_machine(monkeypatch: pytest.M
     metadata = {"issuer": "https://issuer.example", "jwks_uri": "http://127.0.0.1:1/keys"}
     monkeypatch.setattr("django_mcp.auth.jwt.discover", lambda _: metadata)
 
-    with pytest.raises(issuers.Unavailable, match="no valid jwks_uri"):
+    with pytest.raises(fetching.Unavailable, match="no valid jwks_uri"):
         authenticator._load_keys()
 
 
