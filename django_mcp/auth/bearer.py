@@ -102,10 +102,10 @@ class ClaimsAuthentication(BaseAuthentication, ABC):
             return None
         model = get_user_model()
         field = self.user_field or model.USERNAME_FIELD
-        found = [user async for user in model._default_manager.filter(**{field: value})[:2]]
+        users = [user async for user in model._default_manager.filter(**{field: value})[:2]]
         # Databases may compare without case; one that several users have identifies nobody.
-        is_found = len(found) == 1 and str(getattr(found[0], field)) == value
-        return found[0] if is_found else None
+        is_unique = len(users) == 1 and str(getattr(users[0], field)) == value
+        return users[0] if is_unique else None
 
     def authorization_servers(self, scope: Scope, /) -> Sequence[str]:
         """Return the issuer."""

@@ -211,7 +211,8 @@ def _copy_model(instance: M) -> M:
     model = instance.__class__
     copied = model.__new__(model)
     state = ModelState()
-    state.db, state.adding = instance._state.db, False
+    state.db = instance._state.db
+    state.adding = False
     copied.__dict__ = {**instance.__dict__, "_state": state}
     return copied
 

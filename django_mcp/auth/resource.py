@@ -94,8 +94,10 @@ def canonical(url: str) -> str:
         parts = urlsplit(url)
     except ValueError:  # For example, an unmatched bracket.
         return url
-    scheme, host = parts.scheme.lower(), parts.netloc.lower()
-    return url if not host else urlunsplit(parts._replace(scheme=scheme, netloc=host))
+    if not parts.netloc:
+        return url
+    lowered = parts._replace(scheme=parts.scheme.lower(), netloc=parts.netloc.lower())
+    return urlunsplit(lowered)
 
 
 def base_url(scope: Scope) -> str:

@@ -79,14 +79,14 @@ class RESTFrameworkAuthentication(BaseAuthentication):
     authentication_classes: Sequence[type | str] = ()
 
     def __init__(self, *classes: type | str) -> None:
-        named = classes or self.authentication_classes
-        if not named:
+        classes = classes or tuple(self.authentication_classes)
+        if not classes:
             raise ImproperlyConfigured(
                 "RESTFrameworkAuthentication needs authentication classes, such as "
                 '"rest_framework.authentication.TokenAuthentication".'
             )
         self._authenticators = tuple(
-            (import_string(item) if isinstance(item, str) else item)() for item in named
+            (import_string(item) if isinstance(item, str) else item)() for item in classes
         )
         request = Request(HttpRequest())
         described = [item.authenticate_header(request) or None for item in self._authenticators]
@@ -114,13 +114,13 @@ class RESTFrameworkAuthentication(BaseAuthentication):
         request = Request(ASGIRequest(scope, io.BytesIO()))
         for authenticator in self._authenticators:
             try:
-                found = authenticator.authenticate(request)
+                user_and_auth = authenticator.authenticate(request)
             except APIException as error:
                 return _refusal(scope, error.status_code, _in_words(error.detail))
             except PermissionDenied as error:
                 return _refusal(scope, 403, str(error))
-            if found is not None:
-                return self._principal(*found)
+            if user_and_auth is not None:
+                return self._principal(*user_and_auth)
         return None
 
     def _principal(self, user: Any, auth: Any) -> Principal | Challenge:

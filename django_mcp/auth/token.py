@@ -46,7 +46,8 @@ def new_token() -> str:
 
 def is_well_formed(token: str) -> bool:
     """Whether ``token`` has the form of ours, and its checksum is right."""
-    text, checksum = token[:-CHECKSUM_LENGTH], token[-CHECKSUM_LENGTH:]
+    text = token[:-CHECKSUM_LENGTH]
+    checksum = token[-CHECKSUM_LENGTH:]
     return FORMAT.fullmatch(token) is not None and _checksum(text) == checksum
 
 
@@ -91,7 +92,8 @@ class TokenAuthentication(BaseAuthentication):
             return None
         if not is_well_formed(token):
             return INVALID_TOKEN
-        digest, server = digest_of(token), addressed(scope).name
+        digest = digest_of(token)
+        server = addressed(scope).name
         load = partial(self._load, digest, server)
         return await self._cache.find(load, digest, server) or INVALID_TOKEN
 

@@ -107,24 +107,24 @@ CLIENTS: Mapping[str, Client] = {
 
 def discover(client: Client, url: str) -> Playing[list[Finding]]:
     """Play the discovery of ``client`` at the endpoint ``url``; return the findings in order."""
-    found = [*endpoint.of_url(url, is_remote=client.is_remote)]
+    findings = [*endpoint.of_url(url, is_remote=client.is_remote)]
     if client.origin is not None:
-        found += yield from _preflight(
+        findings += yield from _preflight(
             "The endpoint", url, client.origin, cross_origin.NEEDED_HEADERS
         )
-    opening = yield from _open(client, url, found)
+    opening = yield from _open(client, url, findings)
     if opening is None:
-        return found
-    metadata = yield from _find_resource(client, url, opening, found)
+        return findings
+    metadata = yield from _find_resource(client, url, opening, findings)
     if opening.status == 401 or metadata:
         answer = yield with_invalid_token(url)
-        found += endpoint.of_invalid_token(answer)
+        findings += endpoint.of_invalid_token(answer)
         yield from _end_session(url, answer)
     if metadata:
-        found += resource.of_host(OTHER_HOST, (yield _get_at_other_host(url)).json())
+        findings += resource.of_host(OTHER_HOST, (yield _get_at_other_host(url)).json())
     for issuer in _issuers(metadata):
-        yield from _find_authorization_server(client, url, issuer, metadata, found)
-    return found
+        yield from _find_authorization_server(client, url, issuer, metadata, findings)
+    return findings
 
 
 def with_invalid_token(url: str) -> Probe:
@@ -146,7 +146,7 @@ def _end_session(url: str, answer: Answer) -> Playing[None]:
 # The first request.
 
 
-def _open(client: Client, url: str, found: list[Finding]) -> Playing[Answer | None]:
+def _open(client: Client, url: str, findings: list[Finding]) -> Playing[Answer | None]:
     """Send the first requests without credentials; return the answer, or None after a failure."""
     answer = Answer(0)
     for method in client.opens_with:
@@ -155,14 +155,16 @@ def _open(client: Client, url: str, found: list[Finding]) -> Playing[Answer | No
         if answer.status == 401 or "result" in answer.json():
             break
         if not is_last and answer.status and answer.json().get("jsonrpc"):
-            found.append(note(f"{method} is answered {answer.status}: it goes on with initialize."))
+            findings.append(
+                note(f"{method} is answered {answer.status}: it goes on with initialize.")
+            )
         else:
-            found += endpoint.of_opening(url, answer)
+            findings += endpoint.of_opening(url, answer)
             return None
     if answer.status == 401:
-        found.append(ok("Without credentials: 401"))
+        findings.append(ok("Without credentials: 401"))
         return answer
-    found.append(ok("Without credentials: everybody may connect"))
+    findings.append(ok("Without credentials: everybody may connect"))
     yield from _end_session(url, answer)
     return answer
 
@@ -198,13 +200,13 @@ def _version(revision: Any) -> tuple[str, str]:
 
 
 def _find_resource(
-    client: Client, url: str, opening: Answer, found: list[Finding]
+    client: Client, url: str, opening: Answer, findings: list[Finding]
 ) -> Playing[Json]:
     """Look for the metadata where the client does; return the first."""
     stated = (endpoint.challenge(opening) or {}).get("resource_metadata")
     used: Json = {}
     missing: list[Finding] = []
-    found += resource.of_prefix(url, stated or "")
+    findings += resource.of_prefix(url, stated or "")
     for place in client.places:
         target = stated if place == "challenge" else _place(place, url)
         if target is None:
@@ -214,16 +216,16 @@ def _find_resource(
         document = answer.json() if answer.status == 200 else {}
         if document and not used:
             used = document
-            found += resource.of_metadata(url, title, document)
-            found += _of_origin(client, title, answer)
+            findings += resource.of_metadata(url, title, document)
+            findings += _of_origin(client, title, answer)
         elif not document and used and place in client.needed_places:
             missing.append(_lacks(title, answer))
         elif not document:
             missing += resource.of_missing(title, answer)
         if used and not client.needed_places:
             break
-    found += missing
-    found += _of_absence(client, opening, used, stated) if not missing or used else ()
+    findings += missing
+    findings += _of_absence(client, opening, used, stated) if not missing or used else ()
     return used
 
 
@@ -293,7 +295,7 @@ def _issuers(metadata: Json) -> list[str]:
 
 
 def _find_authorization_server(
-    client: Client, url: str, issuer: str, of_resource: Json, found: list[Finding]
+    client: Client, url: str, issuer: str, of_resource: Json, findings: list[Finding]
 ) -> Playing[None]:
     """Look for the metadata of the issuer in the order of the specification, and try it."""
     answers = []
@@ -302,13 +304,13 @@ def _find_authorization_server(
         answers.append((target, answer))
         document = answer.json() if answer.status == 200 else {}
         if document:
-            found += _of_origin(client, shown(target), answer)
-            found += authorization_server.of_metadata(issuer, document)
-            found += registration.of_metadata(document, client.registers_by)
-            found += resource.of_scopes(of_resource, document)
-            yield from _try_endpoints(client, document, found)
+            findings += _of_origin(client, shown(target), answer)
+            findings += authorization_server.of_metadata(issuer, document)
+            findings += registration.of_metadata(document, client.registers_by)
+            findings += resource.of_scopes(of_resource, document)
+            yield from _try_endpoints(client, document, findings)
             return
-    found += authorization_server.of_missing_metadata(url, issuer, answers)
+    findings += authorization_server.of_missing_metadata(url, issuer, answers)
 
 
 def _authorization_places(issuer: str) -> list[str]:
@@ -317,12 +319,13 @@ def _authorization_places(issuer: str) -> list[str]:
     if parts.scheme not in ("http", "https"):
         return []
     path = parts.path.rstrip("/")
-    oauth, openid = "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"
+    oauth = "/.well-known/oauth-authorization-server"
+    openid = "/.well-known/openid-configuration"
     paths = (oauth + path, openid + path, path + openid) if path else (oauth, openid)
     return [parts._replace(path=each, query="", fragment="").geturl() for each in paths]
 
 
-def _try_endpoints(client: Client, metadata: Json, found: list[Finding]) -> Playing[None]:
+def _try_endpoints(client: Client, metadata: Json, findings: list[Finding]) -> Playing[None]:
     """Send requests which are invalid, so that they register nothing and issue no token."""
     form = ("content-type", "application/x-www-form-urlencoded")
     probes = {
@@ -337,13 +340,13 @@ def _try_endpoints(client: Client, metadata: Json, found: list[Finding]) -> Play
         if name == "registration_endpoint" and _registers_by_document(client, metadata):
             continue
         answer = yield replace(probe, url=url)
-        found += authorization_server.of_endpoint_answer(name, answer)
+        findings += authorization_server.of_endpoint_answer(name, answer)
         if name == "authorization_endpoint" and 300 <= answer.status < 400:
             login = urljoin(url, answer.header("location"))
             page = Probe("GET", login, (("accept", "text/html"),), follows_redirects=True)
-            found += authorization_server.of_login(login, (yield page))
+            findings += authorization_server.of_login(login, (yield page))
         if client.origin is not None and name != "authorization_endpoint":
-            found += yield from _preflight(f"The {name}", url, client.origin, ("content-type",))
+            findings += yield from _preflight(f"The {name}", url, client.origin, ("content-type",))
 
 
 def _registers_by_document(client: Client, metadata: Json) -> bool:

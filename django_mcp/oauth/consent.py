@@ -84,14 +84,15 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
     def validate_authorization_request(self, request: HttpRequest) -> tuple[list[str], Any]:
         """Check what the toolkit leaves open, before the user is asked."""
         scopes, credentials = super().validate_authorization_request(request)
-        state, redirect_uri = credentials.get("state"), credentials["redirect_uri"]
+        state = credentials.get("state")
+        redirect_uri = credentials["redirect_uri"]
         application = get_application_model().objects.get(client_id=credentials["client_id"])
         try:
             if credentials.get("code_challenge") and credentials["code_challenge_method"] != "S256":
                 description = "Use the code_challenge_method S256"
                 raise InvalidRequestError(description=description, state=state)
-            named = request.GET.getlist("resource")
-            check_resources(self._base, named, application, state=state)
+            requested = request.GET.getlist("resource")
+            check_resources(self._base, requested, application, state=state)
         except OAuth2Error as error:
             raise OAuthToolkitError(error=error, redirect_uri=redirect_uri) from None
         self.credentials = credentials

@@ -63,7 +63,8 @@ class Consent(models.Model):
 
     def revoke(self) -> None:
         """Take it back: the client's codes and tokens for this server are not valid any more."""
-        access, refresh = get_access_token_model(), get_refresh_token_model()
+        access = get_access_token_model()
+        refresh = get_refresh_token_model()
         with transaction.atomic(using=router.db_for_write(access)):
             for token in self._own(refresh.objects.filter(revoked__isnull=True)):
                 token.revoke()

@@ -57,12 +57,13 @@ class ResourceValidator(OAuth2Validator):
         self, client_id: str, code: Any, request: Any, *args: Any, **kwargs: Any
     ) -> None:
         # The form of the consent page was filled by a browser.
-        named, state = _listed(request.resource), request.state
-        check_resources(_base(request), named, request.client, state=state)
+        requested = _listed(request.resource)
+        state = request.state
+        check_resources(_base(request), requested, request.client, state=state)
         if not self.validate_scopes(client_id, request.scopes, request.client, request):
             raise InvalidScopeError(request=request, state=state)
         # An application of the site may name none; the toolkit cannot store an empty one.
-        request.resource = named
+        request.resource = requested
         super().save_authorization_code(client_id, code, request, *args, **kwargs)
 
     def _check_and_set_request_resource(self, request: Any) -> None:
@@ -135,17 +136,17 @@ class ResourceValidator(OAuth2Validator):
             redemptions.keep(request.refresh_token, token, is_repeatable=True)
 
 
-def check_resources(base: str, named: list[str], application: Any, **kwargs: Any) -> None:
-    """Raise InvalidTarget unless ``named`` is one resource of this project.
+def check_resources(base: str, requested: list[str], application: Any, **kwargs: Any) -> None:
+    """Raise InvalidTarget unless ``requested`` is one resource of this project.
 
     An application which the site added itself may name none, and then gets a token that no MCP
     server accepts.
     """
-    if len(named) > 1:
+    if len(requested) > 1:
         raise InvalidTarget("Name one resource", **kwargs)
-    if not named and application.registration_source != "manual":
+    if not requested and application.registration_source != "manual":
         raise InvalidTarget("Name the MCP server in the parameter resource", **kwargs)
-    if named and not resources.is_known(base, named[0]):
+    if requested and not resources.is_known(base, requested[0]):
         raise InvalidTarget("The resource is no MCP server of this site", **kwargs)
 
 

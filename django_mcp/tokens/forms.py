@@ -28,15 +28,15 @@ SERVERS_HELP = _("None: all servers of this site.")
 
 def known_scopes() -> list[str]:
     """Return the scopes that components, servers or the scope hierarchy of the site name."""
-    found: set[str] = set()
+    scopes: set[str] = set()
     for server in registry.servers():
         registry.make_ready(server)
-        found |= server.scopes
+        scopes |= server.scopes
     for entry in registry.entries():
-        found |= entry.component.scopes
+        scopes |= entry.component.scopes
     for scope, included in conf.get().scope_hierarchy.items():
-        found |= {scope, *included}
-    return sorted(found)
+        scopes |= {scope, *included}
+    return sorted(scopes)
 
 
 def known_servers() -> list[str]:

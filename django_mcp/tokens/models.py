@@ -123,7 +123,8 @@ class PersonalAccessToken(models.Model):
     def set_new_token(self) -> str:
         """Give an unsaved row its token, and return it."""
         token = new_token()
-        self.digest, self.start = digest_of(token), token[:START_LENGTH]
+        self.digest = digest_of(token)
+        self.start = token[:START_LENGTH]
         return token
 
     @property

@@ -59,7 +59,7 @@ def _parts(
 
 def _process(name: str, server: Server) -> Process:
     """The process of ``mcp_stdio``: its paths are absolute, because its folder is unknown."""
-    named = () if server is registry.default else ("--server", server.name)
+    option = () if server is registry.default else ("--server", server.name)
     module = os.environ.get("DJANGO_SETTINGS_MODULE") or settings.SETTINGS_MODULE
     environment = {"DJANGO_SETTINGS_MODULE": module}
     script = _manage_script()
@@ -69,7 +69,7 @@ def _process(name: str, server: Server) -> Process:
     return Process(
         name=name,
         command=sys.executable,
-        arguments=(*start, "mcp_stdio", *named),
+        arguments=(*start, "mcp_stdio", *option),
         environment=environment,
     )
 

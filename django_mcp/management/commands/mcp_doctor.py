@@ -43,8 +43,8 @@ class Command(BaseCommand):
         parser.add_argument("--timeout", type=float, default=10.0, help="seconds for each request")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        named = options["url"] or addresses.url_of(addresses.get_server(options["server"]))
-        url = addresses.checked_url(named)
+        given = options["url"] or addresses.url_of(addresses.get_server(options["server"]))
+        url = addresses.checked_url(given)
         http = Http(options["timeout"], self._shows(options["verbosity"]))
         chosen = [CLIENTS[options["client"]]] if options["client"] else [*CLIENTS.values()]
         findings = {client.title: http.play(client, url) for client in chosen}
@@ -118,8 +118,8 @@ class Http:
             for _ in range(MAX_PROBES):
                 probe = playing.send(self.answer(probe))
         except StopIteration as stopped:
-            found: list[Finding] = stopped.value
-            return found
+            findings: list[Finding] = stopped.value
+            return findings
         raise CommandError(f"{client.title} would send more than {MAX_PROBES} requests")
 
     def answer(self, probe: Probe) -> Answer:
@@ -143,7 +143,11 @@ class Http:
         if split(url).scheme not in ("http", "https"):
             return Answer(0, error=f"{shown(url)} is no http or https URL")
         answers = [Answer(0, error=f"timed out after {self._timeout:g} s")]
-        thread = Thread(target=lambda: answers.append(self._request(probe, url)), daemon=True)
+
+        def send() -> None:
+            answers.append(self._request(probe, url))
+
+        thread = Thread(target=send, daemon=True)
         thread.start()
         thread.join(self._timeout)
         return answers[-1]

@@ -124,13 +124,14 @@ def is_url(value: Any) -> bool:
     return isinstance(value, str) and split(value).scheme in ("http", "https")
 
 
-def difference_remedy(expected: str, found: Any, otherwise: str) -> str:
+def difference_remedy(expected: str, stated_url: Any, otherwise: str) -> str:
     """How to mend a URL that a server states and that is not the expected one."""
-    if not isinstance(found, str):
+    if not isinstance(stated_url, str):
         return "State it as a string."
-    if found.rstrip("/") == expected.rstrip("/"):
+    if stated_url.rstrip("/") == expected.rstrip("/"):
         return f"Remove or add the slash at the end, or {otherwise}."
-    wanted, stated = split(expected), split(found)
+    wanted = split(expected)
+    stated = split(stated_url)
     if wanted._replace(scheme="") == stated._replace(scheme=""):
         if stated.scheme == "https":
             return "Run mcp_doctor with the https URL, and give clients that one."
