@@ -14,7 +14,13 @@ from django_mcp.auth import permissions, scopes
 from django_mcp.server.server import server_of
 from django_mcp.toolsets.base import BaseToolset
 from django_mcp.toolsets.queries.paths import Path
-from django_mcp.toolsets.queries.scope import Scope, is_everything, prefixes, related_rows, visible
+from django_mcp.toolsets.queries.visible_rows import (
+    VisibleRows,
+    is_everything,
+    prefixes,
+    related_rows,
+    visible,
+)
 
 if TYPE_CHECKING:
     from django_mcp.frame.frame import Frame
@@ -153,15 +159,15 @@ def _is_of(toolset: BaseToolset, model: type[Model]) -> bool:
     return toolset.model._meta.concrete_model is model._meta.concrete_model
 
 
-def scope_of(toolset: BaseToolset, frame: Frame, paths: Iterable[Path] = ()) -> Scope:
+def visible_rows_of(toolset: BaseToolset, frame: Frame, paths: Iterable[Path] = ()) -> VisibleRows:
     """Return what the caller may see: rows of the model, and those related over ``paths``."""
     where = f"{type(toolset).__qualname__}.get_queryset"
-    scope = Scope(visible(toolset.get_queryset(frame), toolset.model, where))
-    using = scope.queryset.db
+    visible_rows = VisibleRows(visible(toolset.get_queryset(frame), toolset.model, where))
+    using = visible_rows.queryset.db
     for relations, model in prefixes(paths).items():
         queryset = toolset.get_related_queryset(frame, model)
         where = f"{type(toolset).__qualname__}.get_related_queryset"
         visible(queryset, model, where)
         if not is_everything(queryset.query):
-            scope.limits[relations] = related_rows(queryset, using)
-    return scope
+            visible_rows.limits[relations] = related_rows(queryset, using)
+    return visible_rows

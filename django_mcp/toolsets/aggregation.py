@@ -14,8 +14,8 @@ from django_mcp.toolsets.base import BaseToolset
 from django_mcp.toolsets.declaration import FUNCTIONS, PERIODS, Aggregation, Declaration, Group
 from django_mcp.toolsets.queries import query_check
 from django_mcp.toolsets.queries.query_check import Allowed
-from django_mcp.toolsets.queries.scope import Scope
 from django_mcp.toolsets.queries.statement_time import limited
+from django_mcp.toolsets.queries.visible_rows import VisibleRows
 from django_mcp.toolsets.reading import Choice, guards
 from django_mcp.toolsets.schemas import Arguments
 
@@ -44,15 +44,19 @@ class Aggregator:
         used = [group.column.path for group in groups]
         used += [item.column.path for item in aggregations]
         used += choice.paths
-        scope = access.scope_of(self.toolset, frame, used)
-        grouped = {f"toolset_group_{n}": _group(scope, group) for n, group in enumerate(groups)}
+        visible_rows = access.visible_rows_of(self.toolset, frame, used)
+        grouped = {
+            f"toolset_group_{n}": _group(visible_rows, group) for n, group in enumerate(groups)
+        }
         computed = {
-            f"toolset_aggregate_{n}": FUNCTIONS[item.function](scope.reference(item.column.path))
+            f"toolset_aggregate_{n}": FUNCTIONS[item.function](
+                visible_rows.reference(item.column.path)
+            )
             for n, item in enumerate(aggregations)
         }
-        condition = choice.condition(scope)
+        condition = choice.condition(visible_rows)
         rows = (
-            scope.queryset.filter(condition)
+            visible_rows.queryset.filter(condition)
             .order_by()
             .values(**(grouped or {ALL: Value(1)}))
             .annotate(**{COUNT: Count("*")}, **computed)
@@ -63,7 +67,7 @@ class Aggregator:
             selected=keys,
             ordered={key[1]: key for key in keys},
             compared=choice.compared(),
-            guards=guards(scope, used),
+            guards=guards(visible_rows, used),
         )
         most = self.toolset.max_groups
         query_check.check(rows.query, allowed)
@@ -73,8 +77,12 @@ class Aggregator:
         return {"groups": shown, "has_more": len(first) > most}
 
 
-def _group(scope: Scope, group: Group) -> Any:
-    reference = scope.reference(group.column.path)
+def _aggregate(visible_rows: VisibleRows, item: Aggregation) -> Any:
+    return FUNCTIONS[item.function](visible_rows.reference(item.column.path))
+
+
+def _group(visible_rows: VisibleRows, group: Group) -> Any:
+    reference = visible_rows.reference(group.column.path)
     if group.period is None:
         return F(reference)
     return PERIODS[group.period](reference, output_field=DateField())

@@ -20,7 +20,7 @@ from django_mcp.protocol import cursors
 from django_mcp.protocol.errors import InvalidParams, ToolError
 from django_mcp.toolsets.declaration import Column, Declaration
 from django_mcp.toolsets.queries.paths import SEPARATOR
-from django_mcp.toolsets.queries.scope import Scope
+from django_mcp.toolsets.queries.visible_rows import VisibleRows
 
 if TYPE_CHECKING:
     from django_mcp.frame.frame import Frame
@@ -57,10 +57,10 @@ def terms(declaration: Declaration, names: Sequence[str]) -> list[Term]:
     return [*ordering, Term(pk, is_descending=bool(ordering) and ordering[-1].is_descending)]
 
 
-def order(scope: Scope, ordering: Sequence[Term]) -> list[OrderBy]:
+def order(visible_rows: VisibleRows, ordering: Sequence[Term]) -> list[OrderBy]:
     order_by = []
     for term in ordering:
-        value = F(scope.reference(term.column.path))
+        value = F(visible_rows.reference(term.column.path))
         if not term.is_nullable:
             order_by.append(value.desc() if term.is_descending else value.asc())
         elif term.is_descending:
@@ -70,12 +70,12 @@ def order(scope: Scope, ordering: Sequence[Term]) -> list[OrderBy]:
     return order_by
 
 
-def after(scope: Scope, ordering: Sequence[Term], values: Sequence[Any]) -> Q:
+def after(visible_rows: VisibleRows, ordering: Sequence[Term], values: Sequence[Any]) -> Q:
     """Return the condition of the rows after the one that has these values."""
     conditions: list[Q] = []
     equal = Q()
     for term, value in zip(ordering, values, strict=True):
-        name = scope.reference(term.column.path)
+        name = visible_rows.reference(term.column.path)
         if (beyond := _beyond(name, term, value)) is not None:
             conditions.append(equal & beyond)
         equal &= Q(**{f"{name}{SEPARATOR}isnull": True}) if value is None else Q(**{name: value})

@@ -18,8 +18,8 @@ from django_mcp.toolsets.declaration import Column, Declaration
 from django_mcp.toolsets.queries import query_check
 from django_mcp.toolsets.queries.paths import SEPARATOR, ColumnKey, Path
 from django_mcp.toolsets.queries.query_check import Allowed
-from django_mcp.toolsets.queries.scope import Scope
 from django_mcp.toolsets.queries.statement_time import limited
+from django_mcp.toolsets.queries.visible_rows import VisibleRows
 from django_mcp.toolsets.schemas import Arguments
 
 if TYPE_CHECKING:
@@ -50,14 +50,14 @@ class Choice:
         yield from (item.path for item, _ in self._items)
         yield from self._searched
 
-    def condition(self, scope: Scope) -> Q:
+    def condition(self, visible_rows: VisibleRows) -> Q:
         chosen = Q()
         for item, value in self._items:
-            chosen &= Q(**{f"{scope.reference(item.path)}{SEPARATOR}{item.lookup}": value})
+            chosen &= Q(**{f"{visible_rows.reference(item.path)}{SEPARATOR}{item.lookup}": value})
         for word in self._words:
             has_word = Q()
             for path in self._searched:
-                has_word |= Q(**{f"{scope.reference(path)}{SEPARATOR}icontains": word})
+                has_word |= Q(**{f"{visible_rows.reference(path)}{SEPARATOR}icontains": word})
             chosen &= has_word
         return chosen
 
@@ -71,10 +71,10 @@ class Choice:
         return lookups
 
 
-def guards(scope: Scope, paths: Iterable[Path]) -> dict[ColumnKey, int]:
+def guards(visible_rows: VisibleRows, paths: Iterable[Path]) -> dict[ColumnKey, int]:
     """How many limits of related rows hold for each column."""
     return {
-        path.key: sum(relations in scope.limits for relations, _ in path.prefixes())
+        path.key: sum(relations in visible_rows.limits for relations, _ in path.prefixes())
         for path in paths
     }
 
@@ -95,22 +95,22 @@ class Reader:
         sorted_by = [term.column.path for term in ordering]
         columns = self.declaration.columns
         used = [*(column.path for column in columns), *choice.paths, *sorted_by]
-        scope = access.scope_of(toolset, frame, used)
-        condition = choice.condition(scope)
+        visible_rows = access.visible_rows_of(toolset, frame, used)
+        condition = choice.condition(visible_rows)
         bound_to = [self.name, to_jsonable_python({n: sent[n] for n in sent if n not in PAGING})]
         if (cursor := sent.get("cursor")) is not None:
             values = keyset.decode(frame, "toolset", cursor, ordering, bound_to)
-            condition &= keyset.after(scope, ordering, values)
-        order_by = keyset.order(scope, ordering)
-        selected = [_value(scope, column, toolset.max_text) for column in columns]
-        positions = self._select(selected, [scope.reference(path) for path in sorted_by])
+            condition &= keyset.after(visible_rows, ordering, values)
+        order_by = keyset.order(visible_rows, ordering)
+        selected = [_value(visible_rows, column, toolset.max_text) for column in columns]
+        positions = self._select(selected, [visible_rows.reference(path) for path in sorted_by])
         limit = sent.get("limit") or toolset.page_size
-        chosen = scope.queryset.filter(condition) if condition else scope.queryset
+        chosen = visible_rows.queryset.filter(condition) if condition else visible_rows.queryset
         queryset = chosen.order_by(*order_by).values_list(*selected)
         compared = choice.compared()
         for path in sorted_by:
             compared.setdefault(path.key, set()).update(keyset.LOOKUPS)
-        allowed = self._allowed(scope, used, compared, sorted_by)
+        allowed = self._allowed(visible_rows, used, compared, sorted_by)
         rows = self._run(queryset[: limit + 1], allowed)
         shown = self._fitting(rows[:limit])
         next_cursor = None
@@ -137,27 +137,27 @@ class Reader:
         key = self.declaration.key.path
         longest = self._longest_text()
         used = [*(column.path for column in columns), key]
-        scope = access.scope_of(toolset, frame, used)
-        selected = [_value(scope, column, longest) for column in columns]
-        chosen = scope.queryset.filter(**{key.reference: value}).order_by()
+        visible_rows = access.visible_rows_of(toolset, frame, used)
+        selected = [_value(visible_rows, column, longest) for column in columns]
+        chosen = visible_rows.queryset.filter(**{key.reference: value}).order_by()
         if not again and self._checks_objects:
             with limited(chosen.db, toolset.statement_timeout):
                 instance = chosen.first()
             if instance is None or not toolset.has_object_permission(frame, instance, "get"):
                 return None
         queryset = chosen.values_list(*selected)
-        allowed = self._allowed(scope, used, {key.key: {"exact"}}, ())
+        allowed = self._allowed(visible_rows, used, {key.key: {"exact"}}, ())
         rows = self._run(queryset[:1], allowed)
         return self._row(rows[0], longest) if rows else None
 
     def count(self, params: Arguments, frame: Frame) -> dict[str, Any]:
         choice = Choice(self.declaration, params.sent())
         used = [*choice.paths, self.declaration.pk.path]
-        scope = access.scope_of(self.toolset, frame, used)
-        condition = choice.condition(scope)
-        chosen = scope.queryset.filter(condition).order_by()
+        visible_rows = access.visible_rows_of(self.toolset, frame, used)
+        condition = choice.condition(visible_rows)
+        chosen = visible_rows.queryset.filter(condition).order_by()
         queryset = chosen.values_list(self.declaration.pk.path.reference)
-        query_check.check(queryset.query, self._allowed(scope, used, choice.compared(), ()))
+        query_check.check(queryset.query, self._allowed(visible_rows, used, choice.compared(), ()))
         with limited(queryset.db, self.toolset.statement_timeout):
             return {"count": queryset.count()}
 
@@ -170,12 +170,12 @@ class Reader:
         if "\0" in typed:
             return []
         key = self.declaration.key.path
-        scope = access.scope_of(self.toolset, frame)
-        chosen = scope.queryset.filter(**{f"{key.reference}{SEPARATOR}startswith": typed})
+        visible_rows = access.visible_rows_of(self.toolset, frame)
+        chosen = visible_rows.queryset.filter(**{f"{key.reference}{SEPARATOR}startswith": typed})
         first = chosen.order_by(F(key.reference).asc())[:MAX_COMPLETIONS]
         if self._checks_objects:
             return [str(key.field.value_from_object(row)) for row in self._gettable(first, frame)]
-        allowed = self._allowed(scope, [key], {key.key: {"startswith"}}, [key])
+        allowed = self._allowed(visible_rows, [key], {key.key: {"startswith"}}, [key])
         rows = self._run(first.values_list(key.reference), allowed)
         return [str(value) for (value,) in rows]
 
@@ -195,7 +195,7 @@ class Reader:
 
     def _allowed(
         self,
-        scope: Scope,
+        visible_rows: VisibleRows,
         used: Iterable[Path],
         compared: Mapping[ColumnKey, set[str]],
         ordered: Iterable[Path],
@@ -205,7 +205,7 @@ class Reader:
             selected={path.key for path in paths},
             ordered={path.reference: path.key for path in ordered},
             compared=compared,
-            guards=guards(scope, paths),
+            guards=guards(visible_rows, paths),
         )
 
     def _run(self, queryset: QuerySet[Any, Any], allowed: Allowed) -> Sequence[Any]:
@@ -258,9 +258,9 @@ class Reader:
 PAGING = ("cursor", "limit")
 
 
-def _value(scope: Scope, column: Column, longest: int) -> Any:
+def _value(visible_rows: VisibleRows, column: Column, longest: int) -> Any:
     """The name of a column, or an expression by which the database itself cuts a long text."""
-    name = scope.reference(column.path)
+    name = visible_rows.reference(column.path)
     kind = column.kind
     is_long = kind.family == "text" and (kind.max_length is None or kind.max_length > longest)
     return Substr(name, 1, longest + 1) if is_long else name

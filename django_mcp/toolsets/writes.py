@@ -20,8 +20,8 @@ from django_mcp.toolsets import access
 from django_mcp.toolsets.base import BaseToolset
 from django_mcp.toolsets.declaration import Declaration
 from django_mcp.toolsets.kinds import MAX_CHOICES, Schema, kind_of, nullable
-from django_mcp.toolsets.queries.scope import is_everything
 from django_mcp.toolsets.queries.statement_time import limited
+from django_mcp.toolsets.queries.visible_rows import is_everything
 from django_mcp.toolsets.reading import Reader
 from django_mcp.toolsets.schemas import Arguments, Parameter
 
@@ -110,9 +110,9 @@ class Writer:
 
 def locked(reader: Reader, frame: Frame, value: Any, using: str, operation: str) -> Any:
     """Return a row for writing; raises ToolError if it does not exist for the caller."""
-    scope = access.scope_of(reader.toolset, frame)
+    visible_rows = access.visible_rows_of(reader.toolset, frame)
     key = reader.declaration.key.path.reference
-    rows = scope.queryset.using(using).filter(**{key: value}).order_by()
+    rows = visible_rows.queryset.using(using).filter(**{key: value}).order_by()
     row = rows.select_for_update().first()
     allows = reader.toolset.has_object_permission
     if row is None or not allows(frame, row, "get"):

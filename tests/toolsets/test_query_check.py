@@ -10,10 +10,15 @@ from django.db.models import Case, Count, Exists, F, Max, OuterRef, Q, QuerySet,
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Length, Substr, TruncMonth
 
-from django_mcp.toolsets.queries import scope
+from django_mcp.toolsets.queries import visible_rows
 from django_mcp.toolsets.queries.paths import resolve
 from django_mcp.toolsets.queries.query_check import Allowed, UnlistedColumn, check
-from django_mcp.toolsets.queries.scope import Scope, VisibleValue, related_rows, visible
+from django_mcp.toolsets.queries.visible_rows import (
+    VisibleRows,
+    VisibleValue,
+    related_rows,
+    visible,
+)
 
 Change = Callable[[QuerySet[Any], Any], QuerySet[Any]]
 
@@ -131,7 +136,7 @@ def test_query_without_the_limit_of_related_rows_is_rejected(desk_app: Any, chan
 
 @pytest.mark.parametrize("is_empty", [False, True])
 def test_query_with_the_limit_of_related_rows_is_accepted(desk_app: Any, is_empty: bool) -> None:
-    limited = Scope(visible(desk_app.Ticket.objects.all(), desk_app.Ticket, "test"))
+    limited = VisibleRows(visible(desk_app.Ticket.objects.all(), desk_app.Ticket, "test"))
     shown = desk_app.Customer.objects.filter(pk__in=[] if is_empty else [1])
     limited.limits["customer",] = related_rows(shown, "default")
     assert (limited.limits["customer",] is None) is is_empty
@@ -145,8 +150,8 @@ def test_query_with_the_limit_of_related_rows_is_accepted(desk_app: Any, is_empt
 
 def test_everything_is_known_from_rows_that_are_limited(desk_app: Any) -> None:
     objects = desk_app.Ticket.objects
-    assert scope.is_everything(objects.all().query)
-    assert scope.is_everything(objects.select_related("customer").order_by("code").query)
+    assert visible_rows.is_everything(objects.all().query)
+    assert visible_rows.is_everything(objects.select_related("customer").order_by("code").query)
     for limited in (
         objects.filter(number=1),
         objects.exclude(number=1),
@@ -157,4 +162,4 @@ def test_everything_is_known_from_rows_that_are_limited(desk_app: Any) -> None:
         objects.extra(tables=["auth_user"]),
         objects.annotate(n=Count("comments")),
     ):
-        assert not scope.is_everything(limited.query)
+        assert not visible_rows.is_everything(limited.query)

@@ -32,7 +32,7 @@ class VisibleValue(Case):
 
 
 @dataclass(slots=True)
-class Scope:
+class VisibleRows:
     """The rows that a caller may see, as a query that selects nothing yet.
 
     A related row that the caller may not see is treated as if there was none: its values are
