@@ -143,19 +143,20 @@ def _copied(alias: str, file: str) -> Iterator[None]:
 
 def _copied_from_template(alias: str) -> Mapping[str, Any]:
     """The entry of a database that PostgreSQL copies from one whose migrations are applied once."""
-    if "postgresql" not in TEMPLATES:
+    apps = migrated_file.key_of_apps()
+    if apps not in TEMPLATES:
         template = next(SCRATCH)
         RUN.at_its_end.enter_context(
             migrated_file.configured(template, "postgresql", **SERVERS["postgresql"])
         )
         RUN.at_its_end.enter_context(_migrated(template))
         connections[template].close()
-        TEMPLATES["postgresql"] = template
-    return {"NAME": alias, "TEMPLATE": TEMPLATES["postgresql"], "MIGRATE": False}
+        TEMPLATES[apps] = template
+    return {"NAME": alias, "TEMPLATE": TEMPLATES[apps], "MIGRATE": False}
 
 
 TEMPLATES: dict[str, str] = {}
-"""Names of migrated databases, which stay until the end of the run."""
+"""Names of migrated databases by the installed apps; they stay until the end of the run."""
 
 
 @contextmanager

@@ -1,12 +1,13 @@
-"""A SQLite file with the tables of all migrations of the example site.
+"""A SQLite file with the tables of all installed apps.
 
 The migrations take seconds, so the first process of a run that needs such a file applies them, and
-all others copy its result.
+all others copy its result. Tests may install further apps: there is a file for each set of apps.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management import call_command
 from django.db import connections
 from pytest_django import DjangoDbBlocker
@@ -35,7 +37,7 @@ RUN = Run()
 def copy(to: Path) -> None:
     """Copy the file, which is made first where there is none."""
     assert RUN.folder is not None
-    made = RUN.folder / "migrated.sqlite3"
+    made = RUN.folder / f"migrated-{key_of_apps()}.sqlite3"
     with (RUN.folder / "migrated.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not made.exists():
@@ -43,12 +45,17 @@ def copy(to: Path) -> None:
     shutil.copy(made, to)
 
 
+def key_of_apps() -> str:
+    """What differs between two sets of installed apps."""
+    return hashlib.sha256(repr(settings.INSTALLED_APPS).encode()).hexdigest()[:16]
+
+
 def _migrate(file: Path) -> None:
     alias = f"migrated_{os.getpid()}"
     unfinished = file.with_suffix(".unfinished")
     with RUN.blocker.unblock(), configured(alias, "sqlite3"):
         connections.settings[alias]["NAME"] = str(unfinished)
-        call_command("migrate", database=alias, verbosity=0, interactive=False)
+        call_command("migrate", database=alias, verbosity=0, interactive=False, run_syncdb=True)
         connections[alias].close()
     unfinished.rename(file)
 
