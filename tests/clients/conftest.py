@@ -88,7 +88,8 @@ def site() -> Iterator[RunningSite]:
     """The example site, served by daphne."""
     with running_site(demo_data=True) as site:
         yield site
-    logged = site.log
+        # It goes with the folder of the process.
+        logged = site.log
     assert "Traceback" not in logged, logged
 
 

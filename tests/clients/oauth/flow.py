@@ -36,7 +36,8 @@ def site_for(pages: ClientPages, **environment: str) -> Iterator[RunningSite]:
     own = {"DJANGO_SETTINGS_MODULE": "tests.clients.oauth.settings", "CLIENT_PAGES": pages.origin}
     with running_site(demo_data=True, **own, **environment) as site:
         yield site
-    logged = site.log
+        # It goes with the folder of the process.
+        logged = site.log
     assert "Traceback" not in logged, logged
 
 

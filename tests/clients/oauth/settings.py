@@ -10,3 +10,5 @@ OAUTH2_PROVIDER["CIMD_METADATA_FETCHER"] = "tests.clients.oauth.fetcher.Loopback
 DJANGO_MCP["TOKEN_CACHE_TTL"] = None
 if base_url := os.environ.get("BASE_URL"):
     DJANGO_MCP["BASE_URL"] = base_url
+if os.environ.get("OAUTH_ONLY"):
+    DJANGO_MCP["AUTHENTICATORS"] = ["django_mcp.auth.oauth_toolkit.OAuthToolkitAuthentication"]

@@ -28,11 +28,15 @@ class HttpUser:
         self._http, self._pages = http, pages
 
     def allow(self, url: str) -> dict[str, str]:
+        self.submit_forms(url)
+        return self._pages.next_redirect()
+
+    def submit_forms(self, url: str) -> None:
+        """Log in if needed, and allow the access; the client may have a page of its own."""
         page = self._http.get(url)
         if 'name="password"' in page.text:
             page = self._submit(page, username=NAME, password=PASSWORD)
         self._submit(page, allow="on")
-        return self._pages.next_redirect()
 
     def _submit(self, page: httpx.Response, **fields: str) -> httpx.Response:
         hidden = {name: unescape(value) for name, value in HIDDEN.findall(page.text)}
