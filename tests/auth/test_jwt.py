@@ -11,6 +11,7 @@ from typing import Any
 
 import jwt
 import pytest
+from asgiref.sync import async_to_sync
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import ImproperlyConfigured
 
@@ -703,6 +704,20 @@ async def test_subject_is_the_user_with_this_name(issuer: Issuer) -> None:
 
     assert isinstance(principal, Principal)
     assert principal.user == user
+
+
+@pytest.mark.django_db(transaction=True)
+def test_user_is_read_at_the_first_call_of_a_token(
+    issuer: Issuer, django_assert_num_queries: Any
+) -> None:
+    User.objects.create(username="ada")
+    authenticator = JWTAuthentication(issuer.url)
+    token = issuer.token()
+
+    for expected in (1, 0, 0):
+        with django_assert_num_queries(expected):
+            principal = async_to_sync(authenticated)(authenticator, token)
+        assert isinstance(principal, Principal)
 
 
 @pytest.mark.django_db(transaction=True)
