@@ -65,6 +65,8 @@ def _missing(alias: str) -> Found:
 
 
 def _named_by(component: Any) -> Iterator[str]:
-    for permission in (component.permission, getattr(component, "approval", None)):
+    approval = getattr(component, "approval", None)
+    of_approvers = getattr(approval, "permission", None)
+    for permission in (component.permission, of_approvers):
         if isinstance(permission, str) and "." in permission:
             yield permission
