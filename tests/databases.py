@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -146,13 +146,25 @@ def _copied_from_template(alias: str) -> Mapping[str, Any]:
     apps = migrated_file.key_of_apps()
     if apps not in TEMPLATES:
         template = next(SCRATCH)
-        RUN.at_its_end.enter_context(
-            migrated_file.configured(template, "postgresql", **SERVERS["postgresql"])
-        )
-        RUN.at_its_end.enter_context(_migrated(template))
-        connections[template].close()
+        RUN.at_its_end.enter_context(_template(template))
         TEMPLATES[apps] = template
     return {"NAME": alias, "TEMPLATE": TEMPLATES[apps], "MIGRATE": False}
+
+
+@contextmanager
+def _template(name: str) -> Iterator[None]:
+    """A migrated database, which is in DATABASES only while it is made and deleted.
+
+    Otherwise, tests of everything in DATABASES would find it.
+    """
+    with ExitStack() as migrated:
+        with migrated_file.configured(name, "postgresql", **SERVERS["postgresql"]):
+            migrated.enter_context(_migrated(name))
+            connections[name].close()
+            entry = connections.settings[name]
+        yield
+        with migrated_file.configured(name, "postgresql", **entry):
+            migrated.close()
 
 
 TEMPLATES: dict[str, str] = {}

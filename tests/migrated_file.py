@@ -11,7 +11,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,4 +69,6 @@ def configured(alias: str, kind: str, **options: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        del connections.settings[alias], connections[alias]
+        with suppress(AttributeError):  # Nothing has connected.
+            del connections[alias]
+        del connections.settings[alias]

@@ -99,7 +99,6 @@ class TestStoredTool:
                 "description": lambda: "Adds",
                 "input_schema": Sum,
                 "output_schema": Sum,
-                "annotations": {"title": "Best"},
                 "read_only": True,
                 "meta": {"k": 1},
                 "icons": ["data:,x"],

@@ -198,14 +198,16 @@ VIEW_DECORATOR = (
     "At startup: snippet.it has a decorator of views, which expects a "
     "request: remove it, and let the registration say who may call: "
     'permission="login_required", "staff_member", "superuser", '
-    '"app_label.codename", or a function that takes the Frame'
+    '"app_label.codename", a function that takes the Frame, or a permission class of REST '
+    "framework"
 )
 ABOVE = (
     "At startup: snippet:1 registers it, which a decorator above the "
     "registration replaces: calls of the tool bypass the decorator. Write the "
     "registration as the first decorator or, instead of a decorator of views, "
     'permission="login_required", "staff_member", "superuser", '
-    '"app_label.codename", or a function that takes the Frame'
+    '"app_label.codename", a function that takes the Frame, or a permission class of REST '
+    "framework"
 )
 RETURNS_MODEL = (
     "At startup: The return value of snippet.it cannot be sent or received as "
@@ -644,7 +646,8 @@ SNIPPETS: Mapping[str, Sequence[Snippet]] = {
             (
                 "At startup: The permission of snippet.it is a decorator of views: write "
                 'permission="login_required", "staff_member", "superuser", '
-                '"app_label.codename", or a function that takes the Frame'
+                '"app_label.codename", a function that takes the Frame, or a permission class of '
+                "REST framework"
             ),
         ),
         Snippet(

@@ -155,7 +155,7 @@ async def test_notification_from_a_handler_is_sent(shop: Server, version: str) -
 async def test_concurrent_sync_handlers_that_notify_do_not_deadlock(
     shop: Server, configure: Any
 ) -> None:
-    configure(SYNC_THREAD_POOL_SIZE=2)
+    configure(SYNC_THREAD_POOL_SIZE=3)  # A caller has at most half of them, and a further one.
     meeting = threading.Barrier(2)
 
     @shop.tool
