@@ -30,14 +30,12 @@ class SimpleMcpConfig(AppConfig):
         from django_mcp.frame.frame import Frame
         from django_mcp.pubsub import model_changes, revocations
         from django_mcp.pubsub.publisher import ChannelsPublisher
-        from django_mcp.runtime import (
-            atomic_requests,
-            django_arguments,
-            django_exceptions,
-            django_forms,
-            django_requests,
-            django_values,
-        )
+        from django_mcp.runtime import atomic_requests
+        from django_mcp.runtime.django_types import arguments as django_arguments
+        from django_mcp.runtime.django_types import exceptions as django_exceptions
+        from django_mcp.runtime.django_types import forms as django_forms
+        from django_mcp.runtime.django_types import requests as django_requests
+        from django_mcp.runtime.django_types import values as django_values
         from django_mcp.server import failures
         from django_mcp.server.in_process import InProcessCalls
         from django_mcp.server.notifications import Notifications

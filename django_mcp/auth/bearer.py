@@ -26,7 +26,7 @@ from django_mcp.auth.base import (
     bearer_token,
 )
 from django_mcp.auth.cache import Loaded, PrincipalCache
-from django_mcp.auth.fetching import Unavailable, is_secure
+from django_mcp.auth.issuers.fetching import Unavailable, is_secure
 from django_mcp.auth.resource import addressed, is_for
 
 logger = logging.getLogger("django_mcp")

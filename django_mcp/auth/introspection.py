@@ -28,8 +28,8 @@ from django_mcp.auth.bearer import (
     stated_issuer,
 )
 from django_mcp.auth.cache import Loaded
-from django_mcp.auth.fetching import Unavailable, fetch_json, result_of, submit, thread_pool
-from django_mcp.protocol.networks import network_of
+from django_mcp.auth.issuers.fetching import Unavailable, fetch_json, result_of, submit, thread_pool
+from django_mcp.protocol.limits import network_of
 
 MAX_ANSWER = 16 * 1024
 """Bytes of one answer."""

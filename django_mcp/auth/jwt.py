@@ -19,9 +19,9 @@ from django_mcp.auth.bearer import (
     require_secure,
     stated_issuer,
 )
-from django_mcp.auth.discovery import discover
-from django_mcp.auth.fetching import Unavailable, fetch_json, is_loopback, is_secure
-from django_mcp.auth.key_set import KeySet
+from django_mcp.auth.issuers.discovery import discover
+from django_mcp.auth.issuers.fetching import Unavailable, fetch_json, is_loopback, is_secure
+from django_mcp.auth.issuers.key_set import KeySet
 
 try:
     import cryptography  # noqa: F401

@@ -16,9 +16,9 @@
 | anything else | an error with the remedy | ``json_fallback`` |
 
 A type has the entry of its nearest base that has one: of the site, else of this package.
-``apps.py`` adds those of Django, which ``runtime.django_values`` lists. An entry for a type that
-pydantic serializes by itself is found by a search of every result (``must_walk``). pydantic also
-serializes a declared return type, and asks ``json_fallback`` about what it does not know.
+``apps.py`` adds those of Django, which ``runtime.django_types.values`` lists. An entry for a type
+that pydantic serializes by itself is found by a search of every result (``must_walk``). pydantic
+also serializes a declared return type, and asks ``json_fallback`` about what it does not know.
 """
 
 from __future__ import annotations

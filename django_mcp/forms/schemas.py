@@ -1,7 +1,7 @@
 """The JSON Schemas of form fields, as arguments of tools.
 
-They may be any JSON Schema, unlike those of elicitation (``runtime.django_forms``). Nothing here
-reads the database: a form is declared before its tables exist.
+They may be any JSON Schema, unlike those of elicitation (``runtime.django_types.forms``). Nothing
+here reads the database: a form is declared before its tables exist.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from django.utils.choices import CallableChoiceIterator, flatten_choices
 from django_mcp.components.base import ConfigurationError
 from django_mcp.forms import files
 from django_mcp.protocol.schema.regex import search
-from django_mcp.runtime import django_forms
+from django_mcp.runtime.django_types import forms as django_forms
 
 Schema = dict[str, Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from django_mcp.protocol.networks import network_of
+from django_mcp.protocol.limits import network_of
 
 if TYPE_CHECKING:
     from django_mcp.auth.base import Principal

@@ -20,7 +20,7 @@ from oauth2_provider.cimd import CIMDError, SafeMetadataFetcher
 from oauth2_provider.settings import oauth2_settings
 
 from django_mcp.oauth.clients import without_unsupported
-from django_mcp.protocol.networks import network_of
+from django_mcp.protocol.limits import network_of
 
 CALLER = "django_mcp.caller"
 """The key in ``request.META`` under which ``caller_of`` is passed to the permission below; no

@@ -22,7 +22,7 @@ from django_mcp.auth.oauth_toolkit import issuer
 from django_mcp.oauth import OFFLINE_ACCESS, redemptions, registrations
 from django_mcp.oauth.clients import without_unsupported
 from django_mcp.oauth.resources import base_url
-from django_mcp.protocol.networks import network_of
+from django_mcp.protocol.limits import network_of
 
 MAX_BODY = 16 * 1024
 """Bytes of a registration."""

@@ -1,6 +1,12 @@
-"""Limits of what a client may send, and of how much of it an error or a log line repeats."""
+"""Limits of what a client may send, and of how much of it an error or a log line repeats.
+
+Callers without a name are counted by their network.
+"""
 
 from __future__ import annotations
+
+from functools import lru_cache
+from ipaddress import IPv6Address, IPv6Network
 
 MAX_IDENTIFIER = 256
 """Characters of a request id, a progress token, a name, a log level or a protocol version."""
@@ -38,3 +44,13 @@ def quoted(text: str) -> str:
 def shown(text: str) -> str:
     """``text`` for a field of a log record: as it is, or quoted if it is long or unprintable."""
     return text if text.isprintable() and len(text) <= MAX_QUOTED else quoted(text)
+
+
+@lru_cache(maxsize=512)
+def network_of(address: str) -> str:
+    """Return an IPv4 address, or the /64 of an IPv6 one, which a single caller may have."""
+    try:
+        parsed = IPv6Address(address.partition("%")[0])
+    except ValueError:
+        return cut(address)  # An IPv4 address, the path of a socket, or nothing.
+    return str(parsed.ipv4_mapped or IPv6Network((parsed, 64), strict=False))

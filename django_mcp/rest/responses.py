@@ -12,7 +12,7 @@ from django_mcp.components.responses import Response
 from django_mcp.forms.messages import tool_error
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.errors import AuthenticationRequired, ToolError
-from django_mcp.runtime.django_exceptions import detail_lines
+from django_mcp.runtime.django_types.exceptions import detail_lines
 
 MAX_BYTES = 1_000_000
 """The largest response. A larger one is an error: the caller can filter or paginate."""

@@ -12,9 +12,9 @@ from http.client import HTTPSConnection
 
 import pytest
 
-from django_mcp.auth import fetching
-from django_mcp.auth.discovery import metadata_urls
-from django_mcp.auth.fetching import Unavailable, fetch_json, is_secure
+from django_mcp.auth.issuers import fetching
+from django_mcp.auth.issuers.discovery import metadata_urls
+from django_mcp.auth.issuers.fetching import Unavailable, fetch_json, is_secure
 from tests.auth.issuer import running_issuer
 from tests.spec import spec
 

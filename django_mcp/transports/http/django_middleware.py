@@ -29,7 +29,8 @@ from django.utils.module_loading import import_string
 
 from django_mcp import conf
 from django_mcp.auth.base import Challenge, Principal
-from django_mcp.runtime import django_requests, pools, request_scope
+from django_mcp.runtime import pools, request_scope
+from django_mcp.runtime.django_types import requests as django_requests
 from django_mcp.transports.http.request import HeaderPairs, HttpError, HttpRequest
 from django_mcp.transports.http.response import Send
 

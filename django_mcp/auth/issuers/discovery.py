@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from django_mcp.auth.fetching import FETCH_TIMEOUT, NotFound, Unavailable, fetch_json
+from django_mcp.auth.issuers.fetching import FETCH_TIMEOUT, NotFound, Unavailable, fetch_json
 
 DISCOVERY_TIMEOUT = 10.0
 """Seconds for all places at which metadata may be."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
-from django_mcp.auth.fetching import (
+from django_mcp.auth.issuers.fetching import (
     RETRY_AFTER,
     Unavailable,
     outcome_of,

@@ -217,7 +217,7 @@ def _forget(*, setting: str, **_: Any) -> None:
         serializers.clear_cache()
 
 
-setting_changed.connect(_forget, dispatch_uid="django_mcp.runtime.django_values")
+setting_changed.connect(_forget, dispatch_uid="django_mcp.runtime.django_types.values")
 
 
 def render(template_name: str, context: Mapping[str, Any]) -> str:

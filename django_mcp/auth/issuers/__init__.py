@@ -1,0 +1,1 @@
+"""Authorization servers: requests to them, their metadata and their keys."""

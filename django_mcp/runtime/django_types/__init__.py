@@ -1,0 +1,1 @@
+"""What Django's own types are for components: arguments, results, errors, forms and requests."""
