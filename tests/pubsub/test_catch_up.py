@@ -117,9 +117,9 @@ async def test_hint_of_another_worker_is_read_before_the_next_poll(
     shop: Server, layer: FakeLayer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with listening(shop) as stream:
-        await asyncio.sleep(0.05)  # The first poll calls everybody.
+        await asyncio.sleep(0.5)  # The first poll calls everybody.
         monkeypatch.setattr(catch_up, "INTERVAL", 1000.0)
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.5)
         group = publisher.of_log(shop, publisher.LOG)
         await log_elsewhere(shop, TOOLS)  # Its hint is lost.
         text = jsonrpc.encode(jsonrpc.notification(PROMPTS)).decode()

@@ -112,8 +112,7 @@ def test_revoke_by_id_and_by_user(ann: User) -> None:
 def test_scope_that_the_site_does_not_know_is_rejected() -> None:
     with pytest.raises(CommandError) as raised:
         run("create", "ann", "--name", "ci", "--scope", "read", "--scope", "nope")
-    assert (
-        str(raised.value)
-        == "There is no scope 'nope'; there are: helpdesk, helpdesk:write, read, write."
-    )
+    message = str(raised.value)
+    assert message.startswith("There is no scope 'nope'; there are: helpdesk, helpdesk:write, ")
+    assert message.endswith("read, write.")
     assert not PersonalAccessToken.objects.exists()
