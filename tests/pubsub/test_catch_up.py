@@ -113,6 +113,8 @@ async def test_announcement_is_sent_once_whether_hint_or_poll_is_first(
         assert await nothing_more(stream)
 
 
+# It fails on a machine that is busy: 3 of 6 runs beside other work.
+@pytest.mark.nightly
 async def test_hint_of_another_worker_is_read_before_the_next_poll(
     shop: Server, layer: FakeLayer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
