@@ -179,7 +179,7 @@ def _migrated(alias: str) -> Iterator[None]:
         connection.ensure_connection()
     except OperationalError as error:
         skip(f"The server does not let us in: {error}")
-    connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
+    connection.creation.create_test_db(verbosity=0, autoclobber=True)
     try:
         yield
     finally:
