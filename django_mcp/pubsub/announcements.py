@@ -121,10 +121,14 @@ class AnnouncementLog:
             self._read_soon()
 
     def _is_next(self, hint: bus.Message) -> bool:
-        """Whether everything before the entries of a hint was delivered."""
+        """Whether everything before the entries of a hint was delivered.
+
+        It is not known of a log that was empty: nobody can tell from a number whether it is the
+        first one, so that is read.
+        """
         if not is_logged():
             return True  # It is of this process, and in order.
-        before = 0 if hint["is_first"] else hint["last"] - len(hint["entries"])
+        before = hint["last"] - len(hint["entries"])
         return self._reader is None and self._position == before
 
     def _changed(self, last: int | None) -> None:

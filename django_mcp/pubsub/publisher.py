@@ -224,8 +224,7 @@ async def _append(server: Server, stream: str, texts: Sequence[str]) -> Json:
     store = stores.events()
     first = int(store.now() * NUMBERS_PER_SECOND)
     last = await store.append(log_of(server), stream, texts, first=first)
-    is_first = last - len(texts) + 1 == first
-    return {"entries": [*texts], "last": last, "is_first": is_first}
+    return {"entries": [*texts], "last": last}
 
 
 async def _publish_updates(server: Server, uris: Sequence[str]) -> None:
