@@ -23,12 +23,12 @@ from django_mcp.testing.contracts import (
     IDLE_TIMEOUT,
     LIFETIME,
     Clock,
-    EventStoreContract,
-    SessionStoreContract,
     a_session,
     put,
 )
 from tests.databases import REDIS_URL, why_not_redis
+from tests.stores.event_cases import EventStoreCases
+from tests.stores.session_cases import SessionStoreCases
 
 
 @pytest.fixture(params=["locmem", *([] if why_not_redis("redis") else ["redis"])], autouse=True)
@@ -77,14 +77,14 @@ def test_redis_is_available() -> None:
         pytest.skip(reason)
 
 
-class TestCacheSessions(SessionStoreContract):
+class TestCacheSessions(SessionStoreCases):
     forgets_by_itself = True
 
     def make_store(self, **bounds: Any) -> SessionStore:
         return CacheSessionStore(**bounds, alias="scratch")
 
 
-class TestCacheEvents(EventStoreContract):
+class TestCacheEvents(EventStoreCases):
     forgets_by_itself = True
 
     def make_store(self, **bounds: Any) -> EventStore:

@@ -18,7 +18,7 @@ from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoDbBlocker, Settings
 
-from django_mcp.frame.session import Session
+from django_mcp.frame.session import Change, Session
 from django_mcp.models import McpSession, Stream, StreamEvent, Subscription
 from django_mcp.runtime import pools
 from django_mcp.runtime.store_operations import StoreUnavailable
@@ -37,14 +37,13 @@ from django_mcp.testing.contracts import (
     IDLE_TIMEOUT,
     LIFETIME,
     Clock,
-    EventStoreContract,
-    SessionStoreContract,
     a_session,
     put,
-    subscribe,
 )
 from tests.databases import KINDS, available, scratch_database, why_not_database
 from tests.spec import spec
+from tests.stores.event_cases import EventStoreCases
+from tests.stores.session_cases import SessionStoreCases
 
 # An option of MySQL, and the default of newer MariaDB where reads are repeatable.
 STRICT_OPTIONS = {
@@ -56,7 +55,7 @@ STRICT_OPTIONS = {
 }
 
 
-class TestDatabaseSessions(SessionStoreContract):
+class TestDatabaseSessions(SessionStoreCases):
     @pytest.fixture(autouse=True)
     def _use(self, database: str) -> None:
         self.using = database
@@ -69,7 +68,7 @@ class TestDatabaseSessions(SessionStoreContract):
         assert await store.load(a_session(19).id) == a_session(19)
 
 
-class TestDatabaseEvents(EventStoreContract):
+class TestDatabaseEvents(EventStoreCases):
     @pytest.fixture(autouse=True)
     def _use(self, database: str) -> None:
         self.using = database
@@ -257,7 +256,9 @@ async def test_failed_update_is_rolled_back(database: str, monkeypatch: pytest.M
     await store.create(a_session())
     monkeypatch.setattr(store, "_subscribe", broken)
     with pytest.raises(StoreUnavailable):
-        await store.update(a_session().id, [put("a", 1), subscribe("shop://a")])
+        await store.update(
+            a_session().id, [put("a", 1), Change("subscriptions", "include", "shop://a")]
+        )
     assert await store.load(a_session().id) == a_session()
 
 

@@ -11,15 +11,15 @@ from django_mcp.stores.memory import MemoryEventStore, MemorySessionStore
 from django_mcp.testing.contracts import (
     LIFETIME,
     Clock,
-    EventStoreContract,
-    SessionStoreContract,
     a_session,
 )
 from tests.spec import spec
+from tests.stores.event_cases import EventStoreCases
+from tests.stores.session_cases import SessionStoreCases
 
 
 @spec("LIFE-08", "SEC-05")
-class TestMemorySessions(SessionStoreContract):
+class TestMemorySessions(SessionStoreCases):
     def make_store(self, **bounds: Any) -> SessionStore:
         return MemorySessionStore(**bounds)
 
@@ -36,7 +36,7 @@ class TestMemorySessions(SessionStoreContract):
         assert await store.prune() == 0
 
 
-class TestMemoryEvents(EventStoreContract):
+class TestMemoryEvents(EventStoreCases):
     def make_store(self, **bounds: Any) -> EventStore:
         return MemoryEventStore(**bounds)
 
