@@ -70,15 +70,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 COMBINATIONS = (("2026-07-28", "http"), ("2025-11-25", "stdio"))
 """Versions and transports of tests that depend on neither: without a session, and with one."""
+EACH_VERSION = (
+    *COMBINATIONS,
+    ("2025-06-18", "http"),
+    ("2025-03-26", "stdio"),
+    ("2024-11-05", "memory"),
+)
+"""Versions and transports of tests that depend on the version only."""
+EACH_TRANSPORT = (*COMBINATIONS, ("2025-11-25", "memory"))
+"""Versions and transports of tests that depend on the transport only."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Say over which versions and transports a test with the fixture ``client_for`` runs.
 
-    It runs over all of them if it depends on them: it has ``mcp_version`` or ``mcp_transport`` as
-    an argument, or the mark ``every_combination``. If it parametrizes one of them itself, it runs
-    over two values of the other one.
+    A test depends on what it has as an argument: ``mcp_version``, ``mcp_transport`` or both. With
+    both, or the mark ``every_combination``, it runs over all combinations. If it parametrizes one
+    of them itself, it runs over two values of the other one.
     """
     test = metafunc.definition
     if "client_for" not in metafunc.fixturenames or test.get_closest_marker("every_combination"):
@@ -89,10 +98,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     if "mcp_version" in own:
         test.add_marker(pytest.mark.parametrize("mcp_transport", ["http", "stdio"]))
-    elif "mcp_transport" in own:
+        return
+    if "mcp_transport" in own:
         test.add_marker(pytest.mark.parametrize("mcp_version", ["2026-07-28", "2025-11-25"]))
-    elif not {"mcp_version", "mcp_transport"} & arguments.keys():
-        test.add_marker(pytest.mark.parametrize(("mcp_version", "mcp_transport"), COMBINATIONS))
+        return
+    needs_version = "mcp_version" in arguments
+    needs_transport = "mcp_transport" in arguments
+    if needs_version and needs_transport:
+        return
+    combinations = COMBINATIONS
+    if needs_version:
+        combinations = EACH_VERSION
+    elif needs_transport:
+        combinations = EACH_TRANSPORT
+    test.add_marker(pytest.mark.parametrize(("mcp_version", "mcp_transport"), combinations))
 
 
 def argument_names(mark: pytest.Mark) -> list[str]:

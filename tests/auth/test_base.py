@@ -8,9 +8,10 @@ import pytest
 from django.contrib.auth.models import AnonymousUser, User
 
 from django_mcp.auth.base import Principal
+from tests.rows import rows
 
 
-@pytest.mark.parametrize(
+@rows(
     ("subject", "user", "key"),
     [
         ("", None, "token:"),
@@ -25,7 +26,7 @@ def test_subject_is_the_primary_key_of_the_user_unless_one_is_given(
     assert Principal(scheme="token", subject=subject, user=user).key == key
 
 
-@pytest.mark.parametrize("user", [User(username="unsaved"), object()])
+@rows("user", [User(username="unsaved"), object()])
 def test_user_without_a_primary_key_needs_a_subject(user: Any) -> None:
     with pytest.raises(ValueError, match="needs a subject"):
         Principal(scheme="token", user=user)

@@ -16,6 +16,7 @@ from django_mcp.auth.issuers import fetching
 from django_mcp.auth.issuers.discovery import metadata_urls
 from django_mcp.auth.issuers.fetching import Unavailable, fetch_json, is_secure
 from tests.auth.issuer import running_issuer
+from tests.rows import rows
 from tests.spec import spec
 
 
@@ -83,7 +84,7 @@ def test_certificates_are_verified(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @spec("AUTH-RS-33")
-@pytest.mark.parametrize(
+@rows(
     ("url", "expected"),
     [
         ("https://issuer.example", True),

@@ -9,6 +9,7 @@ import pytest
 from django_mcp.auth.resource import SCOPE_KEY, Resource, _warn_of_any_host, is_for
 from django_mcp.testing.asgi import http_scope
 from tests.memory_stores import Configure, configure
+from tests.rows import rows
 from tests.spec import spec
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def test_host_of_a_proxy_counts_if_django_trusts_it_and_serves_it(
 
 
 @spec("AUTH-RS-15", "AUTH-RS-16", "AUTH-RS-18", "AUTH-RS-19", "AUTH-RS-28", "AUTH-04", "AUTH-10")
-@pytest.mark.parametrize(
+@rows(
     ("audience", "expected"),
     [
         ("https://testserver/desk", True),

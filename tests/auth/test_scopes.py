@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from django_mcp.auth.scopes import grants, included
+from tests.rows import rows
 from tests.spec import spec
 
 HIERARCHY = {"admin": ["write", "read"], "write": ["append"], "loop": ["round"], "round": ["loop"]}
 
 
 @spec("AUTH-07")
-@pytest.mark.parametrize(
+@rows(
     ("granted", "needed", "expected"),
     [
         ("", "", True),

@@ -33,6 +33,7 @@ from django_mcp.components.argument_types import KNOWN, MAX_NODES, REFUSED, is_s
 from django_mcp.components.base import InvalidArguments, LargeArguments
 from django_mcp.components.schemas import InputSchema
 from django_mcp.components.tool import tool_component
+from tests.rows import rows
 
 PRIME = 2**61 - 1
 """All multiples of it have one hash."""
@@ -137,7 +138,7 @@ def large(schema: InputSchema) -> Callable[[Any], Any]:
 LaxInt = Annotated[int, Field(strict=False)]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("annotation", "value"),
     [
         (LaxInt, "1"),
@@ -170,7 +171,7 @@ def test_large_arguments_have_the_values_of_small_ones(annotation: Any, value: A
     assert large(schema)(value) == schema.validate({"a": value})
 
 
-@pytest.mark.parametrize(
+@rows(
     ("annotation", "value", "problem"),
     [
         (list[int], ["x"] * 90_000, "a.0: Input should be a valid integer"),
@@ -210,7 +211,7 @@ class Compared:
 Comparable = Annotated[Any, PlainValidator(Compared), WithJsonSchema({"type": "string"})]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("annotation", "value"),
     [
         (set[Comparable], [str(n) for n in range(3000)]),
@@ -229,7 +230,7 @@ def test_values_of_one_hash_are_compared_a_bounded_number_of_times(
     assert Compared.comparisons < 500**2
 
 
-@pytest.mark.parametrize(
+@rows(
     ("annotation", "value"),
     [
         (set[LaxInt], [str(n * PRIME) for n in range(9000)]),
@@ -245,7 +246,7 @@ def test_members_whose_hash_a_sender_can_choose_are_few(annotation: Any, value: 
         large(schema)(value)
 
 
-@pytest.mark.parametrize(
+@rows(
     "annotation",
     [
         set[int],
@@ -264,13 +265,13 @@ def test_members_whose_hash_nobody_can_choose_are_as_many_as_a_message_has(annot
     assert argument_types.read(prepared).has_chosen_hash is False
 
 
-@pytest.mark.parametrize("annotation", [Left, list[Right], And])
+@rows("annotation", [Left, list[Right], And])
 def test_recursive_union_without_a_discriminator_is_refused(annotation: Any) -> None:
     with pytest.raises(ConfigurationError, match="discriminator"):
         input_of(annotation)
 
 
-@pytest.mark.parametrize("annotation", [Tree, list[Tree], Chain])
+@rows("annotation", [Tree, list[Tree], Chain])
 def test_recursive_union_with_one_way_down_is_accepted(annotation: Any) -> None:
     assert input_of(annotation).schema["properties"]
 
@@ -313,7 +314,7 @@ def holding_members(kind: str) -> set[str]:
     return holding - ({"schema"} if kind == "missing-sentinel" else set())
 
 
-@pytest.mark.parametrize(
+@rows(
     ("annotation", "remedy"),
     [
         (Json[list[int]], "annotate the type inside the brackets"),
@@ -340,7 +341,7 @@ def test_few_wrong_arguments_are_all_described() -> None:
     assert "a.2" in caught.value.problems
 
 
-@pytest.mark.parametrize(
+@rows(
     ("arguments", "expected"),
     [
         ({}, True),
@@ -362,14 +363,14 @@ def small_enough(annotation: Any) -> Callable[[dict[str, Any]], bool]:
     return argument_types.read(core).small_enough()
 
 
-@pytest.mark.parametrize("annotation", [int, list[int], Node])
+@rows("annotation", [int, list[int], Node])
 def test_large_arguments_are_not_validated_in_the_event_loop(annotation: Any) -> None:
     schema = input_of(annotation)
     with pytest.raises(LargeArguments):
         schema.validate({"a": [1] * 10_000, **dict.fromkeys(map(str, range(600)), 1)})
 
 
-@pytest.mark.parametrize(
+@rows(
     ("annotation", "is_linear"),
     [
         (list[int], True),
@@ -391,7 +392,7 @@ def test_more_values_of_linear_types_are_validated_in_the_event_loop(
     assert not is_small({"a": [1] * 10_000})
 
 
-@pytest.mark.parametrize(
+@rows(
     ("annotation", "is_deep"),
     [(list[Any], False), (list[list[int]], True), (dict[str, list[int]], True)],
 )
@@ -408,7 +409,7 @@ class Backtracking(BaseModel):
     code: Annotated[str, Field(pattern="^(?!x)(a+)+$")]
 
 
-@pytest.mark.parametrize(
+@rows(
     "annotation",
     [Backtracking, list[Backtracking], Annotated[str, Field(pattern=re.compile("^(a+)+$"))]],
 )

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import pytest
-
 from django_mcp.management.client_configuration import CLIENTS as CONFIGURED
 from django_mcp.management.discovery import CLIENTS as DISCOVERING
 from tests.docs.examples import ROOT, blocks, commands
+from tests.rows import rows
 
 FOLDER = ROOT / "docs" / "how-to" / "connect"
 WITHOUT_PAGE = {"opencode", "inspector"}
@@ -37,7 +36,7 @@ def configurations(page: Path) -> Iterator[list[str]]:
                 yield words[3:]
 
 
-@pytest.mark.parametrize("name", PAGES)
+@rows("name", PAGES)
 def test_page_shows_each_configuration_of_its_clients(name: str) -> None:
     shown = [*configurations(FOLDER / f"{name}.md")]
     expected = [
@@ -50,7 +49,7 @@ def test_page_shows_each_configuration_of_its_clients(name: str) -> None:
     assert sorted(shown) == sorted(expected)
 
 
-@pytest.mark.parametrize("name", PAGES)
+@rows("name", PAGES)
 def test_page_shows_the_findings_of_mcp_doctor_for_common_faults(name: str) -> None:
     text = (FOLDER / f"{name}.md").read_text()
     assert f"<!-- generated: doctor {name} -->" in text

@@ -8,10 +8,10 @@ from argparse import ArgumentParser, _SubParsersAction
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-import pytest
 from django.core.management import BaseCommand, get_commands, load_command_class
 
 from tests.docs.examples import FENCE, PAGES, ROOT
+from tests.rows import rows
 
 PROSE = (*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md")
 INSTALLED = re.compile(r"django[-_]mcp(?:[-_]channels)?\[([\w, -]+)\]")
@@ -96,7 +96,7 @@ def test_command_reference_lists_exactly_the_commands_and_their_options() -> Non
     assert {name: names - common for name, names in sections.items()} == expected
 
 
-@pytest.mark.parametrize(
+@rows(
     "text",
     [
         "Programs that use the REST API | the extra `rest-framework` |",
@@ -108,7 +108,7 @@ def test_unknown_extra_is_found(text: str) -> None:
     assert not {*extras_of(text)} <= extras()
 
 
-@pytest.mark.parametrize(
+@rows(
     "text",
     [
         "Run `manage.py mcp_clean` by cron.",

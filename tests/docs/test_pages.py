@@ -45,8 +45,6 @@ PRODUCTS: Sequence[Mapping[str, Any]] = (
 )
 """The products of the examples."""
 
-every_page = pytest.mark.parametrize("page", PAGES, ids=title)
-
 
 @pytest.fixture(scope="module")
 def shop(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
@@ -86,38 +84,43 @@ def project(
         sys.modules.pop(name, None)
 
 
-@every_page
+@pytest.mark.parametrize("page", PAGES, ids=title)
 def test_code_examples_of_the_page_run(page: Path, project: Project) -> None:
     project.run(page)
 
 
-@every_page
-def test_links_of_the_page_have_existing_targets(page: Path) -> None:
+def test_links_have_existing_targets() -> None:
+    dead = [f"{title(page)}: {link}" for page in PAGES for link in dead_links(page)]
+
+    assert not dead, f"Links without a target: {dead}"
+
+
+def dead_links(page: Path) -> Iterator[str]:
     for link in LINK.findall(page.read_text()):
         path, _, part = link.partition("#")
         if "://" in path:
             continue
         target = (page.parent / path).resolve() if path else page
-        assert target.exists(), f"{title(page)} points to {link}, which does not exist: correct it"
-        if part:
-            assert part in anchors(target), f"{title(page)}: {link} names no heading of that page"
+        if not target.exists() or part and part not in anchors(target):
+            yield link
 
 
 def anchors(page: Path) -> set[str]:
     """The anchors of headings."""
     headings = HEADING.findall(page.read_text())
-    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
 
 
-@every_page
-def test_page_contains_no_merge_conflict(page: Path) -> None:
-    assert not re.search(r"^(<<<<<<<|>>>>>>>) ", page.read_text(), re.MULTILINE)
+def test_pages_contain_no_merge_conflict() -> None:
+    conflict = re.compile(r"^(<<<<<<<|>>>>>>>) ", re.MULTILINE)
+
+    assert [title(page) for page in PAGES if conflict.search(page.read_text())] == []
 
 
-@every_page
-def test_generated_parts_of_the_page_are_current(page: Path) -> None:
-    text = page.read_text()
-    assert text == current(text), "Run: .venv/bin/python -m tests.docs.generated"
+def test_generated_parts_of_the_pages_are_current() -> None:
+    old = [title(page) for page in PAGES if page.read_text() != current(page.read_text())]
+
+    assert not old, f"Run .venv/bin/python -m tests.docs.generated for {old}"
 
 
 def test_every_page_is_linked_from_the_index() -> None:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
 from django.conf import global_settings
 
 from django_mcp import conf
@@ -15,6 +14,7 @@ from django_mcp.auth.introspection import IntrospectionAuthentication
 from django_mcp.management.commands import mcp_doctor
 from django_mcp.tokens.forms import DEFAULT_LIFETIME
 from tests.docs.examples import FENCE, PAGES, ROOT
+from tests.rows import rows
 
 PROSE = (*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md")
 
@@ -200,7 +200,7 @@ def test_every_default_that_a_page_states_is_that_of_the_code() -> None:
     assert not false, "\n".join(false)
 
 
-@pytest.mark.parametrize(
+@rows(
     "sentence",
     [
         "the task has failed after `TASK_LEASE` seconds (30 by default).",
@@ -218,7 +218,7 @@ def test_false_default_is_found(sentence: str) -> None:
     assert [*false_defaults(sentence)]
 
 
-@pytest.mark.parametrize(
+@rows(
     "sentence",
     [
         "a worker accepts the token for `TOKEN_CACHE_TTL` seconds (5 by default).",

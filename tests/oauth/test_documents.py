@@ -16,6 +16,7 @@ from oauth2_provider.models import Application
 from django_mcp.oauth import documents as metadata_documents
 from django_mcp.oauth.documents import ClientMetadataFetcher, is_public
 from tests.oauth.flow import CALLBACK, Flow, at_once, post, query
+from tests.rows import rows
 
 
 @pytest.fixture
@@ -154,7 +155,7 @@ def test_fetches_of_anonymous_requests_are_bounded_by_network(
 # From where they are fetched.
 
 
-@pytest.mark.parametrize(
+@rows(
     "address",
     [
         "64:ff9b:1::a00:1",
@@ -194,7 +195,7 @@ def test_reserved_address_is_not_public(address: str) -> None:
     assert not is_public(address)
 
 
-@pytest.mark.parametrize(
+@rows(
     "address",
     ["93.184.215.14", "2606:2800:21f:cb07::1", "::ffff:93.184.215.14", "64:ff9b::5db8:d70e"],
 )

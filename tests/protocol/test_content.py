@@ -16,6 +16,7 @@ from django_mcp.protocol.content import (
     TextContent,
     block,
 )
+from tests.rows import rows
 from tests.spec import spec
 
 
@@ -89,7 +90,7 @@ def test_embedded_resource_contains_text_or_blob() -> None:
 
 
 @spec("PROMPT-05", "PROMPT-06")
-@pytest.mark.parametrize(
+@rows(
     ("make", "problem"),
     [
         (lambda: EmbeddedResource("file:///a"), "either a text or a blob"),
@@ -145,7 +146,7 @@ def test_icon_accepts_a_uri_a_mapping_or_an_icon() -> None:
 
 
 @spec("ICON-01", "2026/ICO-01")
-@pytest.mark.parametrize("source", ["javascript:alert(1)", "file:///etc/passwd", "ftp://x/y", "x"])
+@rows("source", ["javascript:alert(1)", "file:///etc/passwd", "ftp://x/y", "x"])
 def test_icon_from_another_source_than_http_or_data_is_rejected(source: str) -> None:
     for icon in (source, {"src": source}):
         with pytest.raises(ValueError, match="src of an icon"):
@@ -153,7 +154,7 @@ def test_icon_from_another_source_than_http_or_data_is_rejected(source: str) -> 
 
 
 @spec("TOOL-24", "RES-09", "2026/RES-10")
-@pytest.mark.parametrize("priority", [-0.1, 1.1, 5, float("nan"), True, "1"])
+@rows("priority", [-0.1, 1.1, 5, float("nan"), True, "1"])
 def test_priority_that_is_no_number_from_0_to_1_is_rejected(priority: Any) -> None:
     with pytest.raises(ValueError, match="from 0"):
         Annotations.of({"priority": priority})

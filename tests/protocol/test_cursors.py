@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from django_mcp.protocol import cursors, limits
 from django_mcp.protocol.errors import InvalidParams
+from tests.rows import rows
 from tests.spec import spec
 
 
@@ -58,7 +59,7 @@ def test_cursor_not_issued_for_this_list_is_rejected(cursor: object) -> None:
         cursors.decode("tools", cursor, unsign)
 
 
-@pytest.mark.parametrize("key", ["name", (), []])
+@rows("key", ["name", (), []])
 def test_sort_key_that_is_not_a_sequence_of_strings_is_rejected(key: str | tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="sort key"):
         cursors.encode("tools", key, sign)

@@ -7,6 +7,7 @@ import pytest
 from django_mcp import InvalidParams, McpError, ResourceNotFound, ToolError
 from django_mcp.protocol.errors import ExecutionError, InternalError, TransportError
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST, REVISIONS, Revision
+from tests.rows import rows
 from tests.spec import spec
 
 OLD, NEW = BY_VERSION["2025-11-25"], NEWEST
@@ -27,7 +28,7 @@ NAMED = [
 
 
 @spec("2026/ERR-01")
-@pytest.mark.parametrize(("error", "old", "new"), NAMED)
+@rows(("error", "old", "new"), NAMED)
 def test_named_error_has_the_code_of_each_revision(error: McpError, old: int, new: int) -> None:
     assert (OLD.error_code(error), NEW.error_code(error)) == (old, new)
 
@@ -41,19 +42,19 @@ def test_every_revision_has_a_code_for_every_named_error(revision: Revision) -> 
 
 
 @spec("2026/ERR-04")
-@pytest.mark.parametrize("code", [-1, 0, 429, 1234, -40000, -32602])
+@rows("code", [-1, 0, 429, 1234, -40000, -32602])
 def test_custom_error_code_is_kept(code: int) -> None:
     assert OLD.error_code(McpError(code=code)) == NEW.error_code(McpError(code=code)) == code
 
 
 @spec("ELIC-20", "2026/ERR-01", "2026/ERR-02", "2026/ERR-03")
-@pytest.mark.parametrize("code", [-32000, -32002, -32019, -32020, -32022, -32042, -32099])
+@rows("code", [-32000, -32002, -32019, -32020, -32022, -32042, -32099])
 def test_custom_code_reserved_by_the_specification_is_replaced(code: int) -> None:
     assert NEW.error_code(McpError(code=code)) == -32603
     assert OLD.error_code(McpError(code=code)) == (-32603 if code == -32042 else code)
 
 
-@pytest.mark.parametrize(
+@rows(
     "reason",
     [
         "parse_error",

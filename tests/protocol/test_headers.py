@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from django_mcp.protocol import headers
 from django_mcp.protocol.errors import HeaderMismatch
 from django_mcp.protocol.headers import ParamHeader
+from tests.rows import rows
 from tests.spec import spec
 
 VERSION = "2026-07-28"
@@ -57,7 +58,7 @@ DECODED = [
 
 
 @spec("2026/HDR-05", "2026/HDR-06", "2026/HDR-07")
-@pytest.mark.parametrize(("raw", "text"), DECODED)
+@rows(("raw", "text"), DECODED)
 def test_header_value_is_stripped_and_decoded(raw: bytes, text: str) -> None:
     assert headers.decode_value(raw) == text
 
@@ -81,7 +82,7 @@ MALFORMED_VALUES = [
 
 
 @spec("2026/HDR-03", "2026/HDR-07")
-@pytest.mark.parametrize(("raw", "problem"), MALFORMED_VALUES)
+@rows(("raw", "problem"), MALFORMED_VALUES)
 def test_malformed_header_value_raises_mismatch_with_the_header_name(
     raw: bytes, problem: str
 ) -> None:
@@ -90,7 +91,7 @@ def test_malformed_header_value_raises_mismatch_with_the_header_name(
     assert caught.value.data == {"header": "Mcp-Param-Region"}
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "value"),
     [
         ("get_weather", "get_weather"),
@@ -148,7 +149,7 @@ def header_pairs(values: dict[bytes, list[bytes]]) -> list[tuple[bytes, bytes]]:
 
 
 @spec("2026/XH-09")
-@pytest.mark.parametrize(("method", "name", "changes"), MATCHING_HEADERS)
+@rows(("method", "name", "changes"), MATCHING_HEADERS)
 def test_headers_that_match_the_body_are_accepted(
     method: str, name: str | None, changes: dict[str, list[bytes]]
 ) -> None:
@@ -177,7 +178,7 @@ MISMATCHED_HEADERS = [
 
 
 @spec("2026/HDR-03", "2026/HDR-04", "2026/HDR-08")
-@pytest.mark.parametrize(("name", "values", "problem"), MISMATCHED_HEADERS)
+@rows(("name", "values", "problem"), MISMATCHED_HEADERS)
 def test_headers_that_differ_from_the_body_are_rejected(
     name: str, values: list[bytes], problem: str
 ) -> None:
@@ -310,7 +311,7 @@ MISPLACED = [
 
 
 @spec("2026/XH-01", "2026/XH-02", "2026/XH-03")
-@pytest.mark.parametrize(("schema", "remedy"), MISPLACED)
+@rows(("schema", "remedy"), MISPLACED)
 def test_invalid_header_annotation_is_rejected_with_a_remedy(
     schema: dict[str, Any], remedy: str
 ) -> None:
@@ -371,7 +372,7 @@ def sent(values: dict[str, list[bytes]]) -> dict[bytes, list[bytes]]:
 
 
 @spec("2026/XH-06", "2026/XH-07", "2026/XH-09")
-@pytest.mark.parametrize(("arguments", "values"), MATCHING_PARAMS)
+@rows(("arguments", "values"), MATCHING_PARAMS)
 def test_parameter_headers_that_match_the_arguments_are_accepted(
     arguments: dict[str, Any], values: dict[str, list[bytes]]
 ) -> None:
@@ -379,7 +380,7 @@ def test_parameter_headers_that_match_the_arguments_are_accepted(
 
 
 @spec("2026/XH-02", "2026/XH-05")
-@pytest.mark.parametrize(("arguments", "values", "problem"), MISMATCHED_PARAMS)
+@rows(("arguments", "values", "problem"), MISMATCHED_PARAMS)
 def test_parameter_headers_that_differ_from_the_arguments_are_rejected(
     arguments: dict[str, Any], values: dict[str, list[bytes]], problem: str
 ) -> None:
@@ -399,7 +400,7 @@ def test_any_scalar_argument_matches_its_encoded_header(value: object) -> None:
     headers.check_params(PARAMS[:1], {"region": value}, values)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("pairs", "conflicting"),
     [
         ([(b"host", b"a"), (b"origin", b"b")], set()),

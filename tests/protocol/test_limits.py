@@ -8,6 +8,7 @@ import pytest
 
 from django_mcp.protocol import initialize, jsonrpc, limits, subscriptions
 from django_mcp.protocol.errors import InvalidParams, InvalidRequest, McpError
+from tests.rows import rows
 
 LONGEST = "x" * limits.MAX_IDENTIFIER
 
@@ -20,7 +21,7 @@ def test_identifiers_of_the_greatest_length_are_accepted() -> None:
     assert jsonrpc.read(request(id=LONGEST, method=LONGEST)) == (LONGEST, LONGEST, {})
 
 
-@pytest.mark.parametrize("name", ["id", "method"])
+@rows("name", ["id", "method"])
 def test_longer_identifier_is_rejected_by_name(name: str) -> None:
     with pytest.raises(InvalidRequest, match=f'"{name}" may have at most 256 characters'):
         jsonrpc.read(request(**{name: LONGEST + "x"}))
@@ -33,7 +34,7 @@ def test_response_may_have_a_longer_id_which_the_server_has_signed() -> None:
         jsonrpc.read({**response, "id": "x" * (limits.MAX_CURSOR + 1)})
 
 
-@pytest.mark.parametrize("name", ["clientInfo", "capabilities", "_meta"])
+@rows("name", ["clientInfo", "capabilities", "_meta"])
 def test_initialize_with_too_much_about_the_client_is_rejected(name: str) -> None:
     params: dict[str, Any] = {
         "protocolVersion": "2025-11-25",

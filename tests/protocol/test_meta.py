@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from django_mcp.protocol import meta
+from tests.rows import rows
 from tests.spec import spec
 
 
 @spec("META-02")
-@pytest.mark.parametrize(
+@rows(
     "key",
     [
         "",
@@ -33,7 +34,7 @@ def test_meta_key_with_or_without_a_prefix_is_accepted(key: str) -> None:
 
 
 @spec("META-03", "META-07", "2026/META-07")
-@pytest.mark.parametrize(
+@rows(
     "key",
     [
         "-a",
@@ -57,7 +58,7 @@ def test_malformed_meta_key_is_rejected(key: Any) -> None:
 
 
 @spec("META-05", "META-06", "2026/META-07")
-@pytest.mark.parametrize(
+@rows(
     "key",
     [
         "dev.mcp/key",
@@ -77,7 +78,7 @@ def test_extension_with_a_prefixed_id_and_settings_is_accepted() -> None:
     meta.check_extensions({"com.example/mine": {}, "io.modelcontextprotocol/ui": {"a": 1}})
 
 
-@pytest.mark.parametrize(
+@rows(
     "extensions",
     [{"mine": {}}, {"com.example/": {}}, {"com.mcp.tools/x": {}}, {"com.example/mine": True}],
 )
@@ -90,7 +91,7 @@ PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 @spec("2026/META-09")
-@pytest.mark.parametrize(
+@rows(
     ("received", "found"),
     [
         (None, []),

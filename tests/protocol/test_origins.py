@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from django_mcp.protocol import origins
+from tests.rows import rows
 
 OUR_HOSTS = ["example.com", ".example.org", "127.0.0.1", "[::1]", "Localhost"]
 
@@ -60,14 +60,14 @@ def allows(
     )
 
 
-@pytest.mark.parametrize(("origin", "host", "scheme", "allowed"), BY_HOST)
+@rows(("origin", "host", "scheme", "allowed"), BY_HOST)
 def test_origin_is_allowed_only_on_an_allowed_host(
     origin: str | None, host: str, scheme: str, allowed: bool
 ) -> None:
     assert allows(origin, host, scheme, OUR_HOSTS) is allowed
 
 
-@pytest.mark.parametrize("origin", MALFORMED)
+@rows("origin", MALFORMED)
 def test_malformed_origin_is_rejected_even_with_wildcards(origin: str) -> None:
     assert not allows(origin, hosts=["*", *OUR_HOSTS], listed=["*", origin])
 
@@ -87,7 +87,7 @@ ANY_HOST = [
 ]
 
 
-@pytest.mark.parametrize(("origin", "host", "scheme", "allowed"), ANY_HOST)
+@rows(("origin", "host", "scheme", "allowed"), ANY_HOST)
 def test_wildcard_hosts_allow_only_same_origin_requests(
     origin: str, host: str, scheme: str, allowed: bool
 ) -> None:
@@ -120,12 +120,12 @@ LISTED = [
 ]
 
 
-@pytest.mark.parametrize(("entry", "origin", "allowed"), LISTED)
+@rows(("entry", "origin", "allowed"), LISTED)
 def test_listed_origin_is_allowed_on_any_host(entry: str, origin: str, allowed: bool) -> None:
     assert allows(origin, listed=["https://other.test", entry]) is allowed
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "fits"),
     [
         ("*", True),
@@ -173,7 +173,7 @@ HOSTS = [
 ]
 
 
-@pytest.mark.parametrize(("host", "allowed_hosts", "allowed"), HOSTS)
+@rows(("host", "allowed_hosts", "allowed"), HOSTS)
 def test_host_is_matched_like_django_allowed_hosts(
     host: str, allowed_hosts: list[str], allowed: bool
 ) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import InvalidRequest, ParseError
+from tests.rows import rows
 
 LIMIT = 8
 MEGABYTES = 4 * 1024 * 1024
@@ -48,7 +49,7 @@ def test_long_text_of_commas_is_one_value() -> None:
     assert jsonrpc.decode_received(json.dumps([text]).encode()) == [text]
 
 
-@pytest.mark.parametrize("size", [2, 3, 5, 100, 1000, 5000])
+@rows("size", [2, 3, 5, 100, 1000, 5000])
 def test_values_of_a_message_of_any_size_are_counted(size: int) -> None:
     few, many = ["x" * size] * 7, ["x" * size] * 8
     assert jsonrpc.decode_received(json.dumps(few).encode(), LIMIT) == few
@@ -56,7 +57,7 @@ def test_values_of_a_message_of_any_size_are_counted(size: int) -> None:
         jsonrpc.decode_received(json.dumps(many).encode(), LIMIT)
 
 
-@pytest.mark.parametrize("others", [0, 10, 100, 1000, 200_000])
+@rows("others", [0, 10, 100, 1000, 200_000])
 def test_large_integer_is_found_among_any_number_of_values(others: int) -> None:
     for texts in (["x" * 100] * (others // 10), [1] * others):
         for data in ([texts, {"a": 2**63}], [*texts, 2**63], [*texts, [2**63]]):
@@ -84,7 +85,7 @@ def test_any_message_is_decoded_or_rejected_in_little_time(data: bytes) -> None:
     assert process_time() - start < 0.3
 
 
-@pytest.mark.parametrize("number", [2**63 - 1, -(2**63), 0.12345678901234567890123, 10**18])
+@rows("number", [2**63 - 1, -(2**63), 0.12345678901234567890123, 10**18])
 def test_number_of_64_bits_is_accepted(number: float) -> None:
     assert jsonrpc.decode_received(json.dumps({"a": [number]}).encode()) == {"a": [number]}
 
@@ -93,7 +94,7 @@ def test_long_digits_in_a_text_are_accepted() -> None:
     assert jsonrpc.decode_received(json.dumps([str(2**80)]).encode()) == [str(2**80)]
 
 
-@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**100])
+@rows("number", [2**63, -(2**63) - 1, 10**100])
 def test_integer_beyond_64_bits_is_rejected_with_the_remedy(number: int) -> None:
     message = json.dumps({"id": 7, "params": {"a": [{"b": number}]}})
     with pytest.raises(InvalidRequest, match="send it as a string") as caught:
@@ -107,7 +108,7 @@ def test_id_beyond_64_bits_is_not_repeated() -> None:
     assert caught.value.request_id is None
 
 
-@pytest.mark.parametrize("data", ["\ud800", b"\xff", b"[NaN]", b""])
+@rows("data", ["\ud800", b"\xff", b"[NaN]", b""])
 def test_what_is_no_json_is_rejected(data: bytes | str) -> None:
     with pytest.raises(ParseError):
         jsonrpc.decode_received(data)

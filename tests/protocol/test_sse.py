@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from django_mcp.protocol import sse
 from django_mcp.protocol.sse import Event, EventId, Parser
+from tests.rows import rows
 from tests.spec import spec
 
 WRITTEN = [
@@ -23,7 +24,7 @@ WRITTEN = [
 
 
 @spec("T-HTTP-5A")
-@pytest.mark.parametrize(("written", "expected"), WRITTEN)
+@rows(("written", "expected"), WRITTEN)
 def test_events_are_serialized_as_the_sse_standard_defines(written: bytes, expected: bytes) -> None:
     assert written == expected
 
@@ -105,14 +106,12 @@ BAD_IDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", BAD_IDS)
+@rows("text", BAD_IDS)
 def test_malformed_event_id_parses_to_none(text: str) -> None:
     assert EventId.parse(text) is None
 
 
-@pytest.mark.parametrize(
-    ("stream", "sequence"), [("", 1), ("a b", 1), ("a\n", 1), ("é", 1), ("a", -1), ("a", 2**63)]
-)
+@rows(("stream", "sequence"), [("", 1), ("a b", 1), ("a\n", 1), ("é", 1), ("a", -1), ("a", 2**63)])
 def test_event_id_with_an_invalid_stream_or_sequence_is_rejected(
     stream: str, sequence: int
 ) -> None:

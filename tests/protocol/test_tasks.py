@@ -6,6 +6,7 @@ import pytest
 
 from django_mcp.protocol import tasks
 from django_mcp.protocol.tasks import Status, Task, TaskEnded
+from tests.rows import rows
 from tests.spec import spec
 
 FORM = {"method": "elicitation/create", "params": {"message": "Name?"}}
@@ -14,7 +15,7 @@ ERROR = {"code": -32603, "message": "It broke"}
 
 
 @spec("TASK-26", "TASK-83")
-@pytest.mark.parametrize("status", sorted(tasks.FINAL))
+@rows("status", sorted(tasks.FINAL))
 def test_final_status_never_changes(status: Status) -> None:
     task = Task(id="t", status=status)
     for change in (

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from django_mcp.protocol.uri_templates import MAX_LENGTH, UriTemplate, is_uri, is_uri_template
+from tests.rows import rows
 from tests.spec import spec
 
 # The values and examples of RFC 6570, sections 1.2 and 3.2, without lists and level 4.
@@ -90,7 +91,7 @@ EXPANSIONS = [
 
 
 @spec("RES-04")
-@pytest.mark.parametrize(("template", "uri"), EXPANSIONS)
+@rows(("template", "uri"), EXPANSIONS)
 def test_template_expands_as_rfc_6570_defines(template: str, uri: str) -> None:
     assert UriTemplate.parse(template).expand(VALUES) == uri
 
@@ -103,7 +104,7 @@ def test_reserved_expansion_keeps_percent_encoded_triplets() -> None:
 FILLED = [(t, u) for t, u in EXPANSIONS if not re.search("empty|undef|bar", t)]
 
 
-@pytest.mark.parametrize(("template", "uri"), FILLED)
+@rows(("template", "uri"), FILLED)
 def test_template_matches_its_own_expansion(template: str, uri: str) -> None:
     parsed = UriTemplate.parse(template)
     found = parsed.match(uri)
@@ -112,7 +113,7 @@ def test_template_matches_its_own_expansion(template: str, uri: str) -> None:
     assert parsed.expand(found) == uri
 
 
-@pytest.mark.parametrize(
+@rows(
     ("template", "values", "leads_outside"),
     [
         ("{a}", {"a": "x"}, False),
@@ -228,7 +229,7 @@ MATCHES: list[tuple[str, str, dict[str, str] | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("template", "uri", "values"), MATCHES)
+@rows(("template", "uri", "values"), MATCHES)
 def test_template_matches_only_a_complete_uri(
     template: str, uri: str, values: dict[str, str] | None
 ) -> None:
@@ -280,14 +281,14 @@ INVALID_TEMPLATES = [
 ]
 
 
-@pytest.mark.parametrize(("template", "remedy"), INVALID_TEMPLATES)
+@rows(("template", "remedy"), INVALID_TEMPLATES)
 def test_invalid_template_is_rejected_with_a_remedy(template: str, remedy: str) -> None:
     with pytest.raises(ValueError, match=remedy):
         UriTemplate.parse(template)
 
 
 # Valid ones are of RFC 3986, section 1.1.2, or have each part.
-@pytest.mark.parametrize(
+@rows(
     "uri",
     [
         "ftp://ftp.is.co.za/rfc/rfc1808.txt",
@@ -305,7 +306,7 @@ def test_uri_is_recognized(uri: str) -> None:
     assert is_uri(uri)
 
 
-@pytest.mark.parametrize(
+@rows(
     "text",
     [
         *("", "x", "/a", "://x", "1a:b", "a_b:c", "a b:c", "ä:x", "+a:b", "#a:b"),
@@ -317,7 +318,7 @@ def test_text_that_is_no_uri_is_not_recognized(text: str) -> None:
     assert not is_uri(text)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("template", "expected"),
     [
         ("s://a/{b}", True),
@@ -369,7 +370,7 @@ ADVERSARIAL = [
 ]
 
 
-@pytest.mark.parametrize(("template", "unit"), ADVERSARIAL)
+@rows(("template", "unit"), ADVERSARIAL)
 def test_match_of_an_adversarial_uri_takes_linear_time(template: str, unit: str) -> None:
     if "{?a,b}!" in template or "{#f}!" in template:
         template = template.removesuffix("!")

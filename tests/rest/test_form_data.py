@@ -20,6 +20,7 @@ from django_mcp.protocol.errors import ToolError
 from django_mcp.rest import availability, form_data, requests, rest_tool
 from django_mcp.testing import SyncClient
 from tests.rest import api, urls
+from tests.rows import rows
 
 HOSTILE = [
     "--BoUnDaRyStRiNg",
@@ -95,7 +96,7 @@ def test_values_are_texts_as_a_browser_sends_them() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@rows(
     ("name", "expected"),
     [
         ("../../etc/passwd", "passwd"),
@@ -108,7 +109,7 @@ def test_file_has_a_plain_name(name: str, expected: str) -> None:
     assert files.uploaded("file", {"name": name, "content": ""}).name == expected
 
 
-@pytest.mark.parametrize(
+@rows(
     "value",
     [
         {"name": ".."},

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from django_mcp.protocol.schema import compiler
 from django_mcp.protocol.schema import validator as schema_validator
 from django_mcp.protocol.schema.walk import MAX_DEPTH, MAX_SUBSCHEMAS
+from tests.rows import rows
 from tests.spec import spec
 
 TOOL: dict[str, Any] = {
@@ -94,14 +95,14 @@ PROBLEMS: list[tuple[Any, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize("instance", VALID_INSTANCES)
+@rows("instance", VALID_INSTANCES)
 def test_valid_instance_has_no_errors(instance: dict[str, Any]) -> None:
     validator = compiler.compile(TOOL)
     assert validator.errors(instance) == []
     assert validator.problems(instance) == ""
 
 
-@pytest.mark.parametrize(("instance", "sentences"), PROBLEMS)
+@rows(("instance", "sentences"), PROBLEMS)
 def test_invalid_instance_is_reported_with_path_and_reason(
     instance: Any, sentences: list[str]
 ) -> None:
@@ -140,7 +141,7 @@ LONG_VALUES: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("instance", "sentence"), LONG_VALUES)
+@rows(("instance", "sentence"), LONG_VALUES)
 def test_error_messages_do_not_repeat_long_values(instance: dict[str, Any], sentence: str) -> None:
     problems = compiler.compile(TOOL).problems(instance)
     assert sentence in problems
@@ -175,7 +176,7 @@ def test_recursive_schema_validates_nested_values() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@rows(
     ("schema", "instance"),
     [
         (TREE, nested(5000)),
@@ -199,7 +200,7 @@ DIALECTS = [
 
 
 @spec("JSCH-02")
-@pytest.mark.parametrize("dialect", DIALECTS)
+@rows("dialect", DIALECTS)
 def test_schema_is_compiled_in_its_declared_dialect(dialect: str) -> None:
     schema = {
         "$schema": dialect,
@@ -218,7 +219,7 @@ def test_schema_is_compiled_in_its_declared_dialect(dialect: str) -> None:
 
 
 @spec("JSCH-04", "2026/SCH-02")
-@pytest.mark.parametrize(
+@rows(
     ("dialect", "instance", "fits"),
     [
         (DIALECTS[0], [1, "x"], True),
@@ -314,7 +315,7 @@ UNUSABLE_SCHEMAS: list[tuple[Any, str]] = [
     "2026/SCH-07",
     "2026/SCH-08",
 )
-@pytest.mark.parametrize(("schema", "remedy"), UNUSABLE_SCHEMAS)
+@rows(("schema", "remedy"), UNUSABLE_SCHEMAS)
 def test_unusable_schema_is_rejected_at_compile_time(schema: Any, remedy: str) -> None:
     with pytest.raises(ValueError, match=remedy):
         compiler.compile(schema)
@@ -337,7 +338,7 @@ USABLE_SCHEMAS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("schema", USABLE_SCHEMAS)
+@rows("schema", USABLE_SCHEMAS)
 def test_schema_with_local_references_within_bounds_compiles(schema: dict[str, Any]) -> None:
     assert compiler.compile(schema).problems({"a": {}}) is not None
 
@@ -408,7 +409,7 @@ WRAPPED: list[tuple[dict[str, Any], dict[str, Any] | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "wrapped"), WRAPPED)
+@rows(("schema", "wrapped"), WRAPPED)
 def test_to_object_root_wraps_a_schema_unless_references_break(
     schema: dict[str, Any], wrapped: dict[str, Any] | None
 ) -> None:
@@ -440,7 +441,7 @@ def test_boolean_properties_become_equivalent_objects() -> None:
     assert compiler.compile(converted).problems({"no": 1}) != ""
 
 
-@pytest.mark.parametrize("schema", [{"type": "object"}, {"properties": {"a": {}}}])
+@rows("schema", [{"type": "object"}, {"properties": {"a": {}}}])
 def test_schema_without_boolean_properties_is_unchanged(schema: dict[str, Any]) -> None:
     assert compiler.without_boolean_properties(schema) is schema
 
@@ -480,7 +481,7 @@ FILLED: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("instance", "filled"), FILLED)
+@rows(("instance", "filled"), FILLED)
 def test_defaults_are_added_without_changes_to_the_instance(
     instance: dict[str, Any], filled: dict[str, Any]
 ) -> None:
@@ -556,7 +557,7 @@ def test_with_defaults_is_idempotent(value: dict[str, Any]) -> None:
     assert value.items() <= {**once, **value}.items()
 
 
-@pytest.mark.parametrize(
+@rows(
     "definitions",
     [
         {"pet": {"$ref": "#/$defs/pet"}},

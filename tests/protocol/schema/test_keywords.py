@@ -15,6 +15,7 @@ from django_mcp.protocol.schema import compiler
 from django_mcp.protocol.schema.keywords import KEYWORDS, shown
 from django_mcp.protocol.schema.regex import search
 from django_mcp.protocol.schema.steps import TooManySteps
+from tests.rows import rows
 from tests.spec import spec
 
 PATTERNS = [
@@ -28,24 +29,24 @@ PATTERNS = [
 ]
 
 
-@pytest.mark.parametrize(("pattern", "text", "found"), PATTERNS)
+@rows(("pattern", "text", "found"), PATTERNS)
 def test_pattern_is_searched_in_the_text(pattern: str, text: str, found: bool) -> None:
     assert search(pattern)(text) is found
 
 
-@pytest.mark.parametrize("pattern", ["^(?!x)(a+)+$", "(?<=a)b", r"^(a)\1$", "(a{1000}){1000}"])
+@rows("pattern", ["^(?!x)(a+)+$", "(?<=a)b", r"^(a)\1$", "(a{1000}){1000}"])
 def test_pattern_that_cannot_run_in_linear_time_is_rejected(pattern: str) -> None:
     with pytest.raises(ValueError, match="linear time: use neither look-around"):
         search(pattern)
 
 
-@pytest.mark.parametrize("pattern", ["[", "(", "*", "(?<", "a{2,1}(?=a)"])
+@rows("pattern", ["[", "(", "*", "(?<", "a{2,1}(?=a)"])
 def test_invalid_regular_expression_is_rejected(pattern: str) -> None:
     with pytest.raises(ValueError, match="is no regular expression"):
         search(pattern)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("value", "text"),
     [
         ("x", "'x'"),
@@ -147,7 +148,7 @@ def test_path_leads_through_alternatives() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@rows(
     ("keyword", "limit", "instance", "problem"),
     [
         ("maxItems", 1, [1] * 100, "a list of 100 is too long"),
@@ -223,7 +224,7 @@ def test_replaced_keywords_exist_in_every_dialect() -> None:
         assert set(KEYWORDS) <= set(checker.VALIDATORS)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("instance", "problem"),
     [
         ({"n_a": 1, "other": "x"}, ""),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from django_mcp.protocol.schema.metaschema import KEYWORDS, TYPES, is_usual
+from tests.rows import rows
 
 METASCHEMA = Draft202012Validator(Draft202012Validator.META_SCHEMA)
 
@@ -30,7 +31,7 @@ VALUES = st.recursive(
 )
 
 
-@pytest.mark.parametrize(
+@rows(
     "schema",
     [
         {},
@@ -45,7 +46,7 @@ def test_usual_schema_is_recognized_as_usual(schema: Any) -> None:
     assert is_usual(schema)
 
 
-@pytest.mark.parametrize(
+@rows(
     "schema",
     [
         None,
@@ -74,7 +75,7 @@ def test_invalid_schema_is_not_recognized_as_usual(schema: Any) -> None:
     assert not METASCHEMA.is_valid(schema)
 
 
-@pytest.mark.parametrize("schema", [{"x-own": 1}, {"multipleOf": 2}, {"minLength": 1.0}])
+@rows("schema", [{"x-own": 1}, {"multipleOf": 2}, {"minLength": 1.0}])
 def test_valid_schema_with_rare_keywords_is_not_recognized(schema: Any) -> None:
     assert not is_usual(schema)
     assert METASCHEMA.is_valid(schema)

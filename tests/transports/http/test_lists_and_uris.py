@@ -16,6 +16,7 @@ from tests.by_hand.peer import (
     encoded,
 )
 from tests.memory_stores import Configure
+from tests.rows import rows
 
 
 @pytest.mark.parametrize(
@@ -138,7 +139,7 @@ async def test_boolean_property_schemas_are_listed_as_objects(version: str) -> N
     assert listed["inputSchema"]["properties"] == {"a": {}, "b": {"not": {}}}
 
 
-@pytest.mark.parametrize("uri", ["1bad scheme://x", "://x", "git://a b", "ä:x", "shop://ä"])
+@rows("uri", ["1bad scheme://x", "://x", "git://a b", "ä:x", "shop://ä"])
 def test_resource_uri_that_is_none_is_rejected_where_it_is_registered(uri: str) -> None:
     server = Server("shop")
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from django_mcp.transports.http.request import accepts
+from tests.rows import rows
 
 STREAM = b"text/event-stream"
 
 
-@pytest.mark.parametrize(
+@rows(
     "header",
     [
         b"text/event-stream",
@@ -29,7 +28,7 @@ def test_media_type_is_accepted(header: bytes) -> None:
     assert accepts(header, STREAM)
 
 
-@pytest.mark.parametrize(
+@rows(
     "header",
     [
         b"",
