@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 
@@ -68,7 +68,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: rank.get(group(item), len(rank)))
 
 
-COMBINATIONS = (("2026-07-28", "http"), ("2025-11-25", "stdio"))
+COMBINATIONS: Sequence[tuple[str, str]] = (("2026-07-28", "http"), ("2025-11-25", "stdio"))
 """Versions and transports of tests that depend on neither: without a session, and with one."""
 EACH_VERSION = (
     *COMBINATIONS,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.clients.conftest import Command
 from tests.clients.oauth import flow
 from tests.clients.oauth.pages import client_pages
 from tests.clients.test_saved_tokens import call, expire, python_sdk
@@ -43,7 +44,7 @@ def nginx(folder: Path, upstream: int) -> Iterator[int]:
     port = free_port()
     configuration = nginx_around(NGINX.format(port=port, upstream=upstream))
     (folder / "nginx.conf").write_text(configuration)
-    command = [binary, "-p", folder, "-c", "nginx.conf", "-e", "log"]
+    command = [binary, "-p", str(folder), "-c", "nginx.conf", "-e", "log"]
     process = subprocess.Popen(command)
     wait_until(lambda: answers(port))
     try:
@@ -61,8 +62,9 @@ def test_login_call_and_refresh_below_a_prefix(tmp_path: Path) -> None:
         nginx(tmp_path, worker.port) as port,
     ):
         prefixed = replace(site, port=port)
-        target = [prefixed.url("/app/mcp"), tmp_path / "saved", pages.redirect_uri]
-        command = [*python_sdk("sdk2")(), *target]
+        program = python_sdk("sdk2")()
+        saved = tmp_path / "saved"
+        command: Command = [*program, prefixed.url("/app/mcp"), saved, pages.redirect_uri]
 
         text, logins = call(command, prefixed, pages)
         assert "agent" in text
