@@ -164,6 +164,12 @@ def get(name: str) -> Server:
         raise LookupError(f"There is no MCP server {name!r}; there are: {known}") from None
 
 
+def check_declarations(server: Server) -> None:
+    """Raise ConfigurationError for a component that would not do what its code says."""
+    check_decorators(server)
+    check_approvals(server)
+
+
 def check_decorators(server: Server) -> None:
     """Raise ConfigurationError for a decorator above ``@tool``, which the tool runs without."""
     for component in server.components.registered():
@@ -211,8 +217,7 @@ def configure(server: Server) -> Server:
         max_result_size=site.max_result_size,
         debug=django_settings.DEBUG,
     )
-    check_decorators(server)
-    check_approvals(server)
+    check_declarations(server)
     server.configure(options, DjangoSigner())
     if server is default:
         server.path = site.path

@@ -619,7 +619,8 @@ def test_approval_without_its_app_is_reported(server: Server, settings: Settings
     assert get_findings() == {}
     apps = [name for name in settings.INSTALLED_APPS if name != "django_mcp.approvals"]
     settings.INSTALLED_APPS = apps
-    assert "E011" in get_findings()
+    assert set(get_findings()) == {"E022"}
+    assert 'add "django_mcp.approvals" to INSTALLED_APPS' in get_findings()["E022"].msg
 
 
 def test_https_url_without_the_header_of_a_proxy_is_reported(settings: Settings) -> None:

@@ -54,5 +54,5 @@ def check(
 
 def build_components(server: Server) -> None:
     """Build what is built at the first use of a server; raises ConfigurationError for mistakes."""
-    registry.check_decorators(server)
+    registry.check_declarations(server)
     any(server.components.all())

@@ -8,7 +8,7 @@ from types import CodeType
 from typing import Any
 
 from django.apps import apps
-from django.core.checks import Error, Warning
+from django.core.checks import Warning
 
 from django_mcp import conf
 from django_mcp.checks.base import Found, check
@@ -45,20 +45,6 @@ def check_permissions() -> Found:
                 f"permission {permission!r}, but no installed app has that label.",
                 hint='Write "app_label.codename", for instance "auth.view_user".',
                 id="django_mcp.W004",
-            )
-
-
-@check()
-def check_approvals() -> Found:
-    if apps.is_installed("django_mcp.approvals"):
-        return
-    for entry in entries():
-        if getattr(entry.component, "approval", None) is not None:
-            yield Error(
-                f"Calls of the tool {entry.component.name!r} at {entry.component.source} need an "
-                "approval, but the app that stores them is not installed: every call fails.",
-                hint='Add "django_mcp.approvals" to INSTALLED_APPS, and run migrate.',
-                id="django_mcp.E011",
             )
 
 
