@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 from django_mcp.concurrency.loops import running_loop
 from django_mcp.log import log_repeated
 from django_mcp.pubsub import channel_layer
-from django_mcp.pubsub.channel_layer import SITE, HintSender, envelope, process
+from django_mcp.pubsub.channel_layer import HintSender, envelope, process
 from django_mcp.pubsub.layer_channel import LayerChannel
 
 Message = channel_layer.Message
@@ -155,7 +155,7 @@ async def send_to_others(name: str, message: Message) -> bool:
         if delay and channel_layer.breaker.is_hanging:
             break
         await asyncio.sleep(delay)
-        if await channel_layer.attempt(lambda layer: layer.group_send(SITE, sent), TIMEOUT):
+        if await channel_layer.send(sent, TIMEOUT):
             return True
     return False
 

@@ -3,6 +3,15 @@
 A stream of the store which somebody follows has a last number. While any is followed, a worker
 reads the last numbers of all of them every few seconds, and calls the followers of those which
 have changed. Nothing else finds out that a hint was lost.
+
+What is followed is
+
+| state | number | who moves it there |
+|---|---|---|
+| unknown | UNKNOWN | the first ``follow``; ``read_again`` of a follower that failed |
+| missing | None | a read that finds no such stream; the followers are called once |
+| read | the last number | a read; the followers are called whenever the number has changed |
+| unfollowed | | the last ``unfollow``; without any, the reads end |
 """
 
 from __future__ import annotations

@@ -41,9 +41,11 @@ BATCH = 200
 """Hints in one message."""
 BATCH_SIZE = 256 * 1024
 """Characters of hints in one message, after which it takes no further hint."""
-BURST, INTERVAL = 20, 0.02
-"""So many messages are sent without a pause, and then one in so many seconds: a channel of
-channels_redis takes 100 messages unless CONFIG says otherwise, and hints that wait go together."""
+BURST = 20
+"""Messages that are sent without a pause. A channel of channels_redis takes 100 messages, unless
+CONFIG says otherwise, and hints that wait are sent together."""
+INTERVAL = 0.02
+"""Seconds between two messages after a burst."""
 FULL = (
     "The channel layer is full, and drops messages between workers. What they announced is read "
     "from the store. Raise the capacity of the layer"
@@ -131,6 +133,11 @@ async def attempt(action: Action, timeout: float | None = None) -> bool:
     return True
 
 
+async def send(message: dict[str, Any], timeout: float | None = None) -> bool:
+    """Send a message to all workers; whether the layer has accepted it, as ``attempt``."""
+    return await attempt(lambda layer: layer.group_send(SITE, message), timeout)
+
+
 class HintSender:
     """Sends the hints of one event loop to all workers, several of them in one message."""
 
@@ -162,8 +169,7 @@ class HintSender:
         try:
             while self._waiting:
                 await self._pause()
-                message = envelope(self._take())
-                await attempt(lambda layer, sent=message: layer.group_send(SITE, sent))  # type: ignore[misc]
+                await send(envelope(self._take()))
         finally:
             self._task = None
 
@@ -181,12 +187,13 @@ class HintSender:
         return hints
 
     async def _pause(self) -> None:
-        """Wait for the turn of the next message; what is published until then is in it."""
+        """Wait until the next message may be sent; what is published until then is in it."""
         now = time.monotonic()
         self._burst = min(BURST, self._burst + (now - self._sent_at) / INTERVAL)
         if self._burst < 1:
             await asyncio.sleep((1 - self._burst) * INTERVAL)
-            self._burst, now = 1.0, time.monotonic()
+            self._burst = 1.0
+            now = time.monotonic()
         self._burst -= 1
         self._sent_at = now
 

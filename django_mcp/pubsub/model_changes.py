@@ -163,7 +163,8 @@ def publish(current: Transaction, server: Server, uri: str | None) -> None:
 
 def observe_models() -> None:
     """Observe the models of all components, also of those that are registered already."""
-    former, observer = ComponentCollection.observer, SignalObserver()
+    former = ComponentCollection.observer
+    observer = SignalObserver()
     ComponentCollection.observer = observer
     if isinstance(former, PendingObserver):
         for server, component in former.pending:

@@ -3,6 +3,14 @@
 The id of a request is the encrypted name of what waits for its response, bound to the session and
 its principal: nobody can respond for another client. On another worker than the one that waits, the
 response is stored in the event store, and a hint is published.
+
+A request to the client is
+
+| state | meaning | who moves it there |
+|---|---|---|
+| pending | its id was sent, and a receiver waits for the response | ``send_request`` |
+| answered | the receiver has the response | ``deliver``, here or through the store |
+| cancelled | the client is told, once; a response is dropped | the timeout, the end of its call |
 """
 
 from __future__ import annotations
@@ -49,8 +57,9 @@ class ResponseRoute(NamedTuple):
 
     async def open(self, receiver: bus.Receiver, /) -> tuple[str, Callable[[], object]]:
         expected = ExpectedResponse(self, secrets.token_urlsafe(12), receiver)
-        principal, session = self.session.principal, self.session.address
-        request_id = self.server.sign(REQUEST, principal, expected.name, session)
+        request_id = self.server.sign(
+            REQUEST, self.session.principal, expected.name, self.session.address
+        )
         try:
             await expected.open()
         except BaseException:
@@ -62,8 +71,7 @@ class ResponseRoute(NamedTuple):
         """The name in an id that this client received, or None for any other id."""
         if not isinstance(request_id, str):
             return None
-        principal, session = self.session.principal, self.session.address
-        return self.server.unsign(REQUEST, principal, request_id, session)
+        return self.server.unsign(REQUEST, self.session.principal, request_id, self.session.address)
 
 
 class ExpectedResponse:
@@ -167,9 +175,12 @@ class PendingRequests:
         """
         await request_scope.release_thread()
         response: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
-        request_id, close = await route.open(
-            lambda message: None if response.done() else response.set_result(message)
-        )
+
+        def receive(message: Json) -> None:
+            if not response.done():
+                response.set_result(message)
+
+        request_id, close = await route.open(receive)
         self._pending[response] = request_id, write
         try:
             write(jsonrpc.request(request_id, method, params))

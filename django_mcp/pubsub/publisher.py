@@ -39,7 +39,7 @@ LOG = "log"
 """The stream of a server with the messages for every client."""
 UPDATES = "updates"
 """The stream of a server with the URIs of resources that were updated."""
-LOGS = LOG, UPDATES
+LOGS = (LOG, UPDATES)
 """The streams of a server, which no session has."""
 SESSIONS_AT_ONCE = 50
 """How many outboxes are appended to in one operation of the store."""
@@ -323,7 +323,7 @@ def publish_to_session(session: str, event: str, **facts: Any) -> None:
 
 async def change_connection(session_id: str, changes: Iterable[Change]) -> None:
     """Change a session that is in no store, on the worker which has its connection."""
-    listed = [[each.area, each.action, each.key, each.value] for each in changes]
+    listed = [[change.area, change.action, change.key, change.value] for change in changes]
     await send_to_session(address(session_id), "changed", changes=listed)
 
 
@@ -361,8 +361,12 @@ def lists_changed(server: Server, changes: Iterable[Change]) -> list[dict[str, A
 
 def advertised(server: Server) -> list[str]:
     """The list_changed notifications which the server declares."""
-    declared, categories = server.get_capabilities(), dict.fromkeys(CATEGORIES.values())
-    return [list_changed(each) for each in categories if declared.get(each, {}).get("listChanged")]
+    declared = server.get_capabilities()
+    return [
+        list_changed(category)
+        for category in dict.fromkeys(CATEGORIES.values())
+        if declared.get(category, {}).get("listChanged")
+    ]
 
 
 def supports(session: Session, method: str) -> bool:
