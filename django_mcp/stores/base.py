@@ -2,6 +2,23 @@
 
 A store is named in ``DJANGO_MCP["STORES"]`` as ``{"BACKEND": dotted path, "OPTIONS": {…}}``.
 To add one, implement these classes and run ``django_mcp.testing.contracts`` on them.
+
+A session:
+
+| state | meaning | who moves it there |
+|---|---|---|
+| opened | only ``initialize`` was sent; it lives for a minute | ``create`` |
+| initialized | each use prolongs its life by ``idle_timeout`` | ``update`` |
+| expired | not found, and no use brings it back | time; ``prune`` deletes it |
+| deleted | not stored | ``delete``, or ``create`` of a caller who has too many |
+
+A stream of the event store:
+
+| state | meaning | who moves it there |
+|---|---|---|
+| open | its numbers continue, also after its events have expired | ``append``, ``move`` |
+| closed | complete; it can be read for ``lifetime`` seconds | ``close``, ``close_abandoned`` |
+| deleted | unknown; the numbers of a new one begin anew | ``forget``, time, a further stream |
 """
 
 from __future__ import annotations
@@ -252,9 +269,7 @@ class SessionStore(ABC):
 
     def is_live(self, used_at: float, *, initialized: bool) -> bool:
         """Whether a session that was last used then has not expired."""
-        return used_at > self.now() - (
-            self.idle_timeout if initialized else self.initialize_timeout
-        )
+        return used_at > self.oldest_use(initialized=initialized)
 
     def is_touch_due(self, used_at: float, *, initialized: bool) -> bool:
         """Whether the time of the last use has to be written again."""
@@ -344,10 +359,11 @@ class EventStore(ABC):
         sessions may have their messages. A store with transactions should override this with one:
         an update of a resource is appended to the outboxes of all its subscribers.
         """
-        gate, full = asyncio.Semaphore(APPENDED_AT_ONCE), list[str]()
+        at_once = asyncio.Semaphore(APPENDED_AT_ONCE)
+        full: list[str] = []
 
         async def append(session: str, messages: Sequence[str]) -> None:
-            async with gate:
+            async with at_once:
                 try:
                     await self.append(session, stream, messages)
                 except StoreFull:
@@ -372,8 +388,8 @@ class EventStore(ABC):
         A stream that does not exist is left out. Each worker calls this every few seconds: a
         store should override it with as few queries as possible.
         """
-        found = [(key, await self.last(*key)) for key in streams]
-        return {key: number for key, number in found if number is not None}
+        numbers = {key: await self.last(*key) for key in streams}
+        return {key: number for key, number in numbers.items() if number is not None}
 
     @abstractmethod
     async def move(self, session: str, source: str, target: str) -> list[Event]:
@@ -425,9 +441,9 @@ async def in_steps(step: Callable[[], Coroutine[Any, Any, int]], pause: float) -
     """Repeat ``step``, which deletes up to STEP rows, until it finds fewer; return their sum."""
     deleted = 0
     while True:
-        found = await step()
-        deleted += found
-        if found < STEP:
+        rows = await step()
+        deleted += rows
+        if rows < STEP:
             return deleted
         await asyncio.sleep(pause)
 

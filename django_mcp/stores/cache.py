@@ -88,8 +88,11 @@ class _InCache:
     @contextmanager
     def _locked(self, key: str) -> Iterator[_LockedCache]:
         """Hold the lock of ``key`` among all workers; raises StoreBusy after a timeout."""
-        cache, lock, token = self._cache, f"{key}:lock", secrets.token_hex(8)
-        deadline, acquired_at = time.monotonic() + write_timeout(), time.monotonic()
+        cache = self._cache
+        lock = f"{key}:lock"
+        token = secrets.token_hex(8)
+        acquired_at = time.monotonic()
+        deadline = acquired_at + write_timeout()
         while not cache.add(lock, token, timeout=LOCK_LIFETIME):
             _pause(deadline)
             acquired_at = time.monotonic()
@@ -139,7 +142,8 @@ def _connect(alias: str) -> BaseCache:
     backend = import_string(described.pop("BACKEND"))
     if not issubclass(backend, RedisCache):
         return caches.create_connection(alias)
-    limit, location = conf.get().store_timeout, described.pop("LOCATION", "")
+    location = described.pop("LOCATION", "")
+    limit = conf.get().store_timeout
     limits = {"socket_timeout": limit}
     if "unix:" not in str(location):
         limits["socket_connect_timeout"] = limit
@@ -185,7 +189,8 @@ class CacheSessionStore(_InCache, SessionStore):
 
     @on_thread
     def create(self, session: Session) -> None:
-        name, text = session.address, pack(session)
+        name = session.address
+        text = pack(session)
         # Slots are chosen by the name, which is random, so that the first one is mostly free.
         slot = _slot(session, int(name[:8], 16) % self.limit_per_principal)
         self._write(session, 0, slot, text)
@@ -202,21 +207,24 @@ class CacheSessionStore(_InCache, SessionStore):
         """Occupy a slot that is free or that of a session which has ended; raises StoreFull."""
         name = session.address
         with self._locked(_of_caller(session)) as cache:
-            slots: list[str] = [
-                _slot(session, number) for number in range(self.limit_per_principal)
-            ]
-            occupied = cache.get_many(slots)
+            slots = [_slot(session, number) for number in range(self.limit_per_principal)]
+            occupied: dict[str, str] = cache.get_many(slots)
             for slot in slots:
                 if slot not in occupied and cache.for_writing.add(slot, name, self._timeout):
                     return slot
-            live = self._live(list(occupied.values()))
-            ended: list[str] = [slot for slot, each in occupied.items() if each not in live]
-            if not ended:
-                oldest = self.longest_idle((each, *used) for each, used in live.items())
-                self._end(oldest)
-                ended = [slot for slot, each in occupied.items() if each == oldest]
-            cache.for_writing.set(ended[0], name, self._timeout)
-        return ended[0]
+            slot = self._vacate_slot(occupied)
+            cache.for_writing.set(slot, name, self._timeout)
+            return slot
+
+    def _vacate_slot(self, occupied: Mapping[str, str]) -> str:
+        """The slot of a session which has ended or, if there is none, ends; raises StoreFull."""
+        live = self._live(list(occupied.values()))
+        for slot, name in occupied.items():
+            if name not in live:
+                return slot
+        oldest = self.longest_idle((name, *used) for name, used in live.items())
+        self._end(oldest)
+        return next(slot for slot, name in occupied.items() if name == oldest)
 
     @on_thread
     def load(self, session_id: str) -> Session | None:
@@ -227,19 +235,20 @@ class CacheSessionStore(_InCache, SessionStore):
         self._load(session_id)
 
     def _load(self, session_id: str) -> Session | None:
-        if (found := self._read(address(session_id))) is None:
+        stored = self._read(address(session_id))
+        if stored is None:
             return None
-        session = unpack(found.text, session_id=session_id)
-        self._renew_if_due(session, found)
+        session = unpack(stored.text, session_id=session_id)
+        self._renew_if_due(session, stored)
         return session
 
     def _read(self, name: str) -> _Stored | None:
         read_at = time.monotonic()
-        found = self._cache.get_many([_session(name), _used(name)])
-        entry, used = found.get(_session(name)), found.get(_used(name))
-        if entry is None or used is None:
+        entries = self._cache.get_many([_session(name), _used(name)])
+        if len(entries) < 2:
             return None
-        (update_count, slot, text), (used_at, initialized) = entry, used
+        update_count, slot, text = entries[_session(name)]
+        used_at, initialized = entries[_used(name)]
         if not self.is_live(used_at, initialized=initialized):
             return None
         return _Stored(name, update_count, slot, text, used_at, initialized, read_at)
@@ -257,42 +266,51 @@ class CacheSessionStore(_InCache, SessionStore):
     def _update(
         self, session_id: str, changes: Sequence[Change], check: Check | None = None
     ) -> Session | None:
-        name, deadline = address(session_id), time.monotonic() + write_timeout()
-        while (found := self._read(name)) is not None:
-            before = unpack(found.text, session_id=session_id)
+        name = address(session_id)
+        deadline = time.monotonic() + write_timeout()
+        while (stored := self._read(name)) is not None:
+            before = unpack(stored.text, session_id=session_id)
             if check is not None:
                 check(before)
             after = before.apply(changes)
             text = pack(after)
-            if text == found.text:
-                self._renew_if_due(before, found)
+            if text == stored.text:
+                self._renew_if_due(before, stored)
                 return before
-            slot = found.slot if after.counted_as == before.counted_as else self._find_slot(after)
-            if self._claim(found):
-                self._write(after, found.update_count + 1, slot, text, {slot: name})
-                if slot != found.slot:
-                    self._cache.delete(found.slot)
-                for uri in before.subscriptions ^ after.subscriptions:
-                    is_member = uri in after.subscriptions
-                    self._list(_of_resource(after.server, uri), name, is_member)
+            if self._replace(stored, before, after, text):
                 return unpack(text, session_id=session_id)
-            if slot != found.slot:
-                self._cache.delete(slot)
             _pause(deadline)
         return None
 
-    def _claim(self, found: _Stored) -> bool:
+    def _replace(self, stored: _Stored, before: Session, after: Session, text: str) -> bool:
+        """Write the next version of a session; False if another worker writes it."""
+        is_same_caller = after.counted_as == before.counted_as
+        slot = stored.slot if is_same_caller else self._find_slot(after)
+        if not self._claim(stored):
+            if slot != stored.slot:
+                self._cache.delete(slot)
+            return False
+        self._write(after, stored.update_count + 1, slot, text, {slot: stored.name})
+        if slot != stored.slot:
+            self._cache.delete(stored.slot)
+        for uri in before.subscriptions ^ after.subscriptions:
+            is_member = uri in after.subscriptions
+            self._list(_of_resource(after.server, uri), stored.name, is_member)
+        return True
+
+    def _claim(self, stored: _Stored) -> bool:
         """Whether this worker, and no other one, may write the next version of a session.
 
         Raises StoreBusy if it was suspended, so that it may be too late to write.
         """
-        claimed_at, version = time.monotonic(), _version(found.name, found.update_count + 1)
+        version = _version(stored.name, stored.update_count + 1)
+        claimed_at = time.monotonic()
         if not self._cache.add(version, 1, LOCK_LIFETIME):
             return False
         now = time.monotonic()
         if now > claimed_at + CLAIM_VALID:
             raise StoreBusy
-        if now > found.read_at + CLAIM_VALID:
+        if now > stored.read_at + CLAIM_VALID:
             # Another one may have written it, whose claim has expired.
             self._cache.delete(version)
             return False
@@ -307,16 +325,16 @@ class CacheSessionStore(_InCache, SessionStore):
         return self._delete(session_id, check)
 
     def _delete(self, session_id: str, check: Check | None = None) -> bool:
-        def accept(found: _Stored) -> None:
+        def accept(stored: _Stored) -> None:
             if check is not None:
-                check(unpack(found.text, session_id=session_id))
+                check(unpack(stored.text, session_id=session_id))
 
-        found = self._end(address(session_id), accept)
-        if found is None:
+        ended = self._end(address(session_id), accept)
+        if ended is None:
             return False
-        session = unpack(found.text, session_id=session_id)
+        session = unpack(ended.text, session_id=session_id)
         for uri in session.subscriptions:
-            self._list(_of_resource(session.server, uri), found.name, False)
+            self._list(_of_resource(session.server, uri), ended.name, False)
         return True
 
     def _end(
@@ -324,11 +342,11 @@ class CacheSessionStore(_InCache, SessionStore):
     ) -> _Stored | None:
         """Delete the entries of a session; return what it was, or None if there is none."""
         deadline = time.monotonic() + write_timeout()
-        while (found := self._read(name)) is not None:
-            accept(found)
-            if self._claim(found):
-                self._cache.delete_many([_session(name), _used(name), found.slot])
-                return found
+        while (stored := self._read(name)) is not None:
+            accept(stored)
+            if self._claim(stored):
+                self._cache.delete_many([_session(name), _used(name), stored.slot])
+                return stored
             _pause(deadline)
         return None
 
@@ -338,11 +356,11 @@ class CacheSessionStore(_InCache, SessionStore):
 
     def _live(self, names: Sequence[str]) -> dict[str, tuple[float, bool]]:
         """When the live ones of the sessions were last used, and whether they are initialized."""
-        found = self._cache.get_many(map(_used, names))
-        used = ((name, *found.get(_used(name), _NEVER)) for name in names)
+        entries = self._cache.get_many(map(_used, names))
+        used = {name: entries[_used(name)] for name in names if _used(name) in entries}
         return {
             name: (used_at, initialized)
-            for name, used_at, initialized in used
+            for name, (used_at, initialized) in used.items()
             if self.is_live(used_at, initialized=initialized)
         }
 
@@ -355,36 +373,34 @@ class CacheSessionStore(_InCache, SessionStore):
         further: Mapping[str, Any] = EMPTY,
     ) -> None:
         """Write the entries of a session, which counts as used now, and ``further`` ones."""
-        name, initialized = session.address, session.initialized
         entries = {
-            _session(name): (update_count, slot, text),
-            _used(name): (self.now(), initialized),
+            _session(session.address): (update_count, slot, text),
+            _used(session.address): (self.now(), session.initialized),
             **further,
         }
-        self._cache.set_many(entries, self._lifetime(initialized=initialized))
+        self._cache.set_many(entries, self._lifetime(initialized=session.initialized))
 
-    def _renew_if_due(self, session: Session, found: _Stored) -> None:
+    def _renew_if_due(self, session: Session, stored: _Stored) -> None:
         """Write the time of use, and extend the lifetime of all entries of the session."""
-        if not self.is_touch_due(found.used_at, initialized=found.initialized):
+        if not self.is_touch_due(stored.used_at, initialized=stored.initialized):
             return
-        cache, lifetime = self._cache, self._lifetime(initialized=session.initialized)
-        cache.set(_used(found.name), (self.now(), session.initialized), lifetime)
-        cache.touch(_session(found.name), lifetime)
-        cache.touch(found.slot, self._timeout)
+        cache = self._cache
+        lifetime = self._lifetime(initialized=session.initialized)
+        cache.set(_used(stored.name), (self.now(), session.initialized), lifetime)
+        cache.touch(_session(stored.name), lifetime)
+        cache.touch(stored.slot, self._timeout)
         for uri in session.subscriptions:
             cache.touch(_of_resource(session.server, uri), self._timeout)
 
     def _list(self, key: str, name: str, is_member: bool) -> None:
         """Add a session to one of the entries that list sessions, or remove it."""
         with self._locked(key) as cache:
-            names = [each for each in cache.get(key, []) if each != name]
+            names = [listed for listed in cache.get(key, []) if listed != name]
+            if is_member and len(names) % LIST_CHECK == 0:
+                names = list(self._live(names))
             if is_member:
-                names = list(self._live(names)) if len(names) % LIST_CHECK == 0 else names
                 names.append(name)
             cache.for_writing.set(key, names, self._timeout)
-
-
-_NEVER = (float("-inf"), True)
 
 
 def _of_caller(session: Session) -> str:
@@ -397,6 +413,10 @@ def _slot(session: Session, number: int) -> str:
 
 def _of_resource(server: str, uri: str) -> str:
     return f"django_mcp:resource:{digest(server, uri)}"
+
+
+_EXPIRED = (float("-inf"), "")
+"""In the place of the entry of an event which the cache has deleted."""
 
 
 class _Head(NamedTuple):
@@ -444,7 +464,8 @@ class CacheEventStore(_InCache, EventStore):
         if not self._after(name, 0):
             return []
         with self._locked(_streams(session)) as cache:
-            if not (events := self._after(name, 0)):
+            events = self._after(name, 0)
+            if not events:
                 return []
             data = [event.data for event in events]
             last = self._add(cache, session, digest(session, target), data)
@@ -463,10 +484,15 @@ class CacheEventStore(_InCache, EventStore):
         if (head := self._head(name)) is None:
             return None
         numbers = range(max(number + 1, head.last - self.limit + 1, 1), head.last + 1)
-        found = self._cache.get_many([_event(name, each) for each in numbers])
+        keys = {_event(name, number): number for number in numbers}
+        entries = self._cache.get_many(keys)
         oldest = self.now() - self.lifetime
-        events = ((each, found.get(_event(name, each), (0.0, ""))) for each in numbers)
-        return [Event(each, text) for each, (at, text) in events if at > oldest]
+        events = []
+        for key, number in keys.items():
+            created_at, text = entries.get(key, _EXPIRED)
+            if created_at > oldest:
+                events.append(Event(number, text))
+        return events
 
     @on_thread
     def last(self, session: str, stream: str) -> int | None:
@@ -533,26 +559,33 @@ class CacheEventStore(_InCache, EventStore):
 
     def _heads(self, names: Sequence[str]) -> dict[str, _Head]:
         """The heads of the streams that have not expired."""
-        found = self._cache.get_many(map(_head, names))
-        heads = {name: _Head(*found[_head(name)]) for name in names if _head(name) in found}
-        live = self.is_live_stream
-        return {n: head for n, head in heads.items() if live(head.touched_at, closed=head.closed)}
+        entries = self._cache.get_many(map(_head, names))
+        heads = {name: _Head(*entries[_head(name)]) for name in names if _head(name) in entries}
+        return {
+            name: head
+            for name, head in heads.items()
+            if self.is_live_stream(head.touched_at, closed=head.closed)
+        }
 
     def _open(self, session: str, name: str, first: int) -> _Head:
-        cache, key = self._cache, _streams(session)
-        names = [each for each in cache.get(key, []) if each != name]
+        key = _streams(session)
+        names = [listed for listed in self._cache.get(key, []) if listed != name]
         if len(names) >= self.streams:
-            heads = self._heads(names)
-            names = list(heads)
-            if len(names) >= self.streams:
-                closed = [each for each in names if heads[each].closed]
-                if not closed:
-                    raise StoreFull(f"This session has {self.streams} open streams already")
-                oldest = min(closed, key=lambda each: heads[each].touched_at)
-                cache.delete(_head(oldest))
-                names.remove(oldest)
-        cache.set(key, [*names, name], ceil(self.stream_lifetime(closed=False)))
+            names = self._make_room(names)
+        self._cache.set(key, [*names, name], ceil(self.stream_lifetime(closed=False)))
         return _Head(first - 1, False, self.now())
+
+    def _make_room(self, names: Sequence[str]) -> list[str]:
+        """The streams of a session that remain when there is room for one more."""
+        heads = self._heads(names)
+        if len(heads) >= self.streams:
+            closed = [name for name, head in heads.items() if head.closed]
+            if not closed:
+                raise StoreFull(f"This session has {self.streams} open streams already")
+            oldest = min(closed, key=lambda name: heads[name].touched_at)
+            self._cache.delete(_head(oldest))
+            del heads[oldest]
+        return list(heads)
 
     def _write(self, session: str, name: str, head: _Head) -> None:
         cache = self._cache

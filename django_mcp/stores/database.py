@@ -84,7 +84,8 @@ class DatabaseSessionStore(_InDatabase, SessionStore):
 
     @retried_on_thread
     def create(self, session: Session) -> None:
-        now, caller = to_datetime(self.now()), digest(session.counted_as)
+        now = to_datetime(self.now())
+        caller = digest(session.counted_as)
         self._make_room(caller)
         with self._transaction_if(bool(session.subscriptions)):
             self._statements.insert(session, caller, pack(session), now)
@@ -124,7 +125,8 @@ class DatabaseSessionStore(_InDatabase, SessionStore):
 
     @retried_on_thread
     def load(self, session_id: str) -> Session | None:
-        if (row := self._read(session_id)) is None:
+        row = self._read(session_id)
+        if row is None:
             return None
         self._touch_if_due(session_id, row)
         return unpack(row[0], session_id=session_id)
@@ -153,9 +155,10 @@ class DatabaseSessionStore(_InDatabase, SessionStore):
     def _update(
         self, session_id: str, changes: Sequence[Change], check: Check | None = None
     ) -> Session | None:
-        if (row := self._read(session_id)) is None:
+        row = self._read(session_id)
+        if row is None:
             return None
-        data, _, count, _ = row
+        data, _, update_count, _ = row
         before = unpack(data, session_id=session_id)
         if check is not None:
             check(before)
@@ -166,25 +169,24 @@ class DatabaseSessionStore(_InDatabase, SessionStore):
             return before
         if after.counted_as != before.counted_as:
             self._make_room(digest(after.counted_as))
-        writes_more = (
-            before.subscriptions != after.subscriptions or before.principal != after.principal
-        )
+        is_taken_over = after.principal != before.principal
         # The write comes first in its transaction: SQLite raises at once, without waiting, when a
         # transaction has read before another one's write and then writes itself.
-        with self._transaction_if(writes_more):
+        with self._transaction_if(is_taken_over or before.subscriptions != after.subscriptions):
             now = to_datetime(self.now())
-            if not self._statements.update(after, count, text, now):
+            if not self._statements.update(after, update_count, text, now):
                 raise ConcurrentUpdate
-            if after.principal != before.principal:
-                self._rows(McpSession).filter(pk=after.address).update(
-                    principal=after.principal[:PRINCIPAL_LENGTH],
-                    caller=digest(after.counted_as),
-                )
-            if gone := before.subscriptions - after.subscriptions:
-                rows = self._rows(Subscription).filter(session=after.address)
-                rows.filter(resource__in=[digest(after.server, uri) for uri in gone]).delete()
+            if is_taken_over:
+                self._write_principal(after)
+            self._unsubscribe(after, before.subscriptions - after.subscriptions)
             self._subscribe(after, after.subscriptions - before.subscriptions)
         return unpack(text, session_id=session_id)
+
+    def _write_principal(self, session: Session) -> None:
+        self._rows(McpSession).filter(pk=session.address).update(
+            principal=session.principal[:PRINCIPAL_LENGTH],
+            caller=digest(session.counted_as),
+        )
 
     @retried_on_thread
     def touch(self, session_id: str) -> None:
@@ -205,9 +207,10 @@ class DatabaseSessionStore(_InDatabase, SessionStore):
         return self._delete(session_id, check)
 
     def _delete(self, session_id: str, check: Check | None = None) -> bool:
-        if (row := self._read(session_id)) is None:
+        row = self._read(session_id)
+        if row is None:
             return False
-        data, _, count, _ = row
+        data, _, update_count, _ = row
         session = unpack(data, session_id=session_id)
         if check is not None:
             check(session)
@@ -215,26 +218,26 @@ class DatabaseSessionStore(_InDatabase, SessionStore):
             if session.subscriptions:
                 self._rows(Subscription).filter(session=session.address).delete()
             # There are no other subscriptions while the update count is unchanged.
-            if not self._statements.delete(session.address, count):
+            if not self._statements.delete(session.address, update_count):
                 raise ConcurrentUpdate
         return True
 
     @retried_on_thread
     def subscribers(self, server: str, uri: str) -> list[str]:
         subscriptions = self._rows(Subscription).filter(resource=digest(server, uri))
-        found = subscriptions.filter(live(self, "session__"))
-        return list(found.values_list("session_id", flat=True))
+        of_live_sessions = subscriptions.filter(live(self, "session__"))
+        return list(of_live_sessions.values_list("session_id", flat=True))
 
     @retried_on_thread
     def subscribers_of_each(self, server: str, uris: Sequence[str]) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {uri: [] for uri in uris}
+        subscribers: dict[str, list[str]] = {uri: [] for uri in uris}
         resources = {digest(server, uri): uri for uri in uris}
         for start in range(0, len(uris), AT_ONCE):
             some = list(resources)[start : start + AT_ONCE]
             rows = self._rows(Subscription).filter(live(self, "session__"), resource__in=some)
             for resource, session in rows.values_list("resource", "session_id"):
-                found[resources[resource]].append(session)
-        return found
+                subscribers[resources[resource]].append(session)
+        return subscribers
 
     async def prune(self, *, pause: float = 0.0) -> int:
         return await in_steps(self._prune_some, pause)
@@ -249,6 +252,11 @@ class DatabaseSessionStore(_InDatabase, SessionStore):
                 Subscription(session_id=session.address, resource=digest(session.server, uri))
                 for uri in uris
             )
+
+    def _unsubscribe(self, session: Session, uris: Collection[str]) -> None:
+        if uris:
+            rows = self._rows(Subscription).filter(session=session.address)
+            rows.filter(resource__in=[digest(session.server, uri) for uri in uris]).delete()
 
     def _transaction_if(self, writes_more: bool) -> AbstractContextManager[Any]:
         """A transaction, where more than one statement writes."""
@@ -296,7 +304,8 @@ class DatabaseEventStore(_InDatabase, EventStore):
     def _append(
         self, session: str, stream: str, data: Sequence[str], *, create: bool = True, first: int = 1
     ) -> int:
-        name, statements = digest(session, stream), self._statements
+        name = digest(session, stream)
+        statements = self._statements
         # The update locks the row of the stream, so that events are committed in order. In another
         # transaction, it needs no savepoint: an error ends that as well.
         with transaction.atomic(self._alias, savepoint=False):
@@ -326,7 +335,8 @@ class DatabaseEventStore(_InDatabase, EventStore):
             for name, session in names.items():
                 if session not in full:
                     messages = data[session]
-                    added[name] = lasts.get(name, 0) + len(messages), messages
+                    last = lasts.get(name, 0) + len(messages)
+                    added[name] = (last, messages)
             self._count(added)
             self._add_events(added)
         return full
@@ -337,12 +347,12 @@ class DatabaseEventStore(_InDatabase, EventStore):
         They are locked in one order, so that of two which lock several neither waits for the
         other. One that is created after that is not locked, and not returned.
         """
-        known = self._rows(Stream).filter(self._known, pk__in=names)
+        rows = self._rows(Stream).filter(self._live, pk__in=names)
         if connections[self._alias].features.has_select_for_update:
-            known = known.select_for_update().order_by("pk")
+            rows = rows.select_for_update().order_by("pk")
         else:
-            known.update(touched_at=F("touched_at"))  # SQLite locks the whole database.
-        return dict(known.values_list("name", "last"))
+            rows.update(touched_at=F("touched_at"))  # SQLite locks the whole database.
+        return dict(rows.values_list("name", "last"))
 
     def _count(self, added: Mapping[str, tuple[int, Sequence[str]]]) -> None:
         """Write that messages were appended to streams: most have got the same number of them."""
@@ -355,7 +365,8 @@ class DatabaseEventStore(_InDatabase, EventStore):
 
     def _add_events(self, added: Mapping[str, tuple[int, Sequence[str]]]) -> None:
         """Write messages, given by stream with the number of the last one, and drop old ones."""
-        events, now = self._rows(StreamEvent), to_datetime(self.now())
+        events = self._rows(StreamEvent)
+        now = to_datetime(self.now())
         events.bulk_create(
             StreamEvent(stream_id=name, number=number, data=text, created_at=now)
             for name, (last, messages) in added.items()
@@ -371,7 +382,8 @@ class DatabaseEventStore(_InDatabase, EventStore):
 
     @retried_on_thread
     def move(self, session: str, source: str, target: str) -> list[Event]:
-        name, statements = digest(session, source), self._statements
+        name = digest(session, source)
+        statements = self._statements
         oldest = to_datetime(self.now() - self.lifetime)
         # A stream lives longer than its events, so it needs no look of its own.
         if not statements.read_data(name, oldest):
@@ -379,34 +391,41 @@ class DatabaseEventStore(_InDatabase, EventStore):
         with self._atomic():
             # The update locks the row of the source: of two concurrent moves, one finds no events.
             statements.touch(name, to_datetime(self.now()))
-            if data := statements.read_data(name, oldest):
-                statements.delete(name)
-            last = self._append(session, target, data) if data else 0
+            data = statements.read_data(name, oldest)
+            if not data:
+                return []
+            statements.delete(name)
+            last = self._append(session, target, data)
         return [Event(number, text) for number, text in enumerate(data, last - len(data) + 1)]
 
     def _open(self, names: Mapping[str, str], last: int = 0) -> list[str]:
         """Create streams, given with their sessions; return the sessions with too many streams."""
-        rows, full = self._rows(Stream), list[str]()
-        of_sessions = rows.filter(session__in=list(names.values()))
-        self._delete_rows(of_sessions.filter(self._expired))
-        counted = of_sessions.values_list("session").annotate(Count("pk")).order_by()
-        excess = counted.filter(pk__count__gte=self.streams)
-        for session, _ in excess:
-            closed = of_sessions.filter(session=session, closed=True)
-            if (oldest := closed.order_by("touched_at").first()) is None:
-                full.append(session)
-            else:
-                self._delete_rows(rows.filter(pk=oldest.pk))
+        full = self._make_room(list(names.values()))
         now = to_datetime(self.now())
         try:
             with self._atomic():
-                rows.bulk_create(
+                self._rows(Stream).bulk_create(
                     Stream(name=name, session=session, last=last, touched_at=now)
                     for name, session in names.items()
                     if session not in full
                 )
         except IntegrityError:
             raise ConcurrentUpdate from None
+        return full
+
+    def _make_room(self, sessions: Sequence[str]) -> list[str]:
+        """Make room for one more stream of each session; return those in which there is none."""
+        full: list[str] = []
+        rows = self._rows(Stream).filter(session__in=sessions)
+        self._delete_rows(rows.filter(self._expired))
+        counted = rows.values_list("session").annotate(Count("pk")).order_by()
+        for session, _ in counted.filter(pk__count__gte=self.streams):
+            closed = rows.filter(session=session, closed=True)
+            oldest = closed.order_by("touched_at").first()
+            if oldest is None:
+                full.append(session)
+            else:
+                self._delete_rows(rows.filter(pk=oldest.pk))
         return full
 
     @retried_on_thread
@@ -417,8 +436,8 @@ class DatabaseEventStore(_InDatabase, EventStore):
         if not self._find(name).exists():
             return None
         oldest = to_datetime(self.now() - self.lifetime)
-        live = self._rows(StreamEvent).filter(stream=name, created_at__gt=oldest)
-        later = live.filter(number__gt=number).order_by("number")
+        events = self._rows(StreamEvent).filter(stream=name, created_at__gt=oldest)
+        later = events.filter(number__gt=number).order_by("number")
         return [Event(*row) for row in later.values_list("number", "data")]
 
     @retried_on_thread
@@ -433,13 +452,12 @@ class DatabaseEventStore(_InDatabase, EventStore):
     @retried_on_thread
     def last_of_each(self, streams: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
         names = {digest(*key): key for key in streams}
-        known = self._rows(Stream).filter(self._known)
-        found: dict[tuple[str, str], int] = {}
+        rows = self._rows(Stream).filter(self._live)
+        numbers: dict[tuple[str, str], int] = {}
         for start in range(0, len(streams), AT_ONCE):
-            some = known.filter(pk__in=list(names)[start : start + AT_ONCE])
-            numbers = some.values_list("name", "last")
-            found.update((names[name], last) for name, last in numbers)
-        return found
+            some = rows.filter(pk__in=list(names)[start : start + AT_ONCE])
+            numbers.update((names[name], last) for name, last in some.values_list("name", "last"))
+        return numbers
 
     @retried_on_thread
     def close(self, session: str, stream: str) -> None:
@@ -503,7 +521,8 @@ class DatabaseEventStore(_InDatabase, EventStore):
     @retried_on_thread
     def claim(self, name: str, seconds: float) -> bool:
         # A row of a stream without events or session, which expires as any other.
-        rows, now = self._rows(Stream).filter(pk=digest("claim", name)), self.now()
+        rows = self._rows(Stream).filter(pk=digest("claim", name))
+        now = self.now()
         free = rows.filter(touched_at__lte=to_datetime(now - seconds))
         if free.update(touched_at=to_datetime(now)):
             return True
@@ -518,10 +537,10 @@ class DatabaseEventStore(_InDatabase, EventStore):
         return True
 
     def _find(self, name: str) -> models.QuerySet[Stream]:
-        return self._rows(Stream).filter(self._known, pk=name)
+        return self._rows(Stream).filter(self._live, pk=name)
 
     @property
-    def _known(self) -> Q:
+    def _live(self) -> Q:
         def is_live(closed: bool) -> Q:
             return Q(closed=closed, touched_at__gt=self._oldest(closed))
 

@@ -51,18 +51,17 @@ class MemorySessionStore(SessionStore):
         with self._lock:
             self._drop_expired()
             self._make_room(session.counted_as)
-            name, caller = session.address, session.counted_as
-            self._by_caller[caller].add(name)
-            self._entries[name] = _Entry(
+            self._by_caller[session.counted_as].add(session.address)
+            self._entries[session.address] = _Entry(
                 text,
-                caller,
+                session.counted_as,
                 session.server,
                 session.subscriptions,
                 session.initialized,
                 self.now(),
             )
             if not session.initialized:
-                self._uninitialized[name] = None
+                self._uninitialized[session.address] = None
 
     async def load(self, session_id: str) -> Session | None:
         with self._lock:
@@ -88,16 +87,21 @@ class MemorySessionStore(SessionStore):
                 check(session)
             session = session.apply(changes)
             text = pack(session)
-            if session.counted_as != entry.counted_as:
-                self._make_room(session.counted_as)
-                self._forget_caller(entry.counted_as, session.address)
-                self._by_caller[session.counted_as].add(session.address)
-                entry.counted_as = session.counted_as
-            entry.text, entry.subscriptions = text, session.subscriptions
+            self._count_as(entry, session)
+            entry.text = text
+            entry.subscriptions = session.subscriptions
             entry.initialized = session.initialized
             if session.initialized:
                 self._uninitialized.pop(session.address, None)
-            return unpack(entry.text, session_id=session_id)
+            return unpack(text, session_id=session_id)
+
+    def _count_as(self, entry: _Entry, session: Session) -> None:
+        """Count a session as one of its present caller; raises StoreFull."""
+        if session.counted_as != entry.counted_as:
+            self._make_room(session.counted_as)
+            self._forget_caller(entry.counted_as, session.address)
+            self._by_caller[session.counted_as].add(session.address)
+            entry.counted_as = session.counted_as
 
     async def touch(self, session_id: str) -> None:
         with self._lock:
@@ -133,9 +137,9 @@ class MemorySessionStore(SessionStore):
         return entry
 
     def _drop_expired(self) -> int:
-        return self._drop_before(
-            self.oldest_use(initialized=False), self._uninitialized
-        ) + self._drop_before(self.oldest_use(initialized=True), self._entries)
+        opened = self._drop_before(self.oldest_use(initialized=False), self._uninitialized)
+        initialized = self._drop_before(self.oldest_use(initialized=True), self._entries)
+        return opened + initialized
 
     def _drop_before(self, oldest: float, names: Iterable[str]) -> int:
         expired = list(takewhile(lambda name: self._entries[name].used_at <= oldest, names))
@@ -196,46 +200,50 @@ class MemoryEventStore(EventStore):
 
     async def after(self, session: str, stream: str, number: int) -> list[Event] | None:
         with self._lock:
-            if (found := self._find(session, stream)) is None:
+            kept = self._find(session, stream)
+            if kept is None:
                 return None
             oldest = self.now() - self.lifetime
-            return [event for at, event in found.events if event.number > number and at > oldest]
+            return [event for at, event in kept.events if event.number > number and at > oldest]
 
     async def last(self, session: str, stream: str) -> int | None:
         with self._lock:
-            found = self._find(session, stream)
-            return None if found is None else found.last
+            kept = self._find(session, stream)
+            return None if kept is None else kept.last
 
     async def move(self, session: str, source: str, target: str) -> list[Event]:
         with self._lock:
-            if (found := self._find(session, source)) is None:
+            kept = self._find(session, source)
+            if kept is None:
                 return []
-            self._drop_old_events(found)
-            if not (data := [event.data for _, event in found.events]):
+            self._drop_old_events(kept)
+            data = [event.data for _, event in kept.events]
+            if not data:
                 return []
             last = self._append(session, target, data)
-            found.events.clear()
+            kept.events.clear()
             return [Event(number, text) for number, text in enumerate(data, last - len(data) + 1)]
 
     async def close(self, session: str, stream: str) -> None:
         with self._lock:
-            if (found := self._find(session, stream)) is not None:
-                found.closed = True
+            kept = self._find(session, stream)
+            if kept is not None:
+                kept.closed = True
                 self._touch(session, stream)
 
     async def close_abandoned(self, session: str, stream: str, after: float, data: str) -> bool:
         with self._lock:
-            found = self._find(session, stream)
-            if found is None or found.closed or found.touched_at > self.now() - after:
+            kept = self._find(session, stream)
+            if kept is None or kept.closed or kept.touched_at > self.now() - after:
                 return False
             self._append(session, stream, [data])
-            found.closed = True
+            kept.closed = True
             return True
 
     async def is_closed(self, session: str, stream: str) -> bool:
         with self._lock:
-            found = self._find(session, stream)
-            return found is None or found.closed
+            kept = self._find(session, stream)
+            return kept is None or kept.closed
 
     async def forget(self, session: str) -> None:
         with self._lock:
@@ -253,25 +261,26 @@ class MemoryEventStore(EventStore):
             return True
 
     def _append(self, session: str, stream: str, data: Iterable[str], first: int = 1) -> int:
-        found = self._find(session, stream) or self._open(session, stream, first)
+        kept = self._find(session, stream) or self._open(session, stream, first)
         self._touch(session, stream)
         for text in data:
-            found.last += 1
-            found.events.append((found.touched_at, Event(found.last, text)))
-        return found.last
+            kept.last += 1
+            kept.events.append((kept.touched_at, Event(kept.last, text)))
+        return kept.last
 
     def _find(self, session: str, stream: str) -> _Stream | None:
-        found = self._by_session.get(session, {}).get(stream)
-        return found if found is not None and self._is_live(found) else None
+        kept = self._by_session.get(session, {}).get(stream)
+        return kept if kept is not None and self._is_live(kept) else None
 
-    def _is_live(self, found: _Stream) -> bool:
-        return self.is_live_stream(found.touched_at, closed=found.closed)
+    def _is_live(self, kept: _Stream) -> bool:
+        return self.is_live_stream(kept.touched_at, closed=kept.closed)
 
     def _touch(self, session: str, stream: str) -> None:
         """Write the time, and move the stream to the end of the order of replacement."""
         streams = self._by_session[session]
-        found = streams[stream] = streams.pop(stream)
-        found.touched_at = self.now()
+        kept = streams.pop(stream)
+        kept.touched_at = self.now()
+        streams[stream] = kept
 
     def _open(self, session: str, stream: str, first: int) -> _Stream:
         if self.now() - self._pruned_at >= self.lifetime:
@@ -279,30 +288,41 @@ class MemoryEventStore(EventStore):
         streams = self._by_session.setdefault(session, {})
         streams.pop(stream, None)
         if len(streams) >= self.streams:
-            for name in [name for name, found in streams.items() if not self._is_live(found)]:
-                del streams[name]
-        if len(streams) >= self.streams:
-            closed = next((name for name, found in streams.items() if found.closed), None)
-            if closed is None:
-                raise StoreFull(f"This session has {self.streams} open streams already")
-            del streams[closed]
-        found = streams[stream] = _Stream(deque(maxlen=self.limit), self.now(), first - 1)
-        return found
+            self._make_room(streams)
+        opened = _Stream(deque(maxlen=self.limit), self.now(), first - 1)
+        streams[stream] = opened
+        return opened
+
+    def _make_room(self, streams: dict[str, _Stream]) -> None:
+        """Delete expired streams or, if there are none, the one that was closed first."""
+        self._drop_expired(streams)
+        if len(streams) < self.streams:
+            return
+        closed = next((name for name, kept in streams.items() if kept.closed), None)
+        if closed is None:
+            raise StoreFull(f"This session has {self.streams} open streams already")
+        del streams[closed]
+
+    def _drop_expired(self, streams: dict[str, _Stream]) -> None:
+        expired = [name for name, kept in streams.items() if not self._is_live(kept)]
+        for name in expired:
+            del streams[name]
 
     def _prune(self) -> int:
         self._pruned_at = self.now()
         dropped = 0
         for session, streams in list(self._by_session.items()):
-            for name, found in list(streams.items()):
-                dropped += self._drop_old_events(found)
-                if not self._is_live(found):
-                    del streams[name]
+            dropped += sum(map(self._drop_old_events, streams.values()))
+            self._drop_expired(streams)
             if not streams:
                 del self._by_session[session]
         return dropped
 
-    def _drop_old_events(self, found: _Stream) -> int:
-        oldest, before = self.now() - self.lifetime, len(found.events)
-        while found.events and found.events[0][0] <= oldest:
-            found.events.popleft()
-        return before - len(found.events)
+    def _drop_old_events(self, kept: _Stream) -> int:
+        """Delete the expired events of a stream; return their number."""
+        oldest = self.now() - self.lifetime
+        dropped = 0
+        while kept.events and kept.events[0][0] <= oldest:
+            kept.events.popleft()
+            dropped += 1
+        return dropped

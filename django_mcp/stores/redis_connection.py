@@ -28,18 +28,19 @@ class RedisConnection(BaseCache):
     def add(
         self, key: Any, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: Any = None
     ) -> bool:
-        written, seconds = self._serializer.dumps(value), self._seconds(timeout)
-        return bool(self.client.set(self.make_key(key, version), written, ex=seconds, nx=True))
+        name = self.make_key(key, version)
+        text = self._serializer.dumps(value)
+        return bool(self.client.set(name, text, ex=self._seconds(timeout), nx=True))
 
     def get(self, key: Any, default: Any = None, version: Any = None) -> Any:
-        found = self.client.get(self.make_key(key, version))
-        return default if found is None else self._serializer.loads(found)
+        text = self.client.get(self.make_key(key, version))
+        return default if text is None else self._serializer.loads(text)
 
     def set(
         self, key: Any, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: Any = None
     ) -> None:
-        written, seconds = self._serializer.dumps(value), self._seconds(timeout)
-        self.client.set(self.make_key(key, version), written, ex=seconds)
+        text = self._serializer.dumps(value)
+        self.client.set(self.make_key(key, version), text, ex=self._seconds(timeout))
 
     def touch(self, key: Any, timeout: Any = DEFAULT_TIMEOUT, version: Any = None) -> bool:
         return bool(self.client.expire(self.make_key(key, version), self._seconds(timeout)))
@@ -48,21 +49,20 @@ class RedisConnection(BaseCache):
         return bool(self.client.delete(self.make_key(key, version)))
 
     def get_many(self, keys: Iterable[Any], version: Any = None) -> dict[Any, Any]:
-        names = list(keys)
-        if not names:
+        wanted = list(keys)
+        if not wanted:
             return {}
-        found = self.client.mget([self.make_key(name, version) for name in names])
+        texts = self.client.mget([self.make_key(key, version) for key in wanted])
         loads = self._serializer.loads
         return {
-            name: loads(value)
-            for name, value in zip(names, found, strict=True)
-            if value is not None
+            key: loads(text) for key, text in zip(wanted, texts, strict=True) if text is not None
         }
 
     def set_many(
         self, data: Mapping[Any, Any], timeout: Any = DEFAULT_TIMEOUT, version: Any = None
     ) -> list[Any]:
-        pipeline, seconds = self.client.pipeline(transaction=False), self._seconds(timeout)
+        pipeline = self.client.pipeline(transaction=False)
+        seconds = self._seconds(timeout)
         for key, value in data.items():
             pipeline.set(self.make_key(key, version), self._serializer.dumps(value), ex=seconds)
         pipeline.execute()

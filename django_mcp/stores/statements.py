@@ -39,10 +39,10 @@ class _Read:
         self._converters = self._compiler.get_converters(selected)
 
     def __call__(self, *values: Any) -> list[Any]:
-        found = _rows(self._connection, self._text, *values)
+        rows = _rows(self._connection, self._text, *values)
         if self._converters:
-            found = list(self._compiler.apply_converters(found, self._converters))
-        return found
+            rows = list(self._compiler.apply_converters(rows, self._converters))
+        return rows
 
 
 class _Statements:
@@ -91,18 +91,20 @@ class SessionStatements(_Statements):
         self._read = _Read(connection, read)
 
     def read(self, name: str) -> SessionRow | None:
-        found = self._read(name)
-        return cast("SessionRow", found[0]) if found else None
+        rows = self._read(name)
+        return cast("SessionRow", rows[0]) if rows else None
 
     def insert(self, session: Session, caller: str, data: str, now: datetime) -> None:
         """Write a new session."""
-        moment, principal = self._time(now), session.principal[:PRINCIPAL_LENGTH]
-        own = session.address, caller, data, session.initialized, 0, moment
-        self._change(self._insert, *own, moment, session.server, principal, session.version)
+        moment = self._time(now)
+        principal = session.principal[:PRINCIPAL_LENGTH]
+        changing = (session.address, caller, data, session.initialized, 0, moment)
+        fixed = (moment, session.server, principal, session.version)
+        self._change(self._insert, *changing, *fixed)
 
     def update(self, session: Session, count: int, data: str, used_at: datetime) -> bool:
         """Write a session that was read with this update count; False after another update."""
-        values = data, session.initialized, count + 1, self._time(used_at)
+        values = (data, session.initialized, count + 1, self._time(used_at))
         return self._change(self._update, *values, session.address, count)
 
     def delete(self, name: str, count: int) -> bool:
@@ -116,7 +118,8 @@ class StreamStatements(_Statements):
     def __init__(self, connection: BaseDatabaseWrapper) -> None:
         super().__init__(connection)
         quote = connection.ops.quote_name
-        streams, events = (quote(each._meta.db_table) for each in (Stream, StreamEvent))
+        streams = quote(Stream._meta.db_table)
+        events = quote(StreamEvent._meta.db_table)
         columns = ("name", "session", "last", "closed", "touched_at")
         name, session, last, closed, touched_at = map(quote, columns)
         inserted = ("stream_id", "number", "data", "created_at")
@@ -140,8 +143,8 @@ class StreamStatements(_Statements):
 
     def read(self, name: str) -> tuple[int, bool, datetime] | None:
         """The number of the last event, whether it is closed, and when it was last written."""
-        found = self._read(name)
-        return cast("tuple[int, bool, datetime]", found[0]) if found else None
+        rows = self._read(name)
+        return cast("tuple[int, bool, datetime]", rows[0]) if rows else None
 
     def extend(
         self, name: str, number: int, now: datetime, oldest_open: datetime, oldest_closed: datetime
@@ -150,8 +153,9 @@ class StreamStatements(_Statements):
 
         A stream that was last written at or before ``oldest_…`` has expired.
         """
-        opened, closed = (False, self._time(oldest_open)), (True, self._time(oldest_closed))
-        if not self._change(self._extend, number, self._time(now), name, *opened, *closed):
+        is_open = (False, self._time(oldest_open))
+        is_closed = (True, self._time(oldest_closed))
+        if not self._change(self._extend, number, self._time(now), name, *is_open, *is_closed):
             return None
         return cast("int", _rows(self.connection, self._last, name)[0][0])
 
@@ -161,7 +165,8 @@ class StreamStatements(_Statements):
 
     def insert(self, name: str, last: int, data: Sequence[str], now: datetime) -> None:
         """Write events, given with the number of the last one."""
-        moment, first = self._time(now), last - len(data) + 1
+        moment = self._time(now)
+        first = last - len(data) + 1
         rows = [(name, number, text, moment) for number, text in enumerate(data, first)]
         with self.connection.cursor() as cursor:
             if len(rows) == 1:
