@@ -294,9 +294,9 @@ def remember(server: Server) -> None:
 
 
 def server_named(name: str) -> Server | None:
-    found = _servers.get(name)
-    if found is not None:
-        return found
+    server = _servers.get(name)
+    if server is not None:
+        return server
     try:
         return registry.get(name)
     except LookupError:

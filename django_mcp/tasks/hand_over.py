@@ -2,6 +2,15 @@
 
 The handler is not started again: it goes on where it is, in this process, and what it sends and
 requests from then on is stored.
+
+| a call is | who moves it there | its request is answered by |
+|---|---|---|
+| awaited | ``run`` | what comes first of the following |
+| ended | its handler, in time | the answer |
+| requesting input | its handler (``HandOver.require_input``) | the input request; it is no task |
+| continued | ``_continue``, after that time (``HandOver.begin``) | the task |
+| kept | ``_continue``, where its row cannot be stored | the answer, however late |
+| cancelled | its client, while the request is open | nobody |
 """
 
 from __future__ import annotations
