@@ -23,8 +23,7 @@ from django_mcp.auth.resource import base_url
 from django_mcp.auth.token import TokenAuthentication
 from django_mcp.runtime.pages import Page, page_url
 from django_mcp.server.server import Server
-from django_mcp.transports.http.request import STREAM, HttpRequest
-from django_mcp.transports.http.response import Send
+from django_mcp.transports.http.request import STREAM, HttpRequest, Send
 
 HTML = b"text/html"
 UNUSUAL = re.compile(r"[^A-Za-z0-9_-]+")

@@ -45,8 +45,9 @@ from django_mcp.transports.http.request import (
     HeaderPairs,
     HttpError,
     HttpRequest,
+    Send,
 )
-from django_mcp.transports.http.response import JSON_HEADERS, HttpExchange, Send
+from django_mcp.transports.http.response import JSON_HEADERS, HttpExchange
 from django_mcp.transports.http.session.handler import SessionHttp
 from django_mcp.transports.http.sse_stream import AuthenticatedRequest
 
@@ -191,7 +192,7 @@ class HttpConsumer(AsyncConsumer):
     async def _reject(self, status: int, error: McpError, headers: HeaderPairs = ()) -> None:
         body = jsonrpc.encode(jsonrpc.error(self._id_for(error), NEWEST.error(error)))
         exchange = HttpExchange(self._send, may_stream=False)
-        exchange.status_of(error, NEWEST)  # It adds Retry-After.
+        exchange.add_headers_of(error, NEWEST)
         await exchange.respond(status, body, (*JSON_HEADERS, *headers))
 
     def _id_for(self, error: McpError) -> RequestId | None:
@@ -297,7 +298,7 @@ class StreamableHttpConsumer(HttpConsumer):
         exchange = ListenExchange(http)
         frame = self._frame(message, meta, exchange)
         reply = await handle.answer(frame, site.get())
-        await exchange.finish(reply.message, exchange.status_of(reply.error, frame.revision))
+        await exchange.answer(reply.message, reply.error, frame.revision)
 
     def in_session(self) -> SessionHttp:
         return SessionHttp(
@@ -313,16 +314,15 @@ class StreamableHttpConsumer(HttpConsumer):
         monitor = CallMonitor(self.request.receive, frame, exchange)
         try:
             reply = await handle.answer(frame, site.get())
-            status = 200 if reply.error is None else exchange.status_of(reply.error, frame.revision)
         except asyncio.CancelledError:
             if monitor.ended_by is None:
                 raise
             monitor.uncancel()
             # HTTP cannot leave a cancelled request unanswered.
-            reply, status = error_reply(frame, Cancelled()), 200
+            reply = error_reply(frame, Cancelled())
         finally:
             monitor.stop()
-        await exchange.finish(reply.message, status)
+        await exchange.answer(reply.message, reply.error, frame.revision)
 
 
 VERBS: Mapping[str, Verb] = {

@@ -7,12 +7,9 @@ another origin authenticates by a token.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
 from typing import Any
 
-from django_mcp.transports.http.request import HttpRequest
-
-Send = Callable[[dict[str, Any]], Awaitable[None]]
+from django_mcp.transports.http.request import HttpRequest, Send
 
 ALLOWED_HEADERS = (
     b"authorization, content-type, accept, mcp-protocol-version, mcp-session-id, mcp-method, "

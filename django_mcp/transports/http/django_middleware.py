@@ -31,8 +31,7 @@ from django_mcp import conf
 from django_mcp.auth.base import Challenge, Principal
 from django_mcp.runtime import pools, request_scope
 from django_mcp.runtime.django_types import requests as django_requests
-from django_mcp.transports.http.request import HeaderPairs, HttpError, HttpRequest
-from django_mcp.transports.http.response import Send
+from django_mcp.transports.http.request import HeaderPairs, HttpError, HttpRequest, Send
 
 logger = logging.getLogger("django_mcp")
 

@@ -11,6 +11,10 @@ from django_mcp.protocol.revisions import Feature
 from django_mcp.transports.http.request import Receive
 from django_mcp.transports.http.response import HttpExchange
 
+SILENT = 1.0
+"""Seconds after which a handler that waits for a client which does not read lends its thread."""
+NOT_READ = "The client does not read the response"
+
 
 class CallMonitor(Call):
     """What ends one running call early. To be created by the task which answers it.
@@ -53,19 +57,30 @@ class CallMonitor(Call):
                 self.task.cancel()
 
     def tick(self) -> None:
-        """Check the time limit, send keepalive comments; wait for a disconnect from the second."""
+        """Check the time limit and the client; wait for a disconnect from the second tick on."""
         self._ticks += 1
-        age, settings = self._ticks * TICK, conf.get()
-        limit, interval = settings.handler_timeout, settings.sse_ping_interval
+        age = self._ticks * TICK
         if self._ticks == 2:
             self._waiting = self._exchange.loop.create_task(self._await_disconnect())
+        limit = conf.get().handler_timeout
         if limit is not None and age >= limit:
             self.end("The call took too long")
-        elif self._exchange.is_stalled():
-            self._exchange.cut_off()
-            if not self._exchange.may_be_resumed:
-                self.end(NOT_READ)
-        elif interval is not None and age >= (self._keepalive_at or interval):
+            return
+        if self._exchange.silence > SILENT:
+            self._exchange.release_thread()
+        if self._exchange.is_stalled:
+            self._give_client_up()
+        else:
+            self._keep_alive(age)
+
+    def _give_client_up(self) -> None:
+        self._exchange.cut_off()
+        if not self._exchange.may_be_resumed:
+            self.end(NOT_READ)
+
+    def _keep_alive(self, age: float) -> None:
+        interval = conf.get().sse_ping_interval
+        if interval is not None and age >= (self._keepalive_at or interval):
             self._keepalive_at = age + interval
             self._exchange.keep_alive()
 
@@ -73,11 +88,5 @@ class CallMonitor(Call):
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self._exchange.disconnected()
-        self._leave()
-
-    def _leave(self) -> None:
         if self.frame.revision.has(Feature.DISCONNECT_CANCELS):
             self.end("The client closed the connection")
-
-
-NOT_READ = "The client does not read the response"

@@ -26,6 +26,7 @@ from django_mcp.transports.frames import RequestOrigin
 
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 """An ASGI application."""
 HeaderPairs = Sequence[tuple[bytes, bytes]]

@@ -1,7 +1,16 @@
 """An SSE response which stays open until either side closes it, and one timer for all of them.
 
-Many are idle for hours, so an open stream has no task of its own: that of its request waits for
-the disconnect, and another one exists only while events are sent.
+| state | meaning | who moves it |
+|---|---|---|
+| ``OPEN`` | events are sent, and the request waits for the disconnect | the request |
+| ``ENDING`` | ``wait_until_closed`` returns: the response is completed | ``end``, the client |
+| ``DENIED`` | as ``ENDING``, but nothing more may be sent to the caller | ``check`` |
+
+While ``check`` authenticates the caller again, events wait. Whether the response can be written is
+the state of its ``StreamWriter``.
+
+Many streams are idle for hours, so an open one has no task of its own: that of its request waits,
+and another one exists only while events are sent.
 """
 
 from __future__ import annotations
@@ -10,8 +19,9 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any, ClassVar
 
 from django_mcp import conf
@@ -22,8 +32,8 @@ from django_mcp.protocol import sse
 from django_mcp.runtime import background, request_scope
 from django_mcp.server.server import Server
 from django_mcp.transports import frames
-from django_mcp.transports.http.request import HttpError, HttpRequest
-from django_mcp.transports.http.response import STALLED, STREAM_HEADERS, Send
+from django_mcp.transports.http.request import HttpError, HttpRequest, Send
+from django_mcp.transports.http.stream_writer import StreamWriter
 
 TICK = 15.0
 """Seconds between two ticks if SSE_PING_INTERVAL is None."""
@@ -36,8 +46,6 @@ LOOK_AGAIN = 0.05
 MAX_STREAMS = 1000
 """Open streams of one kind and one caller in a process: an agent may have one for each of its
 sessions, and the anonymous callers behind one proxy may count as one caller."""
-MAX_BUFFERED = 1024 * 1024
-"""Bytes that may wait for a client which does not read. Its stream is then closed."""
 
 
 @dataclass(slots=True)
@@ -56,6 +64,12 @@ class AuthenticatedRequest:
         return frames.counted_as(self.server, self.principal, transport)
 
 
+class State(Enum):
+    OPEN = auto()
+    ENDING = auto()
+    DENIED = auto()
+
+
 class SseStream:
     kind: ClassVar[str]
     """Streams of one kind are counted together."""
@@ -63,51 +77,27 @@ class SseStream:
     def __init__(self, http: AuthenticatedRequest) -> None:
         self.principal = http.principal
         self.counted_as = http.counted_as
-        self.gone = False
-        """Whether nothing can be sent any more."""
-        self._send = http.send
-        self._receive = http.request.receive
-        self._reauthenticate = http.reauthenticate
-        self._task: asyncio.Task[Any] | None = None
         self.task: asyncio.Task[Any] | None = None
         """The task of the request, up to the end of the response."""
-        self._pump: asyncio.Task[None] | None = None
-        self._waiting = b""
-        self._sending_since: float | None = None
-        self._started = False
-        self._ending = False
+        self._state = State.OPEN
         self._loop = asyncio.get_running_loop()
+        self._writer = StreamWriter(http.send, self._loop)
+        self._receive = http.request.receive
+        self._reauthenticate = http.reauthenticate
+        self._waiting_task: asyncio.Task[Any] | None = None
+        """The task that waits for the disconnect, as long as it does."""
         self._checked_at = self._loop.time()
         self._is_checking = False
-        self.is_denied = False
-        """Whether the caller may be sent nothing more."""
-
-    def enqueue(self, events: bytes) -> None:
-        """Send events soon; the stream of a client that does not read them is closed."""
-        if self.gone or self.is_denied:
-            return
-        if len(self._waiting) > MAX_BUFFERED:
-            self._cut_off()
-            return
-        self._waiting += events
-        self._start_draining()
-
-    def _start_draining(self) -> None:
-        if self._pump is None and self._waiting and not self._is_checking:
-            self._pump = asyncio.ensure_future(self._drain())
-
-    def _cut_off(self) -> None:
-        text = "A stream is closed because its client does not read it"
-        log_repeated(logging.WARNING, text)
-        self._waiting, self.gone = b"", True
-        if self._pump is not None and self._sending_since is not None:
-            self._pump.cancel()
-        self.end()
 
     @property
-    def buffered(self) -> int:
-        """Bytes that wait for the client."""
-        return len(self._waiting)
+    def is_closed(self) -> bool:
+        """Whether nothing can be sent: the client has gone, or the response is complete."""
+        return self._writer.is_closed
+
+    @property
+    def is_denied(self) -> bool:
+        """Whether the caller may be sent nothing more."""
+        return self._state is State.DENIED
 
     @property
     def is_busy(self) -> bool:
@@ -116,30 +106,25 @@ class SseStream:
 
     @property
     def is_stuck(self) -> bool:
-        return self.gone or self._pump is not None
+        """Whether what was sent before has not been accepted."""
+        return self._writer.is_closed or self._writer.is_sending
+
+    # Events.
+
+    def enqueue(self, events: bytes) -> None:
+        """Send events soon; the stream of a client that does not read them is closed."""
+        if not (self.is_denied or self._writer.write(events)):
+            self._cut_off()
 
     async def flush(self) -> None:
-        while self._pump is not None:
-            await asyncio.shield(self._pump)
+        """Wait until the client has taken what may be sent."""
+        await self._writer.flush()
 
-    async def _drain(self) -> None:
-        try:
-            self._sending_since = self._loop.time()
-            if not self._started:
-                self._started = True
-                start = {"type": "http.response.start", "status": 200}
-                await self._send({**start, "headers": [*STREAM_HEADERS]})
-            while self._waiting and not self._is_checking:
-                body, self._waiting = self._waiting, b""
-                self._sending_since = self._loop.time()
-                await self._send({"type": "http.response.body", "body": body, "more_body": True})
-        except OSError:
-            self.gone = True  # Some servers raise this after a disconnect.
-        except asyncio.CancelledError:
-            if not self.gone:  # Otherwise ``_cut_off`` did it.
-                raise
-        finally:
-            self._pump = self._sending_since = None
+    def _cut_off(self) -> None:
+        self._writer.cut_off()
+        self.end()
+
+    # The request.
 
     @contextmanager
     def open_within(self, limit: int, rejection: Exception) -> Iterator[None]:
@@ -161,40 +146,44 @@ class SseStream:
 
     async def wait_until_closed(self) -> None:
         """Wait until the client disconnects or ``end`` is called."""
-        self._task = asyncio.current_task()
+        self._waiting_task = asyncio.current_task()
         try:
             await request_scope.release_thread()
-            while not self._ending and (await self._receive())["type"] != "http.disconnect":
-                pass
-            self.gone |= not self._ending
+            await self._receive_disconnect()
         except asyncio.CancelledError:
-            if not self._ending or self._task is None:
-                self.gone = True
+            if self._state is State.OPEN or self._waiting_task is None:
+                self._writer.lose()
                 raise
-            self._task.uncancel()
+            self._waiting_task.uncancel()
         finally:
-            self._task = None
+            self._waiting_task = None
+
+    async def _receive_disconnect(self) -> None:
+        while self._state is State.OPEN:
+            message = await self._receive()
+            if message["type"] == "http.disconnect" and self._state is State.OPEN:
+                self._state = State.ENDING
+                self._writer.lose()
 
     def end(self) -> None:
-        """Let ``wait_until_closed`` return, so that the response can be finished."""
-        if not self._ending:
-            self._ending = True
-            if self._task is not None:
-                self._task.cancel()
+        """Let ``wait_until_closed`` return, so that the response can be completed."""
+        if self._state is State.OPEN:
+            self._state = State.ENDING
+            if self._waiting_task is not None:
+                self._waiting_task.cancel()
 
     async def finish(self, last: bytes = b"") -> None:
-        await self.flush()
-        if not self.gone:
-            self.gone = True
-            with suppress(OSError):  # The client may have disconnected.
-                await self._send({"type": "http.response.body", "body": last, "more_body": False})
+        """Send what waits, and complete the response with ``last``."""
+        await self._writer.end(last)
+
+    # The timer.
 
     def tick(self, now: float, *, ping: bool) -> None:
         """Send a keepalive comment if ``ping``, and check the stream within every minute."""
-        if self._sending_since is not None and now - self._sending_since > STALLED:
+        if self._writer.is_stalled:
             self._cut_off()
             return
-        if ping and self._started:
+        if ping and self._writer.has_started:
             self.enqueue(sse.KEEP_ALIVE)
         # At this tick, if the next one would be too late.
         is_due = now - self._checked_at > _bounded(CHECK_AFTER) - _tick_interval()
@@ -205,28 +194,32 @@ class SseStream:
     async def check(self) -> None:
         """End the stream unless its caller is authenticated again; until then nothing is sent."""
         self._is_checking = True
-        self.is_denied = not await self._is_authenticated()
-        self._is_checking = False
-        if self.is_denied:
-            self._waiting = b""
-            self.end()
+        self._writer.hold()
+        principal = await self._present_principal()
+        if principal is None:
+            self._deny()
         else:
-            self._start_draining()
+            self.principal = principal
+        self._is_checking = False
+        self._writer.resume()
 
-    async def _is_authenticated(self) -> bool:
+    def _deny(self) -> None:
+        self._writer.drop_waiting()
+        self.end()
+        self._state = State.DENIED
+
+    async def _present_principal(self) -> Principal | None:
+        """The caller, authenticated again; None if they may not have the stream any more."""
         try:
             async with asyncio.timeout(CHECK_TIMEOUT):
                 principal = await self._reauthenticate()
         except HttpError:
-            return False
+            return None
         except Exception:
             text = "A stream is closed because its caller cannot be authenticated"
             log_repeated(logging.ERROR, text, exc_info=True)
-            return False
-        if principal.key != self.principal.key:
-            return False
-        self.principal = principal
-        return True
+            return None
+        return principal if principal.key == self.principal.key else None
 
 
 class _Streams:
@@ -275,10 +268,12 @@ class _Streams:
 
     def _tick(self) -> None:
         self._schedule()
-        now, interval = asyncio.get_running_loop().time(), conf.get().sse_ping_interval
+        now = asyncio.get_running_loop().time()
+        interval = conf.get().sse_ping_interval
         # This tick, if it is nearer to the interval than the next one.
         ping = interval is not None and now - self._pinged_at > interval - _tick_interval() / 2
-        self._pinged_at = now if ping else self._pinged_at
+        if ping:
+            self._pinged_at = now
         for stream in tuple(self._streams):
             stream.tick(now, ping=ping)
 

@@ -13,9 +13,8 @@ import pytest
 from django_mcp import Frame, Server
 from django_mcp.log import repeated
 from django_mcp.testing.asgi import TIMEOUT
-from django_mcp.transports.http import monitor, response, sse_stream
+from django_mcp.transports.http import monitor, response, stream_writer
 from django_mcp.transports.http.session import event_log
-from django_mcp.transports.http.session import stream as session_stream
 from tests.spec import spec
 from tests.transports.http_peer import MODERN, Peer, event_of, message_of
 from tests.waiting import until
@@ -51,8 +50,7 @@ class Talk:
 
 @pytest.fixture
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (response, sse_stream):
-        monkeypatch.setattr(module, "STALLED", 0.2)
+    monkeypatch.setattr(stream_writer, "STALLED", 0.2)
 
 
 class LoggedPeer(Peer):
@@ -110,7 +108,7 @@ async def test_call_in_a_session_goes_on_and_can_be_resumed_after_its_client_was
 async def test_resumable_stream_is_left_to_its_log_when_too_much_waits(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(response, "MAX_WAITING", 10_000)
+    monkeypatch.setattr(stream_writer, "MAX_WAITING", 10_000)
     monkeypatch.setattr(event_log, "MAX_UNREAD", 10_000)
     talk = Talk()
     peer = Peer(talk.server)
@@ -152,7 +150,7 @@ async def test_resumed_stream_that_is_read_drops_nothing(
 async def test_stream_that_cannot_be_resumed_drops_what_is_too_much(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(response, "MAX_WAITING", 10_000)
+    monkeypatch.setattr(stream_writer, "MAX_WAITING", 10_000)
     talk = Talk(pause=0)
     peer = Peer(talk.server, "2025-06-18")
     await peer.initialize()
@@ -170,8 +168,7 @@ async def test_stream_that_cannot_be_resumed_drops_what_is_too_much(
 async def test_long_log_is_replayed_at_the_pace_of_the_client(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for module in (sse_stream, session_stream):
-        monkeypatch.setattr(module, "MAX_BUFFERED", 5_000)
+    monkeypatch.setattr(stream_writer, "MAX_WAITING", 5_000)
     talk = Talk()
     peer = Peer(talk.server)
     await peer.initialize()

@@ -21,32 +21,17 @@ class BatchExchange(SessionExchange):
 
     def __init__(self, batch: SessionExchange, replies: list[bytes]) -> None:
         super().__init__(batch._send, may_stream=batch._may_stream, route=batch.route)
-        self._batch = batch
+        self._writer = batch._writer
         self._replies = replies
         self.challenge: AuthenticationRequired | None = None
         """The error which is its response, if that is a challenge."""
 
-    async def flush(self) -> None:
-        await self._batch.flush()
-
-    def keep_alive(self) -> None:
-        self._batch.keep_alive()
-
-    def is_stalled(self) -> bool:
-        return self._batch.is_cut_off or self._batch.is_stalled()
-
-    def cut_off(self) -> None:
-        if not self._batch.is_cut_off:
-            self._batch.cut_off()
-
-    def disconnected(self) -> None:
-        super().disconnected()
-        self._batch.disconnected()
-
-    def status_of(self, error: McpError | None, revision: Revision) -> int:
+    def answer(
+        self, message: dict[str, Any], error: McpError | None, revision: Revision
+    ) -> Awaitable[None]:
         if isinstance(error, AuthenticationRequired):
             self.challenge = error
-        return super().status_of(error, revision)
+        return self.finish(message)
 
     async def finish(self, message: dict[str, Any], status: int = 200) -> None:
         self._replies.append(encode_reply(message))
@@ -54,9 +39,6 @@ class BatchExchange(SessionExchange):
 
     async def finish_cancelled(self, message: dict[str, Any]) -> None:
         self.release()
-
-    def _enqueue(self, event: bytes) -> None:
-        self._batch._enqueue(event)
 
 
 async def answer(
@@ -99,7 +81,9 @@ async def answer(
     status = 200
     if challenges and len(challenges) == len(replies):
         revision = BY_VERSION[batch.route.session.version]
-        status = batch.status_of(AuthenticationRequired.for_all(challenges), revision)
+        challenge = AuthenticationRequired.for_all(challenges)
+        batch.add_headers_of(challenge, revision)
+        status = revision.http_status(challenge)
     await batch.finish_all(replies, status)
 
 

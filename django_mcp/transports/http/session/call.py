@@ -96,8 +96,7 @@ class SessionCall(InFlightRequest):
             if self.is_given_up:
                 await self.exchange.finish_cancelled(reply.message)
             else:
-                status = self.exchange.status_of(reply.error, self._frame.revision)
-                await self.exchange.finish(reply.message, status)
+                await self.exchange.answer(reply.message, reply.error, self._frame.revision)
         finally:
             # Here, and not in a callback of the task, which runs one iteration of the loop later.
             self.exchange.release()

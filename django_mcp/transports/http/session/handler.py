@@ -188,7 +188,7 @@ class SessionHttp(AuthenticatedRequest):
                 user=frame.user,
                 principal=session.principal,
             )
-        await exchange.finish(reply.message, exchange.status_of(reply.error, frame.revision))
+        await exchange.answer(reply.message, reply.error, frame.revision)
 
     async def _session(self) -> Session:
         """The session which the request names; raises HttpError."""
@@ -335,7 +335,7 @@ class SessionHttp(AuthenticatedRequest):
     async def _fail(self, error: McpError, revision: Revision, identity: Any) -> None:
         exchange = self._plain()
         message = jsonrpc.error(identity, revision.error(error))
-        await exchange.finish(message, exchange.status_of(error, revision))
+        await exchange.answer(message, error, revision)
 
 
 class _IsAnonymous(Exception):

@@ -13,8 +13,8 @@ from django_mcp.protocol.revisions import BY_VERSION, Feature
 from django_mcp.pubsub import publisher
 from django_mcp.pubsub.pending_requests import PendingRequests, ResponseRoute
 from django_mcp.runtime import background
-from django_mcp.transports.http.request import HttpRequest
-from django_mcp.transports.http.response import HttpExchange, Send
+from django_mcp.transports.http.request import HttpRequest, Send
+from django_mcp.transports.http.response import HttpExchange
 from django_mcp.transports.http.session.event_log import StreamLog
 
 RETRY = 1000
@@ -62,20 +62,21 @@ class SessionExchange(HttpExchange):
     async def flush(self) -> None:
         """Wait until the stream has room again, or all events are in the event store."""
         await super().flush()
-        if self.gone and self._log is not None:
+        if self.is_closed and self._log is not None:
             await self._log.flush()
 
     async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
         """Send a request on this stream, or on the session's own stream if there is none."""
-        if self.gone and self._log is None and self._may_stream:
+        if self.is_closed and self._log is None and self._may_stream:
             raise ConnectionError("The client has disconnected and cannot resume this request")
         write = self.write if self._may_stream else self._post
-        self._requests = self._requests or PendingRequests()
+        if self._requests is None:
+            self._requests = PendingRequests()
         return await self._requests.send_request(self.route, write, method, params, timeout=timeout)
 
     async def close_stream(self, retry: int, /) -> None:
         """Close the connection once the client can resume the stream (T-HTTP-19, -20)."""
-        if not self._resumable or self.gone:
+        if not self._resumable or self.is_closed:
             return
         self._open()
         self._enqueue(sse.retry(retry))
@@ -96,7 +97,7 @@ class SessionExchange(HttpExchange):
 
     def keep_alive(self) -> None:
         """Send a keepalive comment; the first one opens the stream."""
-        if self._resumable and self._log is None and not self.gone:
+        if self._begins_log():
             self._open()
         else:
             super().keep_alive()
@@ -107,11 +108,7 @@ class SessionExchange(HttpExchange):
             self._log.renew()
 
     def disconnected(self) -> None:
-        """Note that the client has disconnected; later events are only logged."""
         super().disconnected()
-        if self._log is not None:
-            self._log.left()
-            background.spawn(self._log.notify_readers())
         self.release()
 
     async def detach(self, stream: str) -> None:
@@ -129,10 +126,7 @@ class SessionExchange(HttpExchange):
         event = sse.event(text, id=str(self._log.append(text.decode(), is_response=True)))
         # Not after the client has read it: by then the lease may have run out.
         closing = self.loop.create_task(self._log.close())
-        await self._flush_in_time()
-        if not self.gone:
-            self.gone = True
-            await self._send_last(event)
+        await self._end_stream(event)
         await closing
 
     async def finish_cancelled(self, message: dict[str, Any]) -> None:
@@ -141,23 +135,19 @@ class SessionExchange(HttpExchange):
         A stream ends without an answer (CANC-06). A response that has not begun is ``message``,
         because HTTP cannot leave a request unanswered.
         """
-        await self._send_waiting()
-        if self._log is None and not self.streaming:
+        if self._log is None and not self.is_stream:
             await self.finish(message)
             return
-        if not self.gone:
-            self.gone = True
-            await self._send_last(b"")
+        await self._end_stream(b"")
         if self._log is not None:
             await self._log.close()
 
     async def finish_all(self, messages: Sequence[bytes], status: int) -> None:
         """Send the responses to a batch, each as an event or all in one array."""
-        await self._flush_in_time()
-        if self.gone:
+        if self.is_stream:
+            await self._end_stream(b"".join(map(sse.event, messages)))
+        elif self.is_closed:
             return
-        if self.streaming:
-            await self._send_last(b"".join(map(sse.event, messages)))
         elif messages:
             await self.respond(status, b"[%b]" % b",".join(messages))
         else:
@@ -178,16 +168,35 @@ class SessionExchange(HttpExchange):
             answering.result()
 
     def _write_event(self, text: bytes) -> None:
-        if self._resumable and self._log is None and not self.gone:
+        if self._begins_log():
             self._open()
         event_id = None if self._log is None else str(self._log.append(text.decode()))
         self._enqueue(sse.event(text, id=event_id))
+
+    def _begins_log(self) -> bool:
+        """Whether the next event opens a stream that can be resumed."""
+        return self._resumable and self._log is None and not self.is_closed
 
     def _open(self) -> None:
         """Start the stream with its priming event, unless it has started (T-HTTP-18)."""
         if self._log is None:
             self._log = StreamLog(self.route.session, self.request_id)
+            # The client may reconnect at once, and then the store has to have the stream.
+            self._writer.before_start = self._log.wait_until_created
             self._enqueue(sse.priming(str(self._log.last), retry=RETRY))
+
+    def _enqueue(self, event: bytes) -> None:
+        if not self._writer.is_used:
+            # Not earlier: they refer to each other until the response is complete.
+            self._writer.on_lost = self._lost
+        super()._enqueue(event)
+
+    def _lost(self) -> None:
+        """End the wait for the response; later events are only logged."""
+        if self._log is not None:
+            self._log.left()
+            background.spawn(self._log.notify_readers())
+        self.release()
 
     def _overflow(self) -> None:
         """Leave a stream that can be resumed to the log, else drop the notification."""
@@ -195,19 +204,6 @@ class SessionExchange(HttpExchange):
             super()._overflow()
         else:
             self.cut_off()
-
-    def _start_draining(self) -> asyncio.Task[None] | None:
-        # It may wait for the store first, which must not depend on the handler's task.
-        return self.loop.create_task(self._drain())
-
-    async def _drain(self) -> None:
-        if self._log is not None and not self.streaming:
-            # The client may reconnect at once, and then the store has to have the stream.
-            await self._log.wait_until_created()
-            if self.gone:
-                self._pump = None
-                return
-        await super()._drain()
 
     def _post(self, message: dict[str, Any]) -> None:
         background.spawn_accepted(self._post_to_outbox(message))
@@ -219,15 +215,14 @@ class SessionExchange(HttpExchange):
 
     async def _close_connection(self) -> None:
         """End the response, but not the stream: later events are only logged."""
-        await self._send_waiting()
-        if self.gone:
+        await self._writer.flush()
+        if self.is_closed:
             return
-        # From here on nothing is enqueued, so that the end is sent last.
-        self.gone = True
+        self._writer.close()
         if self._log is not None:
             self._log.left()
             await self._log.flush()
-        await self._send_last(b"")
+        await self._writer.send_last(b"")
         self.release()
 
     def release(self) -> None:

@@ -69,7 +69,7 @@ class ResumedStream(SessionStream):
                 bus.publish_soon(group, {"event": "left", "stream": self._name})
 
     def _replace_others(self) -> None:
-        if not self.gone:
+        if not self.is_closed:
             event = {"event": "resumed", "stream": self._name, "by": self._token}
             bus.publish_soon(publisher.of_session(self._session.address), event)
             self._wake()

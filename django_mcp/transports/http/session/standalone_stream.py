@@ -158,7 +158,7 @@ class StandaloneStream(SessionStream):
     def _active_changed(self, number: int | None) -> None:
         """End after a newer stream; look at the session if the store has lost its streams."""
         self._active.changed(number)
-        if number is None and not self.gone:
+        if number is None and not self.is_closed:
             background.spawn(self._reload())
 
     async def _subscribe_to_broadcasts(self) -> None:
@@ -172,14 +172,14 @@ class StandaloneStream(SessionStream):
     @property
     def _may_send(self) -> bool:
         # Before a client is initialized it should be sent nothing (LIFE-10).
-        return self._active.is_active and self._session.initialized and not self.gone
+        return self._active.is_active and self._session.initialized and not self.is_closed
 
     @property
     def _id(self) -> str:
         return str(StreamPosition(self._name, self._last, self._active.position))
 
     async def _close(self) -> None:
-        self.gone = True
+        self._writer.close()
         await self._wait_for_reader()
         await self._active.close()
         await stores.events().close(self._session.address, self._name)

@@ -13,7 +13,7 @@ from django_mcp.protocol import jsonrpc, sse
 from django_mcp.pubsub import catch_up, publisher
 from django_mcp.runtime import background
 from django_mcp.runtime.store_operations import StoreUnavailable
-from django_mcp.transports.http.sse_stream import MAX_BUFFERED, AuthenticatedRequest, SseStream
+from django_mcp.transports.http.sse_stream import AuthenticatedRequest, SseStream
 
 RELOAD_AGAIN = 2.0
 """Seconds after which a session is loaded again that the store could not load."""
@@ -56,7 +56,7 @@ class SessionStream(SseStream, ABC):
 
     def _reload_again(self) -> None:
         self._reloading = None
-        if not self.gone:
+        if not self.is_closed:
             background.spawn(self._reload())
 
     def _use(self, session: Session | None) -> None:
@@ -70,12 +70,12 @@ class SessionStream(SseStream, ABC):
     def _wake(self) -> None:
         """Read now, or once more after the reading in progress."""
         self._has_news = True
-        if self._reader is None and not self.gone:
+        if self._reader is None and not self.is_closed:
             self._reader = background.create_task(self._read_all())
 
     async def _read_all(self) -> None:
         try:
-            while self._has_news and not self.gone:
+            while self._has_news and not self.is_closed:
                 self._has_news = False
                 await self._read()
                 await self.flush()
@@ -104,7 +104,7 @@ class SessionStream(SseStream, ABC):
 
     async def _send_stored(self, text: str, event_id: str) -> None:
         """Send an event of the store, at the pace of the client."""
-        if self.buffered > MAX_BUFFERED // 2:
+        if self._writer.is_half_full:
             await self.flush()
         self.enqueue(sse.event(text, id=event_id))
 
