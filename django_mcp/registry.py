@@ -151,7 +151,7 @@ def servers() -> tuple[Server, ...]:
 
 def mountable() -> tuple[Server, ...]:
     """Return the servers for HTTP: the default one only with components or authenticators."""
-    is_unused = not any(default.components.all()) and not conf.get().authenticators
+    is_unused = default.components.is_empty() and not conf.get().authenticators
     return tuple(server for server in servers() if server is not default or not is_unused)
 
 
@@ -320,4 +320,11 @@ def entries(*chosen: Server) -> Iterator[Entry]:
     """Iterate over the components of these servers, or of all: kind by kind, in listed order."""
     for server in chosen or servers():
         for component in server.components.all():
+            yield Entry(server, component)
+
+
+def registered_entries(*chosen: Server) -> Iterator[Entry]:
+    """Iterate over what ``entries`` does, without building components that are deferred."""
+    for server in chosen or servers():
+        for component in server.components.registered():
             yield Entry(server, component)

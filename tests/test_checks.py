@@ -24,6 +24,7 @@ from django_mcp.auth.jwt import JWTAuthentication
 from django_mcp.auth.token import TokenAuthentication as PersonalTokenAuthentication
 from django_mcp.checks import codenames
 from django_mcp.components.base import Component
+from django_mcp.components.tool import tool_component
 from example_site import settings as example_settings
 from tests.spec import spec
 
@@ -136,6 +137,21 @@ def test_components_that_cannot_be_built_are_the_only_finding(server: Server) ->
     found = get_findings(deploy=True)
     assert found["E022"].msg.endswith("cannot be built: shop.mcp.Orders has no model")
     assert set(found) == {"E022"}
+
+
+def test_deferred_components_are_examined_before_a_deployment_only(server: Server) -> None:
+    builds = []
+
+    def build() -> list[Component]:
+        builds.append("built")
+        return [tool_component(lambda: None, name="guarded", permission="shops.view_order")]
+
+    server.components.defer(build)
+
+    assert "W004" not in get_findings()
+    assert not builds
+    assert "'shops.view_order'" in get_findings(deploy=True)["W004"].msg
+    assert len(builds) == 1
 
 
 def test_foreign_package_of_the_same_name_is_reported(

@@ -30,7 +30,7 @@ def check_approvals(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[C
 
 
 def _tools() -> Iterator[ToolComponent]:
-    for entry in registry.entries():
+    for entry in registry.registered_entries():
         if isinstance(entry.component, ToolComponent) and entry.component.approval is not None:
             yield entry.component
 

@@ -3,7 +3,24 @@
 There is one module for each subject. ``docs/reference/checks.md`` explains every id.
 """
 
-from django_mcp.checks import authentication, codenames, components, project, serving, workers
+from django_mcp.checks import (
+    authentication,
+    codenames,
+    components,
+    deferred,
+    project,
+    serving,
+    workers,
+)
 from django_mcp.checks.base import TAG
 
-__all__ = ["TAG", "authentication", "codenames", "components", "project", "serving", "workers"]
+__all__ = [
+    "TAG",
+    "authentication",
+    "codenames",
+    "components",
+    "deferred",
+    "project",
+    "serving",
+    "workers",
+]

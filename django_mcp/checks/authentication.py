@@ -19,7 +19,7 @@ from django_mcp.checks.base import Found, check
 from django_mcp.components.base import Component
 from django_mcp.components.tool import ToolComponent
 from django_mcp.dispatch import visibility
-from django_mcp.registry import entries
+from django_mcp.registry import registered_entries
 from django_mcp.server.server import Server
 
 
@@ -41,8 +41,8 @@ def check_authenticators() -> Found:
             )
 
 
-@check(deploy=True)
-def check_public_writes() -> Found:
+def public_writes() -> Found:
+    """Yield a warning for each server whose tools everybody may call, although they may write."""
     for server in registry.servers():
         if _is_public(server) and (names := list(_unguarded_writes(server))):
             yield Warning(
@@ -62,7 +62,8 @@ def _is_public(server: Server) -> bool:
 
 def _unguarded_writes(server: Server) -> Iterator[str]:
     """Return the names of tools which every caller sees and which may write, as is the default."""
-    for tool in server.components.of_kind(ToolComponent.kind):
+    tools = (each for each in server.components.registered() if isinstance(each, ToolComponent))
+    for tool in tools:
         is_read_only = (tool.annotations or {}).get("readOnlyHint", False)
         if not (is_read_only or tool.permission or tool.scopes):
             yield tool.name
@@ -70,7 +71,7 @@ def _unguarded_writes(server: Server) -> Iterator[str]:
 
 @check()
 def check_challenges() -> Found:
-    for entry in entries():
+    for entry in registered_entries():
         component = entry.component
         authenticators = _authenticators(entry.server)
         is_guarded = component.scopes or component.permission

@@ -12,7 +12,6 @@ from django.db import DatabaseError
 
 from django_mcp import conf, registry
 from django_mcp.components.base import ConfigurationError
-from django_mcp.server.server import Server
 
 TAG = "django_mcp"
 
@@ -27,7 +26,9 @@ def check(
     """Register a check, which is skipped where what it requires is reported by another one.
 
     ``check_settings`` reports invalid settings, and ``check_components`` a server whose components
-    cannot be built.
+    are declared in a way that cannot work. No check builds components that are deferred, such as
+    tools of REST views: that takes seconds on a large site, and most commands run checks. The only
+    exception is that of ``check --deploy`` (see ``deferred``).
     """
 
     def decorate(find: Find) -> Run:
@@ -38,7 +39,7 @@ def check(
                     conf.get()
                 if requires_settings and requires_components:
                     for server in registry.servers():
-                        build_components(server)
+                        registry.check_declarations(server)
             except (ConfigurationError, ImproperlyConfigured, DatabaseError):
                 return []
             try:
@@ -50,9 +51,3 @@ def check(
         return run
 
     return decorate
-
-
-def build_components(server: Server) -> None:
-    """Build what is built at the first use of a server; raises ConfigurationError for mistakes."""
-    registry.check_declarations(server)
-    any(server.components.all())

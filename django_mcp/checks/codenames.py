@@ -17,7 +17,7 @@ from django.db import DatabaseError
 from django.utils.module_loading import import_string
 
 from django_mcp.checks.base import TAG, Found
-from django_mcp.registry import entries
+from django_mcp.registry import registered_entries
 
 QUESTIONS = ("has_perm", "has_perms", "get_all_permissions", "_get_permissions")
 """Methods by which a backend answers for other permissions than those in the tables."""
@@ -51,7 +51,7 @@ def _missing(alias: str) -> Found:
     names = {f"{label}.{codename}" for label, codename in stored}
     if not names:
         return  # Before the first migrate, or in a database without users.
-    for entry in entries():
+    for entry in registered_entries():
         for needed in _named_by(entry.component):
             if needed in names:
                 continue

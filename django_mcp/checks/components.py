@@ -16,12 +16,12 @@ from django_mcp.components.base import USER_CHECKS, Component
 from django_mcp.components.tool import ToolComponent
 from django_mcp.protocol.revisions import BY_VERSION, Structured
 from django_mcp.protocol.schema.compiler import to_object_root
-from django_mcp.registry import entries
+from django_mcp.registry import registered_entries
 
 
 @check()
 def check_descriptions() -> Found:
-    for entry in entries():
+    for entry in registered_entries():
         if isinstance(entry.component, ToolComponent) and not entry.component.description:
             yield Warning(
                 f"The tool {entry.component.name!r} at {entry.component.source} has no "
@@ -35,7 +35,7 @@ def check_descriptions() -> Found:
 def check_permissions() -> Found:
     # Only the database knows whether a permission of an installed app exists.
     labels = {config.label for config in apps.get_app_configs()}
-    for entry in entries():
+    for entry in registered_entries():
         permission = entry.component.permission
         if permission in USER_CHECKS:
             continue
@@ -55,7 +55,7 @@ def check_output_schemas() -> Found:
     # warning.
     if all(BY_VERSION[v].structured is not Structured.OBJECT for v in site.protocol_versions):
         return
-    for entry in entries():
+    for entry in registered_entries():
         schema = getattr(entry.component, "output_schema", None)
         if schema is not None and to_object_root(schema) is None:
             yield Warning(
@@ -71,7 +71,7 @@ def check_output_schemas() -> Found:
 def check_input_requests() -> Found:
     # What an undeclared one writes before an input request is written again when it runs again:
     # such writes are rolled back only where it is declared.
-    for entry in entries():
+    for entry in registered_entries():
         component = entry.component
         if component.requests_input or _is_task_at_once(component):
             continue

@@ -14,8 +14,10 @@ from django.db import connections
 from django.utils.module_loading import import_string
 
 from django_mcp import conf, registry, stores
-from django_mcp.checks.base import TAG, Found, build_components, check
+from django_mcp.checks.base import TAG, Found, check
 from django_mcp.components.base import ConfigurationError
+from django_mcp.registry import registered_entries
+from django_mcp.server.server import Server
 from django_mcp.tasks import runners
 
 DISTRIBUTION = "django-mcp-channels"
@@ -73,7 +75,8 @@ def check_dotted_paths() -> Found:
 def check_backends() -> Found:
     """Create the stores and the runner of tasks, which are otherwise created at the first use."""
     factories: list[Callable[[], object]] = [stores.sessions, stores.events]
-    if any(server.capabilities.has("tasks") for server in registry.servers()):
+    support = {getattr(entry.component, "task_support", None) for entry in registered_entries()}
+    if support & {"optional", "required"}:
         factories.append(runners.get)
     for create in factories:
         try:
@@ -96,16 +99,19 @@ def check_modules(
 
 @check(requires_components=False)
 def check_components() -> Found:
-    """Build the components of each server, which ``mount`` and the commands do otherwise."""
     for server in registry.servers():
         try:
-            build_components(server)
-        except (ConfigurationError, ImproperlyConfigured) as error:
-            yield Error(
-                f"The components of the MCP server {server.name!r} cannot be built: {error}",
-                hint="Correct it: until then, neither mount nor the commands of MCP servers work.",
-                id="django_mcp.E022",
-            )
+            registry.check_declarations(server)
+        except ConfigurationError as error:
+            yield cannot_be_built(server, error)
+
+
+def cannot_be_built(server: Server, error: Exception) -> Error:
+    return Error(
+        f"The components of the MCP server {server.name!r} cannot be built: {error}",
+        hint="Correct it: until then, neither mount nor the commands of MCP servers work.",
+        id="django_mcp.E022",
+    )
 
 
 @check(requires_settings=False)

@@ -9,16 +9,19 @@ from django.utils.module_loading import import_string
 
 from django_mcp import conf, registry
 from django_mcp.checks.base import Found, check
-from django_mcp.registry import entries
 from django_mcp.server.server import Server
 
 WSGI_ONLY = ("django.core", "django.contrib.staticfiles")
 """Apps whose ``runserver`` is a WSGI server, which cannot serve MCP."""
 
 
+def _has_components() -> bool:
+    return any(not server.components.is_empty() for server in registry.servers())
+
+
 @check()
 def check_runserver() -> Found:
-    if not settings.DEBUG or not any(entries()):
+    if not settings.DEBUG or not _has_components():
         return
     if get_commands()["runserver"] in WSGI_ONLY:
         yield Warning(
@@ -37,7 +40,7 @@ def check_runserver() -> Found:
 @check()
 def check_mount() -> Found:
     path = getattr(settings, "ASGI_APPLICATION", None)
-    if not path or not any(entries()) or registry.broken():
+    if not path or not _has_components() or registry.broken():
         return
     try:
         import_string(path)

@@ -114,7 +114,7 @@ def _scopes() -> Iterator[CheckMessage]:
     for server in resources.accepting():
         for scope in registry.authentication(server).resource.scopes:
             required.setdefault(scope, f"The MCP server {server.name!r}")
-        for entry in registry.entries(server):
+        for entry in registry.registered_entries(server):
             for scope in entry.component.scopes:
                 required.setdefault(scope, f"The {entry.kind} {entry.component.name!r}")
     for scope in sorted(required.keys() - registered):

@@ -15,7 +15,7 @@ from django_mcp.rest import openapi, parameters, spectacular
 from django_mcp.rest.operations import Operation
 from django_mcp.rest.parameters import QueryParameter
 from django_mcp.rest.routes import argument_schema
-from django_mcp.rest.serializers import input_schema
+from django_mcp.rest.serializers import accepts_files, input_schema
 
 Schema = dict[str, Any]
 
@@ -156,13 +156,18 @@ def resolved(body: Any, shared: Schema) -> Any:
 
 def with_files(body: Any, operation: Operation, view: Any) -> Any:
     """Return ``body`` with the schema of files, which drf-spectacular describes as strings."""
+    properties = (body or {}).get("properties", {})
+    if not properties:
+        return body
     try:
         fields = operation.serializer(view).fields.items()
     except Exception:
         return body  # Nothing is known of its fields.
-    properties = {**(body or {}).get("properties", {})}
-    schemas = {name: input_schema(field) for name, field in fields if name in properties}
-    uploads = {name: schema for name, schema in schemas.items() if is_upload(schema)}
+    uploads = {
+        name: input_schema(field)
+        for name, field in fields
+        if name in properties and accepts_files(field)
+    }
     return {**body, "properties": {**properties, **uploads}} if uploads else body
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
-from django_mcp.rest.credentials import Credentials
+from django_mcp import registry
+from django_mcp.auth.rest_framework import RESTFrameworkAuthentication
+from django_mcp.rest.calls.credentials import Credentials
 from django_mcp.server.server import Server
 
 logger = logging.getLogger("django_mcp")
@@ -47,9 +49,32 @@ def missing(server: Server) -> Mapping[str, str]:
     return _of(server).missing
 
 
-def needing_token(server: Server) -> Iterator[tuple[str, str]]:
-    """Yield the operations that need a token of the API, with what reads ``request.auth``."""
-    yield from _of(server).needing_token.items()
+def needing_token(server: Server) -> Mapping[str, str]:
+    """Return what reads ``request.auth``, by operations that reject callers without an API token.
+
+    Empty for a server whose callers all have one.
+    """
+    return {} if _accepts_tokens_of_the_api_only(server) else _of(server).needing_token
+
+
+def _accepts_tokens_of_the_api_only(server: Server) -> bool:
+    try:
+        authenticators = registry.authenticators(server)
+    except Exception:
+        return False  # A check reports it.
+    return all(isinstance(each, RESTFrameworkAuthentication) for each in authenticators)
+
+
+def log_rejections(server: Server) -> None:
+    """Log how many tools reject callers without a token of the API."""
+    if rejecting := needing_token(server):
+        logger.warning(
+            "%d tools of the MCP server %r reject callers without a token of the API, the first "
+            "%s: manage.py check explains django_mcp_rest.W002",
+            len(rejecting),
+            server.name,
+            next(iter(rejecting)),
+        )
 
 
 def _of(server: Server) -> _Operations:

@@ -1,8 +1,13 @@
-"""System checks of REST tools: views that cannot be offered, and views that need an API token."""
+"""System checks of REST tools: views that cannot be offered, and views that need an API token.
+
+They examine what is known without a schema. What the schemas of a view lack is known when the tools
+are built: at the first use of a server, by ``mcp_show``, and by ``check --deploy``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from django.apps import AppConfig
@@ -11,33 +16,25 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError
 
 from django_mcp import registry
-from django_mcp.auth.rest_framework import RESTFrameworkAuthentication
-from django_mcp.components.base import ConfigurationError
-from django_mcp.rest import availability
+from django_mcp.rest import availability, batches
 from django_mcp.server.server import Server
 
 TAG = "django_mcp"
 
 
-def check(find: Callable[[Server], Iterator[CheckMessage]]) -> Any:
-    """Register a check of each server, which is skipped where its tools cannot be built."""
-
-    @register(TAG)
-    def run(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
-        messages: list[CheckMessage] = []
-        for server in registry.servers():
-            try:
-                any(server.components.all())  # Builds the tools.
-            except (ConfigurationError, DatabaseError, ImproperlyConfigured):
-                continue  # Tables may not exist yet; a broken declaration has a check of its own.
-            messages += find(server)
-        return messages
-
-    return run
+@register(TAG)
+def check_views(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
+    messages: list[CheckMessage] = []
+    for server in registry.servers():
+        # Tables may not exist yet; the URLconf has checks of its own.
+        with suppress(DatabaseError, ImproperlyConfigured, ImportError):
+            batches.examine(server)
+        messages += _missing(server)
+        messages += _needing_token(server)
+    return messages
 
 
-@check
-def check_offered_views(server: Server) -> Iterator[CheckMessage]:
+def _missing(server: Server) -> Iterator[CheckMessage]:
     for reason in availability.missing(server).values():
         yield Warning(
             f"The MCP server {server.name!r} lacks a tool: {reason}",
@@ -46,11 +43,8 @@ def check_offered_views(server: Server) -> Iterator[CheckMessage]:
         )
 
 
-@check
-def check_tokens_of_views(server: Server) -> Iterator[CheckMessage]:
-    if _accepts_tokens_of_the_api_only(server):
-        return
-    for where, reader in availability.needing_token(server):
+def _needing_token(server: Server) -> Iterator[CheckMessage]:
+    for where, reader in availability.needing_token(server).items():
         yield Warning(
             f"{where} is a tool of the MCP server {server.name!r}, and {reader} reads "
             "request.auth. Callers whom RESTFrameworkAuthentication has not accepted have no token "
@@ -61,11 +55,3 @@ def check_tokens_of_views(server: Server) -> Iterator[CheckMessage]:
             ),
             id="django_mcp_rest.W002",
         )
-
-
-def _accepts_tokens_of_the_api_only(server: Server) -> bool:
-    try:
-        authenticators = registry.authenticators(server)
-    except Exception:
-        return False  # Another check reports it.
-    return all(isinstance(each, RESTFrameworkAuthentication) for each in authenticators)

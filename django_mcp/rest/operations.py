@@ -14,6 +14,7 @@ from rest_framework.viewsets import ViewSetMixin
 from django_mcp.components.base import ConfigurationError
 from django_mcp.components.declaration import snake_case
 from django_mcp.rest.routes import Route, routes_of
+from django_mcp.rest.serializers import has_constant_fields, shared
 
 ACTIONS: Mapping[str, str] = {
     "list": "get",
@@ -80,7 +81,10 @@ class Operation:
 
         ``get_serializer`` is not called: views override it to read rows for the caller.
         """
-        return view.get_serializer_class()(context=view.get_serializer_context())
+        kind = view.get_serializer_class()
+        if has_constant_fields(kind):
+            return shared(kind)
+        return kind(context=view.get_serializer_context())
 
 
 def schema_request(method: str) -> HttpRequest:
@@ -153,15 +157,18 @@ def known_actions(view_class: Any) -> set[str]:
 def viewset_operation(view_class: Any, action: str, choose: Mapping[str, Any]) -> Operation:
     """Return the operation of an action; raises ConfigurationError without exactly one route."""
 
-    def is_view(callback: Any) -> bool:
-        actions = getattr(callback, "actions", None) or {}
-        return getattr(callback, "cls", None) is view_class and action in actions.values()
-
-    route = _only(f"{view_class.__qualname__}.{action}", routes_of(is_view), choose)
+    routes = (
+        route for route in routes_of(view_class) if action in actions_by_method(route).values()
+    )
+    route = _only(f"{view_class.__qualname__}.{action}", routes, choose)
     # ``as_view`` adds HEAD to the mapping, with the action of GET.
     methods = [name for name, each in route.callback.actions.items() if each == action]
     method = next(name for name in methods if name in METHODS)
     return Operation(view_class, method, action, route)
+
+
+def actions_by_method(route: Route) -> Mapping[str, str]:
+    return getattr(route.callback, "actions", None) or {}
 
 
 def view_operation(view: Any, method: str, choose: Mapping[str, Any]) -> Operation:
@@ -173,10 +180,7 @@ def view_operation(view: Any, method: str, choose: Mapping[str, Any]) -> Operati
     if method not in METHODS or not hasattr(view_class, method):
         raise ConfigurationError(f"{view_class.__qualname__} has no method {method!r}")
 
-    def is_view(callback: Any) -> bool:
-        return callback is view or getattr(callback, "cls", None) is view_class
-
-    route = _only(view_class.__qualname__, routes_of(is_view), choose)
+    route = _only(view_class.__qualname__, routes_of(view_class), choose)
     return Operation(view_class, method, method, route)
 
 

@@ -28,7 +28,7 @@ from rest_framework.request import Request
 from django_mcp.components.declaration import ViewPermission
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.errors import ToolError
-from django_mcp.rest import credentials, requests
+from django_mcp.rest.calls import credentials, requests
 
 
 class ComponentView:

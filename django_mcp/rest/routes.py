@@ -5,9 +5,9 @@ A call resolves its path as Django does, and must arrive at the view that was de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 from urllib.parse import unquote
 
@@ -88,13 +88,20 @@ class Route:
         return (path, match) if match.func is self.callback and is_same else None
 
 
-def routes_of(is_view: Callable[[Any], bool]) -> Iterator[Route]:
-    """Yield the routes of the site whose callback ``is_view``, in the order of the URLconf."""
-    for includes, pattern in _walk(get_resolver().url_patterns, ()):
-        if is_view(pattern.callback):
-            route = Route(includes, pattern)
-            if route.is_by_name and FORMAT not in route.names:
-                yield route
+def routes_of(view_class: Any) -> Iterator[Route]:
+    """Yield the routes of the site whose callback is a view of this class, in their order."""
+    for route in _routes_by_class(get_resolver()).get(view_class, ()):
+        if route.is_by_name and FORMAT not in route.names:
+            yield route
+
+
+@lru_cache(maxsize=1)
+def _routes_by_class(resolver: URLResolver) -> Mapping[Any, Sequence[Route]]:
+    routes: dict[Any, list[Route]] = {}
+    for includes, pattern in _walk(resolver.url_patterns, ()):
+        view_class = getattr(pattern.callback, "cls", None)
+        routes.setdefault(view_class, []).append(Route(includes, pattern))
+    return routes
 
 
 def argument_schema(converter: Any) -> dict[str, Any]:

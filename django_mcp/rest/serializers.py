@@ -6,6 +6,7 @@ Used where drf-spectacular does not describe the view. Nothing here reads the da
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from rest_framework import fields, relations, serializers
@@ -25,6 +26,42 @@ def input_schema(serializer: Any) -> Schema:
     return build(serializer)
 
 
+@lru_cache(maxsize=2000)
+def shared(kind: Any) -> Any:
+    """Return a serializer without a context, which stands for others of its class.
+
+    Its fields are made once for all actions of all views; ``shared.cache_clear`` drops them.
+    """
+    return kind()
+
+
+OVERRIDABLE = frozenset(dir(serializers.ModelSerializer)) - {
+    *("Meta", "_declared_fields", "__module__", "__doc__", "__dict__", "__annotations__"),
+    *("validate", "create", "update", "save", "to_internal_value", "to_representation"),
+}
+"""What decides about the fields of a serializer, and can depend on its context."""
+
+
+@lru_cache(maxsize=2000)
+def has_constant_fields(kind: Any) -> bool:
+    """Whether all serializers of a class have the same fields, whoever asks and for which action.
+
+    The fields of REST framework itself do; code of the site may read the request.
+    """
+    own = [base for base in kind.__mro__ if not base.__module__.startswith("rest_framework.")]
+    if any(OVERRIDABLE & vars(base).keys() for base in own if base is not object):
+        return False
+    declared = [getattr(field, "child", field) for field in _declared(kind)]
+    nested: set[Any] = {
+        type(field) for field in declared if isinstance(field, serializers.BaseSerializer)
+    }
+    return all(has_constant_fields(each) for each in nested - {kind})
+
+
+def _declared(kind: Any) -> list[Any]:
+    return list(getattr(kind, "_declared_fields", {}).values())
+
+
 def member_schema(field: Any) -> Schema:
     """Return the schema of a field of a serializer, with its title, help text and default."""
     schema = input_schema(field)
@@ -38,6 +75,11 @@ def member_schema(field: Any) -> Schema:
         "default": _default(field),
     }
     return {key: value for key, value in members.items() if value not in (None, "")}
+
+
+def accepts_files(field: Any) -> bool:
+    """Whether the value of a field is a file, or a list of files."""
+    return isinstance(getattr(field, "child", field), fields.FileField)
 
 
 def is_accepted(field: Any) -> bool:

@@ -13,6 +13,7 @@ from weakref import ProxyType, proxy
 
 from django.db import DatabaseError
 from django.urls import URLPattern, URLResolver
+from rest_framework.serializers import BaseSerializer, ListSerializer
 from rest_framework.settings import api_settings
 
 from django_mcp.rest.openapi import definitions, to_json_schema
@@ -153,6 +154,9 @@ def _marking_generator(operations: Sequence[Operation]) -> Any:
             self.schemas_storage.append(schema)
             number = numbers.get((id(callback), method.lower()))
             schema.get_operation = partial(_marked, schema.get_operation, number)
+            schema.get_response_serializers = partial(
+                _without_body, schema.get_response_serializers
+            )
             return view
 
     patterns = {id(operation.route.pattern): _pattern(operation) for operation in operations}
@@ -175,6 +179,16 @@ def _marked(get_operation: Any, number: int | None, *arguments: Any) -> Any:
         return None  # Another method of the URL, which is no tool.
     described = get_operation(*arguments)
     return {**described, MARK: number} if described else None
+
+
+def _without_body(get_response_serializers: Any) -> Any:
+    """Describe no body of a response: no tool uses it, and it takes as long as a request's."""
+    from drf_spectacular.utils import OpenApiResponse
+
+    declared = get_response_serializers()
+    # What the author declares also says whether the view lists objects.
+    is_one = isinstance(declared, BaseSerializer) and not isinstance(declared, ListSerializer)
+    return OpenApiResponse() if is_one else declared
 
 
 def is_described(operation: Operation) -> bool:

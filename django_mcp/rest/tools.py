@@ -28,9 +28,10 @@ from django_mcp.components.tool import ToolComponent, tool_component
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.errors import ToolError
 from django_mcp.rest import arguments as readers
-from django_mcp.rest import credentials, form_data, outputs, parameters, requests, responses
+from django_mcp.rest import outputs, parameters
 from django_mcp.rest.arguments import Arguments
-from django_mcp.rest.credentials import Credentials, FindAuth
+from django_mcp.rest.calls import credentials, form_data, requests, responses
+from django_mcp.rest.calls.credentials import Credentials, FindAuth
 from django_mcp.rest.operations import Operation, base_name, is_viewset
 from django_mcp.rest.spectacular import Described
 

@@ -223,6 +223,15 @@ class ComponentCollection:
         """All components, without building those that are deferred."""
         return (item for components in self._all.values() for item in components.in_order().listed)
 
+    @property
+    def has_deferred(self) -> bool:
+        """Whether components are built when they are first read."""
+        return bool(self._deferred)
+
+    def is_empty(self) -> bool:
+        """Return whether there are no components, without building those that are deferred."""
+        return not self._deferred and not any(self.registered())
+
     def all(self) -> Iterator[Component]:
         kinds = self._kinds.values()
         return (item for components in kinds for item in components.in_order().listed)

@@ -23,7 +23,8 @@ from django_mcp import Frame, Server, checks, registry
 from django_mcp.auth.base import Principal
 from django_mcp.auth.rest_framework import RESTFrameworkAuthentication, RESTFrameworkPrincipal
 from django_mcp.protocol.errors import ToolError
-from django_mcp.rest import credentials, rest_tool
+from django_mcp.rest import rest_tool
+from django_mcp.rest.calls import credentials
 from django_mcp.testing import Client, SyncClient
 from tests.installed_apps import installed
 from tests.memory_stores import Configure, configure

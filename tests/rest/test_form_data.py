@@ -17,7 +17,8 @@ from rest_framework.response import Response
 from django_mcp import Frame, Server
 from django_mcp.forms import files
 from django_mcp.protocol.errors import ToolError
-from django_mcp.rest import availability, form_data, requests, rest_tool
+from django_mcp.rest import availability, rest_tool
+from django_mcp.rest.calls import form_data, requests
 from django_mcp.testing import SyncClient
 from tests.rest import api, urls
 from tests.rows import rows

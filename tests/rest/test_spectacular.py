@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.core.checks import run_checks
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.test import override_settings
 from drf_spectacular.generators import SchemaGenerator
@@ -15,7 +16,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.parsers import JSONParser
 
-from django_mcp import Server
+from django_mcp import Server, checks, registry
 from django_mcp.rest import availability, rest_tool, rest_tools, spectacular
 from tests.rest import api
 from tests.rest.conftest import Call, Users
@@ -228,6 +229,23 @@ def test_all_views_are_described_by_one_generation(
 
     assert tool(server, "owners_post")
     assert len(generations) == 1
+
+
+def test_checks_name_views_without_generating_a_schema(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def get_schema(*args: Any, **kwargs: Any) -> Any:
+        raise AssertionError("A schema is generated")
+
+    rest_tools(DescribedTickets, ALL, server=server)
+    rest_tools(api.Things, server=server)
+    with monkeypatch.context() as patch:
+        patch.setattr(registry, "_servers", {"api": server})
+        patch.setattr(SchemaGenerator, "get_schema", get_schema)
+        messages = [each.msg for each in run_checks(tags=[checks.TAG])]
+
+    assert [each for each in messages if "Things.list has no URL" in each]
+    assert server.components.has_deferred
 
 
 def test_view_that_cannot_be_described_takes_no_other_along(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import CodeType
 from typing import Any
 
@@ -20,7 +20,7 @@ from django_mcp.auth.rest_framework import SCHEME, RESTFrameworkPrincipal
 from django_mcp.components.base import ConfigurationError
 from django_mcp.forms.messages import tool_error
 from django_mcp.frame.frame import Frame
-from django_mcp.rest import responses
+from django_mcp.rest.calls import responses
 from django_mcp.rest.operations import Operation
 
 FindAuth = Callable[[Frame], Any]
@@ -143,13 +143,24 @@ def _guards(view: Any) -> Iterator[tuple[str, _Code]]:
     yield from _codes([*permissions, *backends])
     kind = type(view)
     for name in OF_VIEWS:
-        yield f"{kind.__qualname__}.{name}", _Code([inspect.unwrap(getattr(kind, name))])
+        yield f"{kind.__qualname__}.{name}", _code_of_method(inspect.unwrap(getattr(kind, name)))
 
 
 def _codes(guards: Iterable[Any]) -> Iterator[tuple[str, _Code]]:
     for guard in _operands(guards):
-        kind = type(guard)
-        yield kind.__qualname__, _Code(_functions(kind))
+        kind: Any = type(guard)
+        yield kind.__qualname__, _code_of(kind)
+
+
+@lru_cache(maxsize=500)
+def _code_of(kind: Any) -> _Code:
+    """Return the code of a class, which many views of a large site have in common."""
+    return _Code(_functions(kind))
+
+
+@lru_cache(maxsize=500)
+def _code_of_method(function: Any) -> _Code:
+    return _Code([function])
 
 
 def _operands(permissions: Iterable[Any]) -> Iterator[Any]:

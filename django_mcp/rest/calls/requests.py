@@ -19,7 +19,7 @@ from django.urls import ResolverMatch
 from django_mcp import conf
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.transport import HttpTransport
-from django_mcp.rest.form_data import FormData
+from django_mcp.rest.calls.form_data import FormData
 from django_mcp.rest.operations import force_user
 
 JSON = "application/json"

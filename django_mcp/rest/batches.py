@@ -1,0 +1,159 @@
+"""The declared operations of a server: described and built together, when they are first read."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from django.db import DatabaseError, connections
+from django.urls import get_resolver
+
+from django_mcp.components.base import Component, ConfigurationError
+from django_mcp.concurrency.loops import running_loop
+from django_mcp.rest import availability
+from django_mcp.rest.calls import credentials
+from django_mcp.rest.operations import Operation
+from django_mcp.rest.serializers import shared
+from django_mcp.rest.spectacular import Descriptions
+from django_mcp.rest.tools import Choices, component_of
+from django_mcp.server.server import Server
+
+OWN_OPTIONS = ("serializer", "query")
+"""What ``options`` of an action has beside the options of its tool."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """One operation, as its author declares it."""
+
+    view_class: Any
+    name: str
+    """Of its method."""
+    find: Callable[[], Operation]
+    """Returns it; raises ConfigurationError if there is no such operation."""
+    options: Mapping[str, Any]
+    """Of its tool, and OWN_OPTIONS."""
+    choices: Mapping[str, Any]
+    """How it is called."""
+
+    @property
+    def view_name(self) -> str:
+        return str(self.view_class.__qualname__)
+
+    @property
+    def where(self) -> str:
+        return f"{self.view_class.__module__}.{self.view_name}.{self.name}"
+
+
+_open_batches: WeakKeyDictionary[Server, list[Declared]] = WeakKeyDictionary()
+"""The operations that are not built yet."""
+
+
+def defer(server: Server, declared: Iterable[Declared]) -> None:
+    """Add operations to those that are built when the components of ``server`` are first read."""
+    batch = _open_batches.get(server)
+    if batch is None:
+        batch = _open_batches[server] = []
+        build = partial(_build, server, batch)
+        server.components.defer(lambda: _outside_event_loop(build))
+    batch.extend(declared)
+
+
+def examine(server: Server) -> None:
+    """Record what is known of the operations before they are built: without any schema."""
+    for declared, operation in _operations(server, _open_batches.get(server, ())):
+        with _recorded(server, declared):
+            view = operation.view()
+            of_caller = credentials.of_operation(operation, view, declared.choices["auth"])
+            availability.record_tool(server, declared.where, of_caller)
+
+
+def _build(server: Server, batch: list[Declared]) -> list[Component]:
+    """Return the tools of a batch; may be called again after it raised."""
+    _open_batches.pop(server, None)
+    with _without_collection():
+        try:
+            return _components(server, batch)
+        finally:
+            shared.cache_clear()
+
+
+def _components(server: Server, batch: list[Declared]) -> list[Component]:
+    operations = _operations(server, batch)
+    descriptions = Descriptions(operation for _, operation in operations)
+    components: list[Component] = []
+    for declared, operation in operations:
+        with _recorded(server, declared):
+            described = descriptions.of(operation)
+            own = {name: it for name, it in declared.options.items() if name in OWN_OPTIONS}
+            of_tool = {name: it for name, it in declared.options.items() if name not in own}
+            choices = Choices(**declared.choices, **own)
+            component, of_caller = component_of(operation, described, choices, of_tool)
+            availability.record_tool(server, declared.where, of_caller)
+            components.append(component)
+    availability.log_rejections(server)
+    return components
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Collect no garbage meanwhile: most that is made is kept, and 765 tools take 27 % longer."""
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
+
+
+def _operations(server: Server, batch: Iterable[Declared]) -> list[tuple[Declared, Operation]]:
+    """Return the operations that the site serves; others are recorded."""
+    # A broken URLconf is an error of the site, and not of one view.
+    _ = get_resolver().url_patterns
+    operations: list[tuple[Declared, Operation]] = []
+    for declared in batch:
+        with _recorded(server, declared):
+            operations.append((declared, declared.find()))
+    return operations
+
+
+@contextmanager
+def _recorded(server: Server, declared: Declared) -> Iterator[None]:
+    """Record why an operation is no tool instead of raising it.
+
+    Most of what runs here is code of the site, which may raise anything for a view that is made
+    without a request. One such view must not take the tools of all others with it.
+    """
+    try:
+        yield
+    except DatabaseError:
+        raise  # Tables may not exist yet: the tools are built later.
+    except ConfigurationError as error:
+        is_named = declared.view_name in str(error)
+        reason = str(error) if is_named else f"{declared.where}: {error}"
+        availability.record_missing(server, declared.where, reason)
+    except Exception as error:
+        reason = f"{declared.where}: {type(error).__name__}: {error}"
+        availability.record_missing(server, declared.where, reason)
+
+
+def _outside_event_loop(build: Callable[[], list[Component]]) -> list[Component]:
+    """Return the components of ``build``, which calls code of views that may read the database."""
+    if running_loop() is None:
+        return build()
+
+    def build_and_close() -> list[Component]:
+        try:
+            return build()
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(build_and_close).result()
