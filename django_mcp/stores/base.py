@@ -59,7 +59,11 @@ Clock = Callable[[], float]
 """Seconds since 1970. All workers that share a store must have the same time."""
 
 Check = Callable[[Session], object]
-"""Raises an error for a session that its caller may not use."""
+"""Raises an error for a session that its caller may not use.
+
+It is called with the session before the change, perhaps several times and on any thread. The store
+raises its error, and changes nothing.
+"""
 
 ABANDONED_AFTER = 24 * 60 * 60.0
 """Seconds without events after which an open stream is abandoned, unless the store is told
@@ -205,7 +209,9 @@ class SessionStore(ABC):
         """The session, which counts as used now, or None when it is not found."""
 
     @abstractmethod
-    async def update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
+    async def update(
+        self, session_id: str, changes: Sequence[Change], *, check: Check | None = None
+    ) -> Session | None:
         """Apply ``changes`` to the current session, atomically; None when it is not found.
 
         Concurrent updates are applied one after another; none is lost. The session counts as
@@ -219,28 +225,8 @@ class SessionStore(ABC):
         """Count the session as used now; an open stream does this to prevent expiry."""
 
     @abstractmethod
-    async def delete(self, session_id: str) -> bool:
+    async def delete(self, session_id: str, *, check: Check | None = None) -> bool:
         """Delete the session; False when it is not found."""
-
-    async def update_checked(
-        self, session_id: str, check: Check, changes: Sequence[Change]
-    ) -> Session | None:
-        """Like ``update`` of a session that ``check`` accepts; what it raises is raised here.
-
-        ``check`` may be called several times, on any thread. A store should override this with a
-        single operation.
-        """
-        if (session := await self.load(session_id)) is None:
-            return None
-        check(session)
-        return await self.update(session_id, changes)
-
-    async def delete_checked(self, session_id: str, check: Check) -> bool:
-        """Like ``delete`` of a session that ``check`` accepts, as in ``update_checked``."""
-        if (session := await self.load(session_id)) is None:
-            return False
-        check(session)
-        return await self.delete(session_id)
 
     @abstractmethod
     async def subscribers(self, server: str, uri: str) -> list[str]:

@@ -254,17 +254,8 @@ class CacheSessionStore(_InCache, SessionStore):
         return _Stored(name, update_count, slot, text, used_at, initialized, read_at)
 
     @on_thread
-    def update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
-        return self._update(session_id, changes)
-
-    @on_thread
-    def update_checked(
-        self, session_id: str, check: Check, changes: Sequence[Change]
-    ) -> Session | None:
-        return self._update(session_id, changes, check)
-
-    def _update(
-        self, session_id: str, changes: Sequence[Change], check: Check | None = None
+    def update(
+        self, session_id: str, changes: Sequence[Change], *, check: Check | None = None
     ) -> Session | None:
         name = address(session_id)
         deadline = time.monotonic() + write_timeout()
@@ -317,14 +308,7 @@ class CacheSessionStore(_InCache, SessionStore):
         return True
 
     @on_thread
-    def delete(self, session_id: str) -> bool:
-        return self._delete(session_id)
-
-    @on_thread
-    def delete_checked(self, session_id: str, check: Check) -> bool:
-        return self._delete(session_id, check)
-
-    def _delete(self, session_id: str, check: Check | None = None) -> bool:
+    def delete(self, session_id: str, *, check: Check | None = None) -> bool:
         def accept(stored: _Stored) -> None:
             if check is not None:
                 check(unpack(stored.text, session_id=session_id))

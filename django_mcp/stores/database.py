@@ -143,17 +143,8 @@ class DatabaseSessionStore(_InDatabase, SessionStore):
         return row
 
     @retried_on_thread
-    def update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
-        return self._update(session_id, changes)
-
-    @retried_on_thread
-    def update_checked(
-        self, session_id: str, check: Check, changes: Sequence[Change]
-    ) -> Session | None:
-        return self._update(session_id, changes, check)
-
-    def _update(
-        self, session_id: str, changes: Sequence[Change], check: Check | None = None
+    def update(
+        self, session_id: str, changes: Sequence[Change], *, check: Check | None = None
     ) -> Session | None:
         row = self._read(session_id)
         if row is None:
@@ -199,14 +190,7 @@ class DatabaseSessionStore(_InDatabase, SessionStore):
         rows.filter(stale).update(used_at=to_datetime(self.now()))
 
     @retried_on_thread
-    def delete(self, session_id: str) -> bool:
-        return self._delete(session_id)
-
-    @retried_on_thread
-    def delete_checked(self, session_id: str, check: Check) -> bool:
-        return self._delete(session_id, check)
-
-    def _delete(self, session_id: str, check: Check | None = None) -> bool:
+    def delete(self, session_id: str, *, check: Check | None = None) -> bool:
         row = self._read(session_id)
         if row is None:
             return False

@@ -68,16 +68,8 @@ class MemorySessionStore(SessionStore):
             entry = self._use(address(session_id))
             return None if entry is None else unpack(entry.text, session_id=session_id)
 
-    async def update(self, session_id: str, changes: Sequence[Change]) -> Session | None:
-        return self._update(session_id, changes)
-
-    async def update_checked(
-        self, session_id: str, check: Check, changes: Sequence[Change]
-    ) -> Session | None:
-        return self._update(session_id, changes, check)
-
-    def _update(
-        self, session_id: str, changes: Sequence[Change], check: Check | None = None
+    async def update(
+        self, session_id: str, changes: Sequence[Change], *, check: Check | None = None
     ) -> Session | None:
         with self._lock:
             if (entry := self._use(address(session_id))) is None:
@@ -107,9 +99,12 @@ class MemorySessionStore(SessionStore):
         with self._lock:
             self._use(address(session_id))
 
-    async def delete(self, session_id: str) -> bool:
+    async def delete(self, session_id: str, *, check: Check | None = None) -> bool:
         with self._lock:
             self._drop_expired()
+            entry = self._entries.get(address(session_id))
+            if entry is not None and check is not None:
+                check(unpack(entry.text, session_id=session_id))
             return self._drop(address(session_id))
 
     async def subscribers(self, server: str, uri: str) -> list[str]:

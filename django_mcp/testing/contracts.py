@@ -168,13 +168,13 @@ class SessionStoreContract(_StoreContract[SessionStore]):
 
         session = await created(store)
         with pytest.raises(PermissionError, match="not yours"):
-            await store.update_checked(session.id, reject, [put("a", 1)])
+            await store.update(session.id, [put("a", 1)], check=reject)
         with pytest.raises(PermissionError, match="not yours"):
-            await store.delete_checked(session.id, reject)
+            await store.delete(session.id, check=reject)
         assert await store.load(session.id) == session
-        updated = await store.update_checked(session.id, lambda _: None, [put("a", 1)])
+        updated = await store.update(session.id, [put("a", 1)], check=lambda _: None)
         assert updated == await store.load(session.id) == session._replace(assigns={"a": 1})
-        assert await store.delete_checked(session.id, lambda _: None) is True
+        assert await store.delete(session.id, check=lambda _: None) is True
 
     @pytest.mark.parametrize("ending", ["is unknown", "was deleted", "has expired"])
     async def test_session_that_is_not_there_is_not_found(

@@ -61,7 +61,7 @@ async def _commit(session_id: str, principal: str, changes: Sequence[Change]) ->
             raise _OtherPrincipal
 
     try:
-        return await stores.sessions().update_checked(session_id, check, changes)
+        return await stores.sessions().update(session_id, changes, check=check)
     except _OtherPrincipal:
         return None
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from django_mcp.stores.base import Check
 from django_mcp.stores.memory import MemoryEventStore, MemorySessionStore
 
 
@@ -18,9 +19,11 @@ class NotingSessionStore(MemorySessionStore):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options, now=lambda: time.time() + type(self).later)
 
-    async def update(self, session_id: str, changes: Sequence[Any]) -> Any:
+    async def update(
+        self, session_id: str, changes: Sequence[Any], *, check: Check | None = None
+    ) -> Any:
         type(self).updates += 1
-        return await super().update(session_id, changes)
+        return await super().update(session_id, changes, check=check)
 
 
 class NotingEventStore(MemoryEventStore):

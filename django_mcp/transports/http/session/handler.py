@@ -106,7 +106,7 @@ class SessionHttp(AuthenticatedRequest):
 
         changes = [session_engine.INITIALIZED]
         try:
-            session = await stores.sessions().update_checked(session_id, check, changes)
+            session = await stores.sessions().update(session_id, changes, check=check)
         except _IsAnonymous:
             await self._initialized(message, await self._session())
             return
@@ -224,7 +224,7 @@ class SessionHttp(AuthenticatedRequest):
                 raise _IsTaken
 
         try:
-            taken = await stores.sessions().update_checked(session.id, check, changes)
+            taken = await stores.sessions().update(session.id, changes, check=check)
         except _IsTaken:
             taken = await stores.sessions().load(session.id)
         except StoreFull as error:
@@ -282,7 +282,7 @@ class SessionHttp(AuthenticatedRequest):
             if not self._may_take_over(session):
                 self._check(session)
 
-        if not await stores.sessions().delete_checked(session_id, check):
+        if not await stores.sessions().delete(session_id, check=check):
             raise _not_found()
         await self._ended(address(session_id))
         await self._plain().respond(204, b"", ())
