@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 
@@ -22,7 +22,12 @@ NEWEST_SESSION = "2025-11-25"
 JSON = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 RECONNECT = 0.3
 """Seconds until a client whose connection broke connects again."""
-NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+NAMED = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+}
 _ids = count(1)
 
 
@@ -38,6 +43,13 @@ class Crossed(Exception):
     """An answer or a notification which belongs to somebody else."""
 
 
+class Caller(NamedTuple):
+    """A user of the site, and a token of theirs."""
+
+    name: str
+    token: str
+
+
 def request(method: str, params: Mapping[str, Any] | None = None, *, id: Any = None) -> Message:
     number = next(_ids) if id is None else id
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": dict(params or {})}
@@ -51,11 +63,18 @@ class Peer:
     """One client, with or without a session."""
 
     def __init__(
-        self, http: httpx.AsyncClient, url: str, version: str = STATELESS, **capabilities: Any
+        self,
+        http: httpx.AsyncClient,
+        url: str,
+        version: str = STATELESS,
+        caller: Caller | None = None,
+        **capabilities: Any,
     ) -> None:
+        """Without a ``caller``, it is anonymous."""
         self.http = http
         self.url = url
         self.version = version
+        self.caller = caller
         self.capabilities = capabilities
         self.session: str | None = None
         self.resumptions: list[str] = []
@@ -119,7 +138,7 @@ class Peer:
                 if (
                     found := await self._until_answer(response, message, requested, seen)
                 ) is not None:
-                    return result_of(found)
+                    return self.own_result(found)
         except httpx.TransportError:
             if not seen:
                 raise
@@ -136,7 +155,7 @@ class Peer:
                     check(response)
                     found = await self._until_answer(response, message, requested, seen)
                     if found is not None:
-                        return result_of(found)
+                        return self.own_result(found)
 
     @asynccontextmanager
     async def opened(self, message: Any) -> AsyncIterator[httpx.Response]:
@@ -160,7 +179,17 @@ class Peer:
         found = await self._until_answer(response, message, None, [])
         if found is None:
             raise Failed("stream ended")
-        return result_of(found)
+        return self.own_result(found)
+
+    def own_result(self, answer: Message) -> Message:
+        """The result, if the site made it for this caller; raises Failed, or Crossed."""
+        result = result_of(answer)
+        # A question has no name: middleware does not see it. Whoever answers compares its token.
+        if self.caller is None or result.get("resultType") == "input_required":
+            return result
+        if result.get("_meta", {}).get("user") != self.caller.name:
+            raise Crossed(f"{result} is received by {self.caller.name}")
+        return result
 
     async def _until_answer(
         self,
@@ -200,12 +229,17 @@ class Peer:
 
     def headers(self, message: Any) -> dict[str, str]:
         """What is sent along with a message."""
+        common = {**JSON, **self.authorization}
         if self.version != STATELESS:
-            return {**JSON, **({} if self.session is None else {"mcp-session-id": self.session})}
+            return {**common, **({} if self.session is None else {"mcp-session-id": self.session})}
         method = message["method"]
         name = message["params"].get(NAMED.get(method, ""))
         named = {} if name is None else {"mcp-name": name}
-        return {**JSON, "mcp-protocol-version": self.version, "mcp-method": method, **named}
+        return {**common, "mcp-protocol-version": self.version, "mcp-method": method, **named}
+
+    @property
+    def authorization(self) -> dict[str, str]:
+        return {} if self.caller is None else {"authorization": f"Bearer {self.caller.token}"}
 
 
 async def events(response: httpx.Response) -> AsyncIterator[sse.Event]:

@@ -24,7 +24,16 @@ from tests.benchmarks.faults.tally import Tally
 from tests.processes import ROOT
 from tests.services import pages
 from tests.services.instances import Instance, PostgreSQL, Redis, running
-from tests.services.workers import CACHE_STORES, cache_of, layer, manage, nginx_around, nginx_binary
+from tests.services.workers import (
+    CACHE_STORES,
+    cache_of,
+    create_people,
+    layer,
+    manage,
+    nginx_around,
+    nginx_binary,
+    started,
+)
 
 SETTLED = 2.0
 """Seconds of traffic before each restart, which the page advises, and after the last one."""
@@ -184,9 +193,16 @@ def is_ready(port: int) -> bool:
 class Site:
     """Workers and their proxy."""
 
-    def __init__(self, workers: Sequence[Worker], proxy: Proxy) -> None:
+    def __init__(
+        self, workers: Sequence[Worker], proxy: Proxy, environment: Mapping[str, str]
+    ) -> None:
         self.workers = workers
         self.proxy = proxy
+        self.people = create_people(environment)
+        self._environment = environment
+
+    def started(self) -> list[str]:
+        return started(self._environment)
 
     @property
     def logs(self) -> str:
@@ -214,7 +230,7 @@ def site(
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rolling-")))
         folder.chmod(0o755)
-        environment = environment_of(redis, postgresql)
+        environment = environment_of(redis, postgresql, folder)
         manage(environment, "migrate", "--verbosity", "0")
         listener = None
         if shares_socket:
@@ -228,10 +244,11 @@ def site(
         for worker in workers:
             worker.start()
         ports = [worker.port for worker in workers]
-        yield Site(workers, stack.enter_context(running(PROXIES[proxy](folders[0], ports))))
+        proxy_process = stack.enter_context(running(PROXIES[proxy](folders[0], ports)))
+        yield Site(workers, proxy_process, environment)
 
 
-def environment_of(redis: Redis, postgresql: PostgreSQL) -> Mapping[str, str]:
+def environment_of(redis: Redis, postgresql: PostgreSQL, folder: Path) -> Mapping[str, str]:
     given = {
         "database": postgresql.settings(postgresql.create_database()),
         "layer": layer(redis),
@@ -243,6 +260,7 @@ def environment_of(redis: Redis, postgresql: PostgreSQL) -> Mapping[str, str]:
         "DJANGO_SETTINGS_MODULE": "tests.services.site.settings",
         "PYTHONPATH": str(ROOT),
         "SERVICES_SITE": json.dumps(given),
+        "SERVICES_STARTED": str(folder / "started"),
     }
 
 
@@ -251,7 +269,7 @@ async def restart_all(site: Site, allowed: str | None = None) -> Tally:
 
     Requests may fail before, as ``allowed``.
     """
-    async with traffic.running(f"{site.proxy.url}/mcp", allowed) as running:
+    async with traffic.running(f"{site.proxy.url}/mcp", site, allowed) as running:
         for worker in site.workers:
             await asyncio.sleep(SETTLED)
             await asyncio.to_thread(worker.restart)

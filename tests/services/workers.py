@@ -19,6 +19,7 @@ import pytest
 
 from tests.processes import ROOT, answers
 from tests.services.instances import Instance, PostgreSQL, Redis, running
+from tests.services.peer import Caller
 
 SITE = "tests.services.site"
 
@@ -91,6 +92,36 @@ class Worker(Instance):
         return {"env": self._environment}
 
 
+class QueueWorker(Instance):
+    """A Celery worker, with two processes that run tasks."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        super().__init__(folder)
+        self._environment = environment
+        self._log_before = 0
+
+    @property
+    def url(self) -> str:
+        """It has none: its messages come from the broker."""
+        return ""
+
+    def begin(self) -> None:
+        if not self.is_running:
+            self._log_before = len(self.log) if (self.folder / "log").exists() else 0
+        super().begin()
+
+    def _command(self) -> list[str]:
+        worker = ["worker", "--queues", "jobs", "--concurrency", "2", "--loglevel", "info"]
+        name = ["--hostname", f"worker-{self.port}"]
+        return [sys.executable, "-m", "celery", "-A", SITE, *worker, *name]
+
+    def _answers(self) -> bool:
+        return " ready." in self.log[self._log_before :]
+
+    def _identity(self) -> dict[str, Any]:
+        return {"env": self._environment}
+
+
 class Nginx(Instance):
     """A balancer for workers. One that refuses a connection is tried again for the next request."""
 
@@ -118,11 +149,17 @@ class Cluster:
     """The workers, their balancer, and what they share."""
 
     workers: Sequence[Worker]
+    queue_workers: Sequence[QueueWorker]
     nginx: Nginx
     environment: Mapping[str, str]
     redis: Redis | None = None
     postgresql: PostgreSQL | None = None
     database: str = ""
+    people: Sequence[Caller] = ()
+
+    def started(self) -> list[str]:
+        """The tokens of all tasks and approved calls whose handler began, each time."""
+        return started(self.environment)
 
     @property
     def url(self) -> str:
@@ -146,12 +183,15 @@ def cluster(
     redis: Redis | None = None,
     postgresql: PostgreSQL | None = None,
     cache: bool = False,
+    queue_workers: int = 0,
     options: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Iterator[Cluster]:
     """Run workers with a new database: on ``postgresql``, or else SQLite in a file.
 
-    ``cache`` keeps sessions and events in ``redis``, which has the channel layer in any case;
+    ``cache`` keeps sessions and events in ``redis``, which has the channel layer in any case, and
+    the messages for ``queue_workers``. Without these, tasks run in the workers, and nobody has a
+    token.
     ``options`` are entries of ``DATABASES``, and ``settings`` of ``DJANGO_MCP``.
     """
     if nginx_binary() is None:
@@ -161,6 +201,7 @@ def cluster(
         name = "" if postgresql is None else postgresql.create_database()
         database = sqlite(folder) if postgresql is None else postgresql.settings(name)
         stores = {"STORES": CACHE_STORES} if cache else {}
+        broker = broker_of(redis) if queue_workers else {}
         environment = {
             **os.environ,
             "DJANGO_SETTINGS_MODULE": f"{SITE}.settings",
@@ -171,26 +212,31 @@ def cluster(
                     "layer": layer(redis),
                     "cache": cache_of(redis if cache else None),
                     "settings": {**stores, **settings},
+                    **broker,
                 }
             ),
+            "SERVICES_STARTED": str(folder / "started"),
         }
         manage(environment, "migrate", "--verbosity", "0")
-        folders = [Path(tempfile.mkdtemp(dir=folder)) for _ in range(number + 1)]
+        folders = [Path(tempfile.mkdtemp(dir=folder)) for _ in range(1 + number + queue_workers)]
         # They are started at once, since each takes seconds.
-        workers = [Worker(each, environment) for each in folders[1:]]
-        for worker in workers:
+        workers = [Worker(each, environment) for each in folders[1 : 1 + number]]
+        queue = [QueueWorker(each, environment) for each in folders[1 + number :]]
+        for worker in (*workers, *queue):
             stack.callback(worker.kill)
             worker.begin()
-        for worker in workers:
+        for worker in (*workers, *queue):
             worker.start()
         nginx = stack.enter_context(running(Nginx(folders[0], workers)))
         yield Cluster(
             workers=workers,
+            queue_workers=queue,
             nginx=nginx,
             environment=environment,
             redis=redis,
             postgresql=postgresql,
             database=name,
+            people=create_people(environment) if queue_workers else (),
         )
 
 
@@ -222,6 +268,11 @@ def cache_of(redis: Redis | None) -> dict[str, Any]:
     return {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": location}
 
 
+def broker_of(redis: Redis | None) -> dict[str, str]:
+    assert redis is not None
+    return {"broker": redis.url.replace("/0", "/2")}
+
+
 def sqlite(folder: Path) -> dict[str, Any]:
     """As the example site has it."""
     return {
@@ -248,6 +299,18 @@ def manage(environment: Mapping[str, str], *arguments: str) -> str:
     if done.returncode:
         raise RuntimeError(f"{' '.join(arguments)} failed:\n{done.stdout}")
     return done.stdout
+
+
+def create_people(environment: Mapping[str, str]) -> list[Caller]:
+    """The users of a new site; the last one may approve."""
+    tokens = json.loads(manage(environment, "people"))
+    return [Caller(name, token) for name, token in tokens.items()]
+
+
+def started(environment: Mapping[str, str]) -> list[str]:
+    """What ``run_once`` of the site has written."""
+    path = Path(environment["SERVICES_STARTED"])
+    return path.read_text().split() if path.exists() else []
 
 
 def nginx_binary() -> str | None:

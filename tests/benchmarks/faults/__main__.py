@@ -3,10 +3,11 @@
 scripts/faults faults [fault ...] [--seconds 60] [--store database ...]
 scripts/faults soak [--seconds 600] [--store database]
 
-It starts its own servers of Redis, PostgreSQL and nginx, and three workers. ``faults`` prints the
-table of docs/reference/reliability.md (``--write`` puts it there), and fails if anything is lost,
-crossed or hung, if a request waits for longer than it may, or fails after a fault. ``soak`` fails
-if what is used at the end is more than what was used after a fifth of the time.
+It starts its own servers of Redis, PostgreSQL and nginx, three workers, and two queue workers of
+Celery. ``faults`` prints the table of docs/reference/reliability.md (``--write`` puts it there),
+and fails if anything is lost, crossed, hung or started twice, if a request waits for longer than it
+may, or fails after a fault. ``soak`` fails if what is used at the end is more than what was used
+after a fifth of the time.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tests.processes import ROOT
 from tests.services.instances import postgresql_server, redis_server
 from tests.services.workers import Cluster, cluster, settings_of
 
+QUEUE_WORKERS = 2
 BURST = "burst of changes"
 PAGE = ROOT / "docs" / "reference" / "reliability.md"
 BEGIN, END = "<!-- measured -->", "<!-- end of the measurements -->"
@@ -40,7 +42,7 @@ def main() -> None:
             described = settings_of(store, redis, postgresql)
             if given.what == "soak":
                 described |= soak.settings(given.seconds)
-            with cluster(**described) as site:
+            with cluster(queue_workers=QUEUE_WORKERS, **described) as site:
                 problems += PLAY[given.what](site, store, given, rows)
     if rows:
         print(table(rows), flush=True)
@@ -82,7 +84,7 @@ def _tallies(
 ) -> Iterator[tuple[str, Tally, list[str]]]:
     for fault in kinds.FAULTS[store]:
         if not given.faults or fault.name in given.faults:
-            seconds = given.seconds if fault.do is kinds.kill_workers else given.seconds / 2
+            seconds = given.seconds if fault in kinds.KILLS else given.seconds / 2
             tally = asyncio.run(kinds.play(fault, site, store, seconds))
             yield fault.name, tally, [*tally.problems(), *fault.exceeded(tally, seconds)]
     if store != "sqlite" and (not given.faults or BURST in given.faults):

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import cycle
 
 import httpx
 
@@ -95,14 +96,15 @@ async def play(cluster: Cluster, sessions: int) -> Tally:
         AsyncExitStack() as stack,
     ):
         versions = [NEWEST_SESSION] * sessions + [STATELESS] * LISTEN_STREAMS
-        peers = (Peer(http, cluster.url, version) for version in versions)
+        callers = cycle(cluster.people)
+        peers = (Peer(http, cluster.url, version, next(callers)) for version in versions)
         opening = asyncio.Semaphore(OPENED_AT_ONCE)
         listening = [Listening(peer, uris, tally, opening) for peer in peers]
         tasks = [asyncio.create_task(each.run()) for each in listening]
         stack.callback(lambda: [task.cancel() for task in tasks])
         await _all_opened(listening, tasks)
         began = time.monotonic()
-        notifier = Peer(http, cluster.url)
+        notifier = Peer(http, cluster.url, caller=cluster.people[0])
         await asyncio.gather(*(_notify_change(notifier, uri, tally) for uri in uris))
         await asyncio.gather(*(_reached(each, began) for each in listening))
     return tally

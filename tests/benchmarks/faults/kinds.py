@@ -9,12 +9,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.benchmarks.faults import traffic
-from tests.benchmarks.faults.tally import ANNOUNCED, Tally
+from tests.benchmarks.faults import actor, traffic
+from tests.benchmarks.faults.tally import ANNOUNCED, WORK, Tally
 from tests.services.instances import Instance
-from tests.services.workers import Cluster, Worker
+from tests.services.workers import Cluster
 
 BETWEEN_KILLS = 2.0
+BETWEEN_RESTARTS = 10.0
 SETTLED = 2.5
 """Seconds after a fault from which nothing may fail any more: services that failed are tried again
 every two seconds."""
@@ -49,7 +50,9 @@ class Fault:
     def exceeded(self, tally: Tally, seconds: float) -> list[str]:
         """The kinds of requests that waited for longer than they may."""
         others = seconds + CAUGHT_UP + NOTIFIED + SLACK
-        limits = dict.fromkeys((*ANNOUNCED, traffic.Saving.kind), others)
+        waiting = (*ANNOUNCED, traffic.Saving.kind, traffic.HttpSse.kind)
+        limits = dict.fromkeys(waiting, others)
+        limits |= dict.fromkeys(WORK, others + actor.WORK)
         bound = self.wait(seconds) + SLACK
         return [
             f"{kind}: {waited:.1f} s, at most {limits.get(kind, bound):.1f} s"
@@ -61,11 +64,12 @@ class Fault:
 async def play(fault: Fault, cluster: Cluster, store: str, seconds: float) -> Tally:
     """Let the fault happen to the cluster, and return what became of the requests."""
     # Whoever hears of a change hears of it when the fault is over.
-    limit = max(traffic.LIMIT, seconds + CAUGHT_UP + SLACK + 2 * traffic.AGAIN)
+    limit = max(actor.LIMIT, seconds + CAUGHT_UP + SLACK + 2 * traffic.AGAIN)
     forgets = fault.empties and store == "cache"
     silences = fault.service == EVENTS[store]
-    described: dict[str, Any] = {"forgets": forgets, "silences": silences, "limit": limit}
-    async with traffic.running(cluster.url, **described) as running:
+    drops = fault.service == "redis"
+    described: dict[str, Any] = {"forgets": forgets, "silences": silences, "drops": drops}
+    async with traffic.running(cluster.url, cluster, limit=limit, **described) as running:
         await fault.do(cluster, seconds)
         await asyncio.to_thread(_all_answer, cluster)
         await asyncio.sleep(SETTLED)
@@ -79,7 +83,7 @@ EVENTS = {"database": "postgresql", "cache": "redis", "sqlite": ""}
 
 
 def _all_answer(cluster: Cluster) -> None:
-    for instance in (*cluster.workers, cluster.redis, cluster.postgresql):
+    for instance in (*cluster.workers, *cluster.queue_workers, cluster.redis, cluster.postgresql):
         if instance is not None:
             instance.start()
 
@@ -88,11 +92,19 @@ def _all_answer(cluster: Cluster) -> None:
 
 
 async def kill_workers(cluster: Cluster, seconds: float) -> None:
+    await _kill_some(cluster.workers, seconds)
+
+
+async def kill_queue_workers(cluster: Cluster, seconds: float) -> None:
+    await _kill_some(cluster.queue_workers, seconds)
+
+
+async def _kill_some(instances: Sequence[Instance], seconds: float) -> None:
     """Kill one at random every two seconds; start it again at once."""
     ends = time.monotonic() + seconds
-    starting: dict[Worker, asyncio.Task[None]] = {}
+    starting: dict[Instance, asyncio.Task[None]] = {}
     while time.monotonic() < ends:
-        there = [each for each in cluster.workers if each not in starting or starting[each].done()]
+        there = [each for each in instances if each not in starting or starting[each].done()]
         # A machine that is too busy to start them in time shall not be left without any.
         if len(there) > 1:
             worker = random.choice(there)
@@ -103,8 +115,14 @@ async def kill_workers(cluster: Cluster, seconds: float) -> None:
 
 
 def restarted(service: str) -> Work:
+    """Once, and again as often as there is time."""
+
     async def restart(cluster: Cluster, seconds: float) -> None:
+        ends = time.monotonic() + seconds
         await asyncio.to_thread(_service(cluster, service).restart)
+        while time.monotonic() + BETWEEN_RESTARTS < ends:
+            await asyncio.sleep(BETWEEN_RESTARTS)
+            await asyncio.to_thread(_service(cluster, service).restart)
 
     return restart
 
@@ -157,7 +175,10 @@ def until_notified(seconds: float) -> float:
     return NOTIFIED
 
 
-KILLS = Fault(name="workers killed", do=kill_workers, wait=until_notified)
+KILLS = (
+    Fault(name="workers killed", do=kill_workers, wait=until_notified),
+    Fault(name="queue workers killed", do=kill_queue_workers, wait=at_once),
+)
 REDIS = (
     Fault(
         name="Redis restarted", service="redis", do=restarted("redis"), wait=at_once, empties=True
@@ -190,8 +211,8 @@ POSTGRESQL = (
     ),
 )
 FAULTS: Mapping[str, Sequence[Fault]] = {
-    "database": (KILLS, *REDIS, *POSTGRESQL),
-    "cache": (KILLS, *REDIS),
-    "sqlite": (KILLS,),
+    "database": (*KILLS, *REDIS, *POSTGRESQL),
+    "cache": (*KILLS, *REDIS),
+    "sqlite": KILLS,
 }
 """By the store of sessions and events. The channel layer is always in Redis."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from tests.benchmarks.faults import traffic
+from tests.benchmarks.faults import actor, traffic
 from tests.services.peer import Peer, text_of
 from tests.services.workers import Cluster
 
@@ -54,7 +54,7 @@ def settings(seconds: float) -> dict[str, Any]:
 
 async def play(cluster: Cluster, seconds: float) -> list[str]:
     """Let traffic go on, and return what has grown."""
-    async with traffic.running(cluster.url) as running:
+    async with traffic.running(cluster.url, cluster) as running:
         await asyncio.sleep(seconds * EARLY)
         early = await read(cluster, seconds)
         print(f"after {seconds * EARLY:.0f} s: {early}", flush=True)
@@ -88,7 +88,7 @@ async def read(cluster: Cluster, seconds: float) -> Reading:
 
 async def _of_workers(cluster: Cluster) -> Reading:
     reading: Reading = {}
-    async with httpx.AsyncClient(timeout=traffic.LIMIT, trust_env=False) as http:
+    async with httpx.AsyncClient(timeout=actor.LIMIT, trust_env=False) as http:
         for number, worker in enumerate(cluster.workers):
             used = json.loads(text_of(await Peer(http, f"{worker.url}/mcp").call("usage")))
             names = ("memory", "threads", "descriptors", "tasks")

@@ -14,10 +14,12 @@ COLUMNS = (
     "failures by kind",
     "longest wait",
     "longest wait for an announcement",
+    "longest wait for a task",
     "failed after the fault",
     "lost",
     "crossed",
     "hung",
+    "started twice",
 )
 
 
@@ -27,7 +29,7 @@ GONE = "404 (session)"
 
 @dataclass(slots=True)
 class Tally:
-    """The counts of one run. ``lost``, ``crossed`` and ``hung`` say what happened, and when."""
+    """The counts of one run. ``lost``, ``crossed``, ``hung`` and ``twice`` say what and when."""
 
     began: float = field(default_factory=time.monotonic)
     ended: float | None = None
@@ -39,6 +41,8 @@ class Tally:
     lost: list[str] = field(default_factory=list)
     crossed: list[str] = field(default_factory=list)
     hung: list[str] = field(default_factory=list)
+    twice: list[str] = field(default_factory=list)
+    """The tasks and approved calls whose handler began more than once, for whatever reason."""
 
     def note(self, kind: str, began: float, failure: str | None, expected: float = 0.0) -> None:
         """Count one request, which took ``expected`` seconds by itself."""
@@ -62,6 +66,9 @@ class Tally:
     def note_hung(self, what: str) -> None:
         self.hung.append(self.at(what))
 
+    def note_twice(self, what: str) -> None:
+        self.twice.append(self.at(what))
+
     def at(self, what: str) -> str:
         """With the time of the run."""
         since = "" if self.ended is None else f", {time.monotonic() - self.ended:.1f} s after"
@@ -70,7 +77,7 @@ class Tally:
     def problems(self) -> list[str]:
         """What must not be, whatever the fault."""
         names = {"after": "failed after the fault", "lost": "lost", "crossed": "crossed"}
-        names["hung"] = "hung"
+        names |= {"hung": "hung", "twice": "started twice"}
         return [f"{word}: {each}" for name, word in names.items() for each in getattr(self, name)]
 
     def longest_but(self, *kinds: str) -> float:
@@ -93,22 +100,29 @@ class Tally:
         lines += [
             f"  {kind}: {failure}: {count}" for (kind, failure), count in self.failures.items()
         ]
-        for name in ("after", "lost", "crossed", "hung"):
+        for name in ("after", "lost", "crossed", "hung", "twice"):
             found: list[str] = getattr(self, name)
             lines += [f"  {name} {len(found)}:", *(f"    {each}" for each in found[:12])]
         return "\n".join(lines)
 
 
 ANNOUNCED = ("announcement", "announcement to a listen stream")
+"""Kinds whose wait ends when the client has heard of a change."""
+LOOKS = "look at a task"
+"""The request for a task, or for the status of an approval, which waits for its run."""
+WORK = ("task", "approved task", "approved call", LOOKS)
+"""Kinds whose wait ends when a queue worker has done the work, and their client has learned it."""
 QUERY = "call with a query"
 """Of a site that has set no time limit: it waits for a database that hangs."""
-"""Kinds whose wait ends when the client has heard of a change."""
 
 
 def row(fault: str, tally: Tally) -> list[str]:
     """The cells of a fault."""
     reached = max(tally.longest[kind] for kind in ANNOUNCED)
-    others = (*ANNOUNCED, QUERY) if fault.startswith("PostgreSQL hangs") else ANNOUNCED
+    worked = max(tally.longest[kind] for kind in WORK)
+    others = [*ANNOUNCED, *WORK]
+    if fault.startswith("PostgreSQL hangs"):
+        others.append(QUERY)
     return [
         fault,
         f"{sum(tally.requests.values()):,}",
@@ -116,7 +130,9 @@ def row(fault: str, tally: Tally) -> list[str]:
         tally.by_failure() or "none",
         f"{tally.longest_but(*others):.1f} s",
         f"{reached:.1f} s",
-        *(str(len(each)) for each in (tally.after, tally.lost, tally.crossed, tally.hung)),
+        f"{worked:.1f} s",
+        *(str(len(each)) for each in (tally.after, tally.lost, tally.crossed)),
+        *(str(len(each)) for each in (tally.hung, tally.twice)),
     ]
 
 

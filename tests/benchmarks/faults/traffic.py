@@ -1,8 +1,7 @@
 """Traffic of every kind, which goes on while a fault lasts, and notes what becomes of it.
 
-An actor repeats one kind of request. Each request carries a token that nobody else has, so that an
-answer which reached another caller is noticed. What is lost is noticed by what was acknowledged:
-rows, values in a session, and announced changes.
+An actor repeats one kind of request. What is lost is noticed by what was acknowledged: rows, values
+in a session, announced changes, tasks and approved calls.
 """
 
 from __future__ import annotations
@@ -10,39 +9,33 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import secrets
 import time
-from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, suppress
-from itertools import count
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
 import httpx
 
-from tests.benchmarks.faults.tally import GONE, QUERY, Tally
+from tests.benchmarks.faults.actor import Actor, Site, Traffic, check_token
+from tests.benchmarks.faults.tally import QUERY
+from tests.benchmarks.faults.work import ApprovedCall, ApprovedTask, Task
 from tests.services.peer import (
-    NEWEST_SESSION,
     RECONNECT,
     STATELESS,
     Crossed,
     Failed,
     Message,
-    Peer,
     SessionGone,
     check,
     events,
     notification,
     owned,
     request,
-    result_of,
     succeeded,
     text_of,
 )
 
 OLDEST = "2024-11-05"
-LIMIT = 30.0
-"""Seconds after which a request hangs: longer than any time limit of the settings."""
 AGAIN = 5.0
 """Seconds for a second announcement, after one that was not heard."""
 UNLESS_CANCELLED = 10.0
@@ -51,138 +44,9 @@ KEPT = 50
 """Values in a session, which is then deleted."""
 UNREAD = 4_000_000
 """Bytes of an answer that a client does not read."""
-PAUSE = 0.2
-"""Seconds between two requests of an actor, on the average."""
+UNANSWERED = 10.0
+"""Seconds after which a client of HTTP+SSE gives up, where its message may be lost."""
 START = 60.0
-
-
-class Traffic:
-    """All actors, and what they have noted."""
-
-    def __init__(
-        self,
-        http: httpx.AsyncClient,
-        url: str,
-        *,
-        forgets: bool = False,
-        silences: bool = False,
-        limit: float = LIMIT,
-    ) -> None:
-        self.http = http
-        self.url = url
-        self.forgets = forgets
-        """Whether a fault may delete sessions, whose clients then initialize again."""
-        self.silences = silences
-        """Whether the event store fails: what is announced meanwhile need not be heard."""
-        self.limit = limit
-        self.tally = Tally()
-        self.saved: set[str] = set()
-        """The rows that were acknowledged."""
-        self.is_over = asyncio.Event()
-        run = secrets.token_hex(4)
-        self._tokens = (f"{run}-{number}" for number in count(1))
-
-    def token(self) -> str:
-        return next(self._tokens)
-
-    def peer(self, version: str = STATELESS, **capabilities: Any) -> Peer:
-        return Peer(self.http, self.url, version, **capabilities)
-
-    async def measure(
-        self,
-        kind: str,
-        work: Callable[[], Awaitable[Any]],
-        expected: float = 0.0,
-        peer: Peer | None = None,
-    ) -> bool:
-        """Do one request, and note what becomes of it; whether it succeeded."""
-        began, failure = time.monotonic(), None
-        try:
-            async with asyncio.timeout(self.limit):
-                await work()
-        except TimeoutError:
-            failure = "hung"
-            resumed = peer and peer.resumptions[-4:]
-            self.tally.note_hung(f"{kind} after {self.limit:g} s, resumed: {resumed}")
-        except Crossed as error:
-            failure = "crossed"
-            self.tally.note_crossed(f"{kind}: {error}")
-        except SessionGone:
-            failure = GONE
-            if not self.forgets:
-                self.tally.note_lost(f"{kind}: the session is not found")
-            raise
-        except Failed as error:
-            failure = str(error)
-        except httpx.TransportError as error:
-            failure = type(error).__name__
-        finally:
-            self.tally.note(kind, began, failure, expected)
-        return failure is None
-
-
-class Actor(ABC):
-    """One client, which repeats a kind of request until the traffic is over."""
-
-    kind: ClassVar[str]
-    version: ClassVar[str] = NEWEST_SESSION
-    capabilities: ClassVar[Mapping[str, Any]] = {}
-
-    def __init__(self, traffic: Traffic) -> None:
-        self.traffic = traffic
-        self.peer = traffic.peer(self.version, **self.capabilities)
-
-    async def run(self) -> None:
-        while not self.traffic.is_over.is_set():
-            try:
-                if self.version != STATELESS and self.peer.session is None:
-                    await self.traffic.measure("new session", self.peer.initialize)
-                else:
-                    await self.step()
-            except SessionGone:
-                self.forget()
-            await asyncio.sleep(random.uniform(0, 2 * PAUSE))
-        try:
-            await self.finish()
-        except SessionGone:
-            self.forget()
-
-    @abstractmethod
-    async def step(self) -> None:
-        """Do one request."""
-
-    async def finish(self) -> None:
-        """Check at the end, when all services are there."""
-        await asyncio.sleep(0)
-
-    def forget(self) -> None:
-        """Begin anew, without the session."""
-        self.peer.session = None
-
-    async def delete(self) -> None:
-        """Delete the session."""
-        try:
-            # A proxy sends it again to the next worker if the first one dies: it is gone then.
-            with suppress(SessionGone):
-                await self.peer.delete()
-        finally:
-            # Where the deletion is not acknowledged, it may have happened.
-            self.forget()
-
-    async def echo(self, tool: str, **arguments: Any) -> str:
-        """Call a tool which answers with its token; returns the token."""
-        token = self.traffic.token()
-        result = await self.peer.call(tool, token=token, **arguments)
-        check_token(text_of(result), token)
-        return token
-
-    async def measure(self, work: Callable[[], Awaitable[Any]], expected: float = 0.0) -> bool:
-        return await self.traffic.measure(self.kind, work, expected, self.peer)
-
-
-def check_token(text: str, token: str) -> None:
-    if text.partition(" ")[0] != token:
-        raise Crossed(f"{text[:200]!r} answers {token!r}")
 
 
 class Stateless(Actor):
@@ -405,11 +269,22 @@ class HttpSse(Actor):
     version = STATELESS  # ``run`` opens no session.
 
     async def step(self) -> None:
-        await self.measure(self._connect)
+        await self.measure(self._connect_or_leave)
+
+    async def _connect_or_leave(self) -> None:
+        """A layer that fails may lose a message which it has accepted: nothing stores it."""
+        if not self.traffic.drops or self.traffic.tally.ended is not None:
+            return await self._connect()
+        try:
+            async with asyncio.timeout(UNANSWERED):
+                await self._connect()
+        except TimeoutError:
+            raise Failed("not answered") from None
 
     async def _connect(self) -> None:
         http, url = self.traffic.http, self.traffic.url
-        headers = {"accept": "text/event-stream"}
+        authorization = self.peer.authorization
+        headers = {"accept": "text/event-stream", **authorization}
         async with http.stream("GET", f"{url}/sse", headers=headers) as response:
             check(response)
             stream = events(response)
@@ -420,16 +295,18 @@ class HttpSse(Actor):
                 "clientInfo": {"name": "old", "version": "1"},
             }
             await self._exchange(stream, address, request("initialize", hello))
-            check(await http.post(address, json=notification("notifications/initialized")))
+            initialized = notification("notifications/initialized")
+            check(await http.post(address, json=initialized, headers=authorization))
             token = self.traffic.token()
             call = request("tools/call", {"name": "echo", "arguments": {"token": token}})
             check_token(text_of(succeeded(await self._exchange(stream, address, call))), token)
 
     async def _exchange(self, stream: AsyncIterator[Any], address: str, message: Any) -> Message:
-        check(await self.traffic.http.post(address, json=message))
+        headers = self.peer.authorization
+        check(await self.traffic.http.post(address, json=message, headers=headers))
         async for event in stream:
             if event.data and "method" not in (received := json.loads(event.data)):
-                return result_of(owned(received, message))
+                return self.peer.own_result(owned(received, message))
         raise Failed("stream ended")
 
 
@@ -567,25 +444,31 @@ ACTORS: Mapping[type[Actor], int] = {
     HttpSse: 1,
     Announced: 2,
     AnnouncedToListen: 2,
+    Task: 3,
+    ApprovedTask: 1,
+    ApprovedCall: 2,
 }
 """How many there are of each kind."""
 
 
 @asynccontextmanager
-async def running(url: str, allowed: str | None = None, **options: Any) -> AsyncIterator[Traffic]:
+async def running(
+    url: str, site: Site, allowed: str | None = None, **options: Any
+) -> AsyncIterator[Traffic]:
     """Let all actors work within the block, and check at its end what they were promised."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=50)
     async with httpx.AsyncClient(timeout=None, limits=limits, trust_env=False) as http:
-        traffic = Traffic(http, url, **options)
+        traffic = Traffic(http, url, site, **options)
         actors = list(_actors(traffic))
         tasks = [asyncio.create_task(actor.run()) for actor in actors]
         try:
             await until_each_kind_has_worked(traffic, tasks, allowed)
             yield traffic
             traffic.is_over.set()
-            async with asyncio.timeout(START + traffic.limit):
+            async with asyncio.timeout(START + traffic.work_limit):
                 await asyncio.gather(*tasks)
             await _check_rows(traffic)
+            traffic.check_starts()
         finally:
             for task in tasks:
                 task.cancel()

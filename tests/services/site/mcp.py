@@ -7,13 +7,18 @@ import gc
 import json
 import os
 import threading
+import time
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from django.contrib.auth.models import Group
 
-from django_mcp import Frame, resource, tool
+from django_mcp import Approval, Frame, McpError, resource, tool
+from django_mcp.approvals import decisions, models
 from django_mcp.registry import default
 from django_mcp.runtime import housekeeping
+from django_mcp.tasks import store
 from tests.conversations.sample_server import desk
 
 FORM = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
@@ -22,7 +27,22 @@ housekeeping.INTERVAL = float(
     os.environ.get("SERVICES_HOUSEKEEPING_INTERVAL", housekeeping.INTERVAL)
 )
 
+store.START_LIMIT = timedelta(seconds=25)
+"""Shorter than a client of these tests waits, for tasks whose message a fault deletes."""
+
 desk_server = desk()
+
+
+async def name_caller(frame: Frame, call_next: Any) -> Any:
+    """Names the user who asked, in each result; anonymous callers have no name."""
+    result, after = await call_next(frame)
+    name = frame.user.get_username()
+    if not name or isinstance(result, McpError):
+        return result, after
+    return {**result, "_meta": {**result.get("_meta", {}), "user": name}}, after
+
+
+default.middleware = (name_caller,)
 
 
 @tool
@@ -151,3 +171,37 @@ def report(token: str, steps: int, frame: Frame) -> str:
     for step in range(steps):
         frame.client.progress(step, steps, "x" * 1000)
     return token
+
+
+def run_once(token: str, seconds: float, frame: Frame) -> str:
+    """Note the start of a call in a file, which outlives its process, and take some time."""
+    with Path(os.environ["SERVICES_STARTED"]).open("a") as file:
+        file.write(f"{token}\n")
+    time.sleep(seconds)
+    return f"{token} {frame.user.get_username()}"
+
+
+@tool(task_support="required")
+def work(token: str, seconds: float, frame: Frame) -> str:
+    """A task."""
+    return run_once(token, seconds, frame)
+
+
+@tool(approval=Approval("auth.change_group", four_eyes=True))
+def pay(token: str, seconds: float, frame: Frame) -> str:
+    """A call that waits for the approval of another user."""
+    return run_once(token, seconds, frame)
+
+
+@tool(approval=Approval("auth.change_group", four_eyes=True), task_support="required")
+def pay_as_task(token: str, seconds: float, frame: Frame) -> str:
+    """A task that waits for the approval of another user."""
+    return run_once(token, seconds, frame)
+
+
+@tool
+def approve(id: str, frame: Frame) -> str:
+    """Approves a call; says so also if it was decided before."""
+    row = models.Approval.objects.get(pk=id)
+    decisions.decide(row, frame.user, models.Decision.APPROVE, where="test")
+    return id

@@ -13,6 +13,8 @@ INSTALLED_APPS = [
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django_mcp",
+    "django_mcp.approvals",
+    "django_mcp.tokens",
     "tests.services.site",
 ]
 DATABASES = {"default": GIVEN["database"]}
@@ -22,10 +24,26 @@ CHANNEL_LAYERS = {"default": GIVEN["layer"]}
 CACHES = {"default": GIVEN["cache"]}
 DJANGO_MCP = {
     "NAME": "site",
-    "AUTHENTICATORS": ["django_mcp.auth.anonymous.AnonymousAuthentication"],
+    "AUTHENTICATORS": [
+        "django_mcp.auth.token.TokenAuthentication",
+        "django_mcp.auth.anonymous.AnonymousAuthentication",
+    ],
     "HTTP_SSE": True,
     **GIVEN["settings"],
 }
+if "broker" in GIVEN:
+    DJANGO_MCP["TASK_RUNNER"] = {
+        "BACKEND": "django_mcp.tasks.runners.celery.CeleryRunner",
+        "OPTIONS": {"queue": "jobs"},
+    }
+    CELERY_BROKER_URL = GIVEN["broker"]
+    # What a worker had received when it was killed is delivered again within seconds.
+    CELERY_BROKER_TRANSPORT_OPTIONS = {
+        "visibility_timeout": 5,
+        "unacked_restore_interval": 1,
+        "unacked_restore_throttle": 1,
+    }
+    CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
