@@ -25,6 +25,7 @@ from django_mcp.protocol.errors import (
     MissingClientCapability,
 )
 from django_mcp.protocol.revisions import BY_VERSION, Feature
+from django_mcp.protocol.tasks import Task
 from django_mcp.pubsub import bus, publisher
 from django_mcp.pubsub.publisher import CONNECTION_BOUND
 from django_mcp.runtime import request_scope
@@ -32,7 +33,7 @@ from django_mcp.server.server import Server
 from django_mcp.tasks import calls, store
 from django_mcp.tasks.calls import CallerGone, Execution, Restored
 from django_mcp.tasks.exchange import TaskExchange
-from django_mcp.tasks.run import Run, new_holder
+from django_mcp.tasks.run import OUTAGE, Run, new_holder, until_available
 from django_mcp.transports import site
 
 logger = logging.getLogger("django_mcp")
@@ -47,10 +48,17 @@ async def run(task_id: str, gate: Gate | None = None) -> None:
     """
     holder = new_holder()
     tasks = store.get()
-    row = await tasks.start(task_id, holder)
-    task = None if row is None else await tasks.held(task_id, holder)
-    if row is None or task is None:
+
+    async def start() -> tuple[McpTask, Task] | None:
+        row = await tasks.start(task_id, holder)
+        task = None if row is None else await tasks.held(task_id, holder)
+        return None if row is None or task is None else (row, task)
+
+    # The message of the task does not come again.
+    started = await until_available(start, OUTAGE, "A task cannot be started; trying again")
+    if started is None:
         return
+    row, task = started
     running = Run(task, holder)
     await running.follow(asyncio.create_task(_answer(row, running, gate or nullcontext())))
 

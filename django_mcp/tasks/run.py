@@ -6,7 +6,8 @@ interval. A handler is cancelled when its task is cancelled, deleted, or leased 
 =================  =====================================  ======================================
 a run is           who moves it there                     what the process does
 =================  =====================================  ======================================
-starting           ``TaskStore.start``, by one UPDATE     makes the Frame of the stored call
+starting           ``TaskStore.start``, by one UPDATE,    makes the Frame of the stored call
+                   again until the database is there
 running            ``follow``                             renews the lease at a third of its
                                                           length, and stores what is reported
 waiting for input  the handler, by ``request_input``      the same; the handler's thread is free
@@ -27,10 +28,10 @@ import asyncio
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from math import inf
-from typing import Any
+from typing import Any, TypeVar
 
 from django_mcp.dispatch.reply import Reply
 from django_mcp.frame.cancellation import Cancellation
@@ -52,8 +53,27 @@ FLUSH_INTERVAL = 0.2
 RETRY = 1.0
 """Seconds until the database is tried again."""
 STOPPED: Json = {"code": -32603, "message": "The process that ran this task was stopped"}
-STORE_RESULT = 60.0
-"""Seconds for which the database may be unavailable when a task ends."""
+OUTAGE = 60.0
+"""Seconds for which the database may be unavailable when a task starts or ends."""
+
+T = TypeVar("T")
+
+
+async def until_available(operation: Callable[[], Awaitable[T]], seconds: float, text: str) -> T:
+    """Do an operation of the database, again while that is unavailable, and log ``text`` then.
+
+    Raises the last error after so many seconds.
+    """
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    while True:
+        try:
+            return await operation()
+        except UNAVAILABLE:
+            if loop.time() > until:
+                raise
+            log_repeated(logging.WARNING, text, exc_info=True)
+            await asyncio.sleep(RETRY)
 
 
 def new_holder() -> str:
@@ -240,23 +260,18 @@ class Run:
 
         It is stored also when the lease has run out meanwhile, unless somebody has noted that.
         """
-        until = self._loop.time() + max(STORE_RESULT, self._store.lease.total_seconds())
+        seconds = max(OUTAGE, self._store.lease.total_seconds())
         report = self._take_reports()
 
         def report_and_end(task: Task) -> Task:
             return end(report(task))
 
-        while True:
-            try:
-                with suppress(TaskEnded):
-                    await self._change(report_and_end)
-                return
-            except UNAVAILABLE:
-                if self._loop.time() > until:
-                    raise
-                text = "The result of a task cannot be stored; trying again"
-                log_repeated(logging.WARNING, text, exc_info=True)
-                await asyncio.sleep(RETRY)
+        async def store_end() -> None:
+            with suppress(TaskEnded):
+                await self._change(report_and_end)
+
+        text = "The result of a task cannot be stored; trying again"
+        await until_available(store_end, seconds, text)
 
 
 def _end_of(work: asyncio.Task[Reply]) -> Callable[[Task], Task]:

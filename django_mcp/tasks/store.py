@@ -183,13 +183,15 @@ class TaskStore:
 
     @retried_on_thread
     def start(self, task_id: str, holder: str) -> McpTask | None:
-        """Lease a task that nobody has started; None for any other, so that it runs once."""
+        """Lease a task that nobody has started; None for any other, so that it runs once.
+
+        A holder may ask again if the answer of the database was lost.
+        """
         in_time = Q(needs_approval=False) | Q(lease_until__gt=Now())
         startable = self._rows().filter(in_time, pk=task_id, started_at=None, status=WORKING)
-        started = startable.update(
-            lease_by=holder, lease_until=clock.after(self.lease), started_at=Now()
-        )
-        return self._find(task_id) if started else None
+        startable.update(lease_by=holder, lease_until=clock.after(self.lease), started_at=Now())
+        leased = self._rows().filter(pk=task_id, lease_by=holder, status__in=ACTIVE)
+        return leased.filter(lease_until__gt=Now()).first()
 
     @retried_on_thread
     def renew(self, task_id: str, holder: str) -> Task | None:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,7 @@ from django_mcp.protocol.tasks import Status
 from django_mcp.pubsub import bus
 from django_mcp.runtime import background, request_scope
 from django_mcp.tasks import changes, execution, runners, store
-from django_mcp.tasks.run import RETRY, STORE_RESULT
+from django_mcp.tasks.run import OUTAGE, RETRY, until_available
 from django_mcp.tasks.runners.base import RunnerUnavailable
 from django_mcp.tasks.store import UNAVAILABLE, Changed
 
@@ -110,12 +111,7 @@ async def _give_up(task_id: str) -> None:
 
 
 async def _delete_later(task_id: str) -> None:
-    loop = asyncio.get_running_loop()
-    until = loop.time() + STORE_RESULT
-    while loop.time() < until:
-        await asyncio.sleep(RETRY)
-        try:
-            return await store.get().delete(task_id)
-        except UNAVAILABLE:
-            text = "A task that was given up cannot be deleted; trying again"
-            log_repeated(logging.WARNING, text, exc_info=True)
+    text = "A task that was given up cannot be deleted; trying again"
+    await asyncio.sleep(RETRY)
+    with suppress(*UNAVAILABLE):
+        await until_available(partial(store.get().delete, task_id), OUTAGE, text)

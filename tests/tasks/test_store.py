@@ -102,7 +102,9 @@ class LifeOfTasks(RuleBasedStateMachine):
     @rule(task_id=created, holder=st.sampled_from(HOLDERS))
     def start(self, task_id: str, holder: str) -> None:
         expected = self.model[task_id]
-        may_start = expected.is_active and expected.holder is None and not expected.is_expired
+        is_startable = expected.is_active and not expected.is_expired
+        has_lease = expected.holder == holder and not expected.is_lease_over
+        may_start = is_startable and (expected.holder is None or has_lease)
         row = self.run(self.store.start, task_id, holder)
         assert (row is not None) == may_start
         if may_start:

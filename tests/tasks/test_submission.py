@@ -12,7 +12,8 @@ from django.db import OperationalError
 
 from django_mcp import Server
 from django_mcp.models import McpTask
-from django_mcp.tasks import execution, submission
+from django_mcp.protocol.tasks import Task
+from django_mcp.tasks import execution, run, submission
 from django_mcp.tasks.runners import celery, django_tasks, in_process
 from django_mcp.tasks.runners.base import Runner
 from django_mcp.tasks.store import TaskStore
@@ -153,6 +154,39 @@ async def test_call_is_given_up_later_if_the_database_is_away_as_well(
             await asyncio.sleep(0.01)
 
     assert (error.message, len(failed)) == ("The runner of tasks does not answer", 1)
+
+
+@pytest.mark.parametrize("failing", ["start", "answer of the start", "next query"])
+async def test_task_starts_once_although_the_database_fails_meanwhile(
+    failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_start, real_held, failed = TaskStore.start, TaskStore.held, list[str]()
+
+    def fail(where: str) -> None:
+        if where == failing and not failed:
+            failed.append(where)
+            raise OperationalError("The database is restarting")
+
+    async def start(self: TaskStore, task_id: str, holder: str) -> McpTask | None:
+        fail("start")
+        row = await real_start(self, task_id, holder)
+        fail("answer of the start")
+        return row
+
+    async def held(self: TaskStore, task_id: str, holder: str) -> Task | None:
+        fail("next query")
+        return await real_held(self, task_id, holder)
+
+    monkeypatch.setattr(run, "RETRY", 0.01)
+    monkeypatch.setattr(TaskStore, "start", start)
+    monkeypatch.setattr(TaskStore, "held", held)
+    async with client_of(make_server()) as client, asyncio.timeout(PATIENCE):
+        task = await client.request("tools/call", {"name": "work", "arguments": {}})
+        while task["status"] == "working":
+            await asyncio.sleep(0.01)
+            task = await client.request("tasks/get", {"taskId": task["taskId"]})
+
+    assert (task["status"], ran, failed) == ("completed", ["work"], [failing])
 
 
 def test_messages_of_celery_are_acknowledged_after_the_run() -> None:
