@@ -67,17 +67,18 @@ class SimpleMcpConfig(AppConfig):
         InProcessCalls.caller = DjangoInProcessCaller()
         model_changes.observe_models()
         Tasks.port = DjangoTasks()
-        _delete_what_expires()
+        _keep_house()
 
 
-def _delete_what_expires() -> None:
+def _keep_house() -> None:
     from django_mcp import stores
     from django_mcp.pubsub import publisher
     from django_mcp.runtime import housekeeping
     from django_mcp.tasks import store as tasks
+    from django_mcp.tasks import submission
 
-    steps = publisher.renew_logs, stores.prune_sessions, stores.prune_events, tasks.prune
-    housekeeping.STEPS[:] = steps
+    prunings = [stores.prune_sessions, stores.prune_events, tasks.prune]
+    housekeeping.STEPS[:] = [publisher.renew_logs, *prunings, submission.submit_unstarted]
     housekeeping.CLAIMS[:] = [stores.claim]
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any
 
 from django import forms
@@ -29,7 +28,7 @@ from django_mcp.approvals import decisions
 from django_mcp.approvals.models import MAX_COMMENT, Approval, ApprovalQuerySet, Decision, Phase
 from django_mcp.protocol.tasks import Status
 from django_mcp.runtime.pages import ProtectedPage
-from django_mcp.tasks import submission
+from django_mcp.tasks import store, submission
 
 
 class DecisionForm(forms.Form):
@@ -179,11 +178,7 @@ def as_text(value: Any) -> str:
 
 def is_stuck(row: Approval) -> bool:
     """Whether a call should have started by now: its process, or its broker, may have failed."""
-    return row.decided_at is not None and row.decided_at < timezone.now() - START_TIME
-
-
-START_TIME = timedelta(seconds=10)
-"""After this time, the page offers to submit an approved call again."""
+    return row.decided_at is not None and row.decided_at < timezone.now() - store.START_TIME
 
 
 def messages_of(request: HttpRequest, text: str) -> None:

@@ -52,6 +52,9 @@ EXPIRED = (
 START_LIMIT = timedelta(minutes=15)
 """Time in which a worker has to start a task. The message of one that was not started by then is
 lost: its worker died in an unfortunate moment, or its broker was flushed."""
+START_TIME = timedelta(seconds=10)
+"""Time after which an approved task that has not started is submitted again: its message may be
+lost, or the process of the decision."""
 LEASE = 9.0
 """Seconds after which a task has failed whose process died, or could not reach the database: long
 enough for three renewals, one of which may fail, and short for somebody who waits."""
@@ -276,6 +279,13 @@ class TaskStore:
     @retried_on_thread
     def row(self, task_id: str) -> McpTask | None:
         return self._find(task_id)
+
+    @retried_on_thread
+    def unstarted(self) -> list[str]:
+        """Return the ids of tasks that were approved, and should have started by now."""
+        approved = self._rows().filter(needs_approval=True, status=WORKING, started_at=None)
+        late = approved.filter(lease_until__gt=Now(), updated_at__lt=clock.after(-START_TIME))
+        return list(late.order_by("updated_at").values_list("pk", flat=True)[:STEP])
 
     @retried_on_thread
     def delete(self, task_id: str) -> None:

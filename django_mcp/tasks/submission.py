@@ -2,7 +2,7 @@
 
 A new task is submitted or given up: a client that was told 503 may repeat its call, so that a
 message which arrives later must not run it as well. An approved task is never given up: it stays
-approved, and is submitted again when its caller or an approver looks at it.
+approved, and is submitted again by the housekeeping, or when its caller or an approver looks at it.
 """
 
 from __future__ import annotations
@@ -48,6 +48,16 @@ async def submit_approved(task_id: str) -> None:
         await runners.get().submit(task_id)
     except Exception:
         log_repeated(logging.ERROR, NOT_SUBMITTED, exc_info=True)
+
+
+async def submit_unstarted(pause: float) -> None:
+    """Submit again what was approved and not started: its message, or its process, may be lost.
+
+    A step of the housekeeping: nobody may look, and a client that polls a task does not count.
+    """
+    for task_id in await store.get().unstarted():
+        await submit_approved(task_id)
+        await asyncio.sleep(pause)
 
 
 def submit_on_thread(changed: Changed) -> None:

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
+from django.utils import timezone
 
 from django_mcp import McpError, Server
-from django_mcp.approvals.models import Approval, Phase
-from django_mcp.tasks import execution
+from django_mcp.approvals.models import Approval, Decision, Phase
+from django_mcp.runtime import housekeeping
+from django_mcp.tasks import execution, store, submission
 from django_mcp.tasks.runners.base import Runner
 from django_mcp.testing import Client
 from tests import waiting
@@ -95,6 +97,32 @@ async def test_client_that_waits_for_the_result_receives_it(
         assert not waiting.done()
         await decide(task, bob, "approve")
         assert text_of(await waiting) == "Paid 7"
+
+
+async def test_approved_task_whose_message_is_lost_is_submitted_again(
+    server: Server, ann: User, bob: User
+) -> None:
+    async with client_of(server, STATELESS, ann) as client:
+        task = await create(client)
+        row = await Approval.objects.aget()
+        await sync_to_async(row.decide)(bob, Decision.APPROVE, where="page")
+        assert submission.submit_unstarted in housekeeping.STEPS
+        await submission.submit_unstarted(0)
+        assert (await Approval.objects.aget()).is_unstarted  # Its message may be on its way.
+        await Approval.objects.aupdate(updated_at=timezone.now() - store.START_TIME)
+        await submission.submit_unstarted(0)
+        ended = await until(client, task, "completed", "failed")
+        await submission.submit_unstarted(0)
+    assert (text_of(ended["result"]), carried_out) == ("Paid 7", [7])
+
+
+async def test_task_that_waits_for_its_approval_is_not_submitted(server: Server, ann: User) -> None:
+    async with client_of(server, STATELESS, ann) as client:
+        task = await create(client)
+        await Approval.objects.aupdate(updated_at=timezone.now() - store.START_TIME)
+        await submission.submit_unstarted(0)
+        assert (await get(client, task))["status"] == "working"
+    assert ((await Approval.objects.aget()).phase, carried_out) == (Phase.WAITING, [])
 
 
 async def test_task_waits_without_its_process(server: Server, ann: User, bob: User) -> None:
