@@ -18,7 +18,7 @@ from tests.processes import ROOT
 FOLDER = ROOT / "docs" / "images"
 NAMES = ("consent.png", "allowed.png", "tokens.png", "new-token.png")
 SITE = "https://helpdesk.example"
-WINDOW = (760, 1100)
+WINDOW = (760, 1400)
 REQUEST = {
     "response_type": "code",
     "client_id": CLIENT_ID,
