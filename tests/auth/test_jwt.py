@@ -365,7 +365,7 @@ async def test_keys_are_loaded_once(issuer: Issuer, authenticator: JWTAuthentica
 async def test_unknown_keys_cause_few_requests(
     issuer: Issuer, authenticator: JWTAuthentication
 ) -> None:
-    forged = [with_header(issuer, {"alg": "ES256", "kid": f"k{n}"}) for n in range(10_000)]
+    forged = [with_header(issuer, {"alg": "ES256", "kid": f"k{n}"}) for n in range(500)]
 
     answers = await asyncio.gather(*(authenticated(authenticator, each) for each in forged))
 
