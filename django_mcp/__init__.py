@@ -46,6 +46,7 @@ from django_mcp.protocol.errors import (
     ToolError,
     UrlElicitationRequired,
 )
+from django_mcp.runtime.django_types.fields import register_field_kind
 from django_mcp.server.failures import register_exception
 from django_mcp.server.server import Server
 
@@ -95,6 +96,7 @@ __all__ = [
     "prompt",
     "input_requests",
     "register_exception",
+    "register_field_kind",
     "register_serializer",
     "resource",
     "tool",

@@ -18,6 +18,7 @@ from django_mcp.components.base import ConfigurationError
 from django_mcp.forms import files
 from django_mcp.protocol.schema.regex import search
 from django_mcp.runtime.django_types import forms as django_forms
+from django_mcp.runtime.django_types.fields import FieldKind, entry_of
 
 Schema = dict[str, Any]
 
@@ -31,13 +32,13 @@ def field_schema(name: str, field: forms.Field) -> Schema:
         raise ConfigurationError(
             f"The field {name!r} is a password, which a model must not read or write: leave it out"
         )
-    build = next((SCHEMAS[kind] for kind in type(field).__mro__ if kind in SCHEMAS), None)
-    if build is None:
+    entry = entry_of(field, SCHEMAS)
+    if entry is None:
         raise ConfigurationError(
-            f"The field {name!r} is a {type(field).__name__}, which has no JSON Schema: use "
-            "another field, or leave it out"
+            f"The field {name!r} is a {type(field).__name__}, which has no JSON Schema: give the "
+            "class one with register_field_kind, or leave the field out"
         )
-    schema = build(field)
+    schema = entry.schema if isinstance(entry, FieldKind) else entry(field)
     members = {
         "title": str(field.label) if field.label else None,
         "default": default(field),

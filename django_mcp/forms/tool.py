@@ -38,7 +38,7 @@ def form_tool(
 ) -> None:
     """Register a Django form as a tool, on the default server unless ``server`` is another.
 
-    The fields of the class are the arguments. A call constructs the form with the arguments as its
+    The fields of the class are the arguments, without those that are disabled or hidden. A call constructs the form with the arguments as its
     data and with ``form_kwargs(frame)``, such as the ``instance`` of a ModelForm; a field that this
     form does not have is not accepted. The tool returns what ``on_valid(form, frame)`` returns; by
     default it saves a ModelForm and returns the key and the text of the object. Both run in a
@@ -101,7 +101,7 @@ def input_schema(form_class: Any, *, has_kwargs: bool) -> dict[str, Any]:
     An ``instance``, or the ``initial`` of a form, provides the values of arguments that are left
     out: then the class does not know them, and which of its fields need an argument.
     """
-    fields = {name: it for name, it in form_class.base_fields.items() if not it.disabled}
+    fields = {name: it for name, it in form_class.base_fields.items() if is_filled_in(it)}
     schemas = {name: field_schema(name, field) for name, field in fields.items()}
     if has_kwargs:
         schemas = {
@@ -115,6 +115,11 @@ def input_schema(form_class: Any, *, has_kwargs: bool) -> dict[str, Any]:
         "required": required,
         "additionalProperties": False,
     }
+
+
+def is_filled_in(field: forms.Field) -> bool:
+    """Whether somebody who sees the form fills the field in: a hidden one has its initial value."""
+    return not (field.disabled or field.widget.is_hidden)
 
 
 def is_required(field: forms.Field) -> bool:

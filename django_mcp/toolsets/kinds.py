@@ -19,6 +19,7 @@ from django.utils.text import capfirst, format_lazy
 from pydantic import AfterValidator, Field, FiniteFloat, IPvAnyAddress
 
 from django_mcp.components.base import ConfigurationError
+from django_mcp.runtime.django_types.fields import FieldKind, entry_of
 
 Schema = dict[str, Any]
 Family = Literal["number", "text", "boolean", "date", "datetime", "time", "other"]
@@ -58,14 +59,20 @@ def kind_of(field: Any, where: str) -> Kind:
     """Return the kind of a model field; raises ConfigurationError for one that JSON cannot have."""
     if isinstance(field, models.GeneratedField):
         field = field.output_field
-    build = next((KINDS[each] for each in type(field).__mro__ if each in KINDS), None)
-    if build is None:
+    entry = entry_of(field, KINDS)
+    if entry is None:
         raise ConfigurationError(
             f"{where} names {field.name!r}, a {type(field).__name__}, whose values have no JSON "
-            "Schema here: leave it out, or add a tool of your own for it"
+            "Schema here: give the class one with register_field_kind, or leave the field out"
         )
-    kind: Kind = build(field)
-    return _with_choices(kind, field)
+    if isinstance(entry, FieldKind):
+        return _of_site(entry)
+    return _with_choices(entry(field), field)
+
+
+def _of_site(kind: FieldKind) -> Kind:
+    """A kind that can be compared for equality only, since nothing is known of its order."""
+    return Kind(family="other", schema=kind.schema, annotation=kind.annotation, is_bounded=False)
 
 
 def text_argument(max_length: int = MAX_ARGUMENT) -> Any:
@@ -244,4 +251,5 @@ KINDS: Mapping[type[Any], Callable[[Any], Kind]] = {
     models.TextField: _text,
     models.JSONField: _json,
 }
-"""The kind of each class of fields; a subclass has that of its nearest base."""
+"""The kind of each class of fields; a subclass has that of its nearest base. Sites add theirs with
+``register_field_kind``."""

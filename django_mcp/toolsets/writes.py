@@ -16,6 +16,7 @@ from pydantic import Field
 
 from django_mcp.components.base import ConfigurationError
 from django_mcp.protocol.errors import ToolError
+from django_mcp.runtime.django_types.fields import FieldKind, entry_of
 from django_mcp.toolsets import access
 from django_mcp.toolsets.base import BaseToolset
 from django_mcp.toolsets.declaration import Declaration
@@ -167,18 +168,23 @@ def parameters(form_class: Any, where: str, *, without: str | None = None) -> di
     return {
         name: _parameter(name, field, where, is_required=without is None and field.required)
         for name, field in form_class.base_fields.items()
-        if name != without and not field.disabled
+        if name != without and not field.disabled and not field.widget.is_hidden
     }
 
 
 def _parameter(name: str, field: forms.Field, where: str, *, is_required: bool) -> Parameter:
-    build = next((FIELDS[kind] for kind in type(field).__mro__ if kind in FIELDS), None)
-    if build is None:
+    entry = entry_of(field, FIELDS)
+    if entry is None:
         raise ConfigurationError(
-            f"{where} writes {name!r}, a {type(field).__name__}, which JSON cannot have: leave "
-            "it out of write_fields, or of the form"
+            f"{where} writes {name!r}, a {type(field).__name__}, which JSON cannot have: give the "
+            "class a JSON Schema with register_field_kind, or leave the field out of write_fields "
+            "or of the form"
         )
-    annotation, schema = build(field)
+    if isinstance(entry, FieldKind):
+        annotation = entry.annotation
+        schema = entry.schema
+    else:
+        annotation, schema = entry(field)
     if not field.required:
         annotation, schema = annotation | None, nullable(schema)
     texts = {"title": field.label, "description": field.help_text}

@@ -11,6 +11,7 @@ from django.utils.choices import flatten_choices
 
 from django_mcp.components.base import ConfigurationError, InvalidArguments
 from django_mcp.components.schemas import InputSchema
+from django_mcp.runtime.django_types.fields import FieldKind, entry_of
 
 Schema = dict[str, Any]
 
@@ -50,17 +51,17 @@ def _field_schema(name: str, field: forms.Field) -> Schema:
             f"The field {name!r} is a password, which must not pass through the client: use "
             "elicit_url to open a page of the site"
         )
-    build = next((SCHEMAS[kind] for kind in type(field).__mro__ if kind in SCHEMAS), None)
-    if build is None:
+    entry = entry_of(field, SCHEMAS)
+    if entry is None:
         raise ConfigurationError(
             f"The field {name!r} is a {type(field).__name__}, which a client cannot display: use "
-            "strings, numbers, dates, choices or booleans"
+            "strings, numbers, dates, choices or booleans, or register_field_kind"
         )
     members = {
         "title": str(field.label) if field.label else None,
         "description": str(field.help_text) or None,
         "default": field.initial if isinstance(field.initial, str | int | float) else None,
-        **build(field),
+        **(entry.schema if isinstance(entry, FieldKind) else entry(field)),
     }
     return {key: value for key, value in members.items() if value is not None}
 
