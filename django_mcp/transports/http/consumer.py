@@ -3,6 +3,16 @@
 It has a ``__call__`` of its own: that of ``AsyncHttpConsumer`` spends four fifths of the throughput
 of a bare application on a channel and a dispatch loop per request, and receives nothing while a
 handler runs. This one uses the channel layer only where a call needs it.
+
+| state | what is sent goes to | who moves it |
+|---|---|---|
+| ``UNANSWERED`` | the ASGI server; an error becomes the response | ``_within``: in the middleware |
+| ``IN_MIDDLEWARE`` | the view, whose response the middleware may change | its end: unanswered |
+| ``BEGUN`` | the ASGI server; an error is raised for it | nobody |
+
+The first message for the ASGI server moves each state to ``BEGUN``: within the middleware, that is
+the start of a stream. A stream of another kind, which stays open, begins after the middleware has
+ended: a verb may return it, instead of an answer.
 """
 
 from __future__ import annotations
@@ -12,11 +22,13 @@ import logging
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
+from enum import Enum, auto
 from functools import partial
 from typing import Any
 
 from channels.consumer import AsyncConsumer
 from django.core.signals import request_finished, request_started
+from django.utils import translation
 
 from django_mcp import conf
 from django_mcp.auth.authentication import Authentication, AuthenticationFailed
@@ -53,9 +65,23 @@ from django_mcp.transports.http.sse_stream import AuthenticatedRequest
 
 logger = logging.getLogger("django_mcp")
 
-Verb = Callable[[Any], Coroutine[Any, Any, None]]
-"""Answers a request, given its consumer."""
+OpenStream = Callable[[], Awaitable[None]]
+"""Serves a stream until it is closed."""
+Verb = Callable[[Any], Coroutine[Any, Any, OpenStream | None]]
+"""Answers a request, given its consumer, or returns the stream which is the answer."""
 ALLOWED = b"POST, GET, DELETE"
+
+
+class State(Enum):
+    UNANSWERED = auto()
+    IN_MIDDLEWARE = auto()
+    BEGUN = auto()
+
+
+# Names of the module, which take a tenth of the time of an attribute of the Enum.
+UNANSWERED = State.UNANSWERED
+IN_MIDDLEWARE = State.IN_MIDDLEWARE
+BEGUN = State.BEGUN
 
 
 class HttpConsumer(AsyncConsumer):
@@ -66,10 +92,9 @@ class HttpConsumer(AsyncConsumer):
     allowed: bytes
     """The HTTP methods of the endpoint."""
     _send: Send
-    _has_begun = False
-    _is_within_middleware = False
-    _stream: Callable[[], Coroutine[Any, Any, None]] | None = None
-    """Serves the stream that is the answer, once the middleware has ended."""
+    _state = UNANSWERED
+    _view: View
+    """That of the middleware, within it."""
     _request_id: RequestId | None = None
     """The id of the request, once it is parsed."""
 
@@ -80,52 +105,60 @@ class HttpConsumer(AsyncConsumer):
     @classmethod
     def as_asgi(cls, **initkwargs: Any) -> Any:
         """Like that of Channels, without a coroutine around the consumer's own."""
-        return lambda scope, receive, send: cls(**initkwargs)(scope, receive, send)
+
+        def application(scope: Any, receive: Any, send: Any) -> Coroutine[Any, Any, None]:
+            consumer = cls(**initkwargs)
+            return consumer(scope, receive, send)
+
+        return application
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.request = HttpRequest(scope, receive)
         self.request.authentication = self.authentication
         self._send = send
         work = request_scope.enter()
-        header, chosen = self.request.headers.get, None
-        accepted, cookies = header(b"accept-language"), header(b"cookie")
-        if accepted is not None or cookies is not None:
-            chosen = language.activate(accepted, cookies)
+        language_override = self._activate_language()
         sends_signals = _sends_signals()
         try:
             if sends_signals:
                 await request_signals.send_started(type(self), scope)
-            self._check_origin()
-            method = scope["method"]
-            if method != "POST" and await self._is_answered(method):
-                return
-            verb = self._verb(method)
-            self.principal = await self.authentication.authenticate(scope)
-            middleware = django_middleware.get()
-            if middleware is None:
-                await verb(self)
-            else:
-                await self._within(middleware, verb)
+            await self._answer(scope["method"])
         except Exception as error:
             await self._fail(error)
         finally:
             if sends_signals:
                 await request_signals.send_finished(type(self))
-            if chosen is not None:
-                chosen.__exit__(None, None, None)
+            if language_override is not None:
+                language_override.__exit__(None, None, None)
             closing = work.leave()
             if closing is not None:
                 await closing
 
-    async def _is_answered(self, method: str) -> bool:
-        """Answer a request that is not from an MCP client: a preflight, or a visit of a browser."""
+    def _activate_language(self) -> translation.override | None:
+        headers = self.request.headers
+        accepted = headers.get(b"accept-language")
+        cookies = headers.get(b"cookie")
+        if accepted is None and cookies is None:
+            return None
+        return language.activate(accepted, cookies)
+
+    async def _answer(self, method: str) -> None:
+        self._check_origin()
         if method == "OPTIONS":
             await cors.preflight(self.request, self._send, self.allowed)
-        elif method == "GET" and browser_page.is_wanted(self.request):
+            return
+        if method == "GET" and browser_page.is_wanted(self.request):
             await browser_page.send(self.server, self.request, self._send)
+            return
+        verb = self._verb(method)
+        self.principal = await self.authentication.authenticate(self.request.scope)
+        middleware = django_middleware.get()
+        if middleware is None:
+            stream = await verb(self)
         else:
-            return False
-        return True
+            stream = await self._within(middleware, verb)
+        if stream is not None:
+            await stream()
 
     @abstractmethod
     def _verb(self, method: str) -> Verb:
@@ -135,28 +168,28 @@ class HttpConsumer(AsyncConsumer):
         """Authenticate the request again, for an open stream; raises HttpError."""
         return await django_middleware.check(self.request, await self.request.authenticate())
 
-    async def _within(self, middleware: DjangoMiddleware, verb: Verb) -> None:
-        """Answer within Django's middleware; a stream begins after it."""
+    async def _within(self, middleware: DjangoMiddleware, verb: Verb) -> OpenStream | None:
+        """Answer within Django's middleware, or return the stream that begins after it."""
         if self.request.scope["method"] == "GET":
             self.principal = await django_middleware.check(self.request, self.principal)
-            await verb(self)
-            return
-        send = self._send
+            return await verb(self)
+        stream = None
 
         async def serve(principal: Principal, view: View) -> None:
-            self.principal, self._send, self._is_within_middleware = principal, view, True
+            nonlocal stream
+            self.principal = principal
+            self._view = view
+            self._state = IN_MIDDLEWARE
             try:
-                await verb(self)
+                stream = await verb(self)
             except Exception as error:
                 await self._fail(error)
             finally:
-                # Only what was passed on has begun: the rest is still in the middleware.
-                self._send, self._is_within_middleware = send, False
-                self._has_begun = view.is_stream
+                if self._state is IN_MIDDLEWARE:
+                    self._state = UNANSWERED
 
-        await middleware.run(self.request, self.principal, send, serve)
-        if self._stream is not None:
-            await self._stream()
+        await middleware.run(self.request, self.principal, self._send_to_server, serve)
+        return stream
 
     def _check_origin(self) -> None:
         self.request.check_origin()
@@ -165,14 +198,21 @@ class HttpConsumer(AsyncConsumer):
             self._send = cors.allowing(origin, self._send)
 
     def send_message(self, message: dict[str, Any]) -> Awaitable[None]:
-        self._has_begun = True
+        """Send a message to the ASGI server, or to the middleware around this request."""
+        if self._state is IN_MIDDLEWARE:
+            return self._view(message)
+        self._state = BEGUN
+        return self._send(message)
+
+    def _send_to_server(self, message: dict[str, Any]) -> Awaitable[None]:
+        self._state = BEGUN
         return self._send(message)
 
     async def _fail(self, error: Exception) -> None:
         """Answer with the error. It is raised for the server if the response has begun."""
         if isinstance(error, ClientDisconnected):
             return
-        if self._has_begun:
+        if self._state is BEGUN:
             raise error
         if isinstance(error, AuthenticationFailed):
             error = self.request.rejection(error)
@@ -191,7 +231,7 @@ class HttpConsumer(AsyncConsumer):
 
     async def _reject(self, status: int, error: McpError, headers: HeaderPairs = ()) -> None:
         body = jsonrpc.encode(jsonrpc.error(self._id_for(error), NEWEST.error(error)))
-        exchange = HttpExchange(self._send, may_stream=False)
+        exchange = HttpExchange(self.send_message, may_stream=False)
         exchange.add_headers_of(error, NEWEST)
         await exchange.respond(status, body, (*JSON_HEADERS, *headers))
 
@@ -200,11 +240,16 @@ class HttpConsumer(AsyncConsumer):
         request_id: RequestId | None = getattr(error, "request_id", None)
         if request_id is None:
             request_id = self._request_id
-        if request_id is None and self.request.content:
+        if request_id is None:
+            request_id = self._id_in_body()
+        return request_id
+
+    def _id_in_body(self) -> RequestId | None:
+        if self.request.content:
             with suppress(McpError):
                 message = jsonrpc.read(jsonrpc.decode_received(self.request.content))
-                request_id = message.id if isinstance(message, Request) else None
-        return request_id
+                return message.id if isinstance(message, Request) else None
+        return None
 
 
 def _sends_signals() -> bool:
@@ -216,9 +261,11 @@ def _sends_signals() -> bool:
 
 
 class StreamableHttpConsumer(HttpConsumer):
-    accepts_stream = True
+    """One HTTP request to the endpoint: stateless, or in a session."""
 
     allowed = ALLOWED
+    accepts_stream = True
+    """Whether the client accepts an SSE stream as the response to its POST."""
 
     def _verb(self, method: str) -> Verb:
         """The handler of an HTTP method; without sessions there is only POST (HTTP-15)."""
@@ -243,55 +290,56 @@ class StreamableHttpConsumer(HttpConsumer):
             request_meta.is_stateless(request.version) and request.headers.get(SESSION_ID) is None
         )
 
-    async def post(self) -> None:
+    async def post(self) -> OpenStream | None:
         # First the body: errors of the other checks have the id of the request.
-        late = self.request.read_body(conf.get().max_body_size)
-        if late is not None:
-            await late
+        await self.request.read_body(conf.get().max_body_size)
         self.accepts_stream = self.request.check_media_types()
         value = jsonrpc.decode_received(self.request.content)
         self.request.content = b""  # Its response may be a stream which is open for hours.
         if isinstance(value, list):
             await self.in_session().take_batch(value)
-            return
+            return None
         message = jsonrpc.read(value)
         self._request_id = message.id if isinstance(message, Request) else None
-        del value  # A listen request may be waited for longer than its message has to be kept.
         if not isinstance(message, Response) and (
             request_meta.has_request_meta(message.params) or self._is_stateless()
         ):
-            await self._stateless(message)
-        else:
-            await self.in_session().take(message)
+            return await self._stateless(message)
+        await self.in_session().take(message)
+        return None
 
-    def _stateless(self, message: Request | Notification) -> Awaitable[None]:
+    async def get(self) -> None:
+        await self.in_session().get()
+
+    async def delete(self) -> None:
+        await self.in_session().delete()
+
+    async def _stateless(self, message: Request | Notification) -> OpenStream | None:
         if isinstance(message, Notification):
             # Ignored: clients choose the ids of their requests, so that a posted
             # cancellation could cancel the request of another caller (CAN-08).
-            return HttpExchange(self.send_message, may_stream=False).respond(202, b"", ())
+            await HttpExchange(self.send_message, may_stream=False).respond(202, b"", ())
+            return None
+        meta = self._read_meta(message)
         if message.method == listen_stream.METHOD:
-            return self._listen(message)
+            if not self.accepts_stream:
+                raise HttpError(406, "Accept text/event-stream to listen")
+            return partial(self._listen, message, meta)
         exchange = HttpExchange(self.send_message, self.accepts_stream, self.request)
-        frame = self._frame(message, self._read_meta(message), exchange)
-        return self._monitored(frame, exchange)
+        await self._monitored(self._frame(message, meta, exchange), exchange)
+        return None
 
     def _read_meta(self, message: Request) -> RequestMeta:
         server = self.server
-        headers, versions = self.request.headers, server.options.versions
-        return request_meta.read(message, headers, server.stateless, versions)
+        headers = self.request.headers
+        return request_meta.read(message, headers, server.stateless, server.options.versions)
 
     def _frame(self, message: Request, meta: RequestMeta, exchange: Exchange) -> Frame:
         caller = self.request.caller(self.principal)
         call = frames.IncomingRequest(self.server, caller, exchange)
         return frames.stateless(call, message, meta)
 
-    async def _listen(self, message: Request) -> None:
-        meta = self._read_meta(message)
-        if not self.accepts_stream:
-            raise HttpError(406, "Accept text/event-stream to listen")
-        if self._is_within_middleware:
-            self._stream = partial(self._listen, message)
-            return
+    async def _listen(self, message: Request, meta: RequestMeta) -> None:
         http = AuthenticatedRequest(
             self.request, self.send_message, self.principal, self.reauthenticate, self.server
         )
@@ -327,6 +375,6 @@ class StreamableHttpConsumer(HttpConsumer):
 
 VERBS: Mapping[str, Verb] = {
     "POST": StreamableHttpConsumer.post,
-    "GET": lambda consumer: consumer.in_session().get(),
-    "DELETE": lambda consumer: consumer.in_session().delete(),
+    "GET": StreamableHttpConsumer.get,
+    "DELETE": StreamableHttpConsumer.delete,
 }

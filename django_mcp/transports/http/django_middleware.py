@@ -179,7 +179,9 @@ class View:
     async def __call__(self, message: Message) -> None:
         """Collect a part of the response, or pass on that of a stream."""
         if message["type"] == "http.response.start":
-            self._start, self._has_answered = message, True
+            self._start = message
+            self._has_answered = True
+            self._body.clear()  # An error replaces what it has interrupted.
             self.is_stream = (b"content-type", b"text/event-stream") in message["headers"]
         elif not self.is_stream:
             self._body.append(message.get("body", b""))
@@ -225,7 +227,8 @@ def _rejection(response: HttpResponseBase, http: HttpRequest) -> HttpError:
     Clients read JSON-RPC, so a page becomes its status; a redirect to the login page becomes 401
     with a challenge, at which clients let their user log in.
     """
-    status, location = response.status_code, response.headers.get("Location")
+    status = response.status_code
+    location = response.headers.get("Location")
     if location is not None and _is_login(location):
         challenge = Challenge(message="Log in: this site lets only logged-in users in")
         headers = http.authentication.headers(http.scope, challenge)
@@ -274,8 +277,9 @@ async def _send(response: McpResponse, send: Send) -> None:
     ]
     headers = [*kept, *changed, *_cookies(response)]
     start = {"type": "http.response.start", "status": response.status_code}
-    await send({**start, "headers": headers})
-    await send({"type": "http.response.body", "body": response.content, "more_body": False})
+    with suppress(OSError):  # The client may have disconnected.
+        await send({**start, "headers": headers})
+        await send({"type": "http.response.body", "body": response.content, "more_body": False})
 
 
 def _clear_cache(*, setting: str, **_: Any) -> None:

@@ -76,9 +76,7 @@ class HttpSseConsumer(HttpConsumer):
 
     async def take(self) -> None:
         """Forward a message to its connection; the response is sent on the stream (T-SSE-04)."""
-        late = self.request.read_body(conf.get().max_body_size)
-        if late is not None:
-            await late
+        await self.request.read_body(conf.get().max_body_size)
         body = self.request.content
         self.request.check_media_types()
         name = self._name()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import parse_qsl
@@ -17,6 +15,7 @@ from django_mcp import conf
 from django_mcp.auth.authentication import Authentication, AuthenticationFailed
 from django_mcp.auth.base import Challenge, Principal
 from django_mcp.auth.django_session import browser_session
+from django_mcp.concurrency.time_limits import Limited
 from django_mcp.frame.transport import HttpTransport
 from django_mcp.protocol import origins
 from django_mcp.protocol.errors import AuthenticationRequired
@@ -110,10 +109,12 @@ class HttpRequest:
         if self.headers.conflicting:
             for name in ONE_VALUE:
                 self.header(name)
-        host, origin = self.headers.get(b"host", b""), self.headers.get(b"origin")
+        host = self.headers.get(b"host", b"")
+        origin = self.headers.get(b"origin")
         if len(host) > MAX_ORIGIN_LENGTH or (origin and len(origin) > MAX_ORIGIN_LENGTH):
             raise HttpError(403, "The Host or the Origin is too long")
-        if error := _origin_error(host, origin, self.scope.get("scheme", "http")):
+        error = _origin_error(host, origin, self.scope.get("scheme", "http"))
+        if error is not None:
             raise HttpError(403, error)
 
     def check_media_types(self) -> bool:
@@ -133,44 +134,37 @@ class HttpRequest:
 
         For an image, a script or a link, a browser sends cookies, but no Origin.
         """
-        get = self.headers.get
-        is_foreign = get(b"origin") is None and get(b"sec-fetch-site") in OTHER_SITES
-        if is_foreign and get(b"cookie") is not None:
+        headers = self.headers
+        is_of_other_site = headers.get(b"sec-fetch-site") in OTHER_SITES
+        has_cookie = headers.get(b"cookie") is not None
+        if is_of_other_site and has_cookie and headers.get(b"origin") is None:
             raise HttpError(403, "A page of another site may not open a stream with cookies")
-        if not accepts(self.headers.get(ACCEPT) or b"", STREAM):
+        if not accepts(headers.get(ACCEPT) or b"", STREAM):
             raise HttpError(406, "Accept text/event-stream")
 
-    def read_body(self, limit: int) -> Awaitable[None] | None:
-        """Read the body into ``content``; return what awaits the rest, or None if all was there.
+    async def read_body(self, limit: int) -> None:
+        """Read the body into ``content``.
 
         Raises HttpError if it is longer than ``limit`` bytes or takes longer than BODY_TIMEOUT, and
         ClientDisconnected if the client disconnects before its end.
         """
-        reading = self._read(limit).__await__()
-        for awaited in reading:
-            # Only here, because a time limit around each body would cost 3.5 µs.
-            return self._read_late(reading, awaited)
-        return None
-
-    async def _read_late(self, reading: Generator[Any, None, None], awaited: Any) -> None:
         try:
-            async with asyncio.timeout(BODY_TIMEOUT):
-                await resume(reading, awaited)
+            with Limited(BODY_TIMEOUT):
+                message = await self.receive()
+                body: bytes = message.get("body", b"")
+                if not body or message.get("more_body"):
+                    body = await self._rest(message, limit)
         except TimeoutError:
-            # Versions other than 1 have no such header (RFC 9113, section 8.2.2).
-            is_first = self.scope.get("http_version", "1.1").startswith("1")
-            headers = ((b"connection", b"close"),) if is_first else ()
-            message = f"Send the body within {BODY_TIMEOUT:g} s"
-            raise HttpError(408, message, headers) from None
-
-    async def _read(self, limit: int) -> None:
-        message = await self.receive()
-        body: bytes = message.get("body", b"")
-        if not body or message.get("more_body"):
-            body = await self._rest(message, limit)
+            raise self._body_timeout() from None
         if len(body) > limit:
             raise HttpError(413, f"A message may have at most {limit} bytes")
         self.content = body
+
+    def _body_timeout(self) -> HttpError:
+        # Versions other than 1 have no such header (RFC 9113, section 8.2.2).
+        is_first_version = self.scope.get("http_version", "1.1").startswith("1")
+        headers = ((b"connection", b"close"),) if is_first_version else ()
+        return HttpError(408, f"Send the body within {BODY_TIMEOUT:g} s", headers)
 
     async def _rest(self, message: Mapping[str, Any], limit: int) -> bytes:
         parts: list[bytes] = []
@@ -186,7 +180,8 @@ class HttpRequest:
 
     def caller(self, principal: Principal) -> RequestOrigin:
         """The origin of the request. Its Django session, if any, is loaded on first access."""
-        scope, session = self.scope, None
+        scope = self.scope
+        session = None
         if self.headers.get(b"cookie") is not None or "session" in scope:
             session = SimpleLazyObject(lambda: browser_session(scope))
         return RequestOrigin(principal, ScopeTransport(scope), session)
@@ -212,23 +207,6 @@ def accepts(header: bytes, media_type: bytes) -> bool:
         if name in ranges:
             return ranges[name]
     return False
-
-
-@types.coroutine
-def resume(started: Coroutine[Any, Any, None] | Generator[Any, Any, None], awaited: Any) -> Any:
-    """Continue a coroutine that has run up to its first wait, for ``awaited``."""
-    step: Callable[[Any], Any]
-    while True:
-        try:
-            result = yield awaited
-        except BaseException as error:
-            step, result = started.throw, error
-        else:
-            step = started.send
-        try:
-            awaited = step(result)
-        except StopIteration:
-            return
 
 
 @lru_cache(maxsize=1024)
@@ -292,15 +270,36 @@ def _host_and_port(scope: Scope) -> tuple[str, int]:
     return header, 443 if scope.get("scheme") == "https" else 80
 
 
+def _remote_ip(scope: Scope) -> str | None:
+    client = scope.get("client")
+    return client[0] if client else None
+
+
+def _scheme(scope: Scope) -> str:
+    return str(scope.get("scheme", "http"))
+
+
+def _host(scope: Scope) -> str:
+    return _host_and_port(scope)[0]
+
+
+def _port(scope: Scope) -> int:
+    return _host_and_port(scope)[1]
+
+
+def _path_params(scope: Scope) -> Any:
+    return scope.get("url_route", {}).get("kwargs")
+
+
 FIELDS: Mapping[str, Callable[[Scope], Any]] = {
     "req_headers": _req_headers,
     "query_params": _query_params,
-    "remote_ip": lambda scope: (scope.get("client") or (None,))[0],
-    "scheme": lambda scope: str(scope.get("scheme", "http")),
-    "host": lambda scope: _host_and_port(scope)[0],
-    "port": lambda scope: _host_and_port(scope)[1],
+    "remote_ip": _remote_ip,
+    "scheme": _scheme,
+    "host": _host,
+    "port": _port,
     "request_path": lambda scope: str(scope["path"]),
-    "path_params": lambda scope: scope.get("url_route", {}).get("kwargs"),
+    "path_params": _path_params,
     "scope": lambda scope: scope,
     "type": lambda _: "http",
 }
