@@ -8,16 +8,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 from django.db import DatabaseError, connections
 from django.urls import get_resolver
 
 from django_mcp.components.base import Component, ConfigurationError
+from django_mcp.components.tool import ToolComponent
 from django_mcp.concurrency.loops import running_loop
 from django_mcp.rest import availability
 from django_mcp.rest.calls import credentials
+from django_mcp.rest.combined import Combination
 from django_mcp.rest.operations import Operation
 from django_mcp.rest.serializers import shared
 from django_mcp.rest.spectacular import Descriptions
@@ -26,6 +28,28 @@ from django_mcp.server.server import Server
 
 OWN_OPTIONS = ("serializer", "query")
 """What ``options`` of an action has beside the options of its tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One tool for several operations of a view, with an argument that chooses between them."""
+
+    name: str
+    options: Mapping[str, Any]
+
+
+class Declaration(Protocol):
+    """What an author declares: an operation, or a router with many."""
+
+    @property
+    def where(self) -> str: ...
+
+    @property
+    def view_name(self) -> str: ...
+
+    def expanded(self) -> Iterable[Declared]:
+        """Return the operations, when URLs can be imported; raises ConfigurationError."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +65,8 @@ class Declared:
     """Of its tool, and OWN_OPTIONS."""
     choices: Mapping[str, Any]
     """How it is called."""
+    group: Group | None = None
+    """The tool of which it becomes an action, if it has none of its own."""
 
     @property
     def view_name(self) -> str:
@@ -50,12 +76,15 @@ class Declared:
     def where(self) -> str:
         return f"{self.view_class.__module__}.{self.view_name}.{self.name}"
 
+    def expanded(self) -> Iterable[Declared]:
+        return (self,)
 
-_open_batches: WeakKeyDictionary[Server, list[Declared]] = WeakKeyDictionary()
+
+_open_batches: WeakKeyDictionary[Server, list[Declaration]] = WeakKeyDictionary()
 """The operations that are not built yet."""
 
 
-def defer(server: Server, declared: Iterable[Declared]) -> None:
+def defer(server: Server, declared: Iterable[Declaration]) -> None:
     """Add operations to those that are built when the components of ``server`` are first read."""
     batch = _open_batches.get(server)
     if batch is None:
@@ -74,7 +103,7 @@ def examine(server: Server) -> None:
             availability.record_tool(server, declared.where, of_caller)
 
 
-def _build(server: Server, batch: list[Declared]) -> list[Component]:
+def _build(server: Server, batch: list[Declaration]) -> list[Component]:
     """Return the tools of a batch; may be called again after it raised."""
     _open_batches.pop(server, None)
     with _without_collection():
@@ -84,21 +113,33 @@ def _build(server: Server, batch: list[Declared]) -> list[Component]:
             shared.cache_clear()
 
 
-def _components(server: Server, batch: list[Declared]) -> list[Component]:
+def _components(server: Server, batch: list[Declaration]) -> list[Component]:
     operations = _operations(server, batch)
     descriptions = Descriptions(operation for _, operation in operations)
     components: list[Component] = []
+    groups: dict[str, Combination] = {}
     for declared, operation in operations:
         with _recorded(server, declared):
-            described = descriptions.of(operation)
-            own = {name: it for name, it in declared.options.items() if name in OWN_OPTIONS}
-            of_tool = {name: it for name, it in declared.options.items() if name not in own}
-            choices = Choices(**declared.choices, **own)
-            component, of_caller = component_of(operation, described, choices, of_tool)
-            availability.record_tool(server, declared.where, of_caller)
-            components.append(component)
+            component = _component(server, declared, operation, descriptions)
+            if declared.group is not None:
+                group = groups.setdefault(declared.group.name, Combination(declared.group.options))
+                group.add(declared.name, component)
+            else:
+                components.append(component)
     availability.log_rejections(server)
-    return components
+    return [*components, *(group.component(name) for name, group in groups.items())]
+
+
+def _component(
+    server: Server, declared: Declared, operation: Operation, descriptions: Descriptions
+) -> ToolComponent:
+    own = {name: it for name, it in declared.options.items() if name in OWN_OPTIONS}
+    of_tool = {name: it for name, it in declared.options.items() if name not in own}
+    choices = Choices(**declared.choices, **own)
+    described = descriptions.of(operation)
+    component, of_caller = component_of(operation, described, choices, of_tool)
+    availability.record_tool(server, declared.where, of_caller)
+    return component
 
 
 @contextmanager
@@ -113,19 +154,21 @@ def _without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _operations(server: Server, batch: Iterable[Declared]) -> list[tuple[Declared, Operation]]:
+def _operations(server: Server, batch: Iterable[Declaration]) -> list[tuple[Declared, Operation]]:
     """Return the operations that the site serves; others are recorded."""
     # A broken URLconf is an error of the site, and not of one view.
     _ = get_resolver().url_patterns
     operations: list[tuple[Declared, Operation]] = []
-    for declared in batch:
-        with _recorded(server, declared):
-            operations.append((declared, declared.find()))
+    for declaration in batch:
+        with _recorded(server, declaration):
+            for declared in declaration.expanded():
+                with _recorded(server, declared):
+                    operations.append((declared, declared.find()))
     return operations
 
 
 @contextmanager
-def _recorded(server: Server, declared: Declared) -> Iterator[None]:
+def _recorded(server: Server, declared: Declaration) -> Iterator[None]:
     """Record why an operation is no tool instead of raising it.
 
     Most of what runs here is code of the site, which may raise anything for a view that is made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,7 +139,7 @@ def actions_of(view_class: Any, names: Sequence[str] | None) -> Sequence[str]:
     if isinstance(names, str):
         raise ConfigurationError(f"actions is the string {names!r}: give a list of names")
     for name in names:
-        if name not in ACTIONS and not hasattr(getattr(view_class, name, None), "mapping"):
+        if name not in ACTIONS and not callable(getattr(view_class, name, None)):
             raise ConfigurationError(
                 f"{view_class.__qualname__} has no action {name!r}: there are "
                 f"{', '.join(sorted(known_actions(view_class)))}"
@@ -156,15 +156,23 @@ def known_actions(view_class: Any) -> set[str]:
 
 def viewset_operation(view_class: Any, action: str, choose: Mapping[str, Any]) -> Operation:
     """Return the operation of an action; raises ConfigurationError without exactly one route."""
-
-    routes = (
+    routes = [
         route for route in routes_of(view_class) if action in actions_by_method(route).values()
-    )
-    route = _only(f"{view_class.__qualname__}.{action}", routes, choose)
+    ]
+    where = f"{view_class.__qualname__}.{action}"
+    route = only(where, routes, choose)
     # ``as_view`` adds HEAD to the mapping, with the action of GET.
-    methods = [name for name, each in route.callback.actions.items() if each == action]
+    methods = [name for name, each in actions_by_method(route).items() if each == action]
     method = next(name for name in methods if name in METHODS)
     return Operation(view_class, method, action, route)
+
+
+def operation_at(
+    view_class: Any, method: str, action: str, routes: Sequence[Route], choose: Mapping[str, Any]
+) -> Operation:
+    """Return the operation at one of ``routes``; raises ConfigurationError for several."""
+    where = f"{view_class.__qualname__}.{action}"
+    return Operation(view_class, method, action, only(where, routes, choose))
 
 
 def actions_by_method(route: Route) -> Mapping[str, str]:
@@ -180,11 +188,12 @@ def view_operation(view: Any, method: str, choose: Mapping[str, Any]) -> Operati
     if method not in METHODS or not hasattr(view_class, method):
         raise ConfigurationError(f"{view_class.__qualname__} has no method {method!r}")
 
-    route = _only(view_class.__qualname__, routes_of(view_class), choose)
+    route = only(view_class.__qualname__, routes_of(view_class), choose)
     return Operation(view_class, method, method, route)
 
 
-def _only(what: str, routes: Iterator[Route], choose: Mapping[str, Any]) -> Route:
+def only(what: str, routes: Iterable[Route], choose: Mapping[str, Any]) -> Route:
+    """Return the route that the author chooses; raises ConfigurationError unless it is one."""
     prefix = choose.get("prefix") or ""
     kwargs = choose.get("kwargs") or {}
     beginning = prefix.lstrip("/")
@@ -214,3 +223,11 @@ def base_name(view_class: Any) -> str:
     for suffix in SUFFIXES:
         name = name.removesuffix(suffix)
     return name
+
+
+def default_name(view_class: Any, method: str, action: str) -> str:
+    """Return "ticket_list" for the action of a view set, "report" for a view."""
+    name = base_name(view_class)
+    if is_viewset(view_class):
+        return f"{name}_{action}"
+    return name if method == "get" else f"{name}_{method}"

@@ -98,7 +98,7 @@ def routes_of(view_class: Any) -> Iterator[Route]:
 @lru_cache(maxsize=1)
 def _routes_by_class(resolver: URLResolver) -> Mapping[Any, Sequence[Route]]:
     routes: dict[Any, list[Route]] = {}
-    for includes, pattern in _walk(resolver.url_patterns, ()):
+    for includes, pattern in walk(resolver.url_patterns, ()):
         view_class = getattr(pattern.callback, "cls", None)
         routes.setdefault(view_class, []).append(Route(includes, pattern))
     return routes
@@ -120,12 +120,13 @@ SCHEMAS: Mapping[type, dict[str, Any]] = {
 }
 
 
-def _walk(
+def walk(
     patterns: Sequence[URLPattern | URLResolver], includes: tuple[URLResolver, ...]
 ) -> Iterator[tuple[tuple[URLResolver, ...], URLPattern]]:
+    """Yield each pattern, with the includes around it."""
     for each in patterns:
         if isinstance(each, URLResolver):
-            yield from _walk(each.url_patterns, (*includes, each))
+            yield from walk(each.url_patterns, (*includes, each))
         else:
             yield includes, each
 

@@ -32,7 +32,7 @@ from django_mcp.rest import outputs, parameters
 from django_mcp.rest.arguments import Arguments
 from django_mcp.rest.calls import credentials, form_data, requests, responses
 from django_mcp.rest.calls.credentials import Credentials, FindAuth
-from django_mcp.rest.operations import Operation, base_name, is_viewset
+from django_mcp.rest.operations import Operation, default_name
 from django_mcp.rest.spectacular import Described
 
 HINTS: Mapping[str, Mapping[str, bool]] = {
@@ -97,7 +97,7 @@ def component_of(
     )
     texts = ("", "") if described is None else (described.title, described.description)
     declared: dict[str, Any] = {
-        "name": default_name(operation),
+        "name": default_name(operation.view_class, operation.method, operation.action),
         "title": texts[0] or None,
         "description": texts[1] or description(operation, view),
         "input_schema": arguments.schema,
@@ -256,14 +256,6 @@ def of_version(
         f"{operation.where} has no versioning by path, Accept header or query: leave version out, "
         "and choose a namespace by prefix=…"
     )
-
-
-def default_name(operation: Operation) -> str:
-    """Return "ticket_list" for the action of a view set, "report" for a view."""
-    name = base_name(operation.view_class)
-    if is_viewset(operation.view_class):
-        return f"{name}_{operation.action}"
-    return name if operation.method == "get" else f"{name}_{operation.method}"
 
 
 def description(operation: Operation, view: Any) -> str:

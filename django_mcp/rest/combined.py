@@ -1,0 +1,100 @@
+"""One tool for several operations of a view, which its argument ``action`` chooses between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from django_mcp.components.base import InvalidArguments
+from django_mcp.components.tool import ToolComponent, tool_component
+from django_mcp.forms.messages import tool_error
+from django_mcp.frame.frame import Frame
+
+Schema = dict[str, Any]
+
+ACTION = "action"
+"""The argument that chooses the operation."""
+
+
+class Combination:
+    """The operations of one view, and their common tool."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._options = options
+        self._members: dict[str, ToolComponent] = {}
+
+    def add(self, action: str, component: ToolComponent) -> None:
+        self._members[action] = component
+
+    def component(self, name: str) -> ToolComponent:
+        """Return the tool; its hints are those that hold for all operations."""
+        members = self._members.values()
+        is_async = any(member.is_async for member in members)
+        declared: dict[str, Any] = {
+            "name": name,
+            "description": "\n".join(self._lines()),
+            "input_schema": self._schema(),
+            "read_only": all(_hint(member, "readOnlyHint") for member in members),
+            **self._options,
+        }
+        return tool_component(self._call_async if is_async else self._call, **declared)
+
+    def _call(self, arguments: dict[str, Any], frame: Frame) -> Any:
+        member, own = self._chosen(arguments)
+        return _handler(member)(own, frame)
+
+    async def _call_async(self, arguments: dict[str, Any], frame: Frame) -> Any:
+        member, own = self._chosen(arguments)
+        if member.is_async:
+            return await _handler(member)(own, frame)
+        return await frame.exchange.run(_handler(member), own, frame)
+
+    def _chosen(self, arguments: Mapping[str, Any]) -> tuple[ToolComponent, dict[str, Any]]:
+        """Return the operation and its valid arguments; raises ToolError for invalid ones."""
+        member = self._members[arguments[ACTION]]
+        given = {name: value for name, value in arguments.items() if name != ACTION}
+        validate = member.input.validate_large or member.input.validate
+        try:
+            return member, validate(given)
+        except InvalidArguments as error:
+            summary = f"The arguments of the action {arguments[ACTION]!r} are invalid."
+            raise tool_error(summary, [error.problems]) from error
+
+    def _lines(self) -> Iterator[str]:
+        """The text of each action, and what it takes."""
+        for action, member in self._members.items():
+            required = member.input_schema.get("required") or []
+            optional = [name for name in member.input_schema["properties"] if name not in required]
+            takes = ", ".join([*required, *(f"[{name}]" for name in optional)])
+            summary = member.listed_description.partition("\n")[0]
+            yield f"{ACTION}={action}: {summary} Takes {takes or 'nothing else'}."
+
+    def _schema(self) -> Schema:
+        """The arguments of all actions; each action validates its own besides."""
+        variants: dict[str, list[Schema]] = {}
+        definitions: Schema = {}
+        for member in self._members.values():
+            definitions |= member.input_schema.get("$defs", {})
+            for name, of_one in member.input_schema["properties"].items():
+                of_any = {key: it for key, it in of_one.items() if key != "default"}
+                if of_any not in variants.setdefault(name, []):
+                    variants[name].append(of_any)
+        properties = {
+            name: schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+            for name, schemas in variants.items()
+        }
+        schema: Schema = {
+            "type": "object",
+            "properties": {ACTION: {"enum": [*self._members]}, **properties},
+            "required": [ACTION],
+            "additionalProperties": False,
+        }
+        return {**schema, "$defs": definitions} if definitions else schema
+
+
+def _handler(member: ToolComponent) -> Any:
+    return member.handler
+
+
+def _hint(member: ToolComponent, hint: str) -> bool:
+    return bool((member.annotations or {}).get(hint))

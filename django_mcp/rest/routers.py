@@ -1,0 +1,215 @@
+"""Routers and lists of URL patterns: the operations of all views that they contain."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any
+
+from django_mcp.components.base import ConfigurationError
+from django_mcp.components.declaration import snake_case
+from django_mcp.rest.batches import Declared, Group
+from django_mcp.rest.operations import (
+    METHODS,
+    actions_by_method,
+    base_name,
+    default_name,
+    is_viewset,
+    operation_at,
+)
+from django_mcp.rest.routes import Route, routes_of, walk
+
+LIBRARIES = ("rest_framework.", "drf_spectacular.")
+"""Modules with views for programs and people that read an API: the API root, its schema, logins."""
+
+
+def has_urls(target: Any) -> bool:
+    """Whether it is a router, which has ``urls``, or a list of URL patterns."""
+    return hasattr(target, "urls") or isinstance(target, list | tuple)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredUrls:
+    """A router or URL patterns, whose views are known when URLs can be imported."""
+
+    target: Any
+    actions: Sequence[str] | None
+    include: Sequence[str]
+    exclude: Sequence[str]
+    reads_only: bool
+    choose: Mapping[str, Any]
+    options: Mapping[str, Mapping[str, Any]]
+    """By the name of the tool."""
+    common: Mapping[str, Any]
+    choices: Mapping[str, Any]
+    is_one_tool_per_view: bool
+
+    @property
+    def where(self) -> str:
+        return f"rest_tools({type(self.target).__name__})"
+
+    view_name = where
+
+    def expanded(self) -> Iterator[Declared]:
+        """Yield the operations; then raise ConfigurationError for names that are none of them."""
+        names: dict[str, Endpoint] = {}
+        repeated: list[str] = []
+        for name, endpoint in self._endpoints():
+            if name in names and self._is_offered(name):
+                repeated.append(f"{name} ({endpoint.view_class.__qualname__})")
+            elif self._is_offered(name):
+                yield self._declared(name, endpoint)
+            names.setdefault(name, endpoint)
+        if repeated:
+            raise ConfigurationError(
+                f"several views have these names: {', '.join(repeated)}. Register them with other "
+                "basenames, or on their own by rest_tools(ViewSet, options={…: {'name': …}})"
+            )
+        for pattern in (*self.include, *self.exclude, *self.options):
+            if not any(fnmatchcase(name, pattern) for name in names):
+                raise ConfigurationError(
+                    f"{pattern!r} is none of the tools: there are {', '.join(sorted(names))}"
+                )
+
+    def _endpoints(self) -> Iterator[tuple[str, Endpoint]]:
+        """Yield what may be offered, by the names of their tools."""
+        endpoints = [*_endpoints(self.target)]
+        keys = {endpoint.key for endpoint in endpoints}
+        for endpoint in endpoints:
+            has_partial = (*endpoint.key[:2], "partial_update") in keys
+            if self.actions is not None and endpoint.action not in self.actions:
+                continue
+            if self.actions is None and endpoint.action == "update" and has_partial:
+                continue  # The partial update can do the same, and a second tool costs tokens.
+            if self.actions is None and self.reads_only and endpoint.method != "get":
+                continue
+            yield endpoint.tool_name, endpoint
+
+    def _is_offered(self, name: str) -> bool:
+        is_included = any(fnmatchcase(name, each) for each in self.include) or not self.include
+        return is_included and not any(fnmatchcase(name, each) for each in self.exclude)
+
+    def _declared(self, name: str, endpoint: Endpoint) -> Declared:
+        arguments = (endpoint.view_class, endpoint.method, endpoint.action, endpoint.routes)
+        group = Group(endpoint.plural, self.common) if self.is_one_tool_per_view else None
+        return Declared(
+            view_class=endpoint.view_class,
+            name=endpoint.action,
+            find=partial(operation_at, *arguments, self.choose),
+            options={"name": name, **self.common, **self.options.get(name, {})},
+            choices=self.choices,
+            group=group if is_viewset(endpoint.view_class) else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One action, or method, of a view under one name of a router."""
+
+    view_class: Any
+    basename: str | None
+    action: str
+    method: str
+    routes: list[Route]
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return (self.view_class, self.basename, self.action)
+
+    @property
+    def tool_name(self) -> str:
+        if not is_viewset(self.view_class):
+            return default_name(self.view_class, self.method, self.action)
+        verb = "update" if self.action == "partial_update" else self.action.removesuffix("_view")
+        is_of_all = not self._is_detail and self.action != "create"
+        return f"{verb}_{self.plural if is_of_all else singular(self._noun)}"
+
+    @property
+    def plural(self) -> str:
+        return plural(self._noun)
+
+    @property
+    def _is_detail(self) -> bool:
+        initkwargs = self.routes[0].callback.initkwargs
+        is_detail = initkwargs.get("detail")
+        return bool(self.routes[0].names) if is_detail is None else bool(is_detail)
+
+    @property
+    def _noun(self) -> str:
+        """The basename in words; a router takes that of the model without boundaries of words."""
+        if self.basename is None:
+            return base_name(self.view_class)
+        model = getattr(getattr(self.view_class, "queryset", None), "model", None)
+        name = self.basename
+        if model is not None and name == model.__name__.lower():
+            name = model.__name__
+        return re.sub(r"\W+", "_", snake_case(name)).strip("_")
+
+
+def _endpoints(target: Any) -> Iterator[Endpoint]:
+    """Yield the operations of the views in ``target``, at all their URLs in the site."""
+    kinds = dict.fromkeys(_kind(pattern.callback) for _, pattern in walk(_patterns(target), ()))
+    endpoints: dict[tuple[Any, ...], Endpoint] = {}
+    for view_class in dict.fromkeys(kind[0] for kind in kinds):
+        if not _is_of_api(view_class):
+            continue
+        for route in routes_of(view_class):
+            if _kind(route.callback) in kinds:
+                for endpoint in _at(view_class, route):
+                    endpoints.setdefault(endpoint.key, endpoint).routes.append(route)
+    yield from endpoints.values()
+
+
+def _patterns(target: Any) -> Sequence[Any]:
+    """Return the URL patterns of a router, or those of what ``include`` accepts."""
+    urls = getattr(target, "urls", target)
+    is_with_namespace = isinstance(urls, tuple) and isinstance(urls[0], list | tuple)
+    patterns: Sequence[Any] = urls[0] if is_with_namespace else urls
+    return patterns
+
+
+def _kind(callback: Any) -> tuple[Any, ...]:
+    """What two callbacks of the same view have in common: some routers make them anew."""
+    actions = getattr(callback, "actions", None) or {}
+    basename = getattr(callback, "initkwargs", {}).get("basename")
+    return (getattr(callback, "cls", None), tuple(sorted(actions.items())), basename)
+
+
+def _is_of_api(view_class: Any) -> bool:
+    is_view = hasattr(view_class, "initialize_request")
+    return is_view and not view_class.__module__.startswith(LIBRARIES)
+
+
+def _at(view_class: Any, route: Route) -> Iterator[Endpoint]:
+    """Yield the operations at one route."""
+    actions = {method: method for method in METHODS if hasattr(view_class, method)}
+    if is_viewset(view_class):
+        actions = dict(actions_by_method(route))
+    basename = route.callback.initkwargs.get("basename")
+    for method, action in actions.items():
+        if method in METHODS:
+            yield Endpoint(view_class, basename, action, method, [])
+
+
+def plural(noun: str) -> str:
+    if noun.endswith("s") and not noun.endswith(UNCOUNTED):
+        return noun
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"
+
+
+def singular(noun: str) -> str:
+    if noun.endswith("ies"):
+        return f"{noun[:-3]}y"
+    if noun.endswith(("xes", "ches", "shes", "sses")):
+        return noun[:-2]
+    is_plural = noun.endswith("s") and not noun.endswith(UNCOUNTED)
+    return noun[:-1] if is_plural else noun
+
+
+UNCOUNTED = ("ss", "us", "is")
+"""Endings of nouns that are no plurals, such as address and status."""

@@ -1,0 +1,201 @@
+"""Routers and lists of URL patterns, all views of which become tools by one line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.urls import include, path
+from rest_framework import serializers, viewsets
+from rest_framework.response import Response
+from rest_framework.routers import DefaultRouter, SimpleRouter
+
+from django_mcp import Server
+from django_mcp.rest import availability, rest_tools
+from example_site.helpdesk.models import Comment, Ticket
+from tests.rest import api, urls
+from tests.rest.conftest import Call, Users
+
+WRITING = {"create_ticket", "update_ticket", "destroy_ticket", "close_ticket"}
+READING = {"list_tickets", "retrieve_ticket", "counts_tickets"}
+
+
+class SavedReply(Comment):
+    class Meta:
+        app_label = "tests_of_routers"
+        proxy = True
+
+
+class ReplySerializer(serializers.ModelSerializer):  # type: ignore[misc]
+    class Meta:
+        model = SavedReply
+        fields = ("id", "text")
+
+
+class ReplyViewSet(viewsets.ModelViewSet):  # type: ignore[misc]
+    queryset = SavedReply.objects.order_by("id")
+    serializer_class = ReplySerializer
+
+
+class PagesAPIViewSet(viewsets.GenericViewSet):  # type: ignore[misc]
+    """A view set whose routes are written by hand."""
+
+    queryset = Ticket.objects.order_by("id")
+    serializer_class = api.TicketSerializer
+
+    def listing_view(self, request: Any) -> Response:
+        return Response({"subjects": [ticket.subject for ticket in self.get_queryset()]})
+
+    def detail_view(self, request: Any, pk: int) -> Response:
+        return Response({"subject": self.get_object().subject})
+
+
+class OwnRouter:
+    """A router that is none of REST framework, and makes its patterns anew each time."""
+
+    @property
+    def urls(self) -> Any:
+        of_list = path("", PagesAPIViewSet.as_view({"get": "listing_view"}))
+        of_one = path("<int:pk>/", PagesAPIViewSet.as_view({"get": "detail_view"}))
+        return [of_list, of_one], "pages", "pages"
+
+
+@pytest.fixture
+def router(monkeypatch: pytest.MonkeyPatch, settings: Any) -> SimpleRouter:
+    router = DefaultRouter()
+    router.register("tickets", api.TicketViewSet)
+    router.register("saved_replies", ReplyViewSet)
+    monkeypatch.setattr(urls, "urlpatterns", [path("routed/", include(router.urls))])
+    settings.ROOT_URLCONF = "tests.rest.urls"
+    return router
+
+
+def names(server: Server) -> set[str]:
+    return {tool.name for tool in server.components.of_kind("tool")}
+
+
+def test_router_offers_what_get_reads_under_names_from_basenames(
+    server: Server, router: SimpleRouter
+) -> None:
+    rest_tools(router, server=server)
+
+    assert names(server) == READING | {"list_saved_replies", "retrieve_saved_reply"}
+    tools = server.components.of_kind("tool")
+    assert all((tool.annotations or {})["readOnlyHint"] for tool in tools)
+
+
+def test_whole_router_writes_by_partial_updates(server: Server, router: SimpleRouter) -> None:
+    rest_tools(router, read_only=False, exclude=["*_saved_*"], server=server)
+
+    assert names(server) == READING | WRITING
+    update: Any = server.components.find("tool", "update_ticket")
+    assert update.input_schema["required"] == ["pk"]
+
+
+def test_include_and_exclude_choose_by_name(server: Server, router: SimpleRouter) -> None:
+    rest_tools(router, include=["list_*", "*_ticket"], exclude=["*_replies"], server=server)
+
+    assert names(server) == {"list_tickets", "retrieve_ticket"}
+
+
+def test_pattern_of_no_name_is_reported(server: Server, router: SimpleRouter) -> None:
+    rest_tools(router, exclude=["destroy_*"], server=server)
+
+    assert "list_tickets" in names(server)
+    (reason,) = availability.missing(server).values()
+    assert "'destroy_*' is none of the tools: there are counts_tickets, list_saved" in reason
+
+
+def test_tools_of_a_router_answer_as_those_of_the_view_set(
+    server: Server, router: SimpleRouter, call: Call, users: Users, tickets: list[Ticket]
+) -> None:
+    rest_tools(router, read_only=False, server=server)
+    rest_tools(api.TicketViewSet, server=server)
+
+    rows = call("list_tickets", user=users.agent)["structuredContent"]["results"]
+    own = call("ticket_list", user=users.agent)["structuredContent"]["results"]
+    assert [row["id"] for row in rows] == [row["id"] for row in own]
+    closed = call("close_ticket", user=users.agent, pk=tickets[0].pk)
+    assert closed["structuredContent"] == {"status": "closed"}
+
+
+def test_routes_written_by_hand_and_functions_are_tools(
+    server: Server, monkeypatch: pytest.MonkeyPatch, call: Call, tickets: list[Ticket]
+) -> None:
+    own_router = OwnRouter()
+    patterns = [path("ping/<slug:name>/", api.ping)]
+    served = [path("own/", own_router.urls), path("", include(patterns))]
+    monkeypatch.setattr(urls, "urlpatterns", served)
+    rest_tools(own_router, server=server)
+    rest_tools(patterns, server=server)
+
+    assert names(server) == {"listing_pages", "detail_page", "ping"}
+    assert call("detail_page", pk=tickets[0].pk)["structuredContent"] == {"subject": "Printer"}
+    assert call("ping", name="a")["structuredContent"] == {"pong": "a"}
+
+
+def test_action_that_is_mapped_by_hand_can_be_named(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(urls, "urlpatterns", [path("own/", OwnRouter().urls)])
+    rest_tools(PagesAPIViewSet, ["listing_view"], server=server)
+
+    assert names(server) == {"pages_listing_view"}
+
+
+def test_versions_and_parents_are_chosen_by_prefix_and_kwargs(
+    server: Server, monkeypatch: pytest.MonkeyPatch, call: Call, tickets: list[Ticket]
+) -> None:
+    router = SimpleRouter()
+    router.register("saved_replies", ReplyViewSet)
+    served = [path(f"{version}/<slug:parent>/", include(router.urls)) for version in ("v1", "v2")]
+    monkeypatch.setattr(urls, "urlpatterns", served)
+    rest_tools(router, include=["list_*"], prefix="v2/", kwargs={"parent": "a"}, server=server)
+    rest_tools(router, include=["retrieve_*"], prefix="v2/", server=server)
+    rest_tools(router, actions=["create"], server=server)
+
+    assert names(server) == {"list_saved_replies", "retrieve_saved_reply"}
+    assert call("list_saved_replies")["structuredContent"][0]["text"] == "On my way"
+    retrieve: Any = server.components.find("tool", "retrieve_saved_reply")
+    assert retrieve.input_schema["required"] == ["parent", "pk"]
+    (reason,) = availability.missing(server).values()
+    assert "has several URLs: choose one by prefix" in reason
+
+
+def test_second_view_of_a_name_is_reported(server: Server, router: SimpleRouter) -> None:
+    router.register("others", ReplyViewSet, basename="tickets")
+    patterns = router.get_urls()
+    urls.urlpatterns[:] = [path("routed/", include(patterns))]
+    rest_tools(patterns, server=server)
+
+    assert "list_tickets" in names(server)
+    (reason,) = availability.missing(server).values()
+    assert "several views have these names: list_tickets (ReplyViewSet), retrieve_" in reason
+
+
+def test_one_tool_for_each_view_takes_an_action(
+    server: Server, router: SimpleRouter, call: Call, users: Users, tickets: list[Ticket]
+) -> None:
+    rest_tools(router, read_only=False, one_tool_per_view=True, server=server)
+
+    assert names(server) == {"tickets", "saved_replies"}
+    tool: Any = server.components.find("tool", "tickets")
+    actions = tool.input_schema["properties"]["action"]["enum"]
+    assert {"list", "retrieve", "create", "partial_update", "close"} <= {*actions}
+    assert tool.input_schema["required"] == ["action"]
+    listed = call("tickets", user=users.agent, action="list", status="waiting")
+    assert [row["subject"] for row in listed["structuredContent"]["results"]] == ["Scanner"]
+    closed = call("tickets", user=users.agent, action="close", pk=tickets[0].pk)
+    assert closed["structuredContent"] == {"status": "closed"}
+
+
+def test_action_validates_its_own_arguments(
+    server: Server, router: SimpleRouter, call: Call, users: Users
+) -> None:
+    rest_tools(router, read_only=False, one_tool_per_view=True, server=server)
+
+    result = call("tickets", user=users.agent, action="retrieve", search="printer")
+
+    assert result["isError"]
+    assert result.text.startswith("The arguments of the action 'retrieve' are invalid.")
+    assert "pk" in result.text
