@@ -38,11 +38,12 @@ def form_tool(
 ) -> None:
     """Register a Django form as a tool, on the default server unless ``server`` is another.
 
-    The fields of the class are the arguments, without those that are disabled or hidden. A call constructs the form with the arguments as its
-    data and with ``form_kwargs(frame)``, such as the ``instance`` of a ModelForm; a field that this
-    form does not have is not accepted. The tool returns what ``on_valid(form, frame)`` returns; by
-    default it saves a ModelForm and returns the key and the text of the object. Both run in a
-    transaction. An invalid form is an error with the messages of each field.
+    The fields of the class are the arguments, without those that are disabled or hidden. A call
+    constructs the form with the arguments as its data and with ``form_kwargs(frame)``, such as the
+    ``instance`` of a ModelForm; a field that this form does not have is not accepted. The tool
+    returns what ``on_valid(form, frame)`` returns; by default it saves a ModelForm and returns the
+    key and the text of the object. Both run in a transaction. An invalid form is an error with the
+    messages of each field.
 
     The options are those of ``tool``. The name is that of the class without ``Form``, the
     description its docstring. Raises ConfigurationError for a form that cannot be a tool.
