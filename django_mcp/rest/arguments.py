@@ -11,7 +11,7 @@ from django.db import DatabaseError
 from django_mcp.components.base import ConfigurationError
 from django_mcp.forms import files
 from django_mcp.forms.schemas import key_schema
-from django_mcp.rest import openapi, parameters, spectacular
+from django_mcp.rest import filters, openapi, parameters, spectacular
 from django_mcp.rest.operations import Operation
 from django_mcp.rest.parameters import QueryParameter
 from django_mcp.rest.routes import argument_schema
@@ -34,6 +34,8 @@ class Arguments:
     fixed: Mapping[str, Any]
     """Arguments of the path that the caller does not choose."""
     query: Sequence[QueryParameter]
+    filters: filters.Folded | None
+    """Query parameters of which there are too many."""
     body: Schema | None
     definitions: Schema
     is_body_nested: bool
@@ -44,6 +46,8 @@ class Arguments:
     @property
     def schema(self) -> Schema:
         queried = {each.name: each.schema for each in self.query}
+        if self.filters is not None:
+            queried[filters.FILTERS] = self.filters.schema
         needed = [*self.path, *(each.name for each in self.query if each.is_required)]
         body, required = self._body_members()
         schema = {
@@ -60,6 +64,15 @@ class Arguments:
         if self.is_body_nested:
             return {DATA: self.body}, [DATA]
         return self.body.get("properties", {}), self.body.get("required", ())
+
+    def query_string(self, arguments: Mapping[str, Any], fixed: Mapping[str, str]) -> str:
+        """Return the query for validated arguments, and what is not theirs; raises ToolError."""
+        members: list[QueryParameter] = [QueryParameter(name, {}) for name in fixed]
+        values = {**arguments, **fixed}
+        if self.filters is not None:
+            values |= self.filters.unfolded(arguments.get(filters.FILTERS) or {})
+            members += self.filters.members.values()
+        return parameters.encode([*self.query, *members], values)
 
     def data(self, arguments: Mapping[str, Any]) -> Any:
         """Return the body for validated arguments, with files; raises ToolError."""
@@ -93,12 +106,14 @@ def read(
     body = with_files(resolved(body, shared), operation, view)
     body = without_unusable_files(body, shared)
     path = path_schemas(operation, view, kwargs)
-    more = [QueryParameter(name, dict(schema)) for name, schema in (query or {}).items()]
-    queried = [*(each for each in queried if each.name not in (query or {})), *more]
+    own = [QueryParameter(name, dict(schema)) for name, schema in (query or {}).items()]
+    queried, many = filters.folded([each for each in queried if each.name not in (query or {})])
+    queried += own
     arguments = Arguments(
         path=path,
         fixed=kwargs,
         query=queried,
+        filters=many,
         body=body,
         definitions=openapi.definitions([body, *(each.schema for each in queried)], shared),
         is_body_nested=is_nested(body, {*path, *(each.name for each in queried)}),

@@ -28,7 +28,7 @@ from django_mcp.components.tool import ToolComponent, tool_component
 from django_mcp.frame.frame import Frame
 from django_mcp.protocol.errors import ToolError
 from django_mcp.rest import arguments as readers
-from django_mcp.rest import outputs, parameters
+from django_mcp.rest import outputs
 from django_mcp.rest.arguments import Arguments
 from django_mcp.rest.calls import credentials, form_data, requests, responses
 from django_mcp.rest.calls.credentials import Credentials, FindAuth
@@ -162,13 +162,12 @@ class Caller:
         if resolved is None:
             raise ToolError(responses.SUMMARIES[404])
         auth = self.credentials.request_auth(frame)
-        fixed = [parameters.QueryParameter(name, {}) for name in self._fixed_query]
         request = requests.build(
             self._operation.method,
             *resolved,
             frame,
             auth=auth,
-            query=parameters.encode([*declared.query, *fixed], {**arguments, **self._fixed_query}),
+            query=declared.query_string(arguments, self._fixed_query),
             accept=self._accept,
             **self._body(arguments),
         )

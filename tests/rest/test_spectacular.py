@@ -10,6 +10,7 @@ import pytest
 from django.core.checks import run_checks
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.test import override_settings
+from django_filters import rest_framework as filters
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -18,6 +19,7 @@ from rest_framework.parsers import JSONParser
 
 from django_mcp import Server, checks, registry
 from django_mcp.rest import availability, rest_tool, rest_tools, spectacular
+from example_site.helpdesk.models import Ticket
 from tests.rest import api
 from tests.rest.conftest import Call, Users
 
@@ -290,3 +292,50 @@ def test_declaration_after_the_first_list_is_built_too(server: Server) -> None:
     rest_tool(Owners, "post", server=server)
 
     assert tool(server, "owners_post")
+
+
+def lookups() -> dict[str, Any]:
+    """Filters such as some sites generate: a dozen for each field."""
+    suffixes = ("ic", "nic", "isw", "nisw", "iew", "niew", "ie", "nie", "empty")
+    return {
+        f"{field}__{suffix}": filters.CharFilter(method="contains")
+        for field in ("subject", "description", "status")
+        for suffix in suffixes
+    }
+
+
+class ManyFilters(filters.FilterSet):  # type: ignore[misc]
+    vars().update(lookups())
+    numbers = filters.BaseInFilter(field_name="id", lookup_expr="in")
+    status = filters.CharFilter(method="contains")
+
+    class Meta:
+        model = Ticket
+        fields = ()
+
+    def contains(self, queryset: Any, name: str, value: str) -> Any:
+        return queryset.filter(**{f"{name.partition('__')[0]}__icontains": value})
+
+
+@pytest.mark.parametrize("viewset", [DescribedTickets, api.TicketViewSet])
+def test_filters_that_are_too_many_are_one_argument(
+    tickets: Any, users: Users, server: Server, call: Call, viewset: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(viewset, "filterset_class", ManyFilters)
+    rest_tools(viewset, ["list"], server=server, options={"list": {"name": "find"}})
+
+    properties = tool(server, "find").input_schema["properties"]
+    assert not [name for name in properties if "__" in name]
+    assert {"status", "numbers", "search", "filters"} <= properties.keys()
+    assert (
+        "\ndescription, status, subject: empty, ic, ie, iew, isw, nic, nie, niew, nisw"
+        in (properties["filters"]["description"])
+    )
+    result = call("find", user=users.staff, filters={"subject__ic": "print", "status__ie": "open"})
+    assert [row["subject"] for row in result["structuredContent"]["results"]] == ["Printer"]
+    wrong = call("find", user=users.staff, filters={"subject__icc": "print", "status__ic": [1]})
+    assert wrong.text.splitlines()[:2] == [
+        "A filter is invalid.",
+        "subject__icc: there is no such filter; did you mean 'subject__ic'?",
+    ]
+    assert "status__ic" in wrong.text.splitlines()[2]
