@@ -191,8 +191,8 @@ def stated_issuer(token: str) -> str | None:
 
 def audiences(claims: Claims) -> Sequence[str]:
     """Return the audiences of a token: the claim ``aud`` is a string or a list."""
-    named = claims.get("aud")
-    listed = named if isinstance(named, list) else [named]
+    stated = claims.get("aud")
+    listed = stated if isinstance(stated, list) else [stated]
     return [audience for audience in listed if isinstance(audience, str) and audience]
 
 

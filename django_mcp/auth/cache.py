@@ -108,7 +108,8 @@ class PrincipalCache:
         digest: str,
         *more: Hashable,
     ) -> Principal | Challenge | None:
-        own = self._loads[key] = asyncio.get_running_loop().create_future()
+        own = asyncio.get_running_loop().create_future()
+        self._loads[key] = own
         try:
             # Before the load: a revocation during it has to arrive here.
             subscribe = type(self).subscribe

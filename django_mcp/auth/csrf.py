@@ -37,7 +37,7 @@ def is_cross_origin(scope: Scope) -> bool:
 
 def _is_own(scope: Scope, origin: str) -> bool:
     own = (request_origin(scope), _origin_of(conf.get().base_url or ""))
-    trusted = (each for each in settings.CSRF_TRUSTED_ORIGINS if each != "*")
+    trusted = [item for item in settings.CSRF_TRUSTED_ORIGINS if item != "*"]
     return origins.allows(
         origin, host="", scheme="", allowed_hosts=(), allowed_origins=(*filter(None, own), *trusted)
     )

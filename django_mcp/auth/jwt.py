@@ -165,10 +165,10 @@ def _read_keys(document: Mapping[str, Any], issuer: str) -> Sequence[_Key]:
     listed = document.get("keys")
     if not isinstance(listed, list) or len(listed) > MAX_KEYS:
         raise Unavailable(f"The key set of {issuer} must have a list of at most {MAX_KEYS} keys")
-    found = [key for data in listed if (key := _read_key(data)) is not None]
-    if not found:
+    keys = [key for data in listed if (key := _read_key(data)) is not None]
+    if not keys:
         raise Unavailable(f"The key set of {issuer} has no key for {', '.join(KEY_TYPES)}")
-    return found
+    return keys
 
 
 def _read_key(data: Any) -> _Key | None:

@@ -62,11 +62,12 @@ def _is_public(server: Server) -> bool:
 
 def _unguarded_writes(server: Server) -> Iterator[str]:
     """Return the names of tools which every caller sees and which may write, as is the default."""
-    tools = (each for each in server.components.registered() if isinstance(each, ToolComponent))
-    for tool in tools:
-        is_read_only = (tool.annotations or {}).get("readOnlyHint", False)
-        if not (is_read_only or tool.permission or tool.scopes):
-            yield tool.name
+    for component in server.components.registered():
+        if not isinstance(component, ToolComponent):
+            continue
+        is_read_only = (component.annotations or {}).get("readOnlyHint", False)
+        if not (is_read_only or component.permission or component.scopes):
+            yield component.name
 
 
 @check()

@@ -105,16 +105,17 @@ def _requests_input(handler: Any, depth: int = CALL_DEPTH) -> bool:
     """Whether the code of a handler, or of a function that it calls, names an input method."""
     function = inspect.unwrap(getattr(handler, "func", handler))
     function = getattr(function, "__func__", function)
-    if (code := getattr(function, "__code__", None)) is None or depth == 0:
+    code = getattr(function, "__code__", None)
+    if code is None or depth == 0:
         return False
     names = set(_names(code))
     if names & INPUT_METHODS:
         return True
     module = getattr(function, "__globals__", {})
     owner = type(getattr(handler, "__self__", None))
-    methods = {name: inspect.getattr_static(owner, name, None) for name in names}
-    called = [each for name in names for each in (module.get(name), methods[name])]
-    return any(_requests_input(each, depth - 1) for each in called if inspect.isfunction(each))
+    called = [module.get(name) for name in names]
+    called += [inspect.getattr_static(owner, name, None) for name in names]
+    return any(_requests_input(item, depth - 1) for item in called if inspect.isfunction(item))
 
 
 def _names(code: CodeType) -> Iterator[str]:

@@ -94,7 +94,7 @@ def check_modules(
     is_check = sys.argv[1:2] == ["check"]
     level: type[Warning | Error] = Warning if databases and not is_check else Error
     hint = "Correct it: until then, neither mount nor the commands of MCP servers work."
-    return [level(str(each), hint=hint, id="django_mcp.E021") for each in registry.broken()]
+    return [level(str(module), hint=hint, id="django_mcp.E021") for module in registry.broken()]
 
 
 @check(requires_components=False)

@@ -52,9 +52,9 @@ def check_mount() -> Found:
             id="django_mcp.W021",
         )
         return
-    missing = [each for each in registry.mountable() if not registry.is_mounted(each)]
+    missing = [server for server in registry.mountable() if not registry.is_mounted(server)]
     if missing:
-        names = ", ".join(repr(registry.path(each)) for each in missing)
+        names = ", ".join(repr(registry.path(server)) for server in missing)
         yield Warning(
             f"{path} answers 404 at {names}: it does not mount the MCP servers.",
             hint=(

@@ -42,8 +42,10 @@ class Process:
 
     @property
     def members(self) -> dict[str, Any]:
-        found = {"command": self.command, "args": [*self.arguments]}
-        return {**found, "env": {**self.environment}} if self.environment else found
+        members: dict[str, Any] = {"command": self.command, "args": [*self.arguments]}
+        if self.environment:
+            members["env"] = {**self.environment}
+        return members
 
 
 @dataclass(frozen=True, slots=True)

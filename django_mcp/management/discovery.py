@@ -25,6 +25,7 @@ from django_mcp.management.findings.base import (
     Finding,
     Json,
     failure,
+    list_of,
     note,
     ok,
     shown,
@@ -286,9 +287,8 @@ def _of_origin(client: Client, place: str, answer: Answer) -> Iterator[Finding]:
 
 
 def _issuers(metadata: Json) -> list[str]:
-    named = metadata.get("authorization_servers")
-    named = named if isinstance(named, list) else []
-    return [each for each in named if isinstance(each, str)][:MAX_ISSUERS]
+    issuers = list_of(metadata, "authorization_servers")
+    return [issuer for issuer in issuers if isinstance(issuer, str)][:MAX_ISSUERS]
 
 
 # The authorization server.
@@ -322,7 +322,7 @@ def _authorization_places(issuer: str) -> list[str]:
     oauth = "/.well-known/oauth-authorization-server"
     openid = "/.well-known/openid-configuration"
     paths = (oauth + path, openid + path, path + openid) if path else (oauth, openid)
-    return [parts._replace(path=each, query="", fragment="").geturl() for each in paths]
+    return [parts._replace(path=path, query="", fragment="").geturl() for path in paths]
 
 
 def _try_endpoints(client: Client, metadata: Json, findings: list[Finding]) -> Playing[None]:

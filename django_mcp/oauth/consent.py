@@ -116,7 +116,7 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
         return response
 
     def render_to_response(self, context: dict[str, Any], **kwargs: Any) -> HttpResponseBase:
-        """Ask the user, unless she allowed all of it before and it goes to a site."""
+        """Ask the user, unless they allowed all of it before and it goes to a site."""
         if "error" not in context and self.request.method == "GET" and self._is_allowed(context):
             try:
                 scopes = " ".join(context["scopes"])
@@ -133,7 +133,7 @@ class AuthorizationView(ProtectedPage, views.AuthorizationView):
         """Whether to go on without asking.
 
         Any program on the user's computer can receive what is sent to a port of it or to a
-        scheme, in the name of another one: there she is asked each time (RFC 8252, section 8.6).
+        scheme, in the name of another one: there they are asked each time (RFC 8252, section 8.6).
         """
         if "prompt" in self.request.GET or urlsplit(context["redirect_uri"]).scheme != "https":
             return False
@@ -183,5 +183,6 @@ def with_issuer(url: str, own: str) -> str:
 
 def _application(client_id: str) -> Any:
     """Return the application, or None. Some databases cannot search for a NUL."""
-    known = get_application_model().objects
-    return None if "\0" in client_id else known.filter(client_id=client_id).first()
+    if "\0" in client_id:
+        return None
+    return get_application_model().objects.filter(client_id=client_id).first()

@@ -169,7 +169,7 @@ def _metadata(base: str, own: str) -> dict[str, Any]:
         "authorization_endpoint": _url(base, "authorize"),
         "token_endpoint": _url(base, "token"),
         "revocation_endpoint": _url(base, "revoke-token"),
-        "scopes_supported": [each for each in scopes if each != OFFLINE_ACCESS],
+        "scopes_supported": [scope for scope in scopes if scope != OFFLINE_ACCESS],
         "response_types_supported": [*oauth2_settings.OAUTH2_RESPONSE_TYPES_SUPPORTED],
         "grant_types_supported": [*oauth2_settings.OAUTH2_GRANT_TYPES_SUPPORTED],
         "token_endpoint_auth_methods_supported": authentication,

@@ -17,18 +17,18 @@ from oauth2_provider.settings import oauth2_settings
 
 class ConsentManager(models.Manager["Consent"]):
     def add(self, user: Any, application: Any, resource: str, scopes: Iterable[str]) -> None:
-        """Remember what a user allowed, in addition to what she allowed this client before."""
+        """Remember what a user allowed, in addition to what they allowed this client before."""
         with transaction.atomic(using=router.db_for_write(self.model)):
-            found, _ = self.select_for_update().get_or_create(
+            consent, _ = self.select_for_update().get_or_create(
                 user=user, application=application, resource=resource
             )
-            found.scope = " ".join(sorted({*found.scopes, *scopes}))
-            found.save()
+            consent.scope = " ".join(sorted({*consent.scopes, *scopes}))
+            consent.save()
 
     def covers(self, user: Any, application: Any, resource: str, scopes: Iterable[str]) -> bool:
         """Whether the user allowed all of ``scopes`` to this client before."""
-        found = self.filter(user=user, application=application, resource=resource).first()
-        return found is not None and {*scopes} <= {*found.scopes}
+        consent = self.filter(user=user, application=application, resource=resource).first()
+        return consent is not None and {*scopes} <= {*consent.scopes}
 
 
 class Consent(models.Model):

@@ -23,30 +23,32 @@ def base_url(request: HttpRequest) -> str:
 
 def servers(base: str) -> dict[str, Server]:
     """Return the servers which accept tokens of the toolkit, by their canonical URLs."""
-    return {canonical(base + "/" + registry.path(each).strip("/")): each for each in accepting()}
+    return {
+        canonical(base + "/" + registry.path(server).strip("/")): server for server in accepting()
+    }
 
 
 def accepting() -> Iterator[Server]:
     """Yield the servers which accept tokens of the toolkit."""
     for server in registry.mountable():
         try:
-            found = registry.authenticators(server)
+            authenticators = registry.authenticators(server)
         except Exception:  # The class of an authenticator may raise anything.
             continue  # It is not served at all; a system check says why.
-        if any(isinstance(each, OAuthToolkitAuthentication) for each in found):
+        if any(isinstance(item, OAuthToolkitAuthentication) for item in authenticators):
             yield server
 
 
 def is_known(base: str, resource: str) -> bool:
     """Whether ``resource`` is one of the servers, or listed in AUDIENCES."""
-    known = {*servers(base), *map(canonical, conf.get().audiences)}
-    return canonical(resource) in known
+    resources = {*servers(base), *map(canonical, conf.get().audiences)}
+    return canonical(resource) in resources
 
 
 def only(base: str) -> str | None:
     """Return the resource of a client which names none: that of the only server, else None."""
-    found = [*servers(base)]
-    return found[0] if len(found) == 1 else None
+    resources = [*servers(base)]
+    return resources[0] if len(resources) == 1 else None
 
 
 def title(base: str, resource: str) -> str:

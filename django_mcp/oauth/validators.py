@@ -78,8 +78,8 @@ class ResourceValidator(OAuth2Validator):
     def _granted(request: Any) -> list[str] | None:
         """What the user allowed; None for grants without a user's consent."""
         if request.grant_type == "authorization_code":
-            found = get_grant_model().objects.filter(code=request.code, application=request.client)
-            return [each for grant in found for each in grant.resource or ()]
+            grants = get_grant_model().objects.filter(code=request.code, application=request.client)
+            return [resource for grant in grants for resource in grant.resource or ()]
         if request.grant_type == "refresh_token":
             token = getattr(request, "refresh_token_instance", None)
             return [] if token is None else [*(token.resource or ())]

@@ -64,18 +64,18 @@ class SignalObserver:
             self._changed(sender, instance, using or "default", is_list_changed=False)
 
     def _changed(self, sender: Model, instance: Any, using: str, *, is_list_changed: bool) -> None:
-        for server, named in self._models[sender].items():
-            for component in components_of(server, named):
+        for server, models_of_components in self._models[sender].items():
+            for component in components_of(server, models_of_components):
                 uri = uri_of(component, instance)
                 after_commit(server, uri, using)
                 if is_list_changed and isinstance(component, TemplateComponent):
                     after_commit(server, None, using)
 
 
-def components_of(server: Server, named: set[Model]) -> Iterator[ReadComponent]:
+def components_of(server: Server, models: set[Model]) -> Iterator[ReadComponent]:
     for kind in KINDS:
         for component in server.components.of_kind(kind):
-            if isinstance(component, ReadComponent) and component.model in named:
+            if isinstance(component, ReadComponent) and component.model in models:
                 yield component
 
 
@@ -83,11 +83,11 @@ def family(model: Model) -> set[Model]:
     """Return the senders of signals for rows of ``model``: itself, its proxies and its children."""
     concrete = model._meta.concrete_model
     others = apps.get_models(include_auto_created=True)
-    return {model, *(each for each in others if is_of(each, model, concrete))}
+    return {model, *(other for other in others if is_of(other, model, concrete))}
 
 
-def is_of(each: Model, model: Model, concrete: Any) -> bool:
-    return issubclass(each, model) or each._meta.concrete_model is concrete
+def is_of(other: Model, model: Model, concrete: Any) -> bool:
+    return issubclass(other, model) or other._meta.concrete_model is concrete
 
 
 def check_variables(component: TemplateComponent) -> None:
@@ -144,7 +144,8 @@ def after_commit(server: Server, uri: str | None, using: str) -> None:
     connection = connections[using]
     current = _transactions.get(connection)
     if current is None or current.is_over:
-        current = _transactions[connection] = Transaction()
+        current = Transaction()
+        _transactions[connection] = current
 
     def publish_change() -> None:
         publish(current, server, uri)

@@ -181,7 +181,7 @@ class PendingRequests:
                 response.set_result(message)
 
         request_id, close = await route.open(receive)
-        self._pending[response] = request_id, write
+        self._pending[response] = (request_id, write)
         try:
             write(jsonrpc.request(request_id, method, params))
             async with asyncio.timeout(timeout):

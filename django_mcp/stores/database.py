@@ -67,7 +67,8 @@ class _InDatabase:
         kept: dict[type, Any] = vars(_local).setdefault(self._alias, {})
         cached: Statements | None = kept.get(kind)
         if cached is None or cached.connection is not connection:
-            cached = kept[kind] = kind(connection)
+            cached = kind(connection)
+            kept[kind] = cached
         return cached
 
 

@@ -109,7 +109,7 @@ class Run:
         /,
     ) -> None:
         with self._lock:
-            self._progress = progress, total, message
+            self._progress = (progress, total, message)
         self._add(notifications)
 
     def add(self, message: Json, /) -> None:

@@ -20,7 +20,7 @@ def check_use(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMe
         servers = registry.mountable()
     except ImproperlyConfigured:
         return []  # The checks of django_mcp report it, and what None stands for below.
-    if any(found is not False for found in map(accepts_tokens, servers)):
+    if any(accepts_tokens(server) is not False for server in servers):
         return []
     return [
         Warning(
@@ -35,7 +35,7 @@ def check_use(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMe
 def accepts_tokens(server: Server) -> bool | None:
     """Whether ``server`` accepts personal access tokens; None if it cannot be found out."""
     try:
-        found = registry.authenticators(server)
+        authenticators = registry.authenticators(server)
     except Exception:
         return None
-    return any(isinstance(item, TokenAuthentication) for item in found)
+    return any(isinstance(item, TokenAuthentication) for item in authenticators)

@@ -44,8 +44,10 @@ class Command(BaseCommand):
         endpoint = Endpoint(name=name, url=url, token=options["token"])
         process = _process(name, server)
         chosen = [CLIENTS[options["client"]]] if options["client"] else [*CLIENTS.values()]
-        parts = (_parts(client, endpoint, process, options["transport"]) for client in chosen)
-        return "\n\n".join(part for each in parts for part in each)
+        parts: list[str] = []
+        for client in chosen:
+            parts += _parts(client, endpoint, process, options["transport"])
+        return "\n\n".join(parts)
 
 
 def _parts(
@@ -77,6 +79,6 @@ def _process(name: str, server: Server) -> Process:
 def _manage_script() -> Path | None:
     """The ``manage.py`` that runs, or that of the project; None where it has none."""
     folders = (getattr(settings, "BASE_DIR", None), Path.cwd())
-    found = (Path(sys.argv[0]), *(Path(each) / "manage.py" for each in folders if each))
-    scripts = (each.resolve() for each in found if each.name == "manage.py" and each.is_file())
+    paths = (Path(sys.argv[0]), *(Path(folder) / "manage.py" for folder in folders if folder))
+    scripts = (path.resolve() for path in paths if path.name == "manage.py" and path.is_file())
     return next(scripts, None)

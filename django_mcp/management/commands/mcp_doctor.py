@@ -52,7 +52,7 @@ class Command(BaseCommand):
         self._print(of_project)
         for titles, shared in by_clients(findings).items():
             self._print({heading(titles, findings): shared})
-        failing = [title for title, found in findings.items() if has_failed(found)]
+        failing = [title for title, of_client in findings.items() if has_failed(of_client)]
         if failing:
             raise CommandError(f"{heading(failing, findings)} cannot connect to {url} or log in")
         if any(map(has_failed, of_project.values())):
@@ -66,27 +66,27 @@ class Command(BaseCommand):
         if not project.is_own(url):
             return {}
         answer = http.answer(with_invalid_token(url))
-        found = [*project.of_project(), *project.of_authorization_header(answer)]
-        return {f"This project ({project.settings_module()})": found}
+        findings = [*project.of_project(), *project.of_authorization_header(answer)]
+        return {f"This project ({project.settings_module()})": findings}
 
     def _print(self, sections: Mapping[str, Sequence[Finding]]) -> None:
-        for title, found in sections.items():
+        for title, findings in sections.items():
             self.stdout.write(self.style.MIGRATE_HEADING(title))
-            for finding in found:
+            for finding in findings:
                 self.stdout.write(f"  {finding.level.value:<8}{finding.text}")
                 if finding.remedy:
                     self.stdout.write(f"  {'':<8}Mend: {finding.remedy}")
 
 
-def has_failed(found: Sequence[Finding]) -> bool:
-    return any(finding.level is Level.FAILURE for finding in found)
+def has_failed(findings: Sequence[Finding]) -> bool:
+    return any(finding.level is Level.FAILURE for finding in findings)
 
 
 def by_clients(findings: Mapping[str, Sequence[Finding]]) -> dict[tuple[str, ...], list[Finding]]:
     """Return the findings by the clients that have them: each is printed once."""
     titles: dict[Finding, list[str]] = {}
-    for title, found in findings.items():
-        for finding in dict.fromkeys(found):
+    for title, of_client in findings.items():
+        for finding in dict.fromkeys(of_client):
             titles.setdefault(finding, []).append(title)
     groups: dict[tuple[str, ...], list[Finding]] = {}
     for finding, having in titles.items():

@@ -26,9 +26,9 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> str:
-        shown = registered = _entries(options["server"])
+        shown = _entries(options["server"])
         if options["name"]:
-            shown = _named(options["name"], registered)
+            shown = _with_name(options["name"], shown)
         if options["as_json"]:
             return _json([entry.facts() for entry in shown])
         if options["name"]:
@@ -45,20 +45,25 @@ def _entries(server: str | None) -> list[Entry]:
     return [*entries(*map(registry.configure, servers))]
 
 
-def _named(name: str, registered: Sequence[Entry]) -> list[Entry]:
+def _with_name(name: str, registered: Sequence[Entry]) -> list[Entry]:
     """Return the components of this name; raises CommandError, with a similar name, for none."""
-    named = [entry for entry in registered if name in (entry.component.name, entry.component.key)]
-    if named:
-        return named
-    names = {each for entry in registered for each in (entry.component.name, entry.component.key)}
+    names: set[str] = set()
+    matching: list[Entry] = []
+    for entry in registered:
+        own = {entry.component.name, entry.component.key}
+        names |= own
+        if name in own:
+            matching.append(entry)
+    if matching:
+        return matching
     similar = get_close_matches(name, sorted(names), n=1)
     suggestion = f" Did you mean {similar[0]!r}?" if similar else " See mcp_show without a name."
     raise CommandError(f"Nothing named {name!r} is registered.{suggestion}")
 
 
-def _table(found: Iterable[Entry]) -> Iterator[str]:
+def _table(entries: Iterable[Entry]) -> Iterator[str]:
     rows = [COLUMNS]
-    for entry in found:
+    for entry in entries:
         server = entry.server
         item = entry.component
         permission = str(entry.permission or "-")

@@ -55,8 +55,8 @@ def of_endpoint(name: str, url: Any) -> Iterator[Finding]:
 
 def authentication_methods(metadata: Json) -> Sequence[str]:
     """Return the methods of the token endpoint; there is a default (RFC 8414, section 2)."""
-    found = metadata.get("token_endpoint_auth_methods_supported")
-    return found if isinstance(found, list) else ("client_secret_basic",)
+    methods = metadata.get("token_endpoint_auth_methods_supported")
+    return methods if isinstance(methods, list) else ("client_secret_basic",)
 
 
 def of_endpoint_answer(name: str, answer: Answer) -> Iterator[Finding]:

@@ -95,7 +95,7 @@ def failure(text: str, remedy: str) -> Finding:
 def shown(value: Any) -> str:
     """Return a server's value for a finding: printable, and not longer than an excerpt."""
     text = value if isinstance(value, str) else json.dumps(value, default=str)
-    text = "".join(each if each.isprintable() else "?" for each in text)
+    text = "".join(char if char.isprintable() else "?" for char in text)
     return text if len(text) <= EXCERPT else f"{text[:EXCERPT]}…"
 
 

@@ -14,7 +14,7 @@ def of_preflight(
 ) -> Iterator[Finding]:
     """Yield whether a page of ``origin`` may send a request with these headers."""
     listed = answer.header("access-control-allow-headers").lower().split(",")
-    allowed = {each.strip() for each in listed}
+    allowed = {name.strip() for name in listed}
     # A wildcard does not cover Authorization (Fetch standard, section 3.3.4).
     covered = allowed if "*" not in allowed else {*needed} - {"authorization"} | allowed
     missing = [name for name in needed if name not in covered]

@@ -95,9 +95,9 @@ CHALLENGE = re.compile(r'\b(\w+)="((?:[^"\\]|\\.)*)"')
 def challenge(answer: Answer) -> dict[str, str] | None:
     """Return the parameters of the Bearer challenge, or None without one."""
     for value in answer.all("www-authenticate"):
-        found = re.search(r"(?:^|[\s,])bearer(?:$|[\s,])", value, re.IGNORECASE)
-        if found:
-            return dict(CHALLENGE.findall(value[found.end() :]))
+        scheme = re.search(r"(?:^|[\s,])bearer(?:$|[\s,])", value, re.IGNORECASE)
+        if scheme:
+            return dict(CHALLENGE.findall(value[scheme.end() :]))
     return None
 
 

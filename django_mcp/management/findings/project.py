@@ -53,8 +53,8 @@ def is_own(url: str) -> bool:
 
 def of_project() -> Iterator[Finding]:
     """Yield what system checks, databases and caches say."""
-    found = [*of_checks(), *of_databases(), *of_caches()]
-    yield from found or [ok("System checks, tables and caches")]
+    problems = [*of_checks(), *of_databases(), *of_caches()]
+    yield from problems or [ok("System checks, tables and caches")]
 
 
 def of_checks() -> Iterator[Finding]:

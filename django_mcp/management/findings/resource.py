@@ -60,9 +60,10 @@ def of_host(host: str, metadata: Json) -> Iterator[Finding]:
 
 def of_scopes(metadata: Json, authorization_server: Json) -> Iterator[Finding]:
     """Yield the scopes of the resource that the authorization server does not list."""
-    known = list_of(authorization_server, "scopes_supported")
-    unknown = [each for each in list_of(metadata, "scopes_supported") if each not in known]
-    if known and unknown:
+    listed = list_of(authorization_server, "scopes_supported")
+    stated = list_of(metadata, "scopes_supported")
+    unknown = [scope for scope in stated if scope not in listed]
+    if listed and unknown:
         yield warning(
             f"The authorization server does not list {shown(' '.join(map(str, unknown)))}, which "
             "the resource states: clients that ask for it may be answered invalid_scope.",

@@ -32,7 +32,9 @@ class InProcessRunner(Runner):
 
     async def submit(self, task_id: str) -> None:
         loop = asyncio.get_running_loop()
-        if (gate := self._gates.get(loop)) is None:
+        gate = self._gates.get(loop)
+        if gate is None:
             size = self._concurrency or conf.get().sync_thread_pool_size
-            gate = self._gates[loop] = asyncio.Semaphore(size)
+            gate = asyncio.Semaphore(size)
+            self._gates[loop] = gate
         background.spawn_accepted(execution.run(task_id, gate))

@@ -131,10 +131,10 @@ def check_servers(names: list[str]) -> None:
 
 def check_scopes(names: list[str]) -> None:
     """Raise CommandError for a scope that no component, server or scope hierarchy names."""
-    known = known_scopes()
+    scopes = known_scopes()
     for name in names:
-        if name not in known:
-            offered = f"there are: {', '.join(known)}" if known else "the site has none"
+        if name not in scopes:
+            offered = f"there are: {', '.join(scopes)}" if scopes else "the site has none"
             raise CommandError(f"There is no scope {name!r}; {offered}.")
 
 
