@@ -34,7 +34,7 @@ from django_mcp.stores.memory import MemorySessionStore
 from django_mcp.testing.asgi import TIMEOUT, Exchange, Message, http_scope
 from django_mcp.transports import frames, site
 from django_mcp.transports.connection import stdio
-from django_mcp.transports.connection.connection import TIMED_OUT, ConnectionExchange
+from django_mcp.transports.connection.request import TIMED_OUT, ConnectionExchange
 from django_mcp.transports.http.consumer import StreamableHttpConsumer
 from django_mcp.transports.http.request import ScopeTransport
 from django_mcp.transports.session_engine import GIVEN_UP, NO_BATCHES, SessionEngine

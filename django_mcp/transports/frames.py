@@ -80,9 +80,13 @@ def stateless(call: IncomingRequest, request: Request, meta: RequestMeta) -> Fra
 
 
 def in_session(call: IncomingRequest, request: Request | Notification, session: Session) -> Frame:
-    private, level = private_of(call.server, session), session_level(session)
     return _frame(
-        call, request, private, level, assigns=session.assigns, initialized=session.initialized
+        call,
+        request,
+        private_of(call.server, session),
+        session_level(session),
+        assigns=session.assigns,
+        initialized=session.initialized,
     )
 
 
@@ -173,8 +177,8 @@ def _frame(
     assigns: Mapping[str, Any] | None = None,
     initialized: bool = True,
 ) -> Frame:
-    caller, params = call.caller, request.params
-    meta = params.get("_meta")
+    caller = call.caller
+    meta = request.params.get("_meta")
     request_id = request.id if type(request) is Request else None
     sends_logs = log_level is not None and call.server.capabilities.has("logging")
     connected = client(
@@ -192,7 +196,7 @@ def _frame(
         session=caller.session,
         auth=caller.principal,
         transport=caller.transport,
-        request=RequestInfo(request_id, request.method, params),
+        request=RequestInfo(request_id, request.method, request.params),
         initialized=initialized,
         client=connected,
         cancellation=call.cancellation,

@@ -1,4 +1,11 @@
-"""The state of one listen stream, over every transport: its filter and its messages."""
+"""The state of one listen stream, over every transport: its filter and its messages.
+
+| state | meaning | who moves it |
+|---|---|---|
+| new | it subscribes, and reads its tasks; changes are not sent | ``open``, at its end: open |
+| open | changes are sent | ``close``: closed |
+| closed | nothing is sent | nobody |
+"""
 
 from __future__ import annotations
 
@@ -44,7 +51,10 @@ class Subscription:
         cast("dict[str, Any]", self._frame.message.params).clear()
         # In this order: what is published once the client reads this is sent to it.
         server = server_of(self._frame)
-        for uri in (*([None] if self._wanted.lists else []), *self._wanted.uris):
+        # Changes of lists are announced without a URI.
+        groups: list[str | None] = [None] if self._wanted.lists else []
+        groups += self._wanted.uris
+        for uri in groups:
             self._groups.append(uri)
             await announcements.here().subscribe(server, uri, self._receive)
         for task_id in self._wanted.tasks:
@@ -78,7 +88,8 @@ class Subscription:
         if "task" in message:
             background.spawn(self._send_task(message["task"]))
             return
-        method, uri = message["method"], message.get("uri")
+        method = message["method"]
+        uri = message.get("uri")
         if uri is not None or method in self._wanted.methods:
             self._coalescer.add((method, uri))
 
@@ -100,7 +111,7 @@ class Subscription:
 
     async def _read_tasks(self) -> None:
         """Read the tasks which have not ended, in case a hint was lost."""
-        while active := [each for each, state in self._states.items() if state[0] not in FINAL]:
+        while active := self._active_tasks():
             await asyncio.sleep(READ_TASKS)
             for task_id in active:
                 try:
@@ -108,6 +119,9 @@ class Subscription:
                 except Exception:
                     text = "The tasks of a stream cannot be read; trying again"
                     log_repeated(logging.ERROR, text, exc_info=True)
+
+    def _active_tasks(self) -> list[str]:
+        return [task_id for task_id, state in self._states.items() if state[0] not in FINAL]
 
     async def _changed_task(self, task_id: str, *, is_hint: bool = False) -> None:
         """Read a task, and send it after a hint, or if it has changed."""

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, Self, cast
 
 from django_mcp import ConfigurationError, registry
-from django_mcp.transports.connection.connection import TIMED_OUT
+from django_mcp.transports.connection.request import TIMED_OUT
 from django_mcp.transports.connection.stdio import StdioConnection
 from tests.by_hand.peer import NEWEST_SESSION, Exchange, Peer, Response
 from tests.conversations.test_conversations import Pipes

@@ -2,13 +2,22 @@
 
 The session, its subscriptions and its requests in flight end with the connection. A transport
 passes each message to ``receive`` and provides a sink for those that are sent.
+
+| state of the session | meaning | who moves it |
+|---|---|---|
+| none | only stateless requests, ``initialize`` and ``ping`` are answered | ``initialize``: open |
+| open | requests are answered; no notifications are sent | ``_take_notification`` |
+| initializing | ``init`` of the server runs; requests wait | ``_initialize``: ready, or none |
+| ready | notifications are sent | ``close`` |
+
+A connection that is closed sends nothing more, whatever its session was.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any, Protocol
@@ -16,7 +25,7 @@ from typing import Any, Protocol
 from django_mcp import conf
 from django_mcp.auth.base import Principal
 from django_mcp.dispatch import visibility
-from django_mcp.dispatch.calls_in_flight import Call, calls_in_flight
+from django_mcp.dispatch.calls_in_flight import calls_in_flight
 from django_mcp.dispatch.reply import Reply, encode_reply, error_reply
 from django_mcp.frame.frame import Frame
 from django_mcp.frame.session import Change, Session
@@ -24,26 +33,25 @@ from django_mcp.protocol import jsonrpc
 from django_mcp.protocol.errors import Cancelled, InternalError, InvalidRequest, McpError
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, RequestId
 from django_mcp.protocol.revisions import BY_VERSION, NEWEST, Feature
-from django_mcp.protocol.subscriptions import UPDATED, Filter
+from django_mcp.protocol.subscriptions import UPDATED
 from django_mcp.pubsub import announcements, bus, publisher
 from django_mcp.pubsub.coalescing import Coalescer
-from django_mcp.pubsub.pending_requests import ConnectionRoute, PendingRequests
+from django_mcp.pubsub.pending_requests import ConnectionRoute
 from django_mcp.runtime import background, request_scope
 from django_mcp.server.server import Server
 from django_mcp.stores.memory import MemorySessionStore
 from django_mcp.transports import frames, session_engine, site
-from django_mcp.transports.exchange import LoopExchange
+from django_mcp.transports.connection.request import (
+    SESSION,
+    ConnectionExchange,
+    ConnectionRequest,
+    Send,
+    yield_once,
+)
 from django_mcp.transports.keepalive import Keepalive
-from django_mcp.transports.session_engine import InFlightRequest, InFlightRequests, SessionEngine
-from django_mcp.transports.subscription import Subscription
-
-TIMED_OUT = "The call took too long"
-WAIT_EVERY = 100
-"""After so many messages a thread waits until there is room for more."""
+from django_mcp.transports.session_engine import InFlightRequests, SessionEngine
 
 Task = asyncio.Task[None]
-Send = Callable[[bytes], None]
-"""Sends a response, or adds it to those of a batch."""
 
 
 class MessageSink(Protocol):
@@ -60,61 +68,6 @@ class MessageSink(Protocol):
         """Close the connection, because the client does not respond."""
 
 
-async def _yield() -> None:
-    await asyncio.sleep(0)
-
-
-class ConnectionExchange(LoopExchange):
-    encodes = True
-
-    def __init__(
-        self, send: Send, route: ConnectionRoute, flush: Callable[[], Awaitable[None]] = _yield
-    ) -> None:
-        super().__init__()
-        self._send = send
-        self._route = route
-        self._flush = flush
-        self._written_by_threads = 0
-        self.pending_requests = PendingRequests()
-        self._closed: asyncio.Future[None] | None = None
-
-    def write(self, message: dict[str, Any], /) -> None:
-        """Send a notification before the response; those of several requests interleave."""
-        encoded = jsonrpc.encode(message)
-        if self._is_here():
-            self._send(encoded)
-        else:
-            self.loop.call_soon_threadsafe(self._send, encoded)
-            self._written_by_threads += 1
-            if self._written_by_threads % WAIT_EVERY == 0:
-                self.wait(self.flush())
-
-    async def flush(self) -> None:
-        await self._flush()
-
-    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
-        requests, route = self.pending_requests, self._route
-        return await requests.send_request(route, self.write, method, params, timeout=timeout)
-
-    async def listen(self, frame: Frame, wanted: Filter, /) -> None:
-        """Send notifications until the client cancels the request, or ``end_listening``."""
-        subscription = Subscription(frame, wanted, self._send)
-        self._closed = self.loop.create_future()
-        try:
-            await subscription.open()
-            await self._closed
-        finally:
-            subscription.close()
-
-    @property
-    def is_listening(self) -> bool:
-        return self._closed is not None
-
-    def end_listening(self) -> None:
-        if self._closed is not None and not self._closed.done():
-            self._closed.set_result(None)
-
-
 GRACE = 1.0
 """Seconds that running requests of a connection have at most after its client has closed it: the
 official clients kill a process that does not end within two."""
@@ -122,48 +75,6 @@ official clients kill a process that does not end within two."""
 
 def grace_period() -> float:
     return min(conf.get().shutdown_timeout, GRACE)
-
-
-class ConnectionRequest(InFlightRequest, Call):
-    is_bound_here = True
-    task: Task
-
-    def __init__(
-        self, request_id: RequestId, frame: Frame, exchange: ConnectionExchange, send: Send
-    ) -> None:
-        super().__init__(SESSION, request_id)
-        self.frame = frame
-        self.exchange = exchange
-        self.send = send
-        self.has_expired = False
-        self.timer: asyncio.TimerHandle | None = None
-
-    def cancel(self, reason: str | None) -> None:
-        """Stop it, unless it opens the session (CANC-02)."""
-        if self.frame.message.method != "initialize":
-            self.stop(reason)
-
-    def stop(self, reason: str | None) -> None:
-        self.frame.cancellation.request(reason)
-        self.exchange.pending_requests.abandon(reason or "The call was cancelled")
-        self.task.cancel()
-
-    def end(self, reason: str) -> None:
-        """Stop it for another reason than that its client did; its response is an error."""
-        if not self.exchange.is_listening:
-            self.has_expired = True
-            self.stop(reason)
-
-    def abandon_requests(self, reason: str) -> None:
-        self.exchange.pending_requests.abandon(reason)
-
-    def expire(self) -> None:
-        """Stop it because it took too long."""
-        self.end(TIMED_OUT)
-
-
-SESSION = ""
-"""The key of requests in flight: a connection has one session at most."""
 
 
 class Connection:
@@ -214,11 +125,12 @@ class Connection:
     @property
     def is_busy(self) -> bool:
         """Whether requests are being answered, besides those that listen."""
-        return any(not each.exchange.is_listening for each in self._in_flight.of(SESSION))
+        requests = self._in_flight.of(SESSION)
+        return any(not request.exchange.is_listening for request in requests)
 
     async def flush(self) -> None:
         """Wait until the client has read enough that more may be sent."""
-        await _yield()
+        await yield_once()
 
     async def close(self, *, grace: float | None = None) -> None:
         """End subscriptions with their results; give other requests time to finish."""
@@ -369,9 +281,9 @@ class Connection:
 
     def _take_notification(self, message: Notification) -> None:
         if message.method == "notifications/cancelled":
-            named = session_engine.read_cancellation(message.params)
-            if named is not None:  # An unknown one is ignored (CANC-11).
-                self._in_flight.cancel(SESSION, *named)
+            cancellation = session_engine.read_cancellation(message.params)
+            if cancellation is not None:  # One that names no request is ignored (CANC-11).
+                self._in_flight.cancel(SESSION, *cancellation)
         elif self.session is None:
             return
         elif message.method != "notifications/initialized":
@@ -383,7 +295,8 @@ class Connection:
         """Start to send notifications, or end the session if the server's ``init`` failed."""
         if not await self._engine.initialized(self._call(), message, session):
             await self._store.delete(session.id)
-            self.session, self._initializing = None, None
+            self.session = None
+            self._initializing = None
             return
         self._keepalive.start()
         await self._join(None, self._on_server_event)

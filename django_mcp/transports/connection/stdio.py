@@ -2,6 +2,12 @@
 
 Revisions with and without sessions are served on the same pipe. Only this module reads the real
 standard input and writes to the real standard output (see ``guarded_stdio``).
+
+| state of the output | meaning | who moves it |
+|---|---|---|
+| idle | what is written goes to the client at once | ``write``: waiting |
+| waiting | lines wait; above MAX_WAITING no message is read | the client reads: idle |
+| broken | what is written is dropped | ``give_up``, or an error of the pipe |
 """
 
 from __future__ import annotations
@@ -117,7 +123,8 @@ class StdioConnection(connection.Connection):
 
     async def serve(self, lines: AsyncIterator[bytes]) -> None:
         """Answer lines, many concurrently, until the client or the server closes the connection."""
-        self._lines.reading = reading = asyncio.ensure_future(self._read(lines))
+        reading = asyncio.ensure_future(self._read(lines))
+        self._lines.reading = reading
         try:
             await asyncio.wait([reading])
             if not reading.cancelled():
@@ -146,7 +153,8 @@ class StdioConnection(connection.Connection):
 
 async def read_lines(source: BinaryIO, limit: int) -> AsyncIterator[bytes]:
     """The lines of a file or pipe; one longer than ``limit`` bytes is answered as invalid."""
-    reader, loop = asyncio.StreamReader(limit=limit), asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=limit)
+    loop = asyncio.get_running_loop()
     try:
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), source)
     except (ValueError, OSError, NotImplementedError):
@@ -187,12 +195,14 @@ def guarded_stdio() -> Iterator[tuple[BinaryIO, BinaryIO]]:
     Handlers and child processes find an empty input. Prints and logs go to standard error, and so
     does what was printed before and is still in Python's buffer.
     """
-    stdin, stdout = os.dup(0), os.dup(1)
+    stdin = os.dup(0)
+    stdout = os.dup(1)
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
     sys.stdout.flush()
-    printed, sys.stdout = sys.stdout, sys.stderr
+    printed = sys.stdout
+    sys.stdout = sys.stderr
     try:
         with os.fdopen(os.dup(stdin), "rb", buffering=0) as source, _opened(stdout) as out:
             yield source, out

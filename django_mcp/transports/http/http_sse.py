@@ -3,6 +3,14 @@
 The connection is the session (T-SSE-07): it has no id, cannot be resumed, and ends with its
 stream. The URI to post to contains its encrypted name: any worker can forward a POST, over the
 channel layer alone.
+
+| state of a stream | meaning | who moves it |
+|---|---|---|
+| opened | its worker subscribes to what is posted | ``serve``: connected |
+| connected | what the client posts goes to the ``Connection`` | the client, ``end``: closed |
+| closed | nothing is forwarded, and the calls of the connection are cancelled | nobody |
+
+The states of its response are those of ``SseStream``, those of its session of ``Connection``.
 """
 
 from __future__ import annotations
@@ -28,6 +36,10 @@ from django_mcp.transports.http.request import HttpError
 from django_mcp.transports.http.response import HttpExchange
 from django_mcp.transports.http.sse_stream import AuthenticatedRequest, SseStream
 
+STREAM = "sse"
+"""The last part of the path to read from."""
+MESSAGES = "messages"
+"""The last part of the path to post to."""
 KEY = "key"
 """The query parameter with the encrypted name of the connection."""
 IDLE_AFTER = 3.0
@@ -42,7 +54,6 @@ class HttpSseConsumer(HttpConsumer):
     def __init__(self, *, server: Server, authentication: Authentication, endpoint: str) -> None:
         super().__init__(server=server, authentication=authentication)
         self.endpoint = endpoint
-
         self.allowed = VERBS[endpoint][0].encode()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -160,8 +171,8 @@ class Stream(SseStream):
         self.enqueue(sse.event(message, event="message"))
 
 
-STREAM, MESSAGES = "sse", "messages"
 VERBS: Mapping[str, tuple[str, Callable[[HttpSseConsumer], Coroutine[Any, Any, None]]]] = {
     STREAM: ("GET", HttpSseConsumer.open),
     MESSAGES: ("POST", HttpSseConsumer.take),
 }
+"""The HTTP method of each endpoint, and what answers it."""

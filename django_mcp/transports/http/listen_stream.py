@@ -1,4 +1,12 @@
-"""The SSE stream that carries a subscriptions/listen request over HTTP."""
+"""The SSE stream that carries a subscriptions/listen request over HTTP.
+
+| state of the request | what its response is | who moves it |
+|---|---|---|
+| not accepted | JSON, an error | ``listen``, after the checks of dispatch: accepted |
+| accepted | the last event of a ``ListenStream`` | nobody |
+
+The states of the stream are those of ``SseStream``, those of its filter of ``Subscription``.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +30,10 @@ class ListenStream(SseStream):
 
     def __init__(self, http: AuthenticatedRequest, frame: Frame, wanted: Filter) -> None:
         super().__init__(http)
-        self._subscription = Subscription(frame, wanted, lambda data: self.enqueue(sse.event(data)))
+        self._subscription = Subscription(frame, wanted, self._send_message)
+
+    def _send_message(self, message: bytes) -> None:
+        self.enqueue(sse.event(message))
 
     async def serve(self) -> None:
         try:

@@ -78,7 +78,10 @@ class Paths(Generic[T]):
         if len(bare) > MAX_LENGTH:
             return None
         for pattern, value in self._patterns:
-            found = pattern.match(bare.strip("/"))
-            if found and found[0] == "":
-                return Match(value, bare, found[2])
+            match = pattern.match(bare.strip("/"))
+            if match is None:
+                continue
+            rest, _, captured = match
+            if not rest:
+                return Match(value, bare, captured)
         return None

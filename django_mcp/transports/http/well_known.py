@@ -41,7 +41,8 @@ def below(by_path: Mapping[str, Authentication]) -> Asgi:
     The path alone is that of an endpoint at the root; without one, it is answered for the first
     server which accepts access tokens.
     """
-    servers, endpoints = tuple(by_path.values()), Paths(by_path)
+    servers = tuple(by_path.values())
+    endpoints = Paths(by_path)
 
     def find(scope: Any) -> Sequence[Authentication]:
         path = scope["path"].partition(WELL_KNOWN)[2].rstrip("/")
@@ -50,11 +51,11 @@ def below(by_path: Mapping[str, Authentication]) -> Asgi:
         # The URL of the endpoint may have a path in front which is not part of the request's.
         prefix = urlsplit(base_url(scope)).path
         inner = path[len(prefix) :] if prefix and f"{path}/".startswith(f"{prefix}/") else path
-        found = endpoints.find(inner or "/") or endpoints.find(path)
-        if found is None:
+        endpoint = endpoints.find(inner or "/") or endpoints.find(path)
+        if endpoint is None:
             return ()
-        found.enter(scope)
-        return (found.value,)
+        endpoint.enter(scope)
+        return (endpoint.value,)
 
     return _serve(find)
 

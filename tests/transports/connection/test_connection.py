@@ -16,7 +16,7 @@ from django_mcp.protocol import request_meta
 from django_mcp.pubsub import bus
 from django_mcp.testing.asgi import TIMEOUT
 from django_mcp.transports.connection import stdio
-from django_mcp.transports.connection.connection import SESSION
+from django_mcp.transports.connection.request import SESSION
 from tests.spec import spec
 from tests.transports.http.session.test_get_stream import INITIAL_NOTIFICATIONS
 from tests.transports.http.session.test_input_requests import ACCEPT_RESULT

@@ -1,0 +1,128 @@
+"""One request on a connection: its Exchange, and what ends it.
+
+| state | meaning | who moves it |
+|---|---|---|
+| running | its task answers it | ``Connection`` |
+| listening | its subscription is open, until ``end_listening`` | ``listen`` |
+| stopped | its task is cancelled; it has no response | ``cancel``: the client; ``stop`` |
+| expired | its task is cancelled; its response is an error | ``end``: a limit, a shutdown |
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from django_mcp.dispatch.calls_in_flight import Call
+from django_mcp.frame.frame import Frame
+from django_mcp.protocol import jsonrpc
+from django_mcp.protocol.jsonrpc import RequestId
+from django_mcp.protocol.subscriptions import Filter
+from django_mcp.pubsub.pending_requests import ConnectionRoute, PendingRequests
+from django_mcp.transports.exchange import LoopExchange
+from django_mcp.transports.session_engine import InFlightRequest
+from django_mcp.transports.subscription import Subscription
+
+TIMED_OUT = "The call took too long"
+WAIT_EVERY = 100
+"""After so many messages a thread waits until there is room for more."""
+SESSION = ""
+"""The key of requests in flight: a connection has one session at most."""
+
+Send = Callable[[bytes], None]
+"""Sends a response, or adds it to those of a batch."""
+
+
+async def yield_once() -> None:
+    await asyncio.sleep(0)
+
+
+class ConnectionExchange(LoopExchange):
+    encodes = True
+
+    def __init__(
+        self, send: Send, route: ConnectionRoute, flush: Callable[[], Awaitable[None]] = yield_once
+    ) -> None:
+        super().__init__()
+        self._send = send
+        self._route = route
+        self._flush = flush
+        self._written_by_threads = 0
+        self.pending_requests = PendingRequests()
+        self._closed: asyncio.Future[None] | None = None
+
+    def write(self, message: dict[str, Any], /) -> None:
+        """Send a notification before the response; those of several requests interleave."""
+        encoded = jsonrpc.encode(message)
+        if self._is_here():
+            self._send(encoded)
+        else:
+            self.loop.call_soon_threadsafe(self._send, encoded)
+            self._written_by_threads += 1
+            if self._written_by_threads % WAIT_EVERY == 0:
+                self.wait(self.flush())
+
+    async def flush(self) -> None:
+        await self._flush()
+
+    async def send_request(self, method: str, params: dict[str, Any], /, *, timeout: float) -> Any:
+        return await self.pending_requests.send_request(
+            self._route, self.write, method, params, timeout=timeout
+        )
+
+    async def listen(self, frame: Frame, wanted: Filter, /) -> None:
+        """Send notifications until the client cancels the request, or ``end_listening``."""
+        subscription = Subscription(frame, wanted, self._send)
+        self._closed = self.loop.create_future()
+        try:
+            await subscription.open()
+            await self._closed
+        finally:
+            subscription.close()
+
+    @property
+    def is_listening(self) -> bool:
+        return self._closed is not None
+
+    def end_listening(self) -> None:
+        if self._closed is not None and not self._closed.done():
+            self._closed.set_result(None)
+
+
+class ConnectionRequest(InFlightRequest, Call):
+    is_bound_here = True
+    task: asyncio.Task[None]
+
+    def __init__(
+        self, request_id: RequestId, frame: Frame, exchange: ConnectionExchange, send: Send
+    ) -> None:
+        super().__init__(SESSION, request_id)
+        self.frame = frame
+        self.exchange = exchange
+        self.send = send
+        self.has_expired = False
+        self.timer: asyncio.TimerHandle | None = None
+
+    def cancel(self, reason: str | None) -> None:
+        """Stop it, unless it opens the session (CANC-02)."""
+        if self.frame.message.method != "initialize":
+            self.stop(reason)
+
+    def stop(self, reason: str | None) -> None:
+        self.frame.cancellation.request(reason)
+        self.exchange.pending_requests.abandon(reason or "The call was cancelled")
+        self.task.cancel()
+
+    def end(self, reason: str) -> None:
+        """Stop it for another reason than that its client did; its response is an error."""
+        if not self.exchange.is_listening:
+            self.has_expired = True
+            self.stop(reason)
+
+    def abandon_requests(self, reason: str) -> None:
+        self.exchange.pending_requests.abandon(reason)
+
+    def expire(self) -> None:
+        """Stop it because it took too long."""
+        self.end(TIMED_OUT)
