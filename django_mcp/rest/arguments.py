@@ -103,7 +103,7 @@ def read(
     if operation.method == "patch":
         body = openapi.partial(body)
         shared = openapi.partial(shared)
-    body = with_files(resolved(body, shared), operation, view)
+    body = with_files(of_one(resolved(body, shared), shared), operation, view)
     body = without_unusable_files(body, shared)
     path = path_schemas(operation, view, kwargs)
     own = [QueryParameter(name, dict(schema)) for name, schema in (query or {}).items()]
@@ -167,6 +167,17 @@ def resolved(body: Any, shared: Schema) -> Any:
     """Return the definition to which ``body`` refers, so that its properties are known."""
     reference = (body or {}).get("$ref", "")
     return shared.get(reference.removeprefix("#/$defs/"), body)
+
+
+def of_one(body: Any, shared: Schema) -> Any:
+    """Return the object of a body that is described as an object or a list of such objects."""
+    declared = body or {}
+    members = declared.get("oneOf") or declared.get("anyOf") or ()
+    alternatives = [resolved(each, shared) for each in members]
+    objects = [each for each in alternatives if "properties" in each]
+    others = [each for each in alternatives if "properties" not in each]
+    are_lists = all(each.get("type") == "array" for each in others)
+    return objects[0] if len(objects) == 1 and others and are_lists else body
 
 
 def with_files(body: Any, operation: Operation, view: Any) -> Any:

@@ -95,9 +95,22 @@ def of_openapi(parameter: Mapping[str, Any]) -> QueryParameter:
     is_joined = parameter.get("explode") is False or parameter.get("style") in SEPARATORS
     separator = SEPARATORS.get(parameter.get("style", "form"), ",") if is_joined else None
     required = bool(parameter.get("required"))
-    return QueryParameter(str(parameter["name"]), schema, required, separator)
+    name = str(parameter["name"])
+    if name.endswith(OF_SEVERAL) and schema.get("type") not in ("array", None):
+        # A filter that takes several values is often described by the type of one.
+        schema = several(schema)
+        separator = ","
+    return QueryParameter(name, schema, required, separator)
 
 
+def several(schema: Schema) -> Schema:
+    """Return the schema of a list of values, with the description of one."""
+    of_one = {key: it for key, it in schema.items() if key != "description"}
+    described = {key: it for key, it in schema.items() if key == "description"}
+    return {"type": "array", "items": of_one, "minItems": 1, **described}
+
+
+OF_SEVERAL = "__in"
 SEPARATORS = {"spaceDelimited": " ", "pipeDelimited": "|"}
 
 
@@ -120,9 +133,7 @@ def _of_filter(name: str, item: Any) -> Iterator[QueryParameter]:
             yield QueryParameter(field.widget.suffixed(name, suffix), _schema(name, part))
     elif hasattr(item, "base_field_class"):
         # Filters "in" and "range" take several values, separated by commas.
-        of_one = {key: it for key, it in _schema(name, field).items() if key != "description"}
-        schema = {"type": "array", "items": of_one, "minItems": 1}
-        yield QueryParameter(name, schema, required, ",")
+        yield QueryParameter(name, several(_schema(name, field)), required, ",")
     else:
         yield QueryParameter(name, _schema(name, field), required)
 

@@ -140,9 +140,9 @@ class Caller:
         view = BaseHandler().make_view_atomic(match.func)
         try:
             response = view(request, *match.args, **match.kwargs)
-            return read_rendered(response, frame)
+            return read_rendered(response, frame, request)
         except tuple(STATUSES) as error:
-            return responses.read(response_to(error), frame)
+            return responses.read(response_to(error), frame, request)
 
     async def call_async(self, arguments: dict[str, Any], frame: Frame) -> Any:
         request, match = await frame.exchange.run(self._request, arguments, frame)
@@ -151,7 +151,7 @@ class Caller:
             response = await view(request, *match.args, **match.kwargs)
         except tuple(STATUSES) as error:
             response = response_to(error)
-        return await frame.exchange.run(read_rendered, response, frame)
+        return await frame.exchange.run(read_rendered, response, frame, request)
 
     def _request(
         self, arguments: Mapping[str, Any], frame: Frame
@@ -188,11 +188,11 @@ class Caller:
         return {"content_type": chosen, "body": requests.encode_json(data)}
 
 
-def read_rendered(response: Any, frame: Frame) -> Any:
+def read_rendered(response: Any, frame: Frame, request: requests.ToolRequest) -> Any:
     """Return what the tool returns; the content is rendered here, as Django does at the end."""
     if callable(getattr(response, "render", None)) and not response.is_rendered:
         response.render()
-    return responses.read(response, frame)
+    return responses.read(response, frame, request)
 
 
 STATUSES: Mapping[type[Exception], int] = {

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db.models import QuerySet
-from django.http import HttpResponse, StreamingHttpResponse
+from django.http import FileResponse, HttpResponse, StreamingHttpResponse
 from django_filters import rest_framework as filters
 from rest_framework import (
     decorators,
@@ -281,6 +282,9 @@ OUTCOMES: Any = {
     "nothing": lambda: Response(status=204),
     "large": lambda: Response("x" * 1_000_001),
     "stream": lambda: StreamingHttpResponse([b"a", b"b"], content_type="text/plain"),
+    "file": lambda: FileResponse(BytesIO(b"PK"), filename="all.zip"),
+    "rows": lambda: FileResponse(BytesIO(b"a,b"), as_attachment=True, filename="all.csv"),
+    "archive": lambda: FileResponse(BytesIO(b"x" * 1_000_001), filename="all.zip"),
     "redirect": lambda: HttpResponse(status=302, headers={"Location": "/admin/"}),
     "conflict": lambda: Response({"detail": "It was closed."}, status=409),
     "page": lambda: HttpResponse("<h1>Bad</h1>", status=400),

@@ -129,6 +129,29 @@ def test_successful_response_becomes_content(
 
 
 @pytest.mark.parametrize(
+    ("name", "members"),
+    [
+        ("file", {"mimeType": "application/zip", "blob": "UEs="}),
+        ("rows", {"mimeType": "text/csv", "text": "a,b"}),
+    ],
+)
+def test_download_is_a_resource_at_the_url_of_the_view(
+    server: Server, call: Call, name: str, members: Any
+) -> None:
+    (block,) = outcome(server, call, name)["content"]
+
+    url = f"http://testserver/outcome/?outcome={name}"
+    assert block == {"type": "resource", "resource": {"uri": url, **members}}
+
+
+def test_large_download_is_a_link(server: Server, call: Call) -> None:
+    (block,) = outcome(server, call, "archive")["content"]
+
+    assert (block["type"], block["name"]) == ("resource_link", "all.zip")
+    assert block["uri"].endswith("/outcome/?outcome=archive")
+
+
+@pytest.mark.parametrize(
     ("name", "lines"),
     [
         ("large", ["The response has more than 1000000 bytes: ask for less, by a filter or by "

@@ -294,6 +294,52 @@ def test_declaration_after_the_first_list_is_built_too(server: Server) -> None:
     assert tool(server, "owners_post")
 
 
+def test_body_that_is_an_object_or_a_list_is_the_object(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from django.urls import path
+
+    from tests.rest import urls
+
+    one = {"type": "object", "properties": {"kind": {"type": "string"}}, "required": ["kind"]}
+    of_several = {"type": "array", "items": one}
+
+    class Several(Owners):
+        @extend_schema(request={"application/json": {"oneOf": [one, of_several]}})
+        def post(self, request: Any) -> Any:
+            return super().post(request)
+
+    added = path("several/", Several.as_view(parser_classes=(JSONParser,)))
+    monkeypatch.setattr(urls, "urlpatterns", [added])
+    rest_tool(Several, "post", server=server, name="add")
+
+    assert tool(server, "add").input_schema["properties"] == one["properties"]
+
+
+def test_filter_of_several_values_takes_a_list(
+    server: Server, call: Call, users: Users, tickets: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ids(filters.FilterSet):  # type: ignore[misc]
+        id__in = filters.CharFilter(method="several", help_text="Keys")
+
+        def several(self, queryset: Any, name: str, value: str) -> Any:
+            return queryset.filter(**{name: value.split(",")})
+
+    monkeypatch.setattr(DescribedTickets, "filterset_class", Ids)
+    rest_tools(DescribedTickets, server=server)
+
+    schema = tool(server, "described_tickets_list").input_schema["properties"]["id__in"]
+    assert schema == {
+        "type": "array",
+        "items": {"type": "string"},
+        "minItems": 1,
+        "description": "Keys",
+    }
+    keys = [str(tickets[0].pk), str(tickets[1].pk)]
+    result = call("described_tickets_list", user=users.staff, id__in=keys)
+    assert len(result["structuredContent"]["results"]) == 2
+
+
 def lookups() -> dict[str, Any]:
     """Filters such as some sites generate: a dozen for each field."""
     suffixes = ("ic", "nic", "isw", "nisw", "iew", "niew", "ie", "nie", "empty")

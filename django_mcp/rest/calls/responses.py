@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from django.http import HttpResponseBase
+from django.http import HttpRequest, HttpResponseBase
 
 from django_mcp.components.responses import Response
 from django_mcp.forms.messages import tool_error
@@ -37,7 +37,7 @@ SUMMARIES: Mapping[int, str] = {
 DENIED = (401, 403)
 
 
-def read(response: HttpResponseBase, frame: Frame) -> Any:
+def read(response: HttpResponseBase, frame: Frame, request: HttpRequest) -> Any:
     """Return what a tool returns for a response.
 
     Raises ToolError for a status that the caller can act on, AuthenticationRequired where an
@@ -46,9 +46,11 @@ def read(response: HttpResponseBase, frame: Frame) -> Any:
     status = response.status_code
     if status >= 500:
         raise RuntimeError(f"The view responded with status {status}")
+    if 200 <= status < 300 and is_download(response):
+        return download(response, request)
     content = content_of(response)
     if 200 <= status < 300:
-        return result(content, response.headers.get("Content-Type", ""), status)
+        return result(content, media_type_of(response), status)
     if status in DENIED and is_anonymous(frame):
         raise AuthenticationRequired
     if status < 400:
@@ -80,29 +82,59 @@ def content_of(response: Any) -> bytes:
             close()
 
 
+class TooLarge(ToolError):
+    """A response has more than MAX_BYTES."""
+
+
 def bounded(parts: Iterable[bytes]) -> bytes:
     content = b""
     for part in parts:
         content += part
         if len(content) > MAX_BYTES:
-            raise ToolError(
+            raise TooLarge(
                 f"The response has more than {MAX_BYTES} bytes: ask for less, by a filter or by "
                 "smaller pages."
             )
     return content
 
 
-def result(content: bytes, content_type: str, status: int) -> Any:
-    media_type = content_type.partition(";")[0].strip().lower()
+def media_type_of(response: HttpResponseBase) -> str:
+    return response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+
+def is_download(response: HttpResponseBase) -> bool:
+    """Whether a response is a file, and neither data nor a text or an image to look at."""
+    disposition = response.headers.get("Content-Disposition", "").strip().lower()
+    media_type = media_type_of(response)
+    is_shown = is_json(media_type) or media_type.startswith(("text/", "image/"))
+    return disposition.startswith("attachment") or not (is_shown or not media_type)
+
+
+def download(response: HttpResponseBase, request: HttpRequest) -> Any:
+    """Return a file as a resource at the URL of the view; a large one is a link to it."""
+    url = f"{request.scheme}://{request.headers['host']}{request.get_full_path()}"
+    media_type = media_type_of(response)
+    try:
+        content = content_of(response)
+    except TooLarge:
+        name = getattr(response, "filename", "") or request.path.rstrip("/").rpartition("/")[2]
+        return Response.tool().resource_link(url, name, mime_type=media_type)
+    if not content:
+        return None if response.status_code == 200 else "Done."
+    if media_type.startswith("text/") or is_json(media_type):
+        text = content.decode(errors="replace")
+        return Response.tool().embedded_resource(url, text=text, mime_type=media_type)
+    return Response.tool().embedded_resource(url, blob=content, mime_type=media_type)
+
+
+def result(content: bytes, media_type: str, status: int) -> Any:
     if not content:
         return None if status == 200 else "Done."
     if is_json(media_type):
         return json.loads(content)
-    if media_type.startswith("text/"):
-        return content.decode(errors="replace")
     if media_type.startswith("image/"):
         return Response.tool().image(content, media_type)
-    return Response.tool().embedded_resource("urn:mcp:response", blob=content, mime_type=media_type)
+    return content.decode(errors="replace")
 
 
 def is_json(media_type: str) -> bool:
@@ -111,8 +143,7 @@ def is_json(media_type: str) -> bool:
 
 def loaded(content: bytes, response: HttpResponseBase) -> Any:
     """Return the details of an error; a page in HTML is for people, and has none."""
-    media_type = response.headers.get("Content-Type", "").partition(";")[0].strip()
     try:
-        return json.loads(content) if is_json(media_type) else None
+        return json.loads(content) if is_json(media_type_of(response)) else None
     except ValueError:
         return None
