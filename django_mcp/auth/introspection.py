@@ -210,7 +210,11 @@ class _UnknownTokens:
 class _Endpoint:
     """An introspection endpoint, which is asked once for the requests that wait for one token.
 
-    After MAX_FAILURES failures it is not asked for PAUSE seconds, and then once, to try.
+    | state | requests | who moves it there |
+    |---|---|---|
+    | answering | are sent | an answer, whatever it says |
+    | failing | are refused, until ``_retry_at`` | MAX_FAILURES failures in a row, or one more |
+    | tried | one is sent, all others are refused | the first request after ``_retry_at`` |
     """
 
     def __init__(self, url: str, client_id: str, client_secret: str) -> None:
@@ -223,24 +227,25 @@ class _Endpoint:
         self._pending: dict[bytes, Future[Claims | Unavailable]] = {}
         self._failures = 0
         self._failed_at = 0.0
-        self._closed_until = 0.0
+        self._retry_at = 0.0
 
     async def ask(self, digest: bytes, token: str) -> Claims:
         """Return the answer for a token; raises Unavailable."""
         with self._lock:
             future = self._pending.get(digest)
             if future is None:
-                begun_at = self._require_open()
+                begun_at = self._begin()
                 future = submit(self._pool, partial(self._fetch, digest, token, begun_at))
                 self._pending[digest] = future
         return await result_of(future, WAIT_TIMEOUT)
 
-    def _require_open(self) -> float:
+    def _begin(self) -> float:
+        """The time at which a request begins; raises Unavailable where none may."""
         now = time.monotonic()
         if self._failures >= MAX_FAILURES:
-            if now < self._closed_until:
+            if now < self._retry_at:
                 raise self._unavailable()
-            self._closed_until = now + PAUSE  # This request tries. The others do not wait for it.
+            self._retry_at = now + PAUSE  # This request tries. The others do not wait for it.
         return now
 
     def _fetch(self, digest: bytes, token: str, begun_at: float) -> Claims:
@@ -263,7 +268,7 @@ class _Endpoint:
             with self._lock:
                 self._failures += 1
                 self._failed_at = time.monotonic()
-                self._closed_until = self._failed_at + PAUSE
+                self._retry_at = self._failed_at + PAUSE
             logger.error("A token cannot be introspected: %s", error)
             raise
         self._failures = 0

@@ -7,6 +7,14 @@ loop reads a log once, however many streams receive what it says.
 
 What is in no store is in the message itself: where only one process has clients, and where the
 store did not answer. Whoever misses that message does not learn of it.
+
+A log, as one event loop receives it, is
+
+| state | position | who moves it |
+|---|---|---|
+| new | None | ``open``, to the end of the log; a store that fails leaves it unknown |
+| unknown | None | the next read, to the end of the log: everything counts as changed |
+| followed | a number, or 0 | each read, to the last event; at a gap everything counts as changed |
 """
 
 from __future__ import annotations
@@ -42,14 +50,7 @@ LISTS = ""
 
 
 class AnnouncementLog:
-    """One log of a server, as one event loop receives it.
-
-    | state | position | who moves it |
-    |---|---|---|
-    | new | None | ``open``, to the end of the log; a store that fails leaves it unknown |
-    | unknown | None | the next read, to the end of the log: everything counts as changed |
-    | followed | a number | each read, to the last event; at a gap everything counts as changed |
-    """
+    """One log of a server, as one event loop receives it."""
 
     def __init__(self, server: Server, stream: str) -> None:
         self._server = server

@@ -1,7 +1,13 @@
 """The channel layer of the site: limits for what uses it, and the hints that leave a process.
 
 What is published is a hint: whoever misses it reads a store. So nothing waits for a layer that
-hangs or fails. A failure stops all use of it for a moment, and hints are dropped meanwhile.
+hangs or fails. A failure stops all use of it for a moment, and hints are dropped meanwhile:
+
+| the breaker is | hints are | who moves it there |
+|---|---|---|
+| closed | sent | an attempt that succeeds, or finds a full channel |
+| open | dropped, for ``FAIL_FAST`` seconds | an attempt that fails, or hangs |
+| tried | dropped, but for one | the first hint after that time |
 """
 
 from __future__ import annotations

@@ -268,13 +268,13 @@ async def test_failing_endpoint_is_not_requested_for_a_while(
         assert_unavailable(await authenticated(authenticator, f"token-{number}"))
     assert len(issuer.requests) == introspection.MAX_FAILURES
 
-    authenticator._endpoint._closed_until = 0.0
+    authenticator._endpoint._retry_at = 0.0
     assert_unavailable(await authenticated(authenticator, "good"))
     assert_unavailable(await authenticated(authenticator, "good"))
     assert len(issuer.requests) == introspection.MAX_FAILURES + 1
 
     issuer.answers["/introspect"] = good
-    authenticator._endpoint._closed_until = 0.0
+    authenticator._endpoint._retry_at = 0.0
     assert isinstance(await authenticated(authenticator, "good"), Principal)
     assert await authenticated(authenticator, "other") == INVALID_TOKEN
 
