@@ -67,6 +67,11 @@ class MessageBus:
         if not self._receivers:
             self._channel.leave_soon()
 
+    @property
+    def channel(self) -> str:
+        """The name of its channel in the layer, for ``send_to``; empty without one."""
+        return self._channel.name or ""
+
     def has_subscribers(self, name: str) -> bool:
         return name in self._receivers
 
@@ -145,17 +150,19 @@ def publish_here(name: str, message: Message) -> bool:
     return bool(subscribed)
 
 
-async def send_to_others(name: str, message: Message) -> bool:
-    """Pass a message to the other processes; whether the layer has accepted it.
+async def send_to(channel: str, name: str, message: Message) -> bool:
+    """Pass a message to the bus with this channel; whether the layer has accepted it.
 
-    For what is in no store, and has one receiver. The layer may lose what it has accepted.
+    For what is in no store, and has one receiver. The layer may lose what it has accepted, but it
+    refuses what a full channel does not take, and a channel needs no group, which a restart of the
+    layer empties.
     """
     sent = envelope([[name, dict(message)]])
     for delay in (0.0, *ATTEMPTS):
         if delay and channel_layer.breaker.is_hanging:
             break
         await asyncio.sleep(delay)
-        if await channel_layer.send(sent, TIMEOUT):
+        if await channel_layer.attempt(lambda layer: layer.send(channel, sent), TIMEOUT):
             return True
     return False
 

@@ -37,7 +37,8 @@ class LayerChannel:
         """Whether the layer failed when it was last used for this channel."""
         self._receive = receive
         self._is_used = is_used
-        self._name: str | None = None
+        self.name: str | None = None
+        """The channel; None while it is closed."""
         self._task: asyncio.Task[None] | None = None
         self._refresh: asyncio.TimerHandle | None = None
         self._leaving: asyncio.TimerHandle | None = None
@@ -48,13 +49,13 @@ class LayerChannel:
         if self._leaving is not None:
             self._leaving.cancel()
             self._leaving = None
-        if self._name is None and channel_layer.shared() is not None:
+        if self.name is None and channel_layer.shared() is not None:
             # A cancelled subscriber is perhaps not the only one.
             await asyncio.shield(background.create_task(self._open()))
 
     def leave_soon(self) -> None:
         """Close the channel in a while, unless it is used again."""
-        if self._name is not None and self._leaving is None:
+        if self.name is not None and self._leaving is None:
             loop = asyncio.get_running_loop()
             self._leaving = loop.call_later(LINGER, self._leave_now)
 
@@ -66,10 +67,10 @@ class LayerChannel:
     async def _open(self) -> None:
         async with self._lock:
             layer = channel_layer.shared()
-            if self._name is not None or layer is None:
+            if self.name is not None or layer is None:
                 return
             name = await layer.new_channel()
-            self._name = name
+            self.name = name
             self._task = asyncio.get_running_loop().create_task(
                 self._receive_all(layer, name), context=pools.context_of_nobody()
             )
@@ -93,16 +94,16 @@ class LayerChannel:
 
     async def _join_again(self) -> None:
         async with self._lock:
-            if self._name is not None and channel_layer.shared() is not None:
-                await self._join(self._name)
+            if self.name is not None and channel_layer.shared() is not None:
+                await self._join(self.name)
 
     async def _receive_all(self, layer: BaseChannelLayer, name: str) -> None:
-        while self._name == name:
+        while self.name == name:
             try:
                 message = await layer.receive(name)
             except Exception as error:
                 # A layer may also raise when it is cancelled by ``_leave``.
-                if self._name != name:
+                if self.name != name:
                     return
                 # From version 8 on, redis-py closes a connection on which nothing arrived for five
                 # seconds, which is as long as channels_redis waits at a time.
@@ -128,10 +129,10 @@ class LayerChannel:
                 await self._leave()
 
     async def _leave(self) -> None:
-        name = self._name
+        name = self.name
         if name is None:
             return
-        self._name = None
+        self.name = None
         for timer in (self._refresh, self._leaving):
             if timer is not None:
                 timer.cancel()

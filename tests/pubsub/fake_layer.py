@@ -40,6 +40,10 @@ class FakeLayer:
         await self._use()
         self.sent.append((group, message))
 
+    async def send(self, channel: str, message: Any) -> None:
+        await self._use()
+        self.sent.append((channel, message))
+
     async def receive(self, channel: str) -> Any:
         self.receiving += 1
         try:

@@ -44,7 +44,7 @@ async def test_receivers_share_one_channel(layer: FakeLayer) -> None:
     local_bus.unsubscribe("two", receivers[0])
     await until(lambda: layer.receiving == 0)
     await until(lambda: layer.groups == {SITE: set()})
-    assert local_bus._channel._name is None
+    assert not local_bus.channel
 
 
 async def test_local_message_is_delivered_once(layer: FakeLayer) -> None:
@@ -70,8 +70,9 @@ async def test_message_for_one_receiver_is_sent_within_the_process_or_to_others(
     await local_bus.subscribe("one", received.append)
     assert bus.publish_here("one", {"a": 1})
     assert not bus.publish_here("elsewhere", {"a": 2})
-    assert await bus.send_to_others("elsewhere", {"a": 2})
+    assert await bus.send_to("channel-7", "elsewhere", {"a": 2})
     assert layer.hints == [("elsewhere", {"a": 2})]
+    assert layer.sent[0][0] == "channel-7"
     assert received == [{"a": 1}]
     local_bus.unsubscribe("one", received.append)
 
@@ -82,9 +83,9 @@ async def test_messages_stay_in_the_process_without_a_shared_layer() -> None:
     await local_bus.subscribe("one", received.append)
     await bus.publish("one", {"a": 1})
     assert received == [{"a": 1}]
-    assert not await bus.send_to_others("one", {"a": 2})
+    assert not await bus.send_to("channel-7", "one", {"a": 2})
     assert channel_layer.shared() is None
-    assert local_bus._channel._name is None
+    assert not local_bus.channel
     local_bus.unsubscribe("one", received.append)
 
 
@@ -177,7 +178,7 @@ async def test_cancelled_subscriber_leaves_nothing_in_the_layer(layer: FakeLayer
         await task
     layer.hangs = False
     local_bus.unsubscribe("one", received.append)
-    await until(lambda: local_bus._channel._name is None)
+    await until(lambda: not local_bus.channel)
     assert not layer.groups.get(SITE)
 
 
@@ -212,7 +213,7 @@ async def test_call_which_ends_is_not_followed_by_operations_of_the_layer(
 
 async def test_message_to_others_is_sent_again_over_a_new_connection(layer: FakeLayer) -> None:
     layer.error = ConnectionError("closed by the server")
-    sending = asyncio.ensure_future(bus.send_to_others("elsewhere", {"a": 1}))
+    sending = asyncio.ensure_future(bus.send_to("channel-7", "elsewhere", {"a": 1}))
     await until(lambda: layer.attempts == 1)
     layer.error = None
     assert await sending
@@ -227,12 +228,12 @@ async def test_layer_that_hangs_refuses_a_message_to_others_within_the_limit(
     set_constants(LAYER_TIMEOUT=0.3)
     layer.hangs = True
     began = loop.time()
-    assert not await bus.send_to_others("elsewhere", {"a": 1})
+    assert not await bus.send_to("channel-7", "elsewhere", {"a": 1})
     assert loop.time() - began >= 0.25
     set_constants(LAYER_TIMEOUT=1000.0)  # While the layer hangs, it is tried shortly.
-    assert not await bus.send_to_others("elsewhere", {"a": 2})
+    assert not await bus.send_to("channel-7", "elsewhere", {"a": 2})
     layer.hangs = False
-    assert await bus.send_to_others("elsewhere", {"a": 3})
+    assert await bus.send_to("channel-7", "elsewhere", {"a": 3})
 
 
 async def test_closed_bus_has_sent_its_hints_and_left_the_group(layer: FakeLayer) -> None:

@@ -134,7 +134,7 @@ async def test_full_channel_refuses_but_is_no_failure_of_the_layer(
     layer.error = ChannelFull()
     with caplog.at_level(logging.WARNING, "django_mcp"):
         for _ in range(3):
-            assert not await bus.send_to_others("one", {"a": 1})
+            assert not await bus.send_to("channel", "one", {"a": 1})
     assert not channel_layer.breaker.is_open
     assert caplog.text.count("The channel layer is full") == 1
 

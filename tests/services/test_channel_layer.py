@@ -168,6 +168,25 @@ async def test_answer_reaches_the_call_that_waits_on_another_worker(
     assert waited < answered[0] + CAUGHT_UP + 2 * SLACK
 
 
+@pytest.mark.parametrize("fault", [flush, restart])
+async def test_message_reaches_the_connection_of_another_worker(
+    http: httpx.AsyncClient, site: Cluster, redis: Redis, fault: Callable[[Redis], None]
+) -> None:
+    here, elsewhere = (worker.url for worker in site.workers)
+    headers = {"accept": "text/event-stream"}
+    async with (
+        asyncio.timeout(20),
+        http.stream("GET", f"{here}/mcp/sse", headers=headers) as response,
+    ):
+        stream = events(response)
+        address = (await anext(stream)).data
+        # The layer forgets which workers there are.
+        await asyncio.to_thread(fault, redis)
+        posted = await http.post(f"{elsewhere}{address}", json=request("ping", id=7))
+        answer = json.loads((await anext(stream)).data)
+    assert (posted.status_code, answer["id"]) == (202, 7)
+
+
 async def test_calls_of_sessions_leave_no_groups(
     http: httpx.AsyncClient, site: Cluster, redis: Redis
 ) -> None:

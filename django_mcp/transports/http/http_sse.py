@@ -1,8 +1,8 @@
 """HTTP+SSE, the transport of the first revision: a stream to read from, an endpoint to post to.
 
 The connection is the session (T-SSE-07): it has no id, cannot be resumed, and ends with its
-stream. The URI to post to contains its encrypted name: any worker can forward a POST, over the
-channel layer alone.
+stream. The URI to post to contains its encrypted name, and the channel of its worker: any worker
+can forward a POST, over the channel layer alone.
 
 | state of a stream | meaning | who moves it |
 |---|---|---|
@@ -42,6 +42,8 @@ MESSAGES = "messages"
 """The last part of the path to post to."""
 KEY = "key"
 """The query parameter with the encrypted name of the connection."""
+SEPARATOR = "@"
+"""Between the name of a connection and the channel of its worker."""
 IDLE_AFTER = 3.0
 """Seconds without a message after which the process may end a connection when it stops."""
 PURPOSE = "http_sse"
@@ -90,9 +92,9 @@ class HttpSseConsumer(HttpConsumer):
         await self.request.read_body(conf.get().max_body_size)
         body = self.request.content
         self.request.check_media_types()
-        name = self._name()
+        name, _, channel = self._name().partition(SEPARATOR)
         jsonrpc.decode_received(body)
-        await _forward(group_of(name), {"body": body.decode()})
+        await _forward(channel, group_of(name), {"body": body.decode()})
         await HttpExchange(self.send_message, may_stream=False).respond(202, b"", ())
 
     def _name(self) -> str:
@@ -106,13 +108,13 @@ class HttpSseConsumer(HttpConsumer):
         return name
 
 
-async def _forward(group: str, posted: bus.Message) -> None:
+async def _forward(channel: str, group: str, posted: bus.Message) -> None:
     """Pass a message to the worker of its connection; raises HttpError if none can receive it."""
     if bus.publish_here(group, posted):
         return
-    if channel_layer.shared() is None:
+    if not channel or channel_layer.shared() is None:
         raise HttpError(404, "This connection has ended")
-    if not await bus.send_to_others(group, posted):
+    if not await bus.send_to(channel, group, posted):
         text = "A message cannot be passed to another worker: %s"
         log_repeated(logging.ERROR, text, bus.REMEDY)
         message = "The worker of this connection cannot be reached"
@@ -144,7 +146,8 @@ class Stream(SseStream):
         name = secrets.token_urlsafe(12)
         try:
             await bus.here().subscribe(group_of(name), self._take)
-            self.enqueue(sse.event(uri(name), event="endpoint"))
+            address = f"{name}{SEPARATOR}{bus.here().channel}"
+            self.enqueue(sse.event(uri(address), event="endpoint"))
             await self.wait_until_closed()
             await self.finish()
         finally:
