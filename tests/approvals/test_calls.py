@@ -13,7 +13,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.utils import timezone
 
 from django_mcp import McpError, Server
-from django_mcp.approvals import answers
+from django_mcp.approvals import answers, holding
 from django_mcp.approvals.models import Approval, Decision, Phase
 from django_mcp.approvals.signals import approval_decided, approval_requested
 from django_mcp.components.base import ConfigurationError
@@ -237,8 +237,10 @@ async def test_call_of_the_site_itself_waits_as_well(server: Server, ann: User) 
 
 
 async def test_call_within_an_approved_call_is_not_approved(
-    server: Server, ann: User, bob: User
+    server: Server, ann: User, bob: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The inner call repeats the outer one, and would wait for its result.
+    monkeypatch.setattr(holding, "RUN_WAIT", 0.05)
     async with Client(server, user=ann) as client:
         key = id_of(await client.call_tool("pay_twice", {"amount": 7}))
         await decide(key, bob)
