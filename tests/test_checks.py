@@ -22,7 +22,7 @@ from django_mcp.auth.base import BaseAuthentication
 from django_mcp.auth.introspection import IntrospectionAuthentication
 from django_mcp.auth.jwt import JWTAuthentication
 from django_mcp.auth.token import TokenAuthentication as PersonalTokenAuthentication
-from django_mcp.checks import codenames
+from django_mcp.checks import codenames, deferred
 from django_mcp.components.base import Component
 from django_mcp.components.tool import tool_component
 from example_site import settings as example_settings
@@ -137,6 +137,18 @@ def test_components_that_cannot_be_built_are_the_only_finding(server: Server) ->
     found = get_findings(deploy=True)
     assert found["E022"].msg.endswith("cannot be built: shop.mcp.Orders has no model")
     assert set(found) == {"E022"}
+
+
+def test_large_list_of_tools_is_found_before_a_deployment(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.tool(name="buy", description="Buy tea.")(lambda: None)
+    monkeypatch.setattr(deferred, "MAX_TOKENS", 1)
+
+    assert "W041" not in get_findings()
+    finding = get_findings(deploy=True)["W041"]
+    assert "'shop'" in finding.msg
+    assert "mcp_show --describe" in str(finding.hint)
 
 
 def test_deferred_components_are_examined_before_a_deployment_only(server: Server) -> None:

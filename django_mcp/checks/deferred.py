@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.core.checks import CheckMessage, run_checks
+from django.core.checks import CheckMessage, Warning, run_checks
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import registry
@@ -10,6 +10,10 @@ from django_mcp.checks.authentication import public_writes
 from django_mcp.checks.base import TAG, Found, check
 from django_mcp.checks.project import cannot_be_built
 from django_mcp.components.base import ConfigurationError
+from django_mcp.server.server import Server
+
+MAX_TOKENS = 25_000
+"""Of the tools of a server. Hosts that do not defer tools put all into each conversation."""
 
 
 @check(deploy=True)
@@ -23,10 +27,25 @@ def check_deferred_components() -> Found:
         try:
             any(server.components.all())
             registry.check_declarations(server)
+            yield from large_list(server)
         except (ConfigurationError, ImproperlyConfigured) as error:
             yield cannot_be_built(server, error)
     yield from (message for message in _findings() if message not in before)
     yield from public_writes()
+
+
+def large_list(server: Server) -> Found:
+    """Yield a warning if the list of tools of a server fills the context of a model."""
+    tools = (entry for entry in registry.entries(server) if entry.component.kind == "tool")
+    size = sum(entry.tokens for entry in tools)
+    if size > MAX_TOKENS:
+        yield Warning(
+            f"The tools of the MCP server {server.name!r} take about {size:,} tokens of the "
+            f"context of a model, more than {MAX_TOKENS:,}.",
+            hint="See mcp_show --describe for the largest ones. Offer fewer tools, or several "
+            "servers.",
+            id="django_mcp.W041",
+        )
 
 
 def _findings() -> list[CheckMessage]:

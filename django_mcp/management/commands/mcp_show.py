@@ -10,6 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp import registry
+from django_mcp.management import descriptions
 from django_mcp.registry import Entry, entries
 
 COLUMNS = ("SERVER", "PATH", "KIND", "NAME", "PERMISSION", "SOURCE")
@@ -24,11 +25,22 @@ class Command(BaseCommand):
         parser.add_argument(
             "--json", action="store_true", dest="as_json", help="print everything as JSON"
         )
+        parser.add_argument(
+            "--describe",
+            action="store_true",
+            help="print what a model reads of the tools, its size, and what is weak",
+        )
 
     def handle(self, *args: Any, **options: Any) -> str:
-        shown = _entries(options["server"])
+        registered = _entries(options["server"])
+        shown = registered
         if options["name"]:
-            shown = _with_name(options["name"], shown)
+            shown = _with_name(options["name"], registered)
+        if options["describe"]:
+            described = descriptions.describe(registered)
+            chosen = [item for item in described if item.entry in shown]
+            texts = [descriptions.text(item) for item in chosen]
+            return "\n\n".join([*texts, "\n".join(descriptions.totals(chosen))])
         if options["as_json"]:
             return _json([entry.facts() for entry in shown])
         if options["name"]:

@@ -1,0 +1,100 @@
+"""What a model reads of the tools of a server, how large that is, and what is weak in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django_mcp.components.tool import ToolComponent
+from django_mcp.registry import Entry
+
+MAX_NAME = 37
+"""Characters. Hosts put ``mcp__server__`` before a name and allow 64 together."""
+MAX_PARAMETERS = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """One tool as a model reads it."""
+
+    entry: Entry
+    listed: Mapping[str, Any]
+    weaknesses: Sequence[str]
+
+    @property
+    def tokens(self) -> int:
+        return self.entry.tokens
+
+
+def describe(entries: Iterable[Entry]) -> list[Description]:
+    """Return the tools among the entries, each with its weaknesses."""
+    listed = [
+        (entry, entry.descriptor) for entry in entries if isinstance(entry.component, ToolComponent)
+    ]
+    texts = Counter(
+        (entry.server.name, item["description"]) for entry, item in listed if "description" in item
+    )
+    shared = {text for text, number in texts.items() if number > 1}
+    described = []
+    for entry, item in listed:
+        weaknesses = [*_weaknesses(item)]
+        if (entry.server.name, item.get("description")) in shared:
+            weaknesses.append("another tool has the same description")
+        described.append(Description(entry, item, weaknesses))
+    return described
+
+
+def _weaknesses(tool: Mapping[str, Any]) -> Iterator[str]:
+    name = tool["name"]
+    properties = tool["inputSchema"].get("properties", {})
+    if not tool.get("description"):
+        yield "it has no description"
+    if len(name) > MAX_NAME:
+        yield f"its name has {len(name)} characters, and some hosts allow {MAX_NAME}"
+    if "." in name or "/" in name:
+        yield "its name has a character that some hosts refuse: use letters, digits, _ and -"
+    if len(properties) > MAX_PARAMETERS:
+        yield f"it has {len(properties)} parameters, and models use {MAX_PARAMETERS} well"
+    if bare := [key for key, schema in properties.items() if not _is_explained(schema)]:
+        yield f"parameters without a description: {', '.join(bare)}"
+
+
+def _is_explained(schema: Any) -> bool:
+    return isinstance(schema, Mapping) and bool(schema.get("description"))
+
+
+def text(description: Description) -> str:
+    """Return a tool as text: its description, its parameters, and what is weak."""
+    tool = description.listed
+    lines = [f"{tool['name']} ({description.entry.server.name}), about {description.tokens} tokens"]
+    if title := tool.get("title"):
+        lines.append(f"  {title}")
+    lines += [f"  {line}".rstrip() for line in tool.get("description", "").splitlines()]
+    schema = tool["inputSchema"]
+    required = schema.get("required", ())
+    for name, member in schema.get("properties", {}).items():
+        lines.append(f"  - {name}{_type_of(member)}{', required' if name in required else ''}")
+        if _is_explained(member):
+            lines.append(f"    {member['description']}")
+    lines += [f"  Weak: {weakness}" for weakness in description.weaknesses]
+    return "\n".join(lines)
+
+
+def _type_of(schema: Any) -> str:
+    kind = schema.get("type") if isinstance(schema, Mapping) else None
+    if isinstance(kind, list):
+        kind = " or ".join(kind)
+    return f": {kind}" if kind else ""
+
+
+def totals(descriptions: Iterable[Description]) -> Iterator[str]:
+    """Yield a line for each server: its tools, their tokens, and how many are weak."""
+    by_server: dict[str, list[Description]] = {}
+    for description in descriptions:
+        by_server.setdefault(description.entry.server.name, []).append(description)
+    for name, listed in by_server.items():
+        size = sum(description.tokens for description in listed)
+        weak = sum(bool(description.weaknesses) for description in listed)
+        yield f"{name}: tools {len(listed)}, tokens about {size:,}, weak {weak}"
