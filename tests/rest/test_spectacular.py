@@ -295,12 +295,14 @@ def test_declaration_after_the_first_list_is_built_too(server: Server) -> None:
 
 
 def test_body_that_is_an_object_or_a_list_is_the_object(
-    server: Server, monkeypatch: pytest.MonkeyPatch
+    server: Server, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from django.urls import path
 
     from tests.rest import urls
 
+    # ``extend_schema`` reads it where it is applied.
+    settings.REST_FRAMEWORK = {"DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema"}
     one = {"type": "object", "properties": {"kind": {"type": "string"}}, "required": ["kind"]}
     of_several = {"type": "array", "items": one}
 
